@@ -1,0 +1,71 @@
+"""A reply is an append-only log of events with any number of readers, each from any point.
+
+The worker appends; the page, a second tab, a recorder and a page reopened later all read the same
+log, so none of them is a special case:
+
+    log:      Prefilling(9, 9)  Piece("Hel")  Piece("lo")  Finished
+    reader A:      0 ------------- 1 ------------ 2 ----------- 3      (from the start)
+    reader B:                                     2 ----------- 3      (came late, start=2)
+
+Stopping sets a flag that the decoder looks at before each step. Readers that leave stop nothing.
+"""
+
+import threading
+from collections.abc import Iterator
+from time import monotonic
+
+from app.messages import Event, Failed, Finished
+
+
+class Reply:
+    """The event log of one reply. Thread-safe: one writer, many readers."""
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._changed = threading.Condition()
+        self._stop = threading.Event()
+
+    def append(self, event: Event) -> None:
+        """Add an event and wake every reader. Events after the end are a bug: RuntimeError."""
+        with self._changed:
+            if self._has_ended():
+                raise RuntimeError(f"reply has ended, got {event!r}")
+            self._events.append(event)
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Ask the decoder to end the reply after its current step. Safe at any time, any number of times."""
+        self._stop.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether somebody asked the reply to stop."""
+        return self._stop.is_set()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the reply has finished or failed."""
+        with self._changed:
+            return self._has_ended()
+
+    def events(self, start: int = 0) -> Iterator[Event]:
+        """Every event from number `start`, waiting for those to come; ends behind Finished or Failed."""
+        ended = False
+        while not ended:
+            batch = self.wait(start, timeout=None)
+            yield from batch
+            start += len(batch)
+            ended = any(isinstance(event, Finished | Failed) for event in batch) or not batch
+
+    def wait(self, start: int, timeout: float | None) -> list[Event]:
+        """The events from number `start`, waiting at most `timeout` seconds for one; [] if none came."""
+        deadline = None if timeout is None else monotonic() + timeout
+        with self._changed:
+            while len(self._events) <= start and not self._has_ended():
+                left = None if deadline is None else deadline - monotonic()
+                if not self._changed.wait(left):
+                    break
+            return self._events[start:]
+
+    def _has_ended(self) -> bool:
+        return bool(self._events) and isinstance(self._events[-1], Finished | Failed)

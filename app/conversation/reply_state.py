@@ -1,0 +1,64 @@
+"""What a reader has seen of a reply so far, as one value: pure, so the UI and its tests need no engine."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from app.messages import (
+    Event,
+    Failed,
+    Finished,
+    Loading,
+    Origin,
+    Piece,
+    Prefilling,
+    Statistics,
+)
+
+Phase = Literal["waiting", "loading", "prefilling", "decoding", "finished", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyState:
+    """A reply folded from its events. `last_origins` are the tokens of the newest step."""
+
+    phase: Phase = "waiting"
+    text: str = ""
+    statistics: Statistics = field(default_factory=Statistics)
+    last_origins: tuple[Origin, ...] = ()
+    progress: tuple[int, int] = (0, 0)
+    note: str = ""
+    finished: Finished | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no more events will come."""
+        return self.phase in ("finished", "failed")
+
+
+def fold(state: ReplyState, events: Iterable[Event]) -> ReplyState:
+    """The state after these events: fold(fold(s, a), b) == fold(s, a + b)."""
+    for event in events:
+        state = _after(state, event)
+    return state
+
+
+def _after(state: ReplyState, event: Event) -> ReplyState:
+    match event:
+        case Loading(what, done, total):
+            return replace(state, phase="loading", note=what, progress=(done, total))
+        case Prefilling(done, total):
+            return replace(state, phase="prefilling", note="", progress=(done, total))
+        case Piece(text, _, origins, statistics):
+            return replace(
+                state,
+                phase="decoding",
+                text=state.text + text,
+                note="",
+                statistics=statistics,
+                last_origins=origins,
+            )
+        case Finished(_, statistics, _, _):
+            return replace(state, phase="finished", statistics=statistics, finished=event)
+        case Failed(sentence):
+            return replace(state, phase="failed", note=sentence)

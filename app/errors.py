@@ -1,0 +1,71 @@
+"""Everything that can go wrong in words a person can act on.
+
+AppError                     shown to the user as written
+├── BadOption                an argument or a setting has an impossible value
+├── SettingsNotSaved         the data folder cannot be written (full disk, no permission)
+├── DataFolderInUse          another Foresight runs on this data folder
+├── NoFreePort               nothing between the asked port and the last tried one is free
+├── ModelError               a model cannot be used
+│   ├── ModelNotFound        no such folder, or no such model on the hub
+│   ├── ModelUnsafe          the weights are pickled, not safetensors
+│   ├── ModelBroken          files are missing, cut short or do not fit together
+│   └── ModelTooLarge        loading or decoding ran out of memory
+├── PromptTooLong            the prompt does not fit the model's context
+└── EngineClosed             the app is shutting down
+
+Domain code raises these; the edges (UI, command line) show `str(error)`; nobody else catches them.
+"""
+
+
+class AppError(Exception):
+    """Shown to the user as written: one or two sentences that end with what to do."""
+
+
+class BadOption(AppError):
+    """An argument or a setting has an impossible value."""
+
+
+class SettingsNotSaved(AppError):
+    """The settings file could not be written; the previous one is untouched."""
+
+
+class DataFolderInUse(AppError):
+    """Another Foresight already runs on this data folder."""
+
+
+class NoFreePort(AppError):
+    """No port could be bound on 127.0.0.1."""
+
+
+class ModelError(AppError):
+    """A model cannot be used."""
+
+
+class ModelNotFound(ModelError):
+    """There is no such folder, or no such model on the hub."""
+
+
+class ModelUnsafe(ModelError):
+    """The weights are only there as pickles, which can run code when opened."""
+
+
+class ModelBroken(ModelError):
+    """Files of the model are missing, cut short, or do not fit together."""
+
+
+class ModelTooLarge(ModelError):
+    """Memory ran out while the model was loading or decoding."""
+
+
+class PromptTooLong(AppError):
+    """The prompt leaves no room for a reply in the model's context."""
+
+    def __init__(self, tokens: int, context: int) -> None:
+        super().__init__(
+            f"The prompt has {tokens:,} tokens and the model's context holds {context:,}: "
+            "shorten it, start a new chat, or choose a model with a longer context."
+        )
+
+
+class EngineClosed(AppError):
+    """The app is shutting down and takes no more requests."""

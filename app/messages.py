@@ -1,0 +1,246 @@
+"""Frozen values that cross layers: what is asked of the engine, and the events it answers with.
+
+A `Request` goes in; a reply is a series of events that ends with exactly one `Finished` or `Failed`:
+
+    Loading*  Prefilling*  Piece*  (Finished | Failed)
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, get_args
+
+Role = Literal["system", "user", "assistant"]
+DType = Literal["auto", "float32", "bfloat16", "float16"]
+Device = Literal["auto", "cpu", "cuda"]
+DecoderName = Literal["plain", "lookahead"]
+StopReason = Literal["eos", "stop_string", "max_tokens", "context", "stopped"]
+Origin = Literal["model", "window", "prompt", "output"]
+"""Who proposed a token: the model itself (always right), or the pool's source that drafted it."""
+
+
+def _require(condition: bool, rule: str, value: object) -> None:
+    if not condition:
+        raise ValueError(f"{rule}, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a chat."""
+
+    role: Role
+    content: str
+
+    def __post_init__(self) -> None:
+        _require(self.role in get_args(Role), "role must be system, user or assistant", self.role)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the next token is drawn; temperature 0 is greedy. Off: top_k 0, top_p 1, min_p 0, penalty 1."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.temperature <= 100, "temperature must be from 0 to 100", self.temperature)
+        _require(self.top_k >= 0, "top-k must be 0 (off) or more", self.top_k)
+        _require(0 < self.top_p <= 1, "top-p must be above 0 and at most 1", self.top_p)
+        _require(0 <= self.min_p < 1, "min-p must be at least 0 and below 1", self.min_p)
+        _require(
+            0 < self.repetition_penalty <= 100,
+            "repetition penalty must be above 0 and at most 100",
+            self.repetition_penalty,
+        )
+        _require(0 <= self.seed < 2**63, "seed must be from 0 to 2^63-1", self.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """Which decoder runs, and lookahead's W, N and G (LADE: WINDOW_SIZE, LEVEL, GUESS_SET_SIZE)."""
+
+    decoder: DecoderName = "lookahead"
+    window: int = 5
+    ngram: int = 4
+    guesses: int = 8
+
+    def __post_init__(self) -> None:
+        _require(self.decoder in get_args(DecoderName), "decoder must be plain or lookahead", self.decoder)
+        _require(0 <= self.window <= 128, "window must be from 0 (off) to 128", self.window)
+        _require(2 <= self.ngram <= 16, "ngram must be from 2 to 16", self.ngram)
+        _require(0 <= self.guesses <= 128, "guesses must be from 0 (off) to 128", self.guesses)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Everything about a reply but its prompt and its model."""
+
+    sampling: Sampling = field(default_factory=Sampling)
+    decoding: Decoding = field(default_factory=Decoding)
+    max_new_tokens: int = 512
+    ignore_eos: bool = False
+    stop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require(self.max_new_tokens >= 1, "max new tokens must be at least 1", self.max_new_tokens)
+        _require(all(self.stop), "a stop string must not be empty", self.stop)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """A model as the person names it (folder or hub id), and where and how precisely it runs."""
+
+    name: str
+    dtype: DType = "auto"
+    device: Device = "auto"
+
+    def __post_init__(self) -> None:
+        _require(bool(self.name.strip()), "model must be a folder or a hub id", self.name)
+        _require(
+            self.dtype in get_args(DType), "dtype must be one of " + ", ".join(get_args(DType)), self.dtype
+        )
+        _require(
+            self.device in get_args(Device),
+            "device must be one of " + ", ".join(get_args(Device)),
+            self.device,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """A model's files on this machine. `label` is shown beside the name: "demo", or nothing."""
+
+    path: Path
+    name: str
+    label: str = ""
+    revision: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One reply to be written: a chat's messages, or raw text that is sent without a chat template."""
+
+    model: ModelChoice
+    prompt: tuple[Message, ...] | str
+    options: Options = field(default_factory=Options)
+
+    def __post_init__(self) -> None:
+        _require(bool(self.prompt), "the prompt must not be empty", self.prompt)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What was loaded. `lookahead_note` says why it decodes plainly; it is empty when lookahead works."""
+
+    name: str
+    label: str
+    revision: str
+    architecture: str
+    parameters: int
+    context: int
+    dtype: str
+    device: str
+    lookahead_note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Running numbers of one reply. The prefill's first token counts in neither tokens nor steps."""
+
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    tokens: int = 0
+    steps: int = 0
+    hits: int = 0
+    covered: int = 0
+    rows: int = 0
+    pool_size: int = 0
+    time_to_first_token: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Committed tokens per forward pass; exactly 1.0 for plain decoding, 0.0 before the first step."""
+        return self.tokens / self.steps if self.steps else 0.0
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of steps in which at least one drafted token was accepted."""
+        return self.hits / self.steps if self.steps else 0.0
+
+    @property
+    def coverage(self) -> float:
+        """Share of steps for which the pool had any draft."""
+        return self.covered / self.steps if self.steps else 0.0
+
+    @property
+    def rows_per_step(self) -> float:
+        """Mean rows of a block."""
+        return self.rows / self.steps if self.steps else 0.0
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Speed of decoding, prefill excluded."""
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """The model is on its way: `what` says it in words; with `total` 0 nobody knows how much is left."""
+
+    what: str
+    done: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prefilling:
+    """The prompt is being read: tokens done of tokens to do."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one step added. `text` may be empty while a character or a stop string is only half there."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    origins: tuple[Origin, ...]
+    statistics: Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The reply is complete, for this reason. The pieces' texts joined are the reply."""
+
+    reason: StopReason
+    statistics: Statistics
+    model: ModelInfo
+    decoder: DecoderName
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The reply ended with an error: one or two sentences for the person. What was written before stays."""
+
+    sentence: str
+
+
+Event = Loading | Prefilling | Piece | Finished | Failed
+Terminal = Finished | Failed
+
+EnginePhase = Literal["starting", "loading", "ready", "busy", "failed", "closed"]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """What the worker does now. `note` is a sentence for the person; `model` is the loaded one, if any."""
+
+    phase: EnginePhase
+    note: str = ""
+    model: ModelInfo | None = None

@@ -1,0 +1,126 @@
+"""Where the app keeps its files, and what the person last chose.
+
+The settings are one small JSON file in the data folder. A new file is written beside the old one and then
+takes its place, so a full disk or a crash leaves the old settings whole.
+"""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from filelock import FileLock, Timeout
+
+from app.errors import DataFolderInUse, SettingsNotSaved
+from app.messages import Decoding, ModelChoice, Options, Sampling
+
+DEMO_MODEL = "demo"
+"""The name under which the model that ships with the app is chosen."""
+
+
+def default_data_dir() -> Path:
+    """The folder that this platform gives to the app's data."""
+    return Path(platformdirs.user_data_dir("foresight", appauthor=False))
+
+
+def assets_dir() -> Path:
+    """The shipped files: inside the package once installed, beside it in a checkout."""
+    installed = Path(__file__).parent / "assets"
+    return installed if installed.exists() else Path(__file__).parent.parent / "assets"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the person last chose."""
+
+    model: ModelChoice = field(default_factory=lambda: ModelChoice(DEMO_MODEL))
+    options: Options = field(default_factory=Options)
+
+
+class SettingsFile:
+    """The settings on disk."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.path = data_dir / "settings.json"
+
+    def load(self) -> Settings:
+        """The saved settings. A file that makes no sense is kept beside as `.broken`; defaults take over."""
+        if not self.path.exists():
+            return Settings()
+        try:
+            return _from_json(json.loads(self.path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            self.path.replace(self.path.with_suffix(".json.broken"))
+            return Settings()
+
+    def save(self, settings: Settings) -> None:
+        """Replace the saved settings whole, or raise SettingsNotSaved and leave the old ones."""
+        draft = self.path.with_suffix(".json.new")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with draft.open("w", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(settings), indent=2))
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self.path)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise SettingsNotSaved(
+                f"The settings could not be saved in {self.path.parent} ({error.strerror}): "
+                "free some disk space or choose another folder with --data-dir. The old settings are kept."
+            ) from error
+
+
+def _from_json(saved: dict[str, Any]) -> Settings:
+    options = saved["options"]
+    return Settings(
+        model=ModelChoice(**saved["model"]),
+        options=replace(
+            Options(**{**options, "stop": tuple(options["stop"])}),
+            sampling=Sampling(**options["sampling"]),
+            decoding=Decoding(**options["decoding"]),
+        ),
+    )
+
+
+class DataFolder:
+    """The app's data folder, held by one running instance at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = FileLock(path / "in-use.lock")
+        self._address = path / "in-use.address"
+
+    def hold(self) -> None:
+        """Take the folder for this process; the system lets go of it however the process ends.
+
+        Raises DataFolderInUse when another instance has it, SettingsNotSaved when it cannot be written."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+        except Timeout as error:
+            raise DataFolderInUse(
+                f"Foresight is already running on {self.path}{self._running_at()}: "
+                "use that window, or start this one with another --data-dir."
+            ) from error
+        except OSError as error:
+            raise SettingsNotSaved(
+                f"The data folder {self.path} cannot be used ({error.strerror}): "
+                "choose another one with --data-dir."
+            ) from error
+
+    def announce(self, address: str) -> None:
+        """Leave the page's address for a second instance to name."""
+        self._address.write_text(address, encoding="utf-8")
+
+    def release(self) -> None:
+        """Let another instance have the folder."""
+        self._address.unlink(missing_ok=True)
+        self._lock.release()
+
+    def _running_at(self) -> str:
+        if not self._address.exists():
+            return ""
+        return f" (at {self._address.read_text(encoding='utf-8')})"
