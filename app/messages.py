@@ -14,7 +14,7 @@ DType = Literal["auto", "float32", "bfloat16", "float16"]
 Device = Literal["auto", "cpu", "cuda"]
 DecoderName = Literal["plain", "lookahead"]
 StopReason = Literal["eos", "stop_string", "max_tokens", "context", "stopped"]
-Origin = Literal["model", "window", "prompt", "output"]
+Origin = Literal["model", "window", "prompt", "output", "successor"]
 """Who proposed a token: the model itself (always right), or the pool's source that drafted it."""
 
 

@@ -6,6 +6,7 @@ takes its place, so a full disk or a crash leaves the old settings whole.
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,8 @@ class SettingsFile:
                 os.fsync(file.fileno())
             draft.replace(self.path)
         except OSError as error:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):  # where nothing can be written there may be nothing to remove
+                draft.unlink()
             raise SettingsNotSaved(
                 f"The settings could not be saved in {self.path.parent} ({error.strerror}): "
                 "free some disk space or choose another folder with --data-dir. The old settings are kept."
@@ -100,6 +102,7 @@ class DataFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
+            self._address.unlink(missing_ok=True)  # an instance that was killed left its own
         except Timeout as error:
             raise DataFolderInUse(
                 f"Foresight is already running on {self.path}{self._running_at()}: "
@@ -112,8 +115,10 @@ class DataFolder:
             ) from error
 
     def announce(self, address: str) -> None:
-        """Leave the page's address for a second instance to name."""
-        self._address.write_text(address, encoding="utf-8")
+        """Leave the page's address for a second instance to name: a courtesy that no full disk may turn
+        into a failure to start."""
+        with suppress(OSError):
+            self._address.write_text(address, encoding="utf-8")
 
     def release(self) -> None:
         """Let another instance have the folder."""
@@ -121,6 +126,8 @@ class DataFolder:
         self._lock.release()
 
     def _running_at(self) -> str:
-        if not self._address.exists():
+        try:
+            address = self._address.read_text(encoding="utf-8")
+        except OSError:  # not announced yet, or just released
             return ""
-        return f" (at {self._address.read_text(encoding='utf-8')})"
+        return f" (at {address})" if address else ""

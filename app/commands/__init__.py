@@ -1,0 +1,1 @@
+"""The command line beside the window: `generate` and `bench`. Importing this package is cheap."""

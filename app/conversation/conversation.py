@@ -74,8 +74,9 @@ class Conversation:
     def _start(self, before: tuple[Turn, ...], question: str, model: ModelChoice, options: Options) -> Reply:
         reply = Reply()
         prompt = (*_messages(before), Message("user", question))
-        self._turns = (*before, Turn(question, reply))
+        # Asked first: a refused request must not leave a turn that is busy for ever.
         self._engine.submit(Request(model, prompt, options), reply)
+        self._turns = (*before, Turn(question, reply))
         return reply
 
 

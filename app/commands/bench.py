@@ -1,0 +1,183 @@
+"""`bench`: the decoders on the same prompts in one process, in turn, so that the machine's drift cancels."""
+
+import json
+import platform
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from app.commands.prompts import Prompt
+from app.commands.replying import Outcome, follow, outcome, progress_bar
+from app.engine import Engine
+from app.errors import BadOption
+from app.messages import DecoderName, ModelChoice, Options, Request
+
+WARM_UP_TOKENS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is compared: decoders, in turn, over prompts, so many rounds."""
+
+    model: ModelChoice
+    prompts: Sequence[Prompt]
+    decoders: Sequence[DecoderName]
+    options: Options
+    rounds: int
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise ValueError(f"rounds must be at least 1, got {self.rounds}")
+        if not self.decoders or len(set(self.decoders)) != len(self.decoders):
+            raise ValueError(f"decoders must be different ones, got {','.join(self.decoders) or 'none'}")
+
+    def requests(self, prompt: Prompt) -> list[Request]:
+        """One request for each decoder, over the same prompt."""
+        return [
+            Request(
+                self.model,
+                prompt,
+                replace(self.options, decoding=replace(self.options.decoding, decoder=decoder)),
+            )
+            for decoder in self.decoders
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One decoder's numbers. Speed is the median over replies of plain's seconds per token over its own."""
+
+    decoder: DecoderName
+    tokens_per_step: float
+    tokens_per_second: float
+    ms_per_step: float
+    rows_per_step: float
+    hit_rate: float
+    speed_vs_plain: float | None
+    identical: bool
+
+
+def bench(engine: Engine, plan: Plan, file: Path | None) -> None:
+    """Run the plan, print the table, write the file."""
+    if file and not file.resolve().parent.is_dir():
+        raise BadOption(f"The folder of {file} does not exist: choose another place for --json.")
+    results, outcomes = measure(engine, plan)
+    Console().print(_table(results))
+    if file:
+        _write(file, plan, results, outcomes)
+
+
+def measure(engine: Engine, plan: Plan) -> tuple[list[Result], list[list[Outcome]]]:
+    """The decoders' results, and each decoder's outcomes in the order they ran."""
+    runs = list(_runs(engine, plan))
+    columns = [list(column) for column in zip(*runs, strict=True)]
+    reference = columns[plan.decoders.index("plain")] if "plain" in plan.decoders else columns[0]
+    has_plain = "plain" in plan.decoders
+    return [_result(column, reference, has_plain) for column in columns], columns
+
+
+def _runs(engine: Engine, plan: Plan) -> Iterator[list[Outcome]]:
+    """For each round and prompt, one outcome a decoder: A B A B."""
+    with progress_bar() as bar:
+        task = bar.add_task("Benchmark", total=plan.rounds * len(plan.prompts) * len(plan.decoders))
+        for request in plan.requests(plan.prompts[0]):
+            short = replace(
+                request.options, max_new_tokens=min(WARM_UP_TOKENS, request.options.max_new_tokens)
+            )
+            _run(engine, replace(request, options=short))
+        for _ in range(plan.rounds):
+            for prompt in plan.prompts:
+                yield [_counted(engine, request, bar, task) for request in plan.requests(prompt)]
+
+
+def _counted(engine: Engine, request: Request, bar: Progress, task: Any) -> Outcome:
+    result = _run(engine, request)
+    bar.advance(task)
+    return result
+
+
+def _run(engine: Engine, request: Request) -> Outcome:
+    return outcome(request, list(follow(engine, request)))
+
+
+def _result(column: list[Outcome], reference: list[Outcome], has_plain: bool) -> Result:
+    numbers = [item.finished.statistics for item in column]
+    steps = sum(item.steps for item in numbers) or 1
+    seconds = sum(item.seconds for item in numbers)
+    tokens = sum(item.tokens for item in numbers)
+    return Result(
+        decoder=column[0].finished.decoder,
+        tokens_per_step=tokens / steps,
+        tokens_per_second=tokens / seconds if seconds else 0.0,
+        ms_per_step=1000 * seconds / steps,
+        rows_per_step=sum(item.rows for item in numbers) / steps,
+        hit_rate=sum(item.hits for item in numbers) / steps,
+        speed_vs_plain=_speed(column, reference) if has_plain else None,
+        identical=all(a.token_ids == b.token_ids for a, b in zip(column, reference, strict=True)),
+    )
+
+
+def _speed(column: list[Outcome], reference: list[Outcome]) -> float | None:
+    pairs = [
+        (item.finished.statistics.tokens_per_second, plain.finished.statistics.tokens_per_second)
+        for item, plain in zip(column, reference, strict=True)
+    ]
+    ratios = [mine / plain for mine, plain in pairs if plain]
+    return median(ratios) if ratios else None
+
+
+def _table(results: list[Result]) -> Table:
+    table = Table("decoder")
+    headings = (
+        "tokens per step",
+        "tokens/s",
+        "against plain",
+        "identical",
+        "ms per step",
+        "rows per step",
+        "hit rate",
+    )
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for result in results:
+        table.add_row(
+            result.decoder,
+            f"{result.tokens_per_step:.2f}",
+            f"{result.tokens_per_second:.1f}",
+            f"{result.speed_vs_plain:.2f}x" if result.speed_vs_plain else "-",
+            "yes" if result.identical else "no",
+            f"{result.ms_per_step:.2f}",
+            f"{result.rows_per_step:.1f}",
+            f"{result.hit_rate:.0%}",
+        )
+    return table
+
+
+def _write(file: Path, plan: Plan, results: list[Result], outcomes: list[list[Outcome]]) -> None:
+    model = outcomes[0][0].finished.model
+    report = {
+        "model": asdict(model),
+        "machine": {
+            "platform": platform.platform(),
+            "processor": platform.processor() or platform.machine(),
+            "python": platform.python_version(),
+        },
+        "prompts": len(plan.prompts),
+        "rounds": plan.rounds,
+        "options": asdict(plan.options),
+        "decoders": [asdict(result) for result in results],
+    }
+    try:
+        file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        typer.echo(json.dumps(report), err=True)
+        raise BadOption(
+            f"The report could not be written to {file} ({error.strerror}): it is printed above."
+        ) from error

@@ -1,0 +1,108 @@
+"""One request from the command line: its events with progress on standard error, and what came of it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from app.conversation import Reply
+from app.engine import Engine
+from app.errors import AppError
+from app.messages import Event, Failed, Finished, Loading, Piece, Prefilling, Request
+
+LONG_PROMPT = 2_000
+"""Prompt tokens from which on reading the prompt is worth a bar."""
+
+
+class RequestFailed(AppError):
+    """The engine's own sentence about a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A finished reply."""
+
+    request: Request
+    text: str
+    token_ids: tuple[int, ...]
+    finished: Finished
+
+    def to_json(self) -> dict[str, Any]:
+        """The reply as `generate --json` prints it."""
+        numbers, model = self.finished.statistics, self.finished.model
+        return {
+            "text": self.text,
+            "token_ids": list(self.token_ids),
+            "steps": numbers.steps,
+            "tokens_per_step": numbers.tokens_per_step,
+            "hit_rate": numbers.hit_rate,
+            "coverage": numbers.coverage,
+            "rows_per_step": numbers.rows_per_step,
+            "tokens_per_second": numbers.tokens_per_second,
+            "time_to_first_token": numbers.time_to_first_token,
+            "decoder": self.finished.decoder,
+            "seed": self.request.options.sampling.seed,
+            "model": model.name,
+            "dtype": model.dtype,
+            "device": model.device,
+            "stop_reason": self.finished.reason,
+        }
+
+
+def follow(engine: Engine, request: Request) -> Iterator[Event]:
+    """A request's events as they come; raises RequestFailed for Failed, and stops the reply when left early."""
+    reply = Reply()
+    engine.submit(request, reply)
+    try:
+        for event in with_progress(reply.events()):
+            if isinstance(event, Failed):
+                raise RequestFailed(event.sentence)
+            yield event
+    finally:
+        reply.stop()
+
+
+def outcome(request: Request, events: list[Event]) -> Outcome:
+    """What a whole reply came to; the last event is Finished."""
+    pieces = [event for event in events if isinstance(event, Piece)]
+    finished = events[-1]
+    if not isinstance(finished, Finished):
+        raise ValueError(f"a reply ends with Finished, got {finished!r}")
+    return Outcome(
+        request,
+        text="".join(piece.text for piece in pieces),
+        token_ids=tuple(token for piece in pieces for token in piece.token_ids),
+        finished=finished,
+    )
+
+
+def with_progress(events: Iterator[Event]) -> Iterator[Event]:
+    """The same events; while the model loads or a long prompt is read, a bar on standard error."""
+    bar = progress_bar()
+    task = bar.add_task("", total=None)
+    for event in events:
+        match event:
+            case Loading(what, done, total):
+                bar.update(task, description=what, completed=done, total=total or None)
+                bar.start()
+            case Prefilling(done, total) if total >= LONG_PROMPT:
+                bar.update(task, description="Reading the prompt", completed=done, total=total)
+                bar.start()
+            case Piece() | Finished() | Failed():
+                bar.stop()
+        yield event
+
+
+def progress_bar() -> Progress:
+    """A bar on standard error that vanishes when done, and shows nothing where nobody watches."""
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )

@@ -1,0 +1,127 @@
+"""Attention over the committed prefix and a block, hooked into any transformers model by name.
+
+transformers hands unknown keyword arguments of a model's forward on to the registered attention function, and
+builds no mask for a name that has no mask function: so the block travels as `block=BlockView(...)`, and each
+layer adds what only it knows (its sliding window, soft cap, sinks).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface
+
+NAME = "foresight"
+"""The name under which models find this attention."""
+
+
+@dataclass(slots=True)
+class BlockView:
+    """One forward pass as attention sees it: queries [T] against keys [L + T].
+
+    `visible` [T, T] is None for a single row, which sees everything there is."""
+
+    prefix_length: int
+    positions: Tensor
+    visible: Tensor | None
+    windows: list[int] = field(default_factory=list)  # each layer's, in the order they ran
+    _masks: dict[int, Tensor | None] = field(default_factory=dict)
+
+    def mask(self, window: int) -> Tensor | None:
+        """[T, L + T], True where a query sees a key; None when it sees all. `window` 0 is no window.
+
+        Built once per pass and window: every layer of a kind shares it."""
+        if window not in self._masks:
+            self._masks[window] = self._sliding(window) if window else self._full()
+        return self._masks[window]
+
+    def _full(self) -> Tensor | None:
+        if self.visible is None:
+            return None
+        prefix = self.visible.new_ones((1, 1)).expand(len(self.positions), self.prefix_length)
+        return torch.cat((prefix, self.visible), dim=1)
+
+    def _sliding(self, window: int) -> Tensor | None:
+        full = self.mask(0)
+        prefix = torch.arange(self.prefix_length, device=self.positions.device)
+        keys = torch.cat((prefix, self.positions))
+        near = self.positions[:, None] - keys[None, :] < window
+        return near if full is None else near & full
+
+
+def attend_layer(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    block: BlockView,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    position_bias: Tensor | None = None,
+    **_ignored: Any,
+) -> tuple[Tensor, None]:
+    """What transformers calls in each layer: query [1, H, T, D], key and value [1, KV, L + T, D]."""
+    del module, attention_mask
+    if position_bias is not None:
+        raise ValueError(f"a position bias {tuple(position_bias.shape)} is not supported")
+    window = sliding_window or 0
+    block.windows.append(window)
+    mask = block.mask(window)
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if softcap is None and s_aux is None:
+        out = _fused(query, key, value, mask, scale)
+    else:
+        out = _explicit(query, key, value, mask, scale, softcap, s_aux)
+    return out.transpose(1, 2).contiguous(), None
+
+
+def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """torch's own kernel, with the query heads that share a key head packed as extra rows of it."""
+    _, heads, rows, _ = query.shape
+    shared = heads // key.shape[1]
+    packed = query.reshape(1, key.shape[1], shared * rows, query.shape[3])
+    if mask is not None and shared > 1:
+        mask = mask.repeat(shared, 1)
+    out = scaled_dot_product_attention(packed, key, value, attn_mask=mask, scale=scale)
+    return out.reshape(1, heads, rows, value.shape[3])
+
+
+def _explicit(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    softcap: float | None,
+    sinks: Tensor | None,
+) -> Tensor:
+    """Attention written out, in float32, for layers that cap their scores or send some weight to sinks."""
+    _, heads, rows, size = query.shape
+    grouped = query.float().reshape(key.shape[1], -1, rows, size)  # [KV, H / KV, T, D]
+    scores = grouped @ key[0].float().transpose(1, 2)[:, None] * scale  # [KV, H / KV, T, L + T]
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    weights = _softmax_with_sinks(scores, sinks)
+    out = weights @ value[0].float()[:, None]
+    return out.reshape(1, heads, rows, value.shape[3]).to(query.dtype)
+
+
+def _softmax_with_sinks(scores: Tensor, sinks: Tensor | None) -> Tensor:
+    """Softmax over keys; a head's sink [H] takes its share and gives nothing."""
+    if sinks is None:
+        return scores.softmax(dim=-1)
+    sink = sinks.float().reshape(*scores.shape[:2], 1, 1).expand(*scores.shape[:3], 1)
+    return torch.cat((scores, sink), dim=-1).softmax(dim=-1)[..., :-1]
+
+
+def register() -> None:
+    """Make the attention known to transformers by its name; safe to repeat."""
+    AttentionInterface.register(NAME, attend_layer)

@@ -1,0 +1,56 @@
+"""Everything the model is asked is a block of rows.
+
+Every row sees the whole committed prefix, and inside the block exactly the rows that `visible` says.
+A draft tree of the current token 7 with two guesses, 8 and then 9, and 5 instead of 8:
+
+    row  token  position   sees rows          visible
+    0    7      10         0                  1 . . .
+    1    8      11         0 1                1 1 . .
+    2    9      12         0 1 2              1 1 1 .
+    3    5      11         0     3            1 . . 1
+
+Plain decoding is a block of one row, prompt lookup a chain, lookahead a tree and a window in one block.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Visible = NDArray[np.bool_]
+"""[T, T]: row i sees row j."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What one forward pass is fed: tokens[T], positions[T], visible[T, T] and the rows whose logits are read."""
+
+    tokens: tuple[int, ...]
+    positions: tuple[int, ...]
+    visible: Visible
+    wanted: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        rows = len(self.tokens)
+        if rows == 0 or len(self.positions) != rows or self.visible.shape != (rows, rows):
+            raise ValueError(
+                f"a block needs as many positions and visible rows as tokens, got {rows} tokens, "
+                f"{len(self.positions)} positions, visible {self.visible.shape}"
+            )
+        if any(not 0 <= row < rows for row in self.wanted):
+            raise ValueError(f"wanted rows must lie in the block of {rows} rows, got {self.wanted}")
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+def chain_block(tokens: Sequence[int], start: int, wanted: tuple[int, ...]) -> Block:
+    """Rows that each see all rows before them, at positions start, start + 1, ..."""
+    rows = len(tokens)
+    return Block(
+        tokens=tuple(tokens),
+        positions=tuple(range(start, start + rows)),
+        visible=np.tri(rows, dtype=np.bool_),
+        wanted=wanted,
+    )

@@ -1,0 +1,39 @@
+"""Where a model runs and how precisely, unless the person says otherwise."""
+
+from typing import Any
+
+import torch
+
+from app.errors import BadOption
+from app.messages import Device, DType
+
+
+def choose_device(asked: Device) -> torch.device:
+    """The CUDA device where there is one, else the CPU. Raises BadOption when "cuda" is asked in vain."""
+    if asked == "cuda" and not torch.cuda.is_available():
+        raise BadOption(
+            "No CUDA device is available here: choose --device cpu, or install a CUDA build of torch."
+        )
+    if asked == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(asked)
+
+
+def choose_dtype(asked: DType, device: torch.device) -> torch.dtype:
+    """bfloat16 where the machine multiplies it natively, else float16 on CUDA and float32 on a CPU."""
+    if asked != "auto":
+        return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[asked]
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
+    return torch.bfloat16 if _cpu_has_bfloat16() else torch.float32
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """ "bfloat16" for torch.bfloat16."""
+    return str(dtype).removeprefix("torch.")
+
+
+def _cpu_has_bfloat16() -> bool:
+    # Older torch releases of the supported range do not tell: float32 is always right there.
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))

@@ -1,0 +1,135 @@
+"""The KV cache: the only module that touches transformers' cache classes.
+
+Each layer keeps one buffer for keys and one for values, allocated ahead and grown in chunks. A step writes
+its block behind the committed rows; a commit moves the accepted rows down and forgets the rest:
+
+    committed  block                 after commit([0, 2])
+    A B C    | d e f g               A B C d f
+    length=3   rows 0..3             length=5
+
+Nothing counts until it is committed, so a step that was stopped or failed leaves the cache as it was.
+Sliding-window layers keep every row, too: their window is applied by the attention, by position.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedConfig
+from transformers.cache_utils import (
+    Cache,
+    CacheLayerMixin,
+    DynamicCache,
+    DynamicLayer,
+    DynamicSlidingWindowLayer,
+)
+
+CHUNK = 512
+"""Rows by which a full buffer grows."""
+
+
+def layer_windows(config: PreTrainedConfig) -> list[int] | None:
+    """Each layer's sliding window, 0 for a full layer; None when a layer keeps more than keys and values."""
+    layers = DynamicCache(config=config).layers
+    if not all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers):
+        return None
+    return [getattr(layer, "sliding_window", 0) for layer in layers]
+
+
+class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
+    """One layer's keys and values [1, heads, capacity, size], of which the first `length` rows are committed."""
+
+    is_sliding = False
+    is_croppable = True
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.length = 0
+        self.device = torch.device("cpu")
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        self.keys = _empty_like(key_states, 0)
+        self.values = _empty_like(value_states, 0)
+        self.device = key_states.device
+        self.is_initialized = True
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *_args: Any, **_kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Write a block behind the committed rows; returns committed and block rows as views."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        end = self.length + key_states.shape[2]
+        keys, values = self._buffers(end)
+        keys[:, :, self.length : end] = key_states
+        values[:, :, self.length : end] = value_states
+        return keys[:, :, :end], values[:, :, :end]
+
+    def keep(self, rows: Tensor, end: int) -> None:
+        """Move these block rows (absolute, ascending) down behind the committed ones, up to row `end`."""
+        # index_select copies before anything is overwritten: source and target rows may overlap.
+        for buffer in self._buffers(end):
+            buffer[:, :, self.length : end] = buffer.index_select(2, rows)
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.length + query_length, 0
+
+    def get_seq_length(self) -> int:
+        return self.length
+
+    def get_max_length(self) -> int:
+        return -1
+
+    def _buffers(self, rows: int) -> tuple[Tensor, Tensor]:
+        """Both buffers, with room for so many rows."""
+        assert self.keys is not None and self.values is not None
+        if rows > self.keys.shape[2]:
+            capacity = -(-rows // CHUNK) * CHUNK
+            self.keys = _grown(self.keys, capacity, self.length)
+            self.values = _grown(self.values, capacity, self.length)
+        return self.keys, self.values
+
+
+def _empty_like(states: Tensor, capacity: int) -> Tensor:
+    batch, heads, _, size = states.shape
+    return states.new_empty((batch, heads, capacity, size))
+
+
+def _grown(buffer: Tensor, capacity: int, length: int) -> Tensor:
+    grown = _empty_like(buffer, capacity)
+    grown[:, :, :length] = buffer[:, :, :length]
+    return grown
+
+
+class BlockCache(Cache):
+    """All layers' keys and values, with one committed length."""
+
+    def __init__(self) -> None:
+        super().__init__(layer_class_to_replicate=_Layer)
+        self.length = 0
+
+    @property
+    def _rows(self) -> list[_Layer]:
+        return [layer for layer in self.layers if isinstance(layer, _Layer)]
+
+    def commit(self, rows: Sequence[int]) -> None:
+        """Keep these rows of the newest block, in this order, and forget its other rows."""
+        end = self.length + len(rows)
+        # Rows 0, 1, 2, ... lie where they belong already: the usual case of plain decoding and prefill.
+        if any(row != place for place, row in enumerate(rows)):
+            moved = [self.length + row for row in rows]
+            for layer in self._rows:
+                layer.keep(torch.tensor(moved, device=layer.device), end)
+        self._set_length(end)
+
+    def rewind(self, length: int) -> None:
+        """Forget all rows from `length` on; raises ValueError when there are not that many."""
+        if not 0 <= length <= self.length:
+            raise ValueError(f"cannot rewind a cache of {self.length} rows to {length}")
+        self._set_length(length)
+
+    def _set_length(self, length: int) -> None:
+        self.length = length
+        for layer in self._rows:
+            layer.length = length

@@ -1,0 +1,149 @@
+"""A model's folder to a model that can decode: weights, tokenizer, and the runner that suits it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from app.engine import attention
+from app.engine.compatibility import lookahead_note
+from app.engine.hardware import choose_device, choose_dtype, dtype_name
+from app.engine.memory import is_out_of_memory
+from app.engine.rotary import rotary_of
+from app.engine.runner import BlockRunner, Runner, SequentialRunner
+from app.errors import ModelBroken, ModelUnsafe
+from app.messages import ModelChoice, ModelFolder, ModelInfo
+
+UNKNOWN_CONTEXT = 32_768
+"""Positions granted to a model whose config sets no limit, such as a recurrent one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model ready to decode. `can_branch` tells whether blocks of more than one row work."""
+
+    info: ModelInfo
+    tokenizer: PreTrainedTokenizerBase
+    runner: Runner
+    eos_ids: frozenset[int]
+
+    @property
+    def can_branch(self) -> bool:
+        """Whether lookahead works with this model."""
+        return not self.info.lookahead_note
+
+    def decode(self, ids: list[int]) -> str:
+        """The text of these ids, special tokens left out."""
+        return str(self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+
+def load(folder: ModelFolder, choice: ModelChoice) -> LoadedModel:
+    """Read a model from its folder. Raises ModelError with a sentence for whatever is wrong with its files."""
+    device = choose_device(choice.device)
+    dtype = choose_dtype(choice.dtype, device)
+    try:
+        config = AutoConfig.from_pretrained(folder.path, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(folder.path, local_files_only=True)
+        model = _read_weights(folder, config, dtype)
+    except (OSError, ValueError, KeyError, SafetensorError, RuntimeError) as error:
+        if is_out_of_memory(error):
+            raise
+        raise _broken(folder, error) from error
+    model.requires_grad_(False).train(False).to(device)
+    return prepare(model, tokenizer, folder)
+
+
+def prepare(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: ModelFolder) -> LoadedModel:
+    """Find out how a model can decode, and wrap it."""
+    attention.register()
+    text_config = model.config.get_text_config(decoder=True)
+    context = context_of(text_config)
+    note = lookahead_note(model)
+    info = ModelInfo(
+        name=folder.name,
+        label=folder.label,
+        revision=folder.revision,
+        architecture=type(model).__name__,
+        parameters=model.num_parameters(),
+        context=context,
+        dtype=dtype_name(model.dtype),
+        device=str(model.device),
+        lookahead_note=note,
+    )
+    runner: Runner = (
+        SequentialRunner(model, context)
+        if note
+        else BlockRunner(model, context, rotary_of(text_config, context))
+    )
+    return LoadedModel(info, tokenizer, runner, eos_ids(model, tokenizer))
+
+
+def context_of(config: PreTrainedConfig) -> int:
+    """How many positions the model has; dynamic rotary tables stretch them by their factor."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if not positions:
+        return UNKNOWN_CONTEXT
+    rope = getattr(config, "rope_parameters", None) or {}
+    factor = rope.get("factor", 1) if rope.get("rope_type") == "dynamic" else 1
+    return int(positions * factor)
+
+
+def eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """Every id that ends a reply, by the generation config, the config and the tokenizer."""
+    generation = model.generation_config.eos_token_id if model.generation_config else None
+    return frozenset(
+        [*_ids(generation), *_ids(model.config.eos_token_id), *_ids(getattr(tokenizer, "eos_token_id", None))]
+    )
+
+
+def _ids(value: int | Iterable[int] | None) -> list[int]:
+    if value is None:
+        return []
+    return [value] if isinstance(value, int) else list(value)
+
+
+def _read_weights(folder: ModelFolder, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
+    # transformers types this by its arguments' defaults; with output_loading_info it is a pair.
+    read: Any = AutoModelForCausalLM.from_pretrained(
+        folder.path,
+        config=config,
+        dtype=dtype,
+        local_files_only=True,
+        use_safetensors=True,
+        output_loading_info=True,
+    )
+    model: PreTrainedModel = read[0]
+    if missing := sorted(read[1]["missing_keys"]):
+        raise ModelBroken(
+            f"The weights of {folder.name} are incomplete ({len(missing)} tensors are missing, the first is "
+            f"{missing[0]}): download the model again."
+        )
+    return model
+
+
+def _broken(folder: ModelFolder, error: Exception) -> ModelBroken | ModelUnsafe:
+    words = _first_line(error)
+    if "trust_remote_code" in str(error):
+        return ModelUnsafe(
+            f"{folder.name} needs Python code of its own, which Foresight does not run: choose a model whose "
+            "architecture transformers knows."
+        )
+    return ModelBroken(
+        f"{folder.name} could not be loaded ({words}): check that the folder holds a complete text model in "
+        "safetensors, or download it again."
+    )
+
+
+def _first_line(error: Any) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:200].rstrip(".") if lines else type(error).__name__

@@ -1,0 +1,42 @@
+"""One step's block: the draft tree and the window, both below the one current token.
+
+    rows   0            1 .. D-1         D .. D+V-1
+           current      drafts           window guesses
+    see    prefix       + ancestors      + what window.py draws
+
+The two branches never see each other. Logits are wanted for every tree row and for the window's top row.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.engine.block import Block
+from app.engine.lookahead.draft_tree import DraftTree
+from app.engine.lookahead.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A block, and which of its wanted logits [R] were read behind the window's top row."""
+
+    block: Block
+    top: slice
+
+
+def lay_out(tree: DraftTree, window: Window, position: int) -> Layout:
+    """The block of a step whose current token stands at `position`."""
+    drafts, guesses = len(tree), window.tokens()
+    # Place 0 of the window is the current token, which is the tree's root already.
+    rows = [0, *range(drafts, drafts + len(guesses))]
+    visible = np.zeros((drafts + len(guesses),) * 2, dtype=np.bool_)
+    visible[np.ix_(rows, rows)] = window.visible()
+    visible[:drafts, :drafts] = tree.visible()
+    top = [rows[place] for place in window.top()]
+    block = Block(
+        tokens=(*tree.tokens, *guesses),
+        positions=tuple(position + offset for offset in (*tree.depths, *window.offsets())),
+        visible=visible,
+        wanted=(*range(drafts), *top),
+    )
+    return Layout(block, slice(drafts, drafts + len(top)))

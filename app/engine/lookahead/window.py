@@ -1,0 +1,78 @@
+"""The lookahead branch: W columns by N-1 rows of guesses that the model refines in parallel (Jacobi iteration).
+
+Column i, row r guesses the token i + r places behind the current one, which itself stands in column 0 of row 0.
+Each step the model reads the top row and says what follows it: the next row. With W=3, N=4 and c the current
+token (numbers say how many places behind c):
+
+    row 2      2  3  4      the model says, behind these:  3  4  5   -> n-grams  c 1 2 3,  1 2 3 4,  2 3 4 5
+    row 1      1  2  3                                     (column i: row 0, row 1, row 2, what was said)
+    row 0      c  1  2
+
+Who sees whom: row 0 is a line of text, each token sees those to its left; in the rows above, column i sees row 0
+up to column i, and column i of the rows below it. After the step the rows move down by one and what the model
+said becomes the top row. However many tokens a step committed, the rows move by one, as in LADE: the window then
+stands a little behind the text, and on stories260K earned as much as one whose columns move along.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from app.engine.block import Visible
+
+
+class Window:
+    """The guesses of one reply: rows[N-1][W]. Whatever rows[0][0] holds, the current token stands for it.
+
+    A window of width 0 is closed: it adds nothing to a block and learns nothing."""
+
+    def __init__(self, width: int, ngram: int, line: Sequence[int]) -> None:
+        """Starts from a line of W + N - 2 guesses: the current token, and what may follow it."""
+        if width and len(line) != width + ngram - 2:
+            raise ValueError(f"a window {width} wide needs {width + ngram - 2} guesses, got {len(line)}")
+        self.width = width
+        self.rows = [list(line[row : row + width]) for row in range(ngram - 1)]
+
+    @property
+    def reach(self) -> int:
+        """How many places behind the current token the farthest guess stands."""
+        return self.width + len(self.rows) - 2 if self.width else 0
+
+    def tokens(self) -> list[int]:
+        """The guesses in block order: row by row, without the current token."""
+        return [token for row in self.rows for token in row][1:]
+
+    def offsets(self) -> list[int]:
+        """How many places behind the current token each of `tokens` stands."""
+        return [row + column for row in range(len(self.rows)) for column in range(self.width)][1:]
+
+    def top(self) -> list[int]:
+        """Where the top row stands in block order, the current token being place 0."""
+        last = self.width * len(self.rows)
+        return list(range(last - self.width, last))
+
+    def visible(self) -> Visible:
+        """[T, T] over the current token and the guesses in block order."""
+        return window_visible(self.width, len(self.rows)) if self.width else np.ones((1, 1), dtype=np.bool_)
+
+    def lines(self, current: int, said: Sequence[int]) -> list[list[int]]:
+        """Each column as a line of N tokens, its last one said [W] by the model."""
+        columns = [list(column) for column in zip(*self.rows, said, strict=True)]
+        for column in columns[:1]:
+            column[0] = current
+        return columns
+
+    def shift(self, said: Sequence[int]) -> None:
+        """Let the rows move down by one; what the model said [W] becomes the top row."""
+        self.rows = [*self.rows[1:], list(said)]
+
+
+def window_visible(width: int, levels: int) -> Visible:
+    """Who sees whom in a window of `levels` rows, row by row: see the drawing above."""
+    seen = np.zeros((levels, width, levels, width), dtype=np.bool_)
+    columns = np.arange(width)
+    for level in range(levels):
+        seen[level, :, 0, :] = np.tri(width, dtype=np.bool_)
+        for below in range(1, level + 1):
+            seen[level, columns, below, columns] = True
+    return seen.reshape(levels * width, levels * width)

@@ -1,0 +1,21 @@
+"""Plain decoding: one row, one token per step. The reference for every other decoder, and the fallback."""
+
+from collections.abc import Iterator
+
+from app.engine.block import chain_block
+from app.engine.runner import Runner
+from app.engine.sampling import Sampler
+from app.engine.step import Step
+from app.engine.stopping import Stopper
+
+
+def plain(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
+    """Feeds the current token and commits what the model says behind it."""
+    reason = None
+    while reason is None:
+        logits = runner.forward(chain_block(tokens[-1:], len(tokens) - 1, wanted=(0,)))
+        token = sampler(logits).choose(0, tokens)
+        reason = stopper.cut((token,)).reason
+        runner.commit((0,))
+        tokens.append(token)
+        yield Step((token,), ("model",), rows=1, reason=reason)

@@ -1,0 +1,203 @@
+"""The model behind three verbs: prefill a prompt, forward a block, commit the rows that were accepted.
+
+`BlockRunner` takes any block; `SequentialRunner` serves models whose state cannot be taken back (recurrent and
+hybrid ones), one row after the other. Which one a model gets is decided at load, by `compatibility.py`.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from app.engine.attention import BlockView
+from app.engine.block import Block, chain_block
+from app.engine.kv_cache import BlockCache
+from app.engine.rotary import Rotary, anchored
+from app.messages import Prefilling
+
+PREFILL_CHUNK = 512
+"""Prompt tokens per forward pass: between two of them the person can stop, and sees progress."""
+
+
+class Runner(Protocol):
+    """One model with its cache. `context` is the number of positions it has."""
+
+    context: int
+    reused: int  # tokens of the newest prefill that were still in the cache
+
+    def horizon(self, position: int) -> int:
+        """The first position that a block may not reach whose current token stands at `position`."""
+
+    def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
+        """Make `ids` the committed prefix; returns the logits [vocab] behind its last token."""
+
+    def forward(self, block: Block) -> Tensor:
+        """Logits [R, vocab] of the block's wanted rows. Nothing is committed."""
+
+    def commit(self, rows: Sequence[int]) -> None:
+        """Append these rows of the newest block to the prefix: ascending, the first is row 0."""
+
+    def forget(self) -> None:
+        """Drop the prefix, so that the next prefill starts cold."""
+
+
+class BlockRunner:
+    """Runs blocks on a transformers model whose attention is ours and whose cache is a BlockCache."""
+
+    def __init__(self, model: PreTrainedModel, context: int, rotary: Rotary) -> None:
+        self.context = context
+        self.reused = 0
+        self._model = model
+        self._rotary = rotary
+        self._cache = BlockCache()
+        self._prefix: list[int] = []
+        self._farthest = 0  # position that the prefix was last read up to
+        self._block: Block | None = None
+
+    def horizon(self, position: int) -> int:
+        """The context's end, or where the rotary table changes."""
+        return self._rotary.horizon(position, self.context)
+
+    def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
+        """Reads only what differs from the prefix the cache holds, in chunks."""
+        # Keys of a table that depends on the text's length fit no text of another length.
+        self._rewind(_common_length(self._prefix, ids[:-1]) if self._rotary.kind == "fixed" else 0)
+        self.reused = len(self._prefix)
+        logits = torch.empty(0)
+        for chunk in self._read(ids):
+            logits = chunk
+            yield Prefilling(len(self._prefix), len(ids))
+        return logits
+
+    def forward(self, block: Block) -> Tensor:
+        """Logits [R, vocab] of the wanted rows: no other row reaches the LM head."""
+        if self._crosses_switch(block.positions[0]):
+            # As transformers does for Phi-3: beyond the switch the whole text is read anew with the long table.
+            prefix = self._prefix
+            self._rewind(0)
+            for _ in self._read(prefix, farthest=block.positions[0]):
+                pass
+        return self._run(block)
+
+    @torch.inference_mode()
+    def commit(self, rows: Sequence[int]) -> None:
+        """Compact the cache to prefix and accepted rows; raises ValueError without a block to commit."""
+        if self._block is None:
+            raise ValueError(f"there is no block to commit rows {list(rows)} of")
+        self._cache.commit(rows)
+        self._prefix += [self._block.tokens[row] for row in rows]
+        self._block = None
+
+    def forget(self) -> None:
+        """Drop the prefix; the buffers stay."""
+        self._rewind(0)
+
+    def _read(self, ids: Sequence[int], farthest: int = 0) -> Iterator[Tensor]:
+        """Commit the rest of `ids` in chunks, each with the rotary table of a text that reaches `farthest`."""
+        farthest = self._farthest = max(farthest, len(ids) - 1)
+        if self._rotary.kind == "dynamic" and not self._prefix:
+            # A pass at position 0 sets the table back, whatever lengths were read before.
+            self._run(chain_block(ids[:1], 0, wanted=(0,)))
+        for start in range(len(self._prefix), len(ids), PREFILL_CHUNK):
+            chunk = ids[start : start + PREFILL_CHUNK]
+            block = chain_block(chunk, start, wanted=(len(chunk) - 1,))
+            logits = self._run(anchored(block, farthest) if self._rotary.is_long(farthest + 1) else block)
+            self.commit(range(len(chunk)))
+            yield logits[0]
+
+    def _crosses_switch(self, position: int) -> bool:
+        is_long = self._rotary.is_long(position + 1)
+        return self._rotary.kind == "longrope" and is_long and not self._rotary.is_long(self._farthest + 1)
+
+    def _run(self, block: Block) -> Tensor:
+        logits, _ = run_block(self._model, self._cache, block)
+        self._block = block
+        return logits
+
+    def _rewind(self, length: int) -> None:
+        self._cache.rewind(length)
+        self._prefix = self._prefix[:length]
+        self._block = None
+
+
+@torch.inference_mode()
+def run_block(model: PreTrainedModel, cache: BlockCache, block: Block) -> tuple[Tensor, BlockView]:
+    """One forward pass: logits [R, vocab] of the wanted rows, and what attention saw. Nothing is committed."""
+    device = model.device
+    positions = torch.tensor(block.positions, device=device)
+    visible = torch.from_numpy(block.visible).to(device) if len(block) > 1 else None
+    view = BlockView(cache.length, positions, visible)
+    output = model(
+        input_ids=torch.tensor([block.tokens], device=device),
+        position_ids=positions[None],
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=torch.tensor(block.wanted, dtype=torch.long, device=device),
+        block=view,
+    )
+    logits: Tensor = output.logits[0]
+    return logits, view
+
+
+class SequentialRunner:
+    """Runs one row after the other on a model with transformers' own attention and cache."""
+
+    reused = 0
+
+    def __init__(self, model: PreTrainedModel, context: int) -> None:
+        self.context = context
+        self._model = model
+        self._state: dict[str, object] = {}
+
+    def horizon(self, position: int) -> int:
+        """One row at a time."""
+        return position + 1
+
+    def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
+        """Always reads the whole prompt: a recurrent state cannot go back to a shorter one."""
+        self.forget()
+        logits = torch.empty(0)
+        for start in range(0, len(ids), PREFILL_CHUNK):
+            chunk = ids[start : start + PREFILL_CHUNK]
+            logits = self._feed(chunk, start)
+            yield Prefilling(start + len(chunk), len(ids))
+        return logits
+
+    def forward(self, block: Block) -> Tensor:
+        """Logits [1, vocab] of a block of one row, which is committed by being fed."""
+        if len(block) != 1:
+            raise ValueError(f"this model takes one row at a time, got a block of {len(block)}")
+        return self._feed(block.tokens, block.positions[0])[None]
+
+    def commit(self, rows: Sequence[int]) -> None:
+        """Nothing is left to do: feeding a row changed the state for good."""
+
+    def forget(self) -> None:
+        """Drop the state."""
+        self._state = {}
+
+    @torch.inference_mode()
+    def _feed(self, tokens: Sequence[int], start: int) -> Tensor:
+        device = self._model.device
+        output = self._model(
+            input_ids=torch.tensor([tokens], device=device),
+            position_ids=torch.arange(start, start + len(tokens), device=device)[None],
+            use_cache=True,
+            **self._state,
+        )
+        # Mamba calls its state cache_params, the others past_key_values.
+        self._state = {name: output[name] for name in ("past_key_values", "cache_params") if name in output}
+        logits: Tensor = output.logits[0, -1]
+        return logits
+
+
+def _common_length(left: Sequence[int], right: Sequence[int]) -> int:
+    """How many leading items agree: ([1, 2, 3], [1, 2, 5, 6]) -> 2."""
+    length = 0
+    for a, b in zip(left, right, strict=False):
+        if a != b:
+            break
+        length += 1
+    return length

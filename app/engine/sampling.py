@@ -1,0 +1,129 @@
+"""Sampling is keyed, not streamed: the token at position p is a fixed function of (logits, seed, p).
+
+Filter the logits (repetition penalty, temperature, top-k, top-p, min-p, in transformers' order), then take the
+argmax of logits / T + Gumbel noise, where the noise of token t at position p is a hash of (seed, p, t). That is
+a draw from the softmax, and it does not matter how many rows were computed or which drafts were made: lookahead
+on and off give the same text for the same seed. Only tokens that survive the filters need their noise.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from app.messages import Sampling
+
+Choose = Callable[[int, Sequence[int]], int]
+"""(row, every token before it) -> the token that the model says there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the model says in each row of a step. `guesses` are the most likely tokens, for the window."""
+
+    choose: Choose
+    guesses: Sequence[int]
+
+
+Sampler = Callable[[Tensor], Choices]
+"""Logits [R, vocab] of one step -> what the model says there."""
+
+
+def make_sampler(sampling: Sampling) -> Sampler:
+    """Greedy, or keyed draws, as the person asks."""
+    if sampling.temperature == 0 and sampling.repetition_penalty == 1:
+        return _greedy
+    return partial(_keyed, sampling=sampling)
+
+
+def _greedy(logits: Tensor) -> Choices:
+    ids: list[int] = logits.argmax(dim=-1).tolist()
+    return Choices(lambda row, _history: ids[row], ids)
+
+
+def _keyed(logits: Tensor, sampling: Sampling) -> Choices:
+    def choose(row: int, history: Sequence[int]) -> int:
+        return draw(logits[row], history, sampling)
+
+    return Choices(choose, logits.argmax(dim=-1).tolist())
+
+
+def draw(logits: Tensor, history: Sequence[int], sampling: Sampling) -> int:
+    """The token at position len(history), given its logits [vocab] and all tokens before it."""
+    scores = penalised(logits.float(), history, sampling.repetition_penalty)
+    if sampling.temperature == 0:
+        return int(scores.argmax())
+    ids, kept = survivors(scores / sampling.temperature, sampling)
+    noise = gumbel(sampling.seed, len(history), ids)
+    return int(ids[(kept.double() + noise).argmax()])
+
+
+def penalised(logits: Tensor, history: Sequence[int], penalty: float) -> Tensor:
+    """Logits [vocab] with the tokens seen so far made less likely (CTRL, section 4.1)."""
+    if penalty == 1:
+        return logits
+    seen = torch.tensor(sorted(set(history)), device=logits.device, dtype=torch.long)
+    scores = logits[seen]
+    return logits.index_copy(0, seen, torch.where(scores < 0, scores * penalty, scores / penalty))
+
+
+def survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
+    """Ids [K] and scores [K], best first where a filter had to sort, that top-k, top-p and min-p leave over."""
+    if 0 < sampling.top_k < len(scores):
+        scores, ids = scores.topk(sampling.top_k)
+    elif sampling.top_p < 1:
+        scores, ids = scores.sort(descending=True, stable=True)
+    else:
+        ids = torch.arange(len(scores), device=scores.device)
+    if sampling.top_p < 1:
+        chances = scores.softmax(dim=-1)
+        # The token that crosses top_p stays: what counts is the sum before it.
+        keep = chances.cumsum(dim=-1) - chances < sampling.top_p
+        keep[0] = True
+        scores, ids = scores[keep], ids[keep]
+    if sampling.min_p > 0:
+        chances = scores.softmax(dim=-1)
+        keep = chances >= sampling.min_p * chances.max()
+        scores, ids = scores[keep], ids[keep]
+    return ids, scores
+
+
+def gumbel(seed: int, position: int, ids: Tensor) -> Tensor:
+    """Gumbel noise [K] in float64 for tokens `ids` [K] at this position, the same on every device."""
+    key = _mix_int(_mix_int(seed) ^ position)
+    bits = _mix(ids + _signed(key))
+    # 52 bits and a half: never 0 and never 1, where the logarithms have no value.
+    uniform = _shifted(bits, 12).double().add(0.5) * 2.0**-52
+    return -torch.log(-torch.log(uniform))
+
+
+# The finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014),
+# once for Python's integers and once for tensors, whose int64 products wrap as needed.
+_GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_WORD = 2**64 - 1
+
+
+def _mix_int(value: int) -> int:
+    value = (value + _GOLDEN) & _WORD
+    value = ((value ^ (value >> 30)) * _FIRST) & _WORD
+    value = ((value ^ (value >> 27)) * _SECOND) & _WORD
+    return value ^ (value >> 31)
+
+
+def _mix(values: Tensor) -> Tensor:
+    values = values * _signed(_GOLDEN)
+    values = (values ^ _shifted(values, 30)) * _signed(_FIRST)
+    values = (values ^ _shifted(values, 27)) * _signed(_SECOND)
+    return values ^ _shifted(values, 31)
+
+
+def _shifted(values: Tensor, bits: int) -> Tensor:
+    """A logical right shift: torch's is arithmetic for int64."""
+    shifted: Tensor = (values >> bits) & (2 ** (64 - bits) - 1)
+    return shifted
+
+
+def _signed(word: int) -> int:
+    return word - 2**64 if word >= 2**63 else word

@@ -1,0 +1,124 @@
+"""The one loaded model, and what happens to a request: ids, then text, then events."""
+
+import gc
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Protocol
+
+import torch
+
+from app.engine.generation import generate
+from app.engine.loading import LoadedModel, load
+from app.engine.lookahead import make_lookahead
+from app.engine.plain import plain
+from app.engine.prompt import encode
+from app.engine.sampling import make_sampler
+from app.engine.step import Decoder, FirstToken, StatisticsMeter, Step
+from app.engine.stopping import Stopper
+from app.engine.text import ReplyText
+from app.messages import (
+    Decoding,
+    Event,
+    Finished,
+    ModelChoice,
+    ModelFolder,
+    ModelInfo,
+    Options,
+    Piece,
+    Prefilling,
+    Request,
+    StopReason,
+)
+
+Progress = Callable[[str, int, int], None]
+"""(what is going on, done, total): called while a model is on its way; may raise to end that."""
+Locate = Callable[[str, Progress], ModelFolder]
+"""The name of a model -> its files on this machine, downloaded if need be."""
+
+
+class Watch(Protocol):
+    """What a running request asks now and then."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the person asked to stop."""
+
+
+class Session:
+    """Keeps one model loaded and answers requests, one at a time."""
+
+    def __init__(self, locate: Locate) -> None:
+        self._locate = locate
+        self._choice: ModelChoice | None = None
+        self._loaded: LoadedModel | None = None
+
+    @property
+    def info(self) -> ModelInfo | None:
+        """The model that is loaded, if one is."""
+        return self._loaded.info if self._loaded else None
+
+    def open(self, choice: ModelChoice, progress: Progress) -> LoadedModel:
+        """The chosen model, loaded unless it is already. A model that cannot be found leaves the old one."""
+        if self._loaded and choice == self._choice:
+            return self._loaded
+        folder = self._locate(choice.name, progress)
+        progress(f"Loading {folder.name}", 0, 0)
+        self._drop()
+        self._loaded = load(folder, choice)
+        self._choice = choice
+        return self._loaded
+
+    def forget(self) -> None:
+        """Drop what the runner knows of earlier prompts, as after an error."""
+        if self._loaded:
+            self._loaded.runner.forget()
+
+    def events(self, request: Request, progress: Progress, watch: Watch) -> Iterator[Event]:
+        """Everything that happens to a request behind loading; ends with Finished, or raises."""
+        loaded = self.open(request.model, progress)
+        prompt = encode(loaded.tokenizer, request.prompt, loaded.info.context)
+        decoding = _possible(request.options.decoding, loaded)
+        stopper = _make_stopper(loaded, request.options, len(prompt))
+        text = ReplyText(loaded.decode, request.options.stop)
+        meter = StatisticsMeter(len(prompt))
+        reason: StopReason | None = None
+        sampler = make_sampler(request.options.sampling)
+        for item in generate(loaded.runner, prompt, _make_decoder(decoding), sampler, stopper):
+            match item:
+                case Prefilling():
+                    yield item
+                case FirstToken(token, _, reason):
+                    yield Piece(text.push((token,)), (token,), ("model",), meter.first_token(item))
+                case Step(tokens, origins):
+                    reason = item.reason
+                    yield Piece(text.push(tokens), tokens, origins, meter.add(item))
+            if watch.is_stopping:
+                break
+        if rest := text.flush():
+            yield Piece(rest, (), (), meter.statistics)
+        yield Finished(reason or "stopped", meter.statistics, loaded.info, decoding.decoder)
+
+    def _drop(self) -> None:
+        """Give the old model's memory back before the next one takes its own."""
+        self._loaded = self._choice = None
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def _possible(decoding: Decoding, loaded: LoadedModel) -> Decoding:
+    return decoding if loaded.can_branch else replace(decoding, decoder="plain")
+
+
+def _make_decoder(decoding: Decoding) -> Decoder:
+    return make_lookahead(decoding) if decoding.decoder == "lookahead" else plain
+
+
+def _make_stopper(loaded: LoadedModel, options: Options, prompt_tokens: int) -> Stopper:
+    return Stopper(
+        eos_ids=frozenset() if options.ignore_eos else loaded.eos_ids,
+        max_new_tokens=options.max_new_tokens,
+        room=loaded.info.context - prompt_tokens,
+        stops=options.stop,
+        decode=loaded.decode,
+    )

@@ -1,0 +1,103 @@
+"""Token ids to text while they arrive.
+
+One token is not always one piece of text: a character of several bytes can be spread over tokens, and some
+tokenizers write a token differently after another one. So the detokenizer decodes a short run of tokens with
+and without the new one and gives out the difference, once it does not end in half a character:
+
+    push(226) -> ""    push(130) -> ""    push(172) -> "€"
+"""
+
+from collections.abc import Callable, Sequence
+
+_HALF = "\N{REPLACEMENT CHARACTER}"
+_LONGEST_CHARACTER = 8
+"""Tokens after which a half character is given out as it is: the model wrote bytes that mean nothing."""
+
+
+Decode = Callable[[list[int]], str]
+"""Token ids to their text, without special tokens."""
+
+
+class Detokenizer:
+    """Turns one reply's token ids into text, piece by piece. The pieces joined are the decoded reply."""
+
+    def __init__(self, decode: Decode) -> None:
+        self._decode = decode
+        self._ids: list[int] = []
+        self._given = 0  # ids whose text was given out
+        self._context = 0  # ids before them that are decoded along, for tokenizers that look back
+
+    def push(self, token_id: int) -> str:
+        """The text that this token completes; "" while a character is only half there."""
+        self._ids.append(token_id)
+        text = self._pending()
+        if text.endswith(_HALF) and len(self._ids) - self._given < _LONGEST_CHARACTER:
+            return ""
+        return self._give(text)
+
+    def flush(self) -> str:
+        """What is left when no more tokens come, half characters included."""
+        return self._give(self._pending())
+
+    def _pending(self) -> str:
+        before = self._decode(self._ids[self._context : self._given])
+        return self._decode(self._ids[self._context :])[len(before) :]
+
+    def _give(self, text: str) -> str:
+        if text:
+            self._context, self._given = self._given, len(self._ids)
+        return text
+
+
+class StopFilter:
+    """Holds text back while it may be the beginning of a stop string; the stop string itself never shows."""
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._stops = tuple(stops)
+        self._held = ""
+        self.is_stopped = False
+
+    def push(self, text: str) -> str:
+        """The text that may be shown; "" for ever once a stop string has come."""
+        if self.is_stopped:
+            return ""
+        held = self._held + text
+        found = [place for place in (held.find(stop) for stop in self._stops) if place >= 0]
+        self.is_stopped = bool(found)
+        shown = min(found) if found else len(held) - _beginning_at_end(held, self._stops)
+        self._held = held[shown:]
+        return held[:shown]
+
+    def flush(self) -> str:
+        """The text held back for a stop string that never came."""
+        return "" if self.is_stopped else self._held
+
+
+def _beginning_at_end(text: str, stops: Sequence[str]) -> int:
+    """Length of the longest end of `text` that begins a stop: ("so EN", ["END"]) -> 2."""
+    longest = max((len(stop) for stop in stops), default=1) - 1
+    for length in range(min(longest, len(text)), 0, -1):
+        if any(stop.startswith(text[-length:]) for stop in stops):
+            return length
+    return 0
+
+
+class ReplyText:
+    """One reply's ids to the text that is shown: detokenised, without stop strings."""
+
+    def __init__(self, decode: Decode, stops: Sequence[str]) -> None:
+        self._detokenizer = Detokenizer(decode)
+        self._filter = StopFilter(stops)
+
+    def push(self, token_ids: Sequence[int]) -> str:
+        """The text that one step adds."""
+        return self._filter.push("".join(map(self._detokenizer.push, token_ids)))
+
+    def flush(self) -> str:
+        """What is left at the end of the reply."""
+        return self._filter.push(self._detokenizer.flush()) + self._filter.flush()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a stop string has come."""
+        return self._filter.is_stopped

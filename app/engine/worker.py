@@ -1,0 +1,168 @@
+"""The one thread that owns the model. Requests go in by a queue, events come out into the caller's log.
+
+Nothing that happens in a request ends the thread: every error becomes a `Failed` with a sentence, and the next
+request is taken. torch is imported in here, so that a window can open before it is there.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Protocol
+
+from app.errors import AppError, EngineClosed, ModelTooLarge
+from app.messages import EngineStatus, Event, Failed, Loading, ModelChoice, ModelFolder, Request
+
+if TYPE_CHECKING:
+    from app.engine.session import Session
+
+log = logging.getLogger(__name__)
+
+Locate = Callable[[str, Callable[[str, int, int], None]], ModelFolder]
+"""(name, progress) -> the model's files on this machine; progress may raise to end a download."""
+
+
+class Reply(Protocol):
+    """Where a request's events go."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the person asked to stop."""
+
+    def append(self, event: Event) -> None:
+        """Take the next event."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    request: Request
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    choice: ModelChoice
+
+
+@dataclass(frozen=True, slots=True)
+class _Shutdown:
+    pass
+
+
+class Engine:
+    """Owns the worker thread. All methods return at once and may be called from any thread."""
+
+    def __init__(self, locate: Locate) -> None:
+        self._locate = locate
+        self._inbox: SimpleQueue[_Job | _Load | _Shutdown] = SimpleQueue()
+        self._status = EngineStatus("starting", "Starting the engine")
+        self._is_closing = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
+        self._thread.start()
+
+    def submit(self, request: Request, reply: Reply) -> None:
+        """Queue a request; its events go to `reply`, the last one is Finished or Failed."""
+        if self._is_closing.is_set():
+            reply.append(Failed("Foresight is closing and takes no more questions."))
+        else:
+            self._inbox.put(_Job(request, reply))
+
+    def load(self, choice: ModelChoice) -> None:
+        """Queue the loading of a model, so that the first request need not wait; `status` tells how it went."""
+        self._inbox.put(_Load(choice))
+
+    def status(self) -> EngineStatus:
+        """What the worker is doing now."""
+        return self._status
+
+    def close(self, timeout: float = 10.0) -> None:
+        """Stop the running reply, fail the queued ones, end the thread. Safe to repeat."""
+        self._is_closing.set()
+        self._inbox.put(_Shutdown())
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            log.warning("the engine did not end within %s seconds", timeout)
+
+    def _work(self) -> None:
+        job = self._inbox.get()
+        if not isinstance(job, _Shutdown):
+            from app.engine.session import Session  # torch comes with it: not before there is work
+
+            session = Session(self._locate)
+            while not isinstance(job, _Shutdown):
+                self._do(session, job)
+                job = self._inbox.get()
+        self._status = EngineStatus("closed")
+
+    def _do(self, session: "Session", job: _Job | _Load) -> None:
+        match job:
+            case _Load(choice):
+                self._open(session, choice)
+            case _Job(request, reply):
+                self._answer(session, request, reply)
+
+    def _open(self, session: "Session", choice: ModelChoice) -> None:
+        try:
+            loaded = session.open(choice, self._progress(lambda _loading: self._check_closing()))
+            self._status = EngineStatus("ready", model=loaded.info)
+        except Exception as error:
+            self._status = EngineStatus("failed", _sentence(error), session.info)
+
+    def _answer(self, session: "Session", request: Request, reply: Reply) -> None:
+        watch = _Watch(reply, self._is_closing)
+        try:
+            for event in session.events(request, self._progress(watch.loading), watch):
+                self._status = EngineStatus("busy", model=session.info)
+                reply.append(event)
+            self._status = EngineStatus("ready", model=session.info)
+        except Exception as error:
+            session.forget()
+            self._status = EngineStatus("ready" if session.info else "failed", _sentence(error), session.info)
+            reply.append(Failed(_sentence(error)))
+
+    def _progress(self, listen: Callable[[Loading], None]) -> Callable[[str, int, int], None]:
+        def progress(what: str, done: int, total: int) -> None:
+            percent = f" ({done * 100 // total}%)" if total else ""
+            self._status = EngineStatus("loading", what + percent)
+            listen(Loading(what, done, total))
+
+        return progress
+
+    def _check_closing(self) -> None:
+        if self._is_closing.is_set():
+            raise EngineClosed("Foresight is closing.")
+
+
+class _Watch:
+    """A request's reply and the engine's end, seen as one."""
+
+    def __init__(self, reply: Reply, is_closing: threading.Event) -> None:
+        self._reply = reply
+        self._is_closing = is_closing
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._reply.is_stopping or self._is_closing.is_set()
+
+    def loading(self, event: Loading) -> None:
+        """Pass loading's progress on, or end it when the person stopped meanwhile."""
+        if self.is_stopping:
+            raise EngineClosed("Stopped before the model was there: send the message again to go on.")
+        self._reply.append(event)
+
+
+def _sentence(error: Exception) -> str:
+    """An error in words. What nobody foresaw goes to the log with its traceback."""
+    from app.engine.memory import is_out_of_memory
+
+    if isinstance(error, AppError):
+        return str(error)
+    if is_out_of_memory(error):
+        return str(
+            ModelTooLarge(
+                "Memory ran out: choose a smaller model, a shorter chat, or close other programs, then try again."
+            )
+        )
+    log.exception("a request failed", exc_info=error)
+    return f"Something went wrong inside Foresight ({type(error).__name__}: {error}): please try again."

@@ -1,0 +1,156 @@
+"""The composition root and the command line: here the parts meet, and nowhere else."""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.commands import options as given
+from app.commands.bench import Plan
+from app.commands.bench import bench as run_bench
+from app.commands.edge import impossible_values, sentences
+from app.commands.generate import generate as run_generate
+from app.commands.prompts import read_prompts
+from app.conversation import Conversation
+from app.engine import Engine
+from app.messages import Decoding, ModelChoice, Options, Sampling
+from app.models_registry import locate
+from app.settings import DEMO_MODEL, DataFolder, SettingsFile, default_data_dir
+from app.ui import Desk, prepare_environment, serve
+
+cli = typer.Typer(
+    help="Foresight: chat with a language model that decodes with lookahead. Without a command the app opens.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+W_N_G = Decoding()
+GREEDY = Sampling()
+
+
+@cli.callback(invoke_without_command=True)
+def desktop(
+    context: typer.Context,
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Taken? The next free one is used.")] = 7860,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the page.")] = False,
+    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where settings are kept.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="ID_OR_PATH", help=given.MODEL_HELP)] = None,
+) -> None:
+    """Open the app."""
+    if context.invoked_subcommand:
+        return
+    with sentences():
+        folder = DataFolder((data_dir or default_data_dir()).expanduser().absolute())
+        prepare_environment(os.environ, folder.path)
+        folder.hold()
+        try:
+            _run_window(folder, port, not no_browser, model)
+        finally:
+            folder.release()
+
+
+@cli.command()
+def generate(
+    model: given.Model = DEMO_MODEL,
+    prompt: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
+    prompts: given.PromptsFile = None,
+    raw: given.Raw = False,
+    decoder: given.Decoder = "lookahead",
+    window: given.Window = W_N_G.window,
+    ngram: given.NGram = W_N_G.ngram,
+    guesses: given.Guesses = W_N_G.guesses,
+    temperature: given.Temperature = GREEDY.temperature,
+    top_k: given.TopK = GREEDY.top_k,
+    top_p: given.TopP = GREEDY.top_p,
+    min_p: given.MinP = GREEDY.min_p,
+    repetition_penalty: given.Penalty = GREEDY.repetition_penalty,
+    seed: given.Seed = GREEDY.seed,
+    dtype: given.DTypeOption = "auto",
+    device: given.DeviceOption = "auto",
+    max_new_tokens: given.MaxNewTokens = 512,
+    ignore_eos: given.IgnoreEos = False,
+    stop: given.Stop = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One object a line.")] = False,
+) -> None:
+    """Answer prompts on standard output."""
+    with sentences():
+        with impossible_values():
+            choice = ModelChoice(model, dtype, device)
+            options = Options(
+                Sampling(temperature, top_k, top_p, min_p, repetition_penalty, seed),
+                Decoding(decoder, window, ngram, guesses),
+                max_new_tokens,
+                ignore_eos,
+                tuple(stop or ()),
+            )
+        asked = read_prompts(prompt, prompts, raw)
+        with _engine() as engine:
+            run_generate(engine, choice, asked, options, as_json)
+
+
+@cli.command()
+def bench(
+    prompts: given.PromptsFile = None,
+    model: given.Model = DEMO_MODEL,
+    decoders: Annotated[str, typer.Option(help="Compared in turn.")] = "plain,lookahead",
+    raw: given.Raw = False,
+    window: given.Window = W_N_G.window,
+    ngram: given.NGram = W_N_G.ngram,
+    guesses: given.Guesses = W_N_G.guesses,
+    dtype: given.DTypeOption = "auto",
+    device: given.DeviceOption = "auto",
+    max_new_tokens: given.MaxNewTokens = 128,
+    ignore_eos: given.IgnoreEos = False,
+    rounds: Annotated[int, typer.Option(help="How often all prompts run.")] = 2,
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the numbers here, too.")] = None,
+) -> None:
+    """Compare decoders on the same prompts, in turn, in one process."""
+    with sentences():
+        asked = read_prompts(None, prompts, raw)
+        with impossible_values():
+            names = [Decoding(name.strip()).decoder for name in decoders.split(",")]  # type: ignore[arg-type]
+            decoding = Decoding("lookahead", window, ngram, guesses)
+            options = Options(GREEDY, decoding, max_new_tokens, ignore_eos)
+            plan = Plan(ModelChoice(model, dtype, device), asked, names, options, rounds)
+        with _engine() as engine:
+            run_bench(engine, plan, json)
+
+
+def _run_window(folder: DataFolder, port: int, open_browser: bool, model: str | None) -> None:
+    file = SettingsFile(folder.path)
+    settings = file.load()
+    if model:
+        with impossible_values():
+            settings = replace(settings, model=replace(settings.model, name=model))
+    with _engine() as engine:
+        page = serve(Desk(Conversation(engine), engine, file, settings), port, open_browser)
+        folder.announce(page.url)
+        typer.echo(page.note or f"Foresight is at {page.url} (end it with Ctrl+C)")
+        # Only now: torch takes longer to import than the page takes to answer.
+        engine.load(settings.model)
+        try:
+            page.wait()
+        except KeyboardInterrupt:
+            typer.echo("Closing.")
+        finally:
+            page.close()
+
+
+@contextmanager
+def _engine() -> Iterator[Engine]:
+    engine = Engine(locate)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def main() -> None:
+    """The console script."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    cli()
