@@ -19,7 +19,6 @@ from app.commands.prompts import read_prompts
 from app.conversation import Conversation
 from app.engine import Engine
 from app.messages import Decoding, ModelChoice, Options, Sampling
-from app.models_registry import locate
 from app.settings import DEMO_MODEL, DataFolder, SettingsFile, default_data_dir
 from app.ui import Desk, prepare_environment, serve
 
@@ -143,6 +142,9 @@ def _run_window(folder: DataFolder, port: int, open_browser: bool, model: str | 
 
 @contextmanager
 def _engine() -> Iterator[Engine]:
+    # The hub's client reads its environment while it is imported: see main.
+    from app.models_registry import locate
+
     engine = Engine(locate)
     try:
         yield engine
@@ -152,5 +154,7 @@ def _engine() -> Iterator[Engine]:
 
 def main() -> None:
     """The console script."""
+    # The hub's Xet transfer cannot be ended from outside; its plain HTTP transfer can. No telemetry anywhere.
+    os.environ.update(HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_TELEMETRY="1")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     cli()

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -134,18 +135,9 @@ def _speed(column: list[Outcome], reference: list[Outcome]) -> float | None:
 
 
 def _table(results: list[Result]) -> Table:
-    table = Table("decoder")
-    headings = (
-        "tokens per step",
-        "tokens/s",
-        "against plain",
-        "identical",
-        "ms per step",
-        "rows per step",
-        "hit rate",
-    )
-    for heading in headings:
-        table.add_column(heading, justify="right")
+    table = Table("decoder", box=SIMPLE, pad_edge=False)
+    for heading in ("tokens/step", "tokens/s", "vs plain", "identical", "ms/step", "rows/step", "hit rate"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for result in results:
         table.add_row(
             result.decoder,

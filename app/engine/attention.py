@@ -27,15 +27,23 @@ class BlockView:
     positions: Tensor
     visible: Tensor | None
     windows: list[int] = field(default_factory=list)  # each layer's, in the order they ran
-    _masks: dict[int, Tensor | None] = field(default_factory=dict)
+    _sights: dict[int, Tensor | None] = field(default_factory=dict)
+    _masks: dict[tuple[int, int], Tensor | None] = field(default_factory=dict)
 
-    def mask(self, window: int) -> Tensor | None:
-        """[T, L + T], True where a query sees a key; None when it sees all. `window` 0 is no window.
+    def sight(self, window: int) -> Tensor | None:
+        """[T, L + T], True where a query sees a key; None when it sees all. `window` 0 is no window."""
+        if window not in self._sights:
+            self._sights[window] = self._near(window) if window else self._full()
+        return self._sights[window]
 
-        Built once per pass and window: every layer of a kind shares it."""
-        if window not in self._masks:
-            self._masks[window] = self._sliding(window) if window else self._full()
-        return self._masks[window]
+    def additive(self, window: int, copies: int, dtype: torch.dtype) -> Tensor | None:
+        """The same as 0 and -inf, repeated for `copies` query heads: [copies * T, L + T].
+
+        Built once per pass: all layers of a kind share it."""
+        if (window, copies) not in self._masks:
+            sight = self.sight(window)
+            self._masks[window, copies] = None if sight is None else _as_bias(sight, dtype).repeat(copies, 1)
+        return self._masks[window, copies]
 
     def _full(self) -> Tensor | None:
         if self.visible is None:
@@ -43,12 +51,16 @@ class BlockView:
         prefix = self.visible.new_ones((1, 1)).expand(len(self.positions), self.prefix_length)
         return torch.cat((prefix, self.visible), dim=1)
 
-    def _sliding(self, window: int) -> Tensor | None:
-        full = self.mask(0)
+    def _near(self, window: int) -> Tensor | None:
+        full = self.sight(0)
         prefix = torch.arange(self.prefix_length, device=self.positions.device)
         keys = torch.cat((prefix, self.positions))
         near = self.positions[:, None] - keys[None, :] < window
         return near if full is None else near & full
+
+
+def _as_bias(sight: Tensor, dtype: torch.dtype) -> Tensor:
+    return torch.zeros(sight.shape, dtype=dtype, device=sight.device).masked_fill_(~sight, -torch.inf)
 
 
 def attend_layer(
@@ -72,22 +84,19 @@ def attend_layer(
         raise ValueError(f"a position bias {tuple(position_bias.shape)} is not supported")
     window = sliding_window or 0
     block.windows.append(window)
-    mask = block.mask(window)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     if softcap is None and s_aux is None:
+        mask = block.additive(window, query.shape[1] // key.shape[1], query.dtype)
         out = _fused(query, key, value, mask, scale)
     else:
-        out = _explicit(query, key, value, mask, scale, softcap, s_aux)
+        out = _explicit(query, key, value, block.sight(window), scale, softcap, s_aux)
     return out.transpose(1, 2).contiguous(), None
 
 
 def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """torch's own kernel, with the query heads that share a key head packed as extra rows of it."""
-    _, heads, rows, _ = query.shape
-    shared = heads // key.shape[1]
-    packed = query.reshape(1, key.shape[1], shared * rows, query.shape[3])
-    if mask is not None and shared > 1:
-        mask = mask.repeat(shared, 1)
+    """torch's own kernel; query heads that share a key head are packed as extra rows of it."""
+    _, heads, rows, size = query.shape
+    packed = query.reshape(1, key.shape[1], heads // key.shape[1] * rows, size)
     out = scaled_dot_product_attention(packed, key, value, attn_mask=mask, scale=scale)
     return out.reshape(1, heads, rows, value.shape[3])
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Protocol
 
 import torch
+import transformers
 
 from app.engine.generation import generate
 from app.engine.loading import LoadedModel, load
@@ -48,6 +49,9 @@ class Session:
     """Keeps one model loaded and answers requests, one at a time."""
 
     def __init__(self, locate: Locate) -> None:
+        # Its bars and warnings are for programmers; what a person must know comes as events.
+        transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+        transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         self._locate = locate
         self._choice: ModelChoice | None = None
         self._loaded: LoadedModel | None = None

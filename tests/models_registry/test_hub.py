@@ -1,0 +1,167 @@
+"""The real hub client against a small hub on 127.0.0.1."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+
+from app.errors import ModelBroken, ModelError, ModelNotFound, ModelUnsafe
+from app.models_registry import Hub, locate
+from tests.models_registry.hub_server import COMMIT, FakeHub, running
+from tests.models_registry.model_files import model_files, sharded_files, silent
+
+PIECE = 10 * 1024 * 1024
+"""Bytes that the client keeps and reports at once."""
+LARGE = 6_000_000
+"""Values in a tensor that takes several such pieces."""
+
+
+@pytest.fixture(autouse=True)
+def a_reachable_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This hub is on 127.0.0.1, so the switch that keeps the other tests off the network is off here."""
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+
+
+@pytest.fixture
+def server() -> Iterator[FakeHub]:
+    with running(FakeHub({"org/small": model_files()})) as hub:
+        yield hub
+
+
+@pytest.fixture
+def hub(server: FakeHub, tmp_path: Path) -> Hub:
+    return Hub(server.endpoint, tmp_path / "cache")
+
+
+class Watcher:
+    """Keeps what it is told, and stops the download at a number of bytes."""
+
+    def __init__(self, stop_at: int = 0) -> None:
+        self.told: list[tuple[str, int, int]] = []
+        self.stop_at = stop_at
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        self.told.append((what, done, total))
+        if self.stop_at and done >= self.stop_at:
+            raise InterruptedByPerson
+
+
+class InterruptedByPerson(Exception):
+    pass
+
+
+def test_a_model_is_downloaded_once_and_found_ever_after(server: FakeHub, hub: Hub) -> None:
+    first = locate("org/small", silent, hub)
+    assert (first.name, first.label, first.revision) == ("org/small", "", COMMIT)
+    server.asked.clear()
+    assert locate("org/small", silent, hub) == first
+    assert locate(f"org/small@{COMMIT}", silent, hub) == first
+    assert server.asked == []
+
+
+def test_progress_counts_the_bytes_up_to_all_of_them(server: FakeHub, hub: Hub) -> None:
+    server.models["org/small"] = model_files(LARGE)
+    watcher = Watcher()
+    locate("org/small", watcher, hub)
+    total = sum(map(len, server.models["org/small"].values()))
+    done = [done for what, done, of in watcher.told if of == total and what == "Downloading org/small"]
+    assert done == sorted(done) and done[-1] == total and len(set(done)) >= 4
+
+
+def test_only_what_a_model_is_loaded_from_is_fetched(server: FakeHub, hub: Hub) -> None:
+    unwanted = ["pytorch_model.bin", "model.fp16.safetensors", "modeling_small.py", "onnx/config.json"]
+    server.models["org/small"] |= dict.fromkeys(unwanted, b"unwanted")
+    folder = locate("org/small", silent, hub).path
+    assert sorted(path.name for path in folder.iterdir()) == sorted(model_files())
+
+
+def test_shards_are_fetched_with_their_index(server: FakeHub, hub: Hub) -> None:
+    server.models["org/sharded"] = sharded_files()
+    folder = locate("org/sharded", silent, hub).path
+    assert sorted(path.name for path in folder.iterdir()) == sorted(sharded_files())
+
+
+def test_a_stopped_download_is_no_model_and_keeps_its_complete_files(server: FakeHub, hub: Hub) -> None:
+    server.models["org/sharded"] = files = sharded_files()
+    first, second = (name for name in files if name.startswith("model-0"))
+    before_second = sum(len(content) for name, content in files.items() if name != second)
+    with pytest.raises(InterruptedByPerson):
+        locate("org/sharded", Watcher(stop_at=before_second + 1), hub)
+    assert hub.cached("org/sharded", "") is None
+    server.asked.clear()
+    locate("org/sharded", silent, hub)
+    assert not any("GET" in request and first in request for request in server.asked)
+    assert any("GET" in request and second in request for request in server.asked)
+
+
+def test_a_connection_that_breaks_off_is_taken_up_where_it_broke(server: FakeHub, hub: Hub) -> None:
+    files = server.models["org/small"] = model_files(LARGE)
+    server.breaks_off["model.safetensors"] = 1
+    weights = files["model.safetensors"]
+    watcher = Watcher()
+    folder = locate("org/small", watcher, hub).path
+    assert (folder / "model.safetensors").read_bytes() == weights
+    assert any(f"bytes={PIECE}-" in request for request in server.asked), server.asked
+    assert max(done for _, done, _ in watcher.told) == sum(map(len, files.values()))
+
+
+def test_a_connection_that_never_comes_back_is_told_in_a_sentence(server: FakeHub, hub: Hub) -> None:
+    server.models["org/small"]["model.safetensors"] = b"ab"  # halves: 1 byte, then nothing more comes
+    server.breaks_off["model.safetensors"] = 100
+    with pytest.raises(ModelError, match="the hub cannot be reached: check the connection"):
+        locate("org/small", silent, hub)
+
+
+def test_an_unknown_model_says_to_check_the_spelling(hub: Hub) -> None:
+    with pytest.raises(ModelNotFound, match=r"no model org/smal on the hub: check the spelling"):
+        locate("org/smal", silent, hub)
+
+
+def test_an_unknown_revision_is_named(hub: Hub) -> None:
+    with pytest.raises(ModelNotFound, match=r"org/small has no revision 'v9'"):
+        locate("org/small@v9", silent, hub)
+
+
+def test_a_gated_model_says_to_accept_its_terms(server: FakeHub, hub: Hub) -> None:
+    server.gated.add("org/small")
+    with pytest.raises(ModelNotFound, match=r"org/small is gated: accept its terms"):
+        locate("org/small", silent, hub)
+
+
+def test_pickled_weights_are_refused_before_anything_is_fetched(server: FakeHub, hub: Hub) -> None:
+    server.models["org/pickled"] = {"config.json": b"{}", "tokenizer.json": b"{}", "model.bin": b"x"}
+    with pytest.raises(ModelUnsafe, match="org/pickled has only pickled weights"):
+        locate("org/pickled", silent, hub)
+    assert not any("resolve" in request for request in server.asked)
+
+
+def test_a_repository_that_is_no_model_says_so(server: FakeHub, hub: Hub) -> None:
+    server.models["org/other"] = {"README.md": b"hello"}
+    with pytest.raises(ModelBroken, match=r"org/other is no model: it has no config\.json"):
+        locate("org/other", silent, hub)
+
+
+def test_a_damaged_file_in_the_cache_is_fetched_anew_once_it_is_deleted(hub: Hub) -> None:
+    weights = locate("org/small", silent, hub).path / "model.safetensors"
+    weights.resolve().write_bytes(b"damaged")
+    with pytest.raises(ModelBroken, match="Delete") as failure:
+        locate("org/small", silent, hub)
+    assert str(weights.resolve()) in str(failure.value)
+    weights.resolve().unlink()
+    assert locate("org/small", silent, hub).path / "model.safetensors" == weights
+
+
+def test_offline_says_that_the_hub_cannot_be_reached(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
+        hub = Hub(f"http://127.0.0.1:{taken.getsockname()[1]}", tmp_path)
+        with pytest.raises(ModelError, match="the hub cannot be reached: check the connection"):
+            locate("org/small", silent, hub)
+
+
+def test_the_switch_for_offline_is_named(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ModelError, match="HF_HUB_OFFLINE"):
+        locate("org/small", silent, hub)

@@ -1,0 +1,157 @@
+"""Imports point one way, and what must stay in one place does.
+
+    run.py → app.main → {app.ui, app.commands} → app.conversation →
+        {engine, models_registry, chats, documents} → {messages, settings, errors}
+
+The four in braces do not know each other. Commands may also use the engine and the registry; the UI may not.
+Imports inside functions count like the others: laziness is no way around the direction.
+"""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parent.parent
+SOURCES = sorted(
+    path.relative_to(CHECKOUT) for place in ("app", "tools") for path in (CHECKOUT / place).rglob("*.py")
+) + [Path(name) for name in ("run.py",) if (CHECKOUT / name).exists()]
+
+BASE = {"app", "messages", "settings", "errors"}
+FOUR = {"engine", "models_registry", "chats", "documents"}
+ALLOWED = {
+    "run": {"main"},
+    "main": {"ui", "commands", "conversation", *FOUR, *BASE},
+    "commands": {"commands", "conversation", *FOUR, *BASE},
+    "ui": {"ui", "conversation", *BASE},
+    "conversation": {"conversation", *FOUR, *BASE},
+    **{part: {part, *BASE} for part in FOUR},
+    **{part: BASE for part in BASE},
+    "tools": {*BASE},
+}
+LIGHT = ("ui", "conversation", "models_registry", "chats", "documents", "commands", "main", *BASE)
+HEAVY = {"torch", "transformers"}
+MAX_FUNCTION, MAX_FILE = 50, 300
+
+
+def parse(source: Path) -> ast.Module:
+    return ast.parse((CHECKOUT / source).read_text(encoding="utf-8"), filename=str(source))
+
+
+def part_of(module: str) -> str:
+    """The part that a module belongs to: app.engine.lookahead.pool is of the engine, app itself of app."""
+    top, *below = module.split(".")
+    if top != "app" or not below or below[0].startswith("__"):
+        return top
+    return below[0]
+
+
+def part_of_file(source: Path) -> str:
+    return part_of(".".join(source.with_suffix("").parts))
+
+
+def imports(source: Path) -> Iterator[str]:
+    """Every module that this file imports anywhere, with the imported names behind it."""
+    for node in ast.walk(parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{source} imports relatively: write the whole name"
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def each(sources: list[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("source", sources, ids=lambda source: source.as_posix())
+
+
+@each(SOURCES)
+def test_imports_point_one_way(source: Path) -> None:
+    allowed = ALLOWED[part_of_file(source)]
+    ours = {name for name in imports(source) if name.split(".")[0] == "app"}
+    assert {name for name in ours if part_of(name) not in allowed} == set()
+
+
+@each([source for source in SOURCES if part_of_file(source) in LIGHT])
+def test_only_the_engine_imports_torch(source: Path) -> None:
+    assert {name for name in imports(source) if name.split(".")[0] in HEAVY} == set()
+
+
+@each([source for source in SOURCES if part_of_file(source) != "ui"])
+def test_only_the_ui_imports_gradio(source: Path) -> None:
+    assert {name for name in imports(source) if name.split(".")[0] == "gradio"} == set()
+
+
+@pytest.mark.parametrize(
+    "module", ["app.ui", "app.engine", "app.models_registry", "app.conversation", "app.commands", "app.main"]
+)
+def test_importing_does_not_wait_for_torch(module: str) -> None:
+    path = CHECKOUT.joinpath(*module.split("."))
+    if not (path.exists() or path.with_suffix(".py").exists()):
+        pytest.skip(f"{module} is not there yet")
+    script = f"import sys, {module}; sys.exit(', '.join({HEAVY!r} & sys.modules.keys()) or 0)"
+    child = subprocess.run(
+        [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (child.returncode, child.stderr) == (0, "")
+
+
+def test_one_module_touches_the_cache_of_transformers() -> None:
+    touching = {
+        source.as_posix()
+        for source in SOURCES
+        for name in imports(source)
+        if name.startswith("transformers.cache_utils")
+        or (name.startswith("transformers.") and name.endswith("Cache"))
+    }
+    assert touching <= {"app/engine/kv_cache.py"}
+
+
+def test_one_module_touches_the_message_format_of_the_chatbot() -> None:
+    users = [source for source in SOURCES if part_of_file(source) == "ui"]
+    touching = {
+        source.as_posix() for source in users if any(map(is_chatbot_message, ast.walk(parse(source))))
+    }
+    assert touching <= {"app/ui/chatbot_format.py"}
+
+
+def is_chatbot_message(node: ast.AST) -> bool:
+    """Whether this writes or reads {"role": …, "content": …}, the form in which Gradio passes messages."""
+    keys: list[ast.expr | None] = []
+    if isinstance(node, ast.Dict):
+        keys = list(node.keys)
+    elif isinstance(node, ast.Subscript):
+        keys = [node.slice]
+    is_class = isinstance(node, ast.Attribute) and node.attr == "ChatMessage"
+    return is_class or any(isinstance(k, ast.Constant) and k.value in ("role", "content") for k in keys)
+
+
+@each(SOURCES)
+def test_files_can_be_read_without_scrolling_for_long(source: Path) -> None:
+    lines = len((CHECKOUT / source).read_text(encoding="utf-8").splitlines())
+    assert lines <= MAX_FILE
+
+
+@each(SOURCES)
+def test_functions_are_short(source: Path) -> None:
+    functions = (
+        node for node in ast.walk(parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    lengths = {node.name: (node.end_lineno or 0) - node.lineno + 1 for node in functions}
+    assert {name: length for name, length in lengths.items() if length > MAX_FUNCTION} == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "is_message"),
+    [
+        ('{"role": "user", "content": []}', True),
+        ('message["content"]', True),
+        ("gr.ChatMessage(content='x')", True),
+        ('{"color": "red"}', False),
+        ("state.content", False),
+    ],
+)
+def test_the_chatbots_format_is_recognised(code: str, is_message: bool) -> None:
+    assert any(map(is_chatbot_message, ast.walk(ast.parse(code)))) == is_message

@@ -1,0 +1,85 @@
+"""The values that cross layers refuse the impossible and say what they were given."""
+
+import re
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+
+from app.errors import PromptTooLong
+from app.messages import Decoding, Message, ModelChoice, Options, Request, Sampling, Statistics
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "sentence"),
+    [
+        (Message, {"role": "robot", "content": ""}, "role must be system, user or assistant, got 'robot'"),
+        (Sampling, {"temperature": -0.1}, "temperature must be from 0 to 100, got -0.1"),
+        (Sampling, {"temperature": NAN}, "temperature must be from 0 to 100, got nan"),
+        (Sampling, {"top_k": -1}, "top-k must be 0 (off) or more, got -1"),
+        (Sampling, {"top_p": 0.0}, "top-p must be above 0 and at most 1, got 0.0"),
+        (Sampling, {"top_p": 1.01}, "top-p must be above 0 and at most 1, got 1.01"),
+        (Sampling, {"min_p": 1.0}, "min-p must be at least 0 and below 1, got 1.0"),
+        (
+            Sampling,
+            {"repetition_penalty": 0.0},
+            "repetition penalty must be above 0 and at most 100, got 0.0",
+        ),
+        (Sampling, {"seed": -1}, "seed must be from 0 to 2^63-1, got -1"),
+        (Sampling, {"seed": 2**63}, f"seed must be from 0 to 2^63-1, got {2**63}"),
+        (Decoding, {"decoder": "fast"}, "decoder must be plain or lookahead, got 'fast'"),
+        (Decoding, {"window": 129}, "window must be from 0 (off) to 128, got 129"),
+        (Decoding, {"ngram": 1}, "ngram must be from 2 to 16, got 1"),
+        (Decoding, {"guesses": -1}, "guesses must be from 0 (off) to 128, got -1"),
+        (Options, {"max_new_tokens": 0}, "max new tokens must be at least 1, got 0"),
+        (Options, {"stop": ("a", "")}, "a stop string must not be empty, got ('a', '')"),
+        (ModelChoice, {"name": "  "}, "model must be a folder or a hub id, got '  '"),
+        (ModelChoice, {"name": "demo", "dtype": "int8"}, "dtype must be one of auto, float32"),
+        (ModelChoice, {"name": "demo", "device": "tpu"}, "device must be one of auto, cpu, cuda, got 'tpu'"),
+        (Request, {"model": ModelChoice("demo"), "prompt": ()}, "the prompt must not be empty, got ()"),
+        (Request, {"model": ModelChoice("demo"), "prompt": ""}, "the prompt must not be empty, got ''"),
+    ],
+)
+def test_impossible_values_are_refused_and_shown(
+    make: Callable[..., object], arguments: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        make(**arguments)
+
+
+def test_the_limits_themselves_are_possible() -> None:
+    Sampling(temperature=100, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=100, seed=2**63 - 1)
+    Sampling(top_p=1e-9, min_p=0.999, repetition_penalty=1e-9)
+    Decoding(window=0, ngram=2, guesses=0)
+    Decoding(window=128, ngram=16, guesses=128)
+    Options(max_new_tokens=1)
+
+
+def test_sampling_is_greedy_and_lookahead_is_on_unless_said_otherwise() -> None:
+    assert Options().sampling.temperature == 0
+    assert Options().decoding.decoder == "lookahead"
+
+
+def test_numbers_of_a_reply_are_ratios_over_its_steps() -> None:
+    numbers = Statistics(tokens=30, steps=10, hits=4, covered=8, rows=200, seconds=1.5)
+    assert (numbers.tokens_per_step, numbers.hit_rate, numbers.coverage) == (3.0, 0.4, 0.8)
+    assert (numbers.rows_per_step, numbers.tokens_per_second) == (20.0, 20.0)
+
+
+def test_numbers_before_the_first_step_are_zero() -> None:
+    nothing = Statistics()
+    assert nothing.tokens_per_step == nothing.hit_rate == nothing.coverage == 0.0
+    assert nothing.rows_per_step == nothing.tokens_per_second == 0.0
+
+
+def test_messages_cannot_be_changed_on_their_way() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Message("user", "hi").content = "bye"  # type: ignore[misc]
+
+
+def test_a_prompt_that_is_too_long_says_by_how_much_and_what_to_do() -> None:
+    sentence = str(PromptTooLong(tokens=12_345, context=1024))
+    assert "12,345" in sentence and "1,024" in sentence and "shorten it" in sentence

@@ -1,0 +1,202 @@
+"""The settings on disk, and the data folder that one instance holds at a time."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.errors import DataFolderInUse, SettingsNotSaved
+from app.messages import Decoding, ModelChoice, Options, Sampling
+from app.settings import DEMO_MODEL, DataFolder, Settings, SettingsFile, assets_dir
+
+UNUSUAL = Settings(
+    model=ModelChoice("org/näme", dtype="bfloat16", device="cpu"),
+    options=Options(
+        sampling=Sampling(0.7, 40, 0.9, 0.05, 1.1, 2**63 - 1),
+        decoding=Decoding("plain", 0, 2, 0),
+        max_new_tokens=7,
+        ignore_eos=True,
+        stop=("\n\n", "«"),
+    ),
+)
+CHECKOUT = Path(__file__).parent.parent
+
+SAVE_ON_A_FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from app.errors import SettingsNotSaved
+from app.settings import Settings, SettingsFile
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+try:
+    SettingsFile(Path(sys.argv[1])).save(Settings())
+except SettingsNotSaved as error:
+    sys.exit(str(error))
+"""
+START_ON_A_FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from app.settings import DataFolder
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+folder = DataFolder(Path(sys.argv[1]))
+folder.hold()
+folder.announce("http://127.0.0.1:1")
+folder.release()
+"""
+HOLD = """
+import sys
+from pathlib import Path
+from app.settings import DataFolder
+folder = DataFolder(Path(sys.argv[1]))
+folder.hold()
+folder.announce("http://127.0.0.1:7860")
+print("held", flush=True)
+sys.stdin.read()
+folder.release()
+"""
+
+
+def run_child(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script, str(folder)],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@contextmanager
+def another_instance(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A second process that holds the folder until it is killed or its input ends."""
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(
+        command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+    file = SettingsFile(tmp_path / "data")
+    file.save(UNUSUAL)
+    assert file.load() == UNUSUAL
+    file.save(Settings())
+    assert file.load() == Settings()
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["settings.json"]
+
+
+def test_without_a_file_the_demo_model_is_chosen(tmp_path: Path) -> None:
+    assert SettingsFile(tmp_path / "none").load() == Settings()
+    assert Settings().model.name == DEMO_MODEL
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x00\x00\x00",
+        b"\xff\xfe",
+        b"null",
+        b"[]",
+        b"{}",
+        b'{"model": {"name": ""}, "options": {}}',
+        b'{"model": {"name": "demo"}, "options": {"stop": null}}',
+        b'{"model": {"name": "demo", "from": "a later version"}, "options": {}}',
+    ],
+)
+def test_a_broken_file_is_kept_aside_and_defaults_take_over(tmp_path: Path, content: bytes) -> None:
+    file = SettingsFile(tmp_path)
+    file.path.write_bytes(content)
+    assert file.load() == Settings()
+    assert (tmp_path / "settings.json.broken").read_bytes() == content
+    file.save(UNUSUAL)
+    assert file.load() == UNUSUAL
+
+
+def test_impossible_values_count_as_broken(tmp_path: Path) -> None:
+    file = SettingsFile(tmp_path)
+    file.save(UNUSUAL)
+    saved = json.loads(file.path.read_text(encoding="utf-8"))
+    saved["options"]["max_new_tokens"] = 0
+    file.path.write_text(json.dumps(saved), encoding="utf-8")
+    assert file.load() == Settings()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot limit the size of files")
+def test_a_full_disk_is_told_and_leaves_the_old_settings(tmp_path: Path) -> None:
+    file = SettingsFile(tmp_path)
+    file.save(UNUSUAL)
+    child = run_child(SAVE_ON_A_FULL_DISK, tmp_path)
+    assert child.returncode == 1, child.stderr
+    assert child.stderr.startswith(f"The settings could not be saved in {tmp_path}")
+    assert "free some disk space" in child.stderr and "Traceback" not in child.stderr
+    assert file.load() == UNUSUAL
+    assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot limit the size of files")
+def test_a_full_disk_does_not_keep_the_app_from_starting(tmp_path: Path) -> None:
+    child = run_child(START_ON_A_FULL_DISK, tmp_path)
+    assert (child.returncode, child.stderr) == (0, "")
+
+
+def test_a_data_folder_that_is_a_file_is_told(tmp_path: Path) -> None:
+    taken = tmp_path / "data"
+    taken.write_text("mine", encoding="utf-8")
+    with pytest.raises(SettingsNotSaved, match="--data-dir"):
+        SettingsFile(taken).save(Settings())
+    with pytest.raises(SettingsNotSaved, match=r"cannot be used .*: choose another one with --data-dir"):
+        DataFolder(taken).hold()
+    assert taken.read_text(encoding="utf-8") == "mine"
+
+
+def test_a_second_instance_is_told_where_the_first_one_runs(tmp_path: Path) -> None:
+    with (
+        another_instance(tmp_path),
+        pytest.raises(DataFolderInUse, match=r"already running on .* \(at http://127\.0\.0\.1:7860\)"),
+    ):
+        DataFolder(tmp_path).hold()
+
+
+def test_the_folder_is_free_when_its_holder_is_killed(tmp_path: Path) -> None:
+    with another_instance(tmp_path) as holder:
+        holder.kill()
+        holder.wait()
+        folder = DataFolder(tmp_path)
+        folder.hold()
+    try:
+        assert not (tmp_path / "in-use.address").exists(), "the dead instance's address must not be named"
+    finally:
+        folder.release()
+
+
+def test_a_released_folder_can_be_held_again(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    for _ in range(2):
+        folder.hold()
+        folder.announce("http://127.0.0.1:1")
+        folder.release()
+    with another_instance(tmp_path):
+        assert (tmp_path / "in-use.address").exists()
+
+
+def test_settings_are_values() -> None:
+    assert replace(UNUSUAL, model=ModelChoice("demo")) != UNUSUAL
+    assert hash(UNUSUAL) == hash(replace(UNUSUAL))
+
+
+def test_the_shipped_files_are_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert (assets_dir() / "demo-model" / "config.json").exists()
+    assert assets_dir().is_absolute()

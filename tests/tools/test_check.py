@@ -1,0 +1,30 @@
+"""The one check command."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.check import CHECKS, run_all
+
+OK = ("compileall", "-q", "--help")
+NO_SUCH = ("no_such_module_anywhere",)
+
+
+def test_it_stops_at_the_first_failure_with_its_exit_code(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run_all([OK, NO_SUCH, OK], tmp_path) == 1
+    said = [line for line in capfd.readouterr().out.splitlines() if line.startswith(("$", "failed"))]
+    assert said == [
+        "$ python -m compileall -q --help",
+        "$ python -m no_such_module_anywhere",
+        "failed: python -m no_such_module_anywhere",
+    ]
+
+
+def test_it_succeeds_when_all_do(tmp_path: Path) -> None:
+    assert run_all([OK, OK], tmp_path) == 0
+
+
+def test_it_checks_format_lint_types_and_tests_in_this_order() -> None:
+    assert [check[:2] for check in CHECKS] == [("ruff", "format"), ("ruff", "check"), ("mypy",), ("pytest",)]

@@ -1,0 +1,12 @@
+"""Reading texts out of tar archives."""
+
+import tarfile
+from collections.abc import Iterator
+
+
+def texts_in(archive: tarfile.TarFile, endings: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """The (name, text) of every file in the archive whose name ends so."""
+    for member in archive:
+        file = archive.extractfile(member) if member.name.endswith(endings) else None
+        if file is not None:
+            yield member.name, file.read().decode("utf-8", "replace")
