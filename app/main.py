@@ -19,7 +19,7 @@ from app.commands.prompts import read_prompts
 from app.conversation import Conversation
 from app.engine import Engine
 from app.messages import Decoding, ModelChoice, Options, Sampling
-from app.settings import DEMO_MODEL, DataFolder, SettingsFile, default_data_dir
+from app.settings import DEMO_MODEL, DataFolder, SettingsFile, assets_dir, default_data_dir
 from app.ui import Desk, prepare_environment, serve
 
 cli = typer.Typer(
@@ -110,7 +110,7 @@ def bench(
 ) -> None:
     """Compare decoders on the same prompts, in turn, in one process."""
     with sentences():
-        asked = read_prompts(None, prompts, raw)
+        asked = read_prompts(None, prompts or assets_dir() / "bench" / "chat.jsonl", raw)
         with impossible_values():
             names = [Decoding(name.strip()).decoder for name in decoders.split(",")]  # type: ignore[arg-type]
             decoding = Decoding("lookahead", window, ngram, guesses)

@@ -135,8 +135,18 @@ def _speed(column: list[Outcome], reference: list[Outcome]) -> float | None:
 
 
 def _table(results: list[Result]) -> Table:
-    table = Table("decoder", box=SIMPLE, pad_edge=False)
-    for heading in ("tokens/step", "tokens/s", "vs plain", "identical", "ms/step", "rows/step", "hit rate"):
+    table = Table(box=SIMPLE, padding=(0, 0, 0, 1), pad_edge=False)
+    # Headings of two lines: the whole table must fit a terminal of 80 columns, or rich leaves columns out.
+    table.add_column("decoder", no_wrap=True)
+    for heading in (
+        "tokens\nper step",
+        "tokens/s",
+        "against\nplain",
+        "identical",
+        "ms per\nstep",
+        "rows\nper step",
+        "hit\nrate",
+    ):
         table.add_column(heading, justify="right", no_wrap=True)
     for result in results:
         table.add_row(

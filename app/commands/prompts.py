@@ -43,10 +43,10 @@ def _parse(line: str, raw: bool, where: str) -> Prompt:
     match item:
         case {"prompt": str(text)}:
             return _as_prompt(text, raw, where)
-        case {"messages": [*messages]} if messages and not raw:
-            return tuple(_message(message, where) for message in messages)
-        case {"messages": _}:
+        case {"messages": _} if raw:
             raise BadOption(f"{where}: --raw takes texts, so give a prompt instead of messages.")
+        case {"messages": [*messages]} if messages:
+            return tuple(_message(message, where) for message in messages)
         case _:
             raise BadOption(f'{where} needs "prompt": "..." or "messages": [...].')
 

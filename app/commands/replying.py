@@ -82,17 +82,26 @@ def with_progress(events: Iterator[Event]) -> Iterator[Event]:
     """The same events; while the model loads or a long prompt is read, a bar on standard error."""
     bar = progress_bar()
     task = bar.add_task("", total=None)
-    for event in events:
-        match event:
-            case Loading(what, done, total):
-                bar.update(task, description=what, completed=done, total=total or None)
-                bar.start()
-            case Prefilling(done, total) if total >= LONG_PROMPT:
-                bar.update(task, description="Reading the prompt", completed=done, total=total)
-                bar.start()
-            case Piece() | Finished() | Failed():
-                bar.stop()
-        yield event
+    try:
+        for event in events:
+            match event:
+                case Loading(what, done, total):
+                    bar.update(task, description=what, completed=done, total=total or None)
+                    bar.start()
+                case Prefilling(done, total) if total >= LONG_PROMPT:
+                    bar.update(task, description="Reading the prompt", completed=done, total=total)
+                    bar.start()
+                case _:
+                    _end(bar)
+            yield event
+    finally:
+        _end(bar)
+
+
+def _end(bar: Progress) -> None:
+    # Older releases of rich print an empty line for a bar that is stopped without having been started.
+    if bar.live.is_started:
+        bar.stop()
 
 
 def progress_bar() -> Progress:

@@ -16,6 +16,9 @@ from transformers import AttentionInterface
 NAME = "foresight"
 """The name under which models find this attention."""
 
+_HARMLESS = frozenset({"position_ids", "logits_to_keep"})
+"""Tensors that some models hand on to every layer although attention has no use for them."""
+
 
 @dataclass(slots=True)
 class BlockView:
@@ -75,13 +78,11 @@ def attend_layer(
     sliding_window: int | None = None,
     softcap: float | None = None,
     s_aux: Tensor | None = None,
-    position_bias: Tensor | None = None,
-    **_ignored: Any,
+    **others: Any,
 ) -> tuple[Tensor, None]:
     """What transformers calls in each layer: query [1, H, T, D], key and value [1, KV, L + T, D]."""
-    del module, attention_mask
-    if position_bias is not None:
-        raise ValueError(f"a position bias {tuple(position_bias.shape)} is not supported")
+    del module
+    _refuse_unknown(attention_mask=attention_mask, **others)
     window = sliding_window or 0
     block.windows.append(window)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
@@ -91,6 +92,13 @@ def attend_layer(
     else:
         out = _explicit(query, key, value, block.sight(window), scale, softcap, s_aux)
     return out.transpose(1, 2).contiguous(), None
+
+
+def _refuse_unknown(**inputs: Any) -> None:
+    """Raise ValueError for a mask, a bias or a choice of keys that this attention would leave out."""
+    for name, value in inputs.items():
+        if isinstance(value, Tensor) and name not in _HARMLESS:
+            raise ValueError(f"attention does not know {name} {tuple(value.shape)}")
 
 
 def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:

@@ -29,12 +29,21 @@ CHUNK = 512
 """Rows by which a full buffer grows."""
 
 
-def layer_windows(config: PreTrainedConfig) -> list[int] | None:
-    """Each layer's sliding window, 0 for a full layer; None when a layer keeps more than keys and values."""
-    layers = DynamicCache(config=config).layers
-    if not all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers):
-        return None
-    return [getattr(layer, "sliding_window", 0) for layer in layers]
+def layer_windows(config: PreTrainedConfig) -> list[int]:
+    """Each layer's sliding window, 0 for a full layer; [] when some layer keeps more than keys and values."""
+    kinds = getattr(config, "layer_types", None)
+    if kinds is None:
+        layers = DynamicCache(config=config).layers
+        plain = all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
+        return [getattr(layer, "sliding_window", 0) for layer in layers] if plain else []
+    if not set(kinds) <= {"full_attention", "sliding_attention"}:
+        return []
+    return [config.sliding_window if kind == "sliding_attention" else 0 for kind in kinds]
+
+
+def stock_cache(config: PreTrainedConfig) -> Cache:
+    """transformers' own cache for a model, whatever its layers keep."""
+    return DynamicCache(config=config)
 
 
 class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
@@ -16,7 +17,7 @@ from transformers import (
 )
 
 from app.engine import attention
-from app.engine.compatibility import lookahead_note
+from app.engine.compatibility import check_sequential, lookahead_note
 from app.engine.hardware import choose_device, choose_dtype, dtype_name
 from app.engine.memory import is_out_of_memory
 from app.engine.rotary import rotary_of
@@ -26,6 +27,20 @@ from app.messages import ModelChoice, ModelFolder, ModelInfo
 
 UNKNOWN_CONTEXT = 32_768
 """Positions granted to a model whose config sets no limit, such as a recurrent one."""
+
+UNREADABLE = (
+    OSError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    TypeError,
+    AttributeError,
+    RuntimeError,
+    ImportError,  # weights in a format that needs a package of its own, such as GPTQ
+    SafetensorError,
+    StrictDataclassError,
+)
+"""What transformers raises over files that it cannot make sense of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +70,7 @@ def load(folder: ModelFolder, choice: ModelChoice) -> LoadedModel:
         config = AutoConfig.from_pretrained(folder.path, local_files_only=True)
         tokenizer = AutoTokenizer.from_pretrained(folder.path, local_files_only=True)
         model = _read_weights(folder, config, dtype)
-    except (OSError, ValueError, KeyError, SafetensorError, RuntimeError) as error:
+    except UNREADABLE as error:
         if is_out_of_memory(error):
             raise
         raise _broken(folder, error) from error
@@ -66,26 +81,29 @@ def load(folder: ModelFolder, choice: ModelChoice) -> LoadedModel:
 def prepare(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: ModelFolder) -> LoadedModel:
     """Find out how a model can decode, and wrap it."""
     attention.register()
-    text_config = model.config.get_text_config(decoder=True)
-    context = context_of(text_config)
-    note = lookahead_note(model)
     info = ModelInfo(
         name=folder.name,
         label=folder.label,
         revision=folder.revision,
         architecture=type(model).__name__,
         parameters=model.num_parameters(),
-        context=context,
+        context=context_of(model.config.get_text_config(decoder=True)),
         dtype=dtype_name(model.dtype),
         device=str(model.device),
-        lookahead_note=note,
+        lookahead_note=lookahead_note(model),
     )
-    runner: Runner = (
-        SequentialRunner(model, context)
-        if note
-        else BlockRunner(model, context, rotary_of(text_config, context))
-    )
+    runner = _make_runner(model, info)
     return LoadedModel(info, tokenizer, runner, eos_ids(model, tokenizer))
+
+
+def _make_runner(model: PreTrainedModel, info: ModelInfo) -> Runner:
+    if not info.lookahead_note:
+        return BlockRunner(
+            model, info.context, rotary_of(model.config.get_text_config(decoder=True), info.context)
+        )
+    runner = SequentialRunner(model, info.context)
+    check_sequential(runner, model)
+    return runner
 
 
 def context_of(config: PreTrainedConfig) -> int:
@@ -120,15 +138,29 @@ def _read_weights(folder: ModelFolder, config: PreTrainedConfig, dtype: torch.dt
         dtype=dtype,
         local_files_only=True,
         use_safetensors=True,
+        ignore_mismatched_sizes=True,  # they are told below, in words of ours
         output_loading_info=True,
     )
     model: PreTrainedModel = read[0]
-    if missing := sorted(read[1]["missing_keys"]):
-        raise ModelBroken(
-            f"The weights of {folder.name} are incomplete ({len(missing)} tensors are missing, the first is "
-            f"{missing[0]}): download the model again."
-        )
+    _check_complete(folder, read[1]["missing_keys"])
+    _check_sizes(folder, [name for name, *_shapes in read[1]["mismatched_keys"]])
     return model
+
+
+def _check_complete(folder: ModelFolder, missing: Iterable[str]) -> None:
+    if names := sorted(missing):
+        raise ModelBroken(
+            f"The weights of {folder.name} are incomplete (missing: {len(names)}, the first is {names[0]}): "
+            "download the model again."
+        )
+
+
+def _check_sizes(folder: ModelFolder, mismatched: Iterable[str]) -> None:
+    if names := sorted(mismatched):
+        raise ModelBroken(
+            f"The weights of {folder.name} do not fit its config.json (of another size: {len(names)}, the first "
+            f"is {names[0]}): download the model again."
+        )
 
 
 def _broken(folder: ModelFolder, error: Exception) -> ModelBroken | ModelUnsafe:
@@ -146,4 +178,4 @@ def _broken(folder: ModelFolder, error: Exception) -> ModelBroken | ModelUnsafe:
 
 def _first_line(error: Any) -> str:
     lines = str(error).strip().splitlines()
-    return lines[0][:200].rstrip(".") if lines else type(error).__name__
+    return lines[0][:200].rstrip(".:") if lines else type(error).__name__

@@ -5,6 +5,7 @@ hybrid ones), one row after the other. Which one a model gets is decided at load
 """
 
 from collections.abc import Generator, Iterator, Sequence
+from inspect import signature
 from typing import Protocol
 
 import torch
@@ -13,7 +14,7 @@ from transformers import PreTrainedModel
 
 from app.engine.attention import BlockView
 from app.engine.block import Block, chain_block
-from app.engine.kv_cache import BlockCache
+from app.engine.kv_cache import BlockCache, stock_cache
 from app.engine.rotary import Rotary, anchored
 from app.messages import Prefilling
 
@@ -149,6 +150,7 @@ class SequentialRunner:
     def __init__(self, model: PreTrainedModel, context: int) -> None:
         self.context = context
         self._model = model
+        self._accepts = frozenset(signature(model.forward).parameters)
         self._state: dict[str, object] = {}
 
     def horizon(self, position: int) -> int:
@@ -156,39 +158,45 @@ class SequentialRunner:
         return position + 1
 
     def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
-        """Always reads the whole prompt: a recurrent state cannot go back to a shorter one."""
+        """Reads the prompt whole: a recurrent state can neither go back nor be continued by many rows."""
         self.forget()
-        logits = torch.empty(0)
-        for start in range(0, len(ids), PREFILL_CHUNK):
-            chunk = ids[start : start + PREFILL_CHUNK]
-            logits = self._feed(chunk, start)
-            yield Prefilling(start + len(chunk), len(ids))
+        logits = self.feed(ids, 0)
+        yield Prefilling(len(ids), len(ids))
         return logits
 
     def forward(self, block: Block) -> Tensor:
         """Logits [1, vocab] of a block of one row, which is committed by being fed."""
         if len(block) != 1:
             raise ValueError(f"this model takes one row at a time, got a block of {len(block)}")
-        return self._feed(block.tokens, block.positions[0])[None]
+        return self.feed(block.tokens, block.positions[0])[None]
 
     def commit(self, rows: Sequence[int]) -> None:
         """Nothing is left to do: feeding a row changed the state for good."""
 
     def forget(self) -> None:
         """Drop the state."""
-        self._state = {}
+        has_cache = "past_key_values" in self._accepts
+        self._state = {"past_key_values": stock_cache(self._model.config)} if has_cache else {}
 
     @torch.inference_mode()
-    def _feed(self, tokens: Sequence[int], start: int) -> Tensor:
+    def feed(self, tokens: Sequence[int], start: int) -> Tensor:
+        """Logits [vocab] behind the last of these tokens, which are part of the state from now on."""
+        if start == 0:
+            self.forget()
         device = self._model.device
+        optional = {
+            "position_ids": torch.arange(start, start + len(tokens), device=device)[None],
+            "logits_to_keep": 1,
+        }
         output = self._model(
             input_ids=torch.tensor([tokens], device=device),
-            position_ids=torch.arange(start, start + len(tokens), device=device)[None],
             use_cache=True,
+            **{name: value for name, value in optional.items() if name in self._accepts},
             **self._state,
         )
-        # Mamba calls its state cache_params, the others past_key_values.
-        self._state = {name: output[name] for name in ("past_key_values", "cache_params") if name in output}
+        # Mamba calls its state cache_params, RWKV state, the others past_key_values.
+        found = {name: output.get(name) for name in ("past_key_values", "cache_params", "state")}
+        self._state = {name: value for name, value in found.items() if value is not None} or self._state
         logits: Tensor = output.logits[0, -1]
         return logits
 

@@ -1,0 +1,7 @@
+"""The window: a Gradio page on 127.0.0.1. Importing this package is cheap; `serve` imports Gradio."""
+
+from app.ui.desk import Desk, Engine
+from app.ui.environment import prepare_environment
+from app.ui.serving import Running, serve
+
+__all__ = ["Desk", "Engine", "Running", "prepare_environment", "serve"]

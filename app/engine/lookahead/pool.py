@@ -73,7 +73,7 @@ class NGramPool:
             if len(found) == self._guesses:
                 break
             tokens = self._lengthened(match.tokens, context)
-            if not any(other.tokens[: len(tokens)] == tokens for other in found):
+            if not any(_overlap(tokens, other.tokens) for other in found):
                 found.append(Candidate(tokens, match.origin))
         return found
 
@@ -96,6 +96,12 @@ class NGramPool:
                 break
             tokens = (*tokens, *best.tokens)[: self._longest]
         return tokens
+
+
+def _overlap(one: NGram, other: NGram) -> bool:
+    """Whether one of them is the beginning of the other."""
+    length = min(len(one), len(other))
+    return one[:length] == other[:length]
 
 
 class _Store:

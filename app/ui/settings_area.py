@@ -1,0 +1,74 @@
+"""The settings beside the chat, in the order of `OptionControls`."""
+
+from dataclasses import dataclass
+
+import gradio as gr
+
+from app.messages import Options
+from app.ui.controls import OptionControls, show_options
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsArea:
+    """The option controls, and the line under them that says what is wrong."""
+
+    controls: tuple[gr.components.Component, ...]
+    seed: gr.Number
+    problem: gr.HTML
+
+
+def build_settings_area(options: Options) -> SettingsArea:
+    """Build the settings inside the current Blocks."""
+    now = show_options(options)
+    with gr.Column(elem_id="settings"):
+        lookahead = gr.Checkbox(
+            now.lookahead, label="Lookahead", info="Takes effect on the next reply", elem_id="lookahead"
+        )
+        temperature = gr.Slider(
+            0, 2, now.temperature, step=0.05, label="Temperature", info="0 always takes the likeliest token",
+            elem_id="temperature",
+        )  # fmt: skip
+        with gr.Row(elem_classes="pair"):
+            max_new_tokens = _whole(now.max_new_tokens, "Max tokens", "max-tokens")
+            seed = _whole(now.seed, "Seed", "seed")
+        problem = gr.HTML(elem_id="problem", js_on_load=None)
+        sampling = _sampling(now)
+        lookahead_sizes = _lookahead_sizes(now)
+    controls = OptionControls._fields
+    built = (lookahead, temperature, max_new_tokens, seed, *sampling, *lookahead_sizes)
+    if len(built) != len(controls):
+        raise RuntimeError(f"there must be a control for each of {controls}, got {len(built)}")
+    return SettingsArea(built, seed, problem)
+
+
+def _sampling(now: OptionControls) -> tuple[gr.components.Component, ...]:
+    with gr.Accordion("Sampling", open=False):
+        with gr.Row(elem_classes="pair"):
+            top_k = _whole(now.top_k, "Top-k (0: off)", "top-k")
+            top_p = _fraction(now.top_p, "Top-p (1: off)", "top-p")
+        with gr.Row(elem_classes="pair"):
+            min_p = _fraction(now.min_p, "Min-p (0: off)", "min-p")
+            penalty = _fraction(now.repetition_penalty, "Repetition penalty", "repetition-penalty")
+    return top_k, top_p, min_p, penalty
+
+
+def _lookahead_sizes(now: OptionControls) -> tuple[gr.components.Component, ...]:
+    with gr.Accordion("Lookahead sizes", open=False):
+        gr.HTML(
+            "<p class='hint'>W columns of guesses ahead, n-grams of N tokens, up to G guesses checked "
+            "in each step. Larger is fewer steps, but more work in each.</p>",
+            js_on_load=None,
+        )
+        with gr.Row(elem_classes="pair"):
+            window = _whole(now.window, "W: window", "window")
+            ngram = _whole(now.ngram, "N: n-gram", "ngram")
+            guesses = _whole(now.guesses, "G: guesses", "guesses")
+    return window, ngram, guesses
+
+
+def _whole(value: int | None, label: str, name: str) -> gr.Number:
+    return gr.Number(value, precision=0, label=label, elem_id=name, min_width=70)
+
+
+def _fraction(value: float | None, label: str, name: str) -> gr.Number:
+    return gr.Number(value, step=0.05, label=label, elem_id=name, min_width=70)

@@ -1,0 +1,139 @@
+"""What a page shows, as plain values: no Gradio, no engine, so every state of the page has a unit test."""
+
+from dataclasses import dataclass
+from html import escape
+
+from app.conversation import ReplyState
+from app.messages import EngineStatus, Finished, ModelInfo, StopReason
+from app.ui.chatbot_format import AnsweredTurn, ChatbotMessage, chatbot_messages, safe_markdown
+from app.ui.live_panel import Trail, panel, seconds_in_words
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """Everything that follows the conversation and the engine."""
+
+    chat: tuple[ChatbotMessage, ...]
+    live: str
+    note: str
+    panel: str
+    status: str
+    is_busy: bool
+    is_empty: bool
+
+
+def screen(turns: tuple[AnsweredTurn, ...], trail: Trail, lookahead: bool, status: EngineStatus) -> Screen:
+    """The page for these turns, the last of which may still be written."""
+    last = turns[-1][1] if turns else ReplyState(phase="finished")
+    return Screen(
+        chat=tuple(chatbot_messages(turns)),
+        live=live_markdown(last),
+        note=note_html(last) if turns else "",
+        panel=panel(last, trail, _is_lookahead(last, lookahead, status.model), status.model),
+        status=status_html(status),
+        is_busy=not last.is_done,
+        is_empty=not turns,
+    )
+
+
+def live_markdown(state: ReplyState) -> str:
+    """The reply while it is written; nothing once it is done and stands in the chat."""
+    # gr.Markdown takes the common margin off all lines but the first: an empty first line keeps
+    # the indentation of code inside the reply.
+    return f"\n{safe_markdown(state.text)}" if state.text and not state.is_done else ""
+
+
+def note_html(state: ReplyState) -> str:
+    """The line under the reply: what is awaited, or how the reply ended."""
+    if state.is_done:
+        return f'<p class="note">{escape(_ending(state))}</p>'
+    words = _awaited(state)
+    return f'<p class="note waiting" role="status"><i></i>{escape(words)}{_progress(state)}</p>'
+
+
+def _awaited(state: ReplyState) -> str:
+    done, total = state.progress
+    match state.phase:
+        case "loading":
+            return state.note
+        case "prefilling":
+            return f"Reading the chat: {done:,} of {total:,} tokens"
+        case "decoding":
+            return f"Writing: {state.statistics.tokens:,} tokens"
+    return "Waiting for the model"
+
+
+def _progress(state: ReplyState) -> str:
+    done, total = state.progress
+    if state.phase == "decoding" or not total:
+        return ""
+    return f'<progress value="{done}" max="{total}"></progress>'
+
+
+ENDINGS: dict[StopReason, str] = {
+    "eos": "",
+    "stop_string": "",
+    "max_tokens": "Cut at the limit of max tokens",
+    "context": "Cut where the model's context ends",
+    "stopped": "Stopped",
+}
+
+
+def _ending(state: ReplyState) -> str:
+    if state.finished is None:
+        return ""
+    return " · ".join(part for part in (ENDINGS[state.finished.reason], *_measures(state.finished)) if part)
+
+
+def _measures(finished: Finished) -> tuple[str, ...]:
+    numbers = finished.statistics
+    if not numbers.steps:
+        return (finished.decoder,)
+    return (
+        f"{numbers.tokens:,} tokens in {numbers.steps:,} steps",
+        f"{numbers.tokens_per_second:,.0f} tokens/s",
+        f"first token after {seconds_in_words(numbers.time_to_first_token)}",
+        finished.decoder,
+    )
+
+
+def _is_lookahead(state: ReplyState, asked: bool, model: ModelInfo | None) -> bool:
+    """How the reply is decoded: as asked, unless the model cannot; a finished reply says it itself."""
+    if state.finished:
+        return state.finished.decoder == "lookahead"
+    return asked and not (model and model.lookahead_note)
+
+
+def status_html(status: EngineStatus) -> str:
+    """The line at the top: the loaded model, and what the worker does if that is not plain."""
+    words = [describe(status.model)] if status.model and status.phase in ("ready", "busy") else []
+    if status.note or not words:
+        words.append(status.note or PHASES[status.phase])
+    return (
+        f'<p class="status {status.phase}" role="status"><i></i><span>{escape(" · ".join(words))}</span></p>'
+    )
+
+
+PHASES = {
+    "starting": "Starting…",
+    "loading": "Loading the model…",
+    "ready": "Ready",
+    "busy": "Writing…",
+    "failed": "The model could not be loaded: choose another one under Model.",
+    "closed": "Foresight is closing.",
+}
+
+
+def describe(model: ModelInfo) -> str:
+    """A model in one line: demo · 7.3M parameters · bfloat16 · cpu."""
+    name = model.name if model.label in ("", model.name) else f"{model.name} ({model.label})"
+    return f"{name} · {parameters_in_words(model.parameters)} · {model.dtype} · {model.device}"
+
+
+def parameters_in_words(count: int) -> str:
+    """A count of parameters: 260K, 7.3M, 1.5B."""
+    for unit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
+        if count >= unit:
+            size = f"{count / unit:.1f}" if count < 10 * unit else f"{count / unit:.0f}"
+            return f"{size.removesuffix('.0')}{letter} parameters"
+    return f"{count} parameters"

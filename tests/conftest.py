@@ -1,0 +1,60 @@
+"""What every test shares: no network, and a browser where there is one."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--screenshots", metavar="DIR", help="save screenshots of the real app there")
+
+
+# Gradio makes an event loop for each lock of a Blocks and leaves its two sockets to the collector.
+GRADIO_WARNINGS = (
+    "ignore:unclosed event loop:ResourceWarning",
+    "ignore:unclosed <socket.socket fd=[0-9]+, family=1,:ResourceWarning",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Before any test module is imported: huggingface_hub reads it once, on import.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    for warning in GRADIO_WARNINGS:
+        config.addinivalue_line("filterwarnings", warning)
+
+
+@pytest.fixture(scope="session")
+def screenshots(request: pytest.FixtureRequest) -> Path | None:
+    """Where screenshots are wanted, if they are."""
+    wanted = request.config.getoption("--screenshots")
+    return Path(wanted) if wanted else None
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless Chromium; skips where there is none.
+
+    One for each module: while it lives, playwright runs an event loop on the tests' own thread."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+    if path is None:
+        pytest.skip(f"no browser: none of {', '.join(CHROMIUM_NAMES)} is installed")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=path, args=CHROMIUM_ARGUMENTS)
+        yield chromium
+        chromium.close()

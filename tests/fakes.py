@@ -1,0 +1,121 @@
+"""Hand-written stand-ins at the designed seams. They do as they are told and remember what was asked."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from time import sleep
+
+from app.conversation import Reply
+from app.messages import (
+    EngineStatus,
+    Event,
+    Failed,
+    Finished,
+    ModelChoice,
+    ModelInfo,
+    Origin,
+    Piece,
+    Prefilling,
+    Request,
+    Statistics,
+    StopReason,
+)
+
+DEMO = ModelInfo(
+    name="demo",
+    label="demo",
+    revision="",
+    architecture="LlamaForCausalLM",
+    parameters=7_300_000,
+    context=1024,
+    dtype="float32",
+    device="cpu",
+)
+PLAIN_STEP: tuple[Origin, ...] = ("model",)
+LOOKAHEAD_STEPS: tuple[tuple[Origin, ...], ...] = (
+    ("window", "model"),
+    ("model",),
+    ("output", "output", "model"),
+    ("prompt", "prompt", "window", "model"),
+)
+
+
+class ScriptedEngine:
+    """Says what it was told to say, word by word, and notices when it is stopped.
+
+    With `pause` 0 a reply is written before `submit` returns; else on a thread of its own, with that
+    many seconds between steps, as the real worker does it."""
+
+    def __init__(self, text: str = "Hello there, friend.", pause: float = 0.0) -> None:
+        self.text = text
+        self.pause = pause
+        self.failure = ""
+        self.requests: list[Request] = []
+        self.loads: list[ModelChoice] = []
+        self.now = EngineStatus("ready", model=DEMO)
+
+    def submit(self, request: Request, reply: Reply) -> None:
+        self.requests.append(request)
+        if self.pause:
+            threading.Thread(target=self._write, args=(request, reply), daemon=True).start()
+        else:
+            self._write(request, reply)
+
+    def load(self, choice: ModelChoice) -> None:
+        self.loads.append(choice)
+        self.now = EngineStatus("loading", f"Loading {choice.name}…")
+
+    def status(self) -> EngineStatus:
+        return self.now
+
+    def _write(self, request: Request, reply: Reply) -> None:
+        reply.append(Prefilling(9, 9))
+        statistics = Statistics(prompt_tokens=9, time_to_first_token=0.05)
+        for step in steps(self.text, request.options.decoding.decoder == "lookahead"):
+            if reply.is_stopping:
+                return reply.append(_end(request, "stopped", statistics))
+            sleep(self.pause)
+            statistics = after_step(statistics, step.origins)
+            reply.append(replace(step, statistics=statistics))
+        reply.append(Failed(self.failure) if self.failure else _end(request, "eos", statistics))
+        return None
+
+
+def _end(request: Request, reason: StopReason, statistics: Statistics) -> Finished:
+    return Finished(reason, statistics, DEMO, request.options.decoding.decoder)
+
+
+def steps(text: str, lookahead: bool) -> list[Piece]:
+    """The text as steps, one token a word: [("Hello",), ("there", "friend")] and so on."""
+    words = text.split(" ")
+    words = [word + " " for word in words[:-1]] + words[-1:]
+    pieces: list[Piece] = []
+    while words:
+        origins = LOOKAHEAD_STEPS[len(pieces) % len(LOOKAHEAD_STEPS)] if lookahead else PLAIN_STEP
+        taken, words = words[: len(origins)], words[len(origins) :]
+        ids = tuple(range(len(taken)))
+        pieces.append(Piece("".join(taken), ids, origins[-len(taken) :], Statistics()))
+    return pieces
+
+
+def after_step(before: Statistics, origins: Sequence[Origin]) -> Statistics:
+    """The running numbers after one more step."""
+    drafted = len(origins) > 1
+    return replace(
+        before,
+        tokens=before.tokens + len(origins),
+        steps=before.steps + 1,
+        hits=before.hits + drafted,
+        covered=before.covered + drafted,
+        rows=before.rows + (21 if drafted else 1),
+        pool_size=before.pool_size + 3 * drafted,
+        seconds=before.seconds + 0.02,
+    )
+
+
+def written(*events: Event) -> Reply:
+    """A reply whose log already holds these events."""
+    reply = Reply()
+    for event in events:
+        reply.append(event)
+    return reply

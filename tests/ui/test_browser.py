@@ -1,0 +1,224 @@
+"""The page in a real Chromium, with an engine that says what it is told. tests/test_app_in_browser.py
+does the same with the real app."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.messages import EngineStatus
+from app.ui import Running
+from tests.fakes import ScriptedEngine
+from tests.page_driver import PageDriver
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+
+LONG = "and so it goes, word after word, " * 150
+FETCH_OUTSIDE = """new Promise(done => {
+    const image = new Image();
+    image.onerror = () => done("blocked");
+    image.src = "http://127.0.0.2/x.png";
+})"""
+FETCHING = 'See ![this](http://evil.example/a.png) and <img src="http://evil.example/b.png"> now.'
+
+
+@pytest.fixture
+def person(browser: Any, running: Running) -> Iterator[PageDriver]:
+    """A person in front of the page. Whatever happens, the page stays quiet and asks nobody else."""
+    with PageDriver(browser, running.url) as driver:
+        yield driver
+        assert driver.complaints == []
+        assert driver.foreign == []
+
+
+def test_the_reply_streams_and_the_numbers_move(person: PageDriver, engine: ScriptedEngine) -> None:
+    engine.text, engine.pause = "one two three four five six seven " * 12, 0.06
+    person.send("Count, please")
+    texts = person.observe("#live", seconds=10)
+    assert len(texts) >= 3
+    assert [len(text) for text in texts] == sorted(len(text) for text in texts)
+    assert person.wait_for_reply() == engine.text.strip()
+    assert float(person.text("#tokens-per-step")) > 1
+    assert person.page.locator(".strip rect").count() > 10
+    assert person.page.input_value("#message textarea") == ""
+
+
+def test_the_numbers_move_while_text_arrives(person: PageDriver, engine: ScriptedEngine) -> None:
+    engine.text, engine.pause = LONG, 0.03
+    person.send("Go")
+    assert len(person.observe("#pool-size", seconds=1.5)) >= 3
+    person.page.click("#stop")
+    person.wait_for_reply()
+
+
+def test_the_switch_takes_effect_on_the_next_reply(person: PageDriver, engine: ScriptedEngine) -> None:
+    person.send("Hi")
+    person.wait_for_reply()
+    person.page.click("#lookahead input")
+    person.page.click("#regenerate")
+    person.page.wait_for_function("document.querySelector('#tokens-per-step').innerText === '1.00'")
+    assert [request.options.decoding.decoder for request in engine.requests] == ["lookahead", "plain"]
+    assert "Plain decoding" in person.text(".in-words")
+
+
+def test_a_long_reply_stops_when_asked_and_keeps_its_text(person: PageDriver, engine: ScriptedEngine) -> None:
+    engine.text, engine.pause = LONG, 0.02
+    person.send("Talk")
+    person.wait_for_text()
+    person.page.click("#stop")
+    assert person.wait_for_reply(timeout=5).startswith("and so it goes")
+    assert "Stopped" in person.text("#reply-note")
+
+
+def test_a_reply_is_written_anew(person: PageDriver, engine: ScriptedEngine) -> None:
+    person.send("Hi")
+    person.wait_for_reply()
+    engine.text = "Another answer."
+    person.page.click("#regenerate")
+    person.page.wait_for_function("document.querySelector('#chatbot').innerText.includes('Another')")
+    assert person.page.locator("#chatbot .bot-row").count() == 1
+
+
+def test_a_page_reloaded_in_mid_reply_follows_it_and_can_stop_it(
+    person: PageDriver, engine: ScriptedEngine
+) -> None:
+    engine.text, engine.pause = LONG, 0.03
+    person.send("Talk")
+    person.wait_for_text()
+    person.reload()
+    person.wait_for_text()
+    assert "Talk" in person.text("#chatbot")
+    assert len(person.observe("#live", seconds=1)) >= 3
+    person.page.click("#stop")
+    assert "Stopped" in person.wait_for_reply(timeout=5) + person.text("#reply-note")
+
+
+def test_a_second_tab_shows_the_same_reply(
+    person: PageDriver, browser: Any, running: Running, engine: ScriptedEngine
+) -> None:
+    engine.text, engine.pause = LONG, 0.03
+    person.send("Talk")
+    with PageDriver(browser, running.url) as second:
+        second.wait_for_text()
+        second.page.click("#stop")
+        second.wait_for_reply()
+        assert person.wait_for_reply() == second.last_answer()
+
+
+def test_a_closed_page_stops_nothing(browser: Any, running: Running, engine: ScriptedEngine) -> None:
+    engine.text, engine.pause = "word " * 60, 0.03
+    with PageDriver(browser, running.url) as first:
+        first.send("Talk")
+        first.wait_for_text()
+    with PageDriver(browser, running.url) as second:
+        assert second.wait_for_reply() == engine.text.strip()
+
+
+def test_shift_enter_starts_a_new_line(person: PageDriver, engine: ScriptedEngine) -> None:
+    person.page.fill("#message textarea", "one")
+    person.page.press("#message textarea", "Shift+Enter")
+    person.page.keyboard.type("two")
+    person.page.keyboard.press("Enter")
+    person.wait_for_reply()
+    assert engine.requests[0].prompt[-1].content == "one\ntwo"  # type: ignore[union-attr]
+
+
+def test_an_example_is_asked_with_one_click_and_a_new_chat_is_empty_again(person: PageDriver) -> None:
+    person.page.click("#examples button >> nth=0")
+    person.wait_for_reply()
+    assert "How does lookahead decoding work?" in person.text("#chatbot")
+    person.page.click("#new-chat")
+    person.page.wait_for_selector("#welcome")
+    assert person.page.locator("#chatbot .message-row").count() == 0
+
+
+def test_a_bad_value_is_told_near_its_box_and_the_message_is_kept(
+    person: PageDriver, engine: ScriptedEngine
+) -> None:
+    person.page.fill("#max-tokens input", "0")
+    person.page.wait_for_selector("#problem .problem")
+    assert person.text("#problem") == "Max new tokens must be at least 1, got 0."
+    person.send("Keep me")
+    person.page.wait_for_selector(".toast-body")
+    assert person.page.input_value("#message textarea") == "Keep me"
+    assert engine.requests == []
+    person.page.fill("#max-tokens input", "9")
+    person.page.wait_for_selector("#problem .problem", state="detached")
+
+
+def test_options_outlive_the_page(person: PageDriver) -> None:
+    person.page.fill("#max-tokens input", "99")
+    person.page.click("#lookahead input")
+    person.page.wait_for_timeout(400)
+    person.reload()
+    person.page.wait_for_function("document.querySelector('#max-tokens input')?.value === '99'")
+    assert not person.page.is_checked("#lookahead input")
+
+
+def test_a_failure_is_a_calm_sentence_after_what_was_written(
+    person: PageDriver, engine: ScriptedEngine
+) -> None:
+    engine.failure = "Memory ran out: choose a smaller model."
+    person.send("Hi")
+    answer = person.wait_for_reply()
+    assert answer.startswith(engine.text)
+    assert answer.endswith(engine.failure)
+
+
+def test_a_model_that_loads_is_told_in_the_status_line(person: PageDriver, engine: ScriptedEngine) -> None:
+    assert person.text("#status") == "demo · 7.3M parameters · float32 · cpu"
+    person.page.click("#model .label-wrap")
+    person.page.fill("#model-name input", "org/model")
+    person.page.click("#load")
+    person.page.wait_for_function("document.querySelector('#status').innerText.includes('Loading org/model')")
+    engine.now = EngineStatus("failed", "There is no model org/model.")
+    person.page.wait_for_function("document.querySelector('#status').innerText.includes('There is no')")
+
+
+def test_code_without_a_fence_keeps_its_indentation(person: PageDriver, engine: ScriptedEngine) -> None:
+    engine.text = "def f(x):\n    if x:\n        return x"
+    person.send("Write code")
+    assert person.wait_for_reply() == engine.text
+
+
+def test_nothing_in_a_reply_makes_the_page_fetch_from_outside(
+    person: PageDriver, engine: ScriptedEngine
+) -> None:
+    engine.text, engine.pause = FETCHING, 0.02
+    person.send("Show me")
+    assert "<img src=" in person.wait_for_reply()
+    assert person.page.locator("#thread img").count() == 0
+
+
+def test_the_policy_blocks_what_formatting_would_let_through(browser: Any, running: Running) -> None:
+    with PageDriver(browser, running.url) as driver:
+        reached: list[str] = []
+        driver.page.on("requestfinished", lambda request: reached.append(request.url))
+        assert driver.page.evaluate(FETCH_OUTSIDE) == "blocked"
+        assert not [url for url in reached if "127.0.0.2" in url]
+        assert any("Content Security Policy" in complaint for complaint in driver.complaints)
+
+
+def test_light_and_dark_follow_the_system_and_the_toggle(browser: Any, running: Running) -> None:
+    with PageDriver(browser, running.url, scheme="dark") as driver:
+        assert driver.is_dark()
+        driver.page.click("#theme-toggle")
+        assert not driver.is_dark()
+        driver.reload()
+        assert not driver.is_dark()
+    with PageDriver(browser, running.url, scheme="light") as driver:
+        assert not driver.is_dark()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1366, 768), (400, 800)])
+def test_the_page_fits_its_window(
+    browser: Any, running: Running, engine: ScriptedEngine, width: int, height: int
+) -> None:
+    engine.text = LONG + "x" * 300
+    with PageDriver(browser, running.url, size={"width": width, "height": height}) as driver:
+        driver.send("Talk")
+        driver.wait_for_reply()
+        assert driver.page.evaluate("document.documentElement.scrollWidth") <= width
+        box = driver.page.locator("#composer").bounding_box()
+        assert 0 < box["y"] < box["y"] + box["height"] <= height
+        assert driver.page.evaluate("(t => t.scrollHeight - t.scrollTop - t.clientHeight)(thread)") < 48

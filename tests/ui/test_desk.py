@@ -1,0 +1,72 @@
+"""The desk: what is asked with, what is remembered, and what a full disk does."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.errors import SettingsNotSaved
+from app.messages import Decoding, ModelChoice, Options, Sampling
+from app.settings import SettingsFile
+from app.ui import Desk
+from app.ui.desk import with_next_seed
+from tests.fakes import ScriptedEngine
+
+GREEDY = Options()
+SAMPLED = Options(sampling=Sampling(temperature=0.8, seed=4))
+
+
+def test_regenerating_a_sampled_reply_unchanged_takes_the_next_seed(
+    desk: Desk, engine: ScriptedEngine
+) -> None:
+    desk.ask("hi", SAMPLED)
+    assert desk.regenerate(SAMPLED).sampling.seed == 5
+    assert engine.requests[-1].options.sampling.seed == 5
+
+
+def test_regenerating_with_the_switch_flipped_keeps_the_seed_so_texts_can_be_compared(
+    desk: Desk, engine: ScriptedEngine
+) -> None:
+    desk.ask("hi", SAMPLED)
+    plain = replace(SAMPLED, decoding=Decoding("plain"))
+    assert desk.regenerate(plain) == plain
+    assert engine.requests[-1].options == plain
+
+
+def test_regenerating_greedily_keeps_the_seed(desk: Desk) -> None:
+    desk.ask("hi", GREEDY)
+    assert desk.regenerate(GREEDY) == GREEDY
+
+
+def test_seeds_end_where_they_must() -> None:
+    last = replace(SAMPLED, sampling=Sampling(seed=2**63 - 1))
+    assert with_next_seed(last).sampling.seed == 0
+
+
+def test_what_was_chosen_is_on_disk(desk: Desk, tmp_path: Path) -> None:
+    desk.choose_options(SAMPLED)
+    desk.choose_model(ModelChoice("org/model"))
+    saved = SettingsFile(tmp_path).load()
+    assert (saved.options, saved.model) == (SAMPLED, ModelChoice("org/model"))
+
+
+def test_loading_asks_the_engine_and_the_next_question_goes_to_that_model(
+    desk: Desk, engine: ScriptedEngine
+) -> None:
+    desk.choose_model(ModelChoice("org/model"))
+    desk.ask("hi", GREEDY)
+    assert engine.loads == [ModelChoice("org/model")]
+    assert engine.requests[-1].model == ModelChoice("org/model")
+
+
+def test_settings_that_cannot_be_saved_hold_until_the_app_ends(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "settings.json").mkdir()  # as good as a full disk: the file cannot be replaced
+    with pytest.raises(SettingsNotSaved, match="could not be saved"):
+        desk.choose_options(SAMPLED)
+    assert desk.settings.options == SAMPLED
+
+
+def test_the_panel_knows_how_the_running_reply_was_asked_for(desk: Desk) -> None:
+    desk.ask("hi", replace(GREEDY, decoding=Decoding("plain")))
+    desk.choose_options(GREEDY)
+    assert not desk.asked_for_lookahead

@@ -1,0 +1,101 @@
+"""The live numbers: what they say before, during and after a reply."""
+
+from dataclasses import replace
+from typing import get_args
+
+from app.conversation import ReplyState
+from app.messages import Origin, Piece, Statistics
+from app.settings import assets_dir
+from app.ui.live_panel import (
+    ORIGINS,
+    STRIP_HEIGHT,
+    STRIP_STEPS,
+    Trail,
+    extend,
+    in_words,
+    panel,
+    seconds_in_words,
+)
+from tests.fakes import DEMO, PLAIN_STEP
+
+NUMBERS = Statistics(
+    tokens=46, steps=20, hits=12, covered=15, rows=410, pool_size=1234, time_to_first_token=0.084, seconds=0.5
+)
+
+
+def piece(step: int, *origins: str) -> Piece:
+    return Piece("x", (0,), origins, Statistics(steps=step))  # type: ignore[arg-type]
+
+
+def drawn(numbers: Statistics, lookahead: bool = True, trail: Trail = Trail()) -> str:  # noqa: B008
+    return panel(ReplyState(phase="decoding", statistics=numbers), trail, lookahead, DEMO)
+
+
+def test_every_number_is_shown() -> None:
+    html = drawn(NUMBERS)
+    for name, value in {
+        "tokens-per-second": "92", "first-token": "84 ms", "hit-rate": "60%",
+        "coverage": "75%", "rows-per-step": "20.5", "pool-size": "1,234",
+    }.items():  # fmt: skip
+        assert f'<dd id="{name}">{value}</dd>' in html
+    assert ">2.30</b>" in html
+
+
+def test_unknown_numbers_are_not_zeros() -> None:
+    html = drawn(Statistics())
+    assert ">0" not in html
+    assert html.count("—</dd>") == 6
+
+
+def test_the_sentence_says_what_tokens_per_step_means() -> None:
+    assert in_words(NUMBERS, lookahead=True).startswith("Each forward pass wrote 2.3 tokens on average")
+
+
+def test_plain_decoding_is_called_plain() -> None:
+    assert in_words(replace(NUMBERS, tokens=20), lookahead=False).startswith("Plain decoding")
+
+
+def test_a_model_that_decodes_plainly_says_why() -> None:
+    model = replace(DEMO, lookahead_note="Its state cannot be rewound & compacted.")
+    assert "rewound &amp; compacted" in panel(ReplyState(), Trail(), True, model)
+
+
+def test_the_strip_has_a_bar_per_step_and_a_box_per_token() -> None:
+    trail = extend(Trail(), [piece(1, "window", "window", "model"), piece(2, "model")])
+    html = drawn(NUMBERS, trail=trail)
+    assert html.count("<rect") == 4
+    assert html.count('class="window" x="0"') == 2
+    assert "Tokens of the last 2 steps" in html
+
+
+def test_every_origin_has_a_word_and_a_colour() -> None:
+    css = (assets_dir() / "ui" / "foresight.css").read_text(encoding="utf-8")
+    assert set(ORIGINS) == set(get_args(Origin))
+    for origin in ORIGINS:
+        assert f".strip .{origin} " in css
+        assert f".legend .{origin}::before" in css
+
+
+def test_the_prefills_first_token_leaves_no_bar() -> None:
+    assert extend(Trail(), [piece(0, "model")]).steps == ()
+
+
+def test_a_trail_grows_the_same_in_one_go_or_in_two() -> None:
+    events = [piece(step, *PLAIN_STEP) for step in range(1, 10)]
+    assert extend(extend(Trail(), events[:4]), events[4:]) == extend(Trail(), events)
+
+
+def test_the_strip_forgets_old_steps() -> None:
+    events = [piece(step, "model") for step in range(1, 3 * STRIP_STEPS)]
+    assert len(extend(Trail(), events).steps) == STRIP_STEPS
+
+
+def test_a_very_long_step_stays_inside_the_strip() -> None:
+    html = drawn(NUMBERS, trail=Trail((("output",) * 40,), 1))
+    tops = [float(part.split('"')[0]) for part in html.split(' y="')[1:]]
+    assert min(tops) >= 0
+    assert max(tops) < STRIP_HEIGHT
+
+
+def test_short_times_are_in_milliseconds() -> None:
+    assert [seconds_in_words(seconds) for seconds in (0.0841, 1.25)] == ["84 ms", "1.2 s"]

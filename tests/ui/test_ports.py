@@ -1,0 +1,55 @@
+"""Ports: the asked one, the next free one, or a sentence."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from app.errors import NoFreePort
+from app.ui.ports import LOOPBACK, TRIED, listen
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that somebody else listens on."""
+    with listen(0) as other:
+        yield other.getsockname()[1]
+
+
+def test_a_taken_port_moves_to_a_later_one(taken: int) -> None:
+    with listen(taken) as listener:
+        host, port = listener.getsockname()
+    assert host == LOOPBACK
+    assert taken < port < taken + TRIED
+
+
+def test_a_free_port_is_taken_as_asked(taken: int) -> None:
+    with listen(taken + 1) as free:
+        port = free.getsockname()[1]
+    with listen(port) as listener:
+        assert listener.getsockname()[1] == port
+
+
+def test_when_every_port_is_taken_a_sentence_says_what_to_do(taken: int) -> None:
+    with ExitStack() as others:
+        for port in range(taken + 1, taken + TRIED):
+            others.enter_context(occupied(port))
+        with pytest.raises(NoFreePort, match=f"No port from {taken} to .* is free.*--port"):
+            listen(taken)
+
+
+def occupied(port: int) -> socket.socket:
+    """The port in somebody's hands, if not in somebody else's already."""
+    other = socket.socket()
+    if other.connect_ex((LOOPBACK, port)) != 0:
+        other.close()
+        other = socket.socket()
+        other.bind((LOOPBACK, port))
+        other.listen()
+    return other
+
+
+def test_the_last_port_there_is_has_no_next_one() -> None:
+    with occupied(65535), pytest.raises(NoFreePort, match="from 65535 to 65535"):
+        listen(65535)

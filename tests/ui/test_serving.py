@@ -1,0 +1,68 @@
+"""The page as a service: it answers, it says when it moved, it closes, and it starts without torch."""
+
+import subprocess
+import sys
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+from app.ui import Desk, Running, prepare_environment, serve
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+def test_the_page_answers_with_foresights_own_look(running: Running) -> None:
+    page = urlopen(running.url).read().decode()
+    assert '"title":"Foresight"' in page
+    assert "foresight-theme" in page
+
+
+def test_the_page_names_nothing_outside(running: Running) -> None:
+    for resource in ("/theme.css", "/favicon.ico"):
+        assert b"https://" not in urlopen(running.url + resource).read()
+
+
+def test_a_taken_port_moves_on_and_says_so(running: Running, desk: Desk) -> None:
+    assert running.note == ""
+    second = serve(desk, running.port, open_browser=False)
+    assert second.port > running.port
+    assert second.note == f"Port {running.port} is taken, so Foresight is at {second.url}"
+    second.close()
+
+
+def test_a_closed_page_answers_no_more_and_closes_twice(desk: Desk) -> None:
+    page = serve(desk, port=0, open_browser=False)
+    page.close()
+    page.close()
+    page.wait()
+    with pytest.raises(URLError):
+        urlopen(page.url)
+
+
+def test_settings_of_the_shell_do_not_open_the_page(tmp_path: Path) -> None:
+    shell = {"GRADIO_SHARE": "True", "GRADIO_SERVER_NAME": "0.0.0.0", "PATH": "/bin"}
+    prepare_environment(shell, tmp_path)
+    assert not {"GRADIO_SHARE", "GRADIO_SERVER_NAME"} & shell.keys()
+    assert shell["PATH"] == "/bin"
+    assert shell["GRADIO_ANALYTICS_ENABLED"] == "False"
+    assert shell["GRADIO_TEMP_DIR"] == str(tmp_path / "gradio")
+    assert shell["HF_HUB_DISABLE_TELEMETRY"] == "1"
+
+
+def modules_after(statement: str) -> set[str]:
+    """The top-level modules that a fresh Python holds after this statement."""
+    code = f"{statement}; import sys; print(*{{name.split('.')[0] for name in sys.modules}})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_importing_the_ui_imports_no_gradio() -> None:
+    assert "gradio" not in modules_after("import app.ui")
+
+
+def test_building_the_page_imports_no_torch() -> None:
+    assert not {"torch", "transformers"} & modules_after("import app.ui.page")
