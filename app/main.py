@@ -129,7 +129,8 @@ def _run_window(folder: DataFolder, port: int, open_browser: bool, model: str | 
     with _engine() as engine:
         page = serve(Desk(Conversation(engine), engine, file, settings), port, open_browser)
         folder.announce(page.url)
-        typer.echo(page.note or f"Foresight is at {page.url} (end it with Ctrl+C)")
+        typer.echo(page.note or f"Foresight is at {page.url}")
+        typer.echo("End it with Ctrl+C.")
         # Only now: torch takes longer to import than the page takes to answer.
         engine.load(settings.model)
         try:

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from app.commands.prompts import Prompt
 from app.commands.replying import Outcome, follow, outcome, progress_bar
-from app.engine import Engine
+from app.conversation import Decodes
 from app.errors import BadOption
 from app.messages import DecoderName, ModelChoice, Options, Request
 
@@ -65,8 +65,10 @@ class Result:
     identical: bool
 
 
-def bench(engine: Engine, plan: Plan, file: Path | None) -> None:
+def bench(engine: Decodes, plan: Plan, file: Path | None) -> None:
     """Run the plan, print the table, write the file."""
+    if file and file.is_dir():
+        raise BadOption(f"{file} is a folder: give --json the name of a file.")
     if file and not file.resolve().parent.is_dir():
         raise BadOption(f"The folder of {file} does not exist: choose another place for --json.")
     results, outcomes = measure(engine, plan)
@@ -75,7 +77,7 @@ def bench(engine: Engine, plan: Plan, file: Path | None) -> None:
         _write(file, plan, results, outcomes)
 
 
-def measure(engine: Engine, plan: Plan) -> tuple[list[Result], list[list[Outcome]]]:
+def measure(engine: Decodes, plan: Plan) -> tuple[list[Result], list[list[Outcome]]]:
     """The decoders' results, and each decoder's outcomes in the order they ran."""
     runs = list(_runs(engine, plan))
     columns = [list(column) for column in zip(*runs, strict=True)]
@@ -84,7 +86,7 @@ def measure(engine: Engine, plan: Plan) -> tuple[list[Result], list[list[Outcome
     return [_result(column, reference, has_plain) for column in columns], columns
 
 
-def _runs(engine: Engine, plan: Plan) -> Iterator[list[Outcome]]:
+def _runs(engine: Decodes, plan: Plan) -> Iterator[list[Outcome]]:
     """For each round and prompt, one outcome a decoder: A B A B."""
     with progress_bar() as bar:
         task = bar.add_task("Benchmark", total=plan.rounds * len(plan.prompts) * len(plan.decoders))
@@ -98,13 +100,13 @@ def _runs(engine: Engine, plan: Plan) -> Iterator[list[Outcome]]:
                 yield [_counted(engine, request, bar, task) for request in plan.requests(prompt)]
 
 
-def _counted(engine: Engine, request: Request, bar: Progress, task: Any) -> Outcome:
+def _counted(engine: Decodes, request: Request, bar: Progress, task: Any) -> Outcome:
     result = _run(engine, request)
     bar.advance(task)
     return result
 
 
-def _run(engine: Engine, request: Request) -> Outcome:
+def _run(engine: Decodes, request: Request) -> Outcome:
     return outcome(request, list(follow(engine, request)))
 
 

@@ -7,12 +7,12 @@ import typer
 
 from app.commands.prompts import Prompt
 from app.commands.replying import follow, outcome
-from app.engine import Engine
+from app.conversation import Decodes
 from app.messages import Event, ModelChoice, Options, Piece, Request, Statistics
 
 
 def generate(
-    engine: Engine, model: ModelChoice, prompts: Iterable[Prompt], options: Options, as_json: bool
+    engine: Decodes, model: ModelChoice, prompts: Iterable[Prompt], options: Options, as_json: bool
 ) -> None:
     """Answer the prompts one after the other; the first failure ends it, what was printed stays."""
     show = _show_json if as_json else _show_text
@@ -20,12 +20,12 @@ def generate(
         show(engine, Request(model, prompt, options))
 
 
-def _show_json(engine: Engine, request: Request) -> None:
+def _show_json(engine: Decodes, request: Request) -> None:
     events = list(follow(engine, request))
     typer.echo(json.dumps(outcome(request, events).to_json(), ensure_ascii=False))
 
 
-def _show_text(engine: Engine, request: Request) -> None:
+def _show_text(engine: Decodes, request: Request) -> None:
     events: list[Event] = []
     for event in follow(engine, request):
         events.append(event)

@@ -7,8 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from app.conversation import Reply
-from app.engine import Engine
+from app.conversation import Decodes, Reply
 from app.errors import AppError
 from app.messages import Event, Failed, Finished, Loading, Piece, Prefilling, Request
 
@@ -51,7 +50,7 @@ class Outcome:
         }
 
 
-def follow(engine: Engine, request: Request) -> Iterator[Event]:
+def follow(engine: Decodes, request: Request) -> Iterator[Event]:
     """A request's events as they come; raises RequestFailed for Failed, and stops the reply when left early."""
     reply = Reply()
     engine.submit(request, reply)

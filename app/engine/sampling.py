@@ -81,7 +81,6 @@ def survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
         chances = scores.softmax(dim=-1)
         # The token that crosses top_p stays: what counts is the sum before it.
         keep = chances.cumsum(dim=-1) - chances < sampling.top_p
-        keep[0] = True
         scores, ids = scores[keep], ids[keep]
     if sampling.min_p > 0:
         chances = scores.softmax(dim=-1)

@@ -1,0 +1,117 @@
+"""Decoders compared with a scripted engine, whose numbers are known."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.commands.bench import Plan, bench, measure
+from app.errors import BadOption
+from app.messages import DecoderName, ModelChoice, Options
+from tests.commands.scripted import PLAIN, ScriptedDecoders
+
+BOTH: list[DecoderName] = ["plain", "lookahead"]
+FIELDS = {
+    "decoder",
+    "tokens_per_step",
+    "tokens_per_second",
+    "ms_per_step",
+    "rows_per_step",
+    "hit_rate",
+    "speed_vs_plain",
+    "identical",
+}
+
+
+def plan(decoders: list[DecoderName] = BOTH, rounds: int = 2) -> Plan:
+    return Plan(ModelChoice("demo"), ["One", "Two"], decoders, Options(max_new_tokens=100), rounds)
+
+
+def test_each_decoder_has_its_numbers() -> None:
+    results, outcomes = measure(ScriptedDecoders(), plan())
+    plain, lookahead = results
+    assert (plain.decoder, plain.tokens_per_step, plain.rows_per_step, plain.hit_rate) == ("plain", 1, 1, 0)
+    assert (plain.speed_vs_plain, plain.identical) == (1.0, True)
+    assert (lookahead.decoder, lookahead.tokens_per_step, lookahead.hit_rate) == ("lookahead", 2, 2 / 3)
+    # The script gives every step 20 ms, and lookahead needs half as many.
+    assert lookahead.ms_per_step == pytest.approx(20)
+    assert lookahead.tokens_per_second == pytest.approx(100)
+    assert lookahead.speed_vs_plain == pytest.approx(2)
+    assert lookahead.identical
+    assert [len(column) for column in outcomes] == [4, 4]
+
+
+def test_the_decoders_take_turns_over_each_prompt_after_a_short_warm_up() -> None:
+    engine = ScriptedDecoders()
+    measure(engine, plan())
+    ran = [(request.prompt, request.options.decoding.decoder) for request in engine.requests]
+    turns = [("One", "plain"), ("One", "lookahead"), ("Two", "plain"), ("Two", "lookahead")]
+    assert ran == [*turns[:2], *turns, *turns]
+    assert [request.options.max_new_tokens for request in engine.requests] == [16, 16, *[100] * 8]
+
+
+def test_one_different_token_is_not_identical() -> None:
+    wrong = [*PLAIN[:-1], (7,)]
+    results, _ = measure(ScriptedDecoders(lookahead=wrong), plan())
+    assert [result.identical for result in results] == [True, False]
+
+
+def test_without_plain_there_is_no_speed_against_it() -> None:
+    results, _ = measure(ScriptedDecoders(), plan(["lookahead"]))
+    assert [result.speed_vs_plain for result in results] == [None]
+
+
+def test_the_file_holds_the_promised_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "report.json"
+    bench(ScriptedDecoders(), plan(), file)
+    report = json.loads(file.read_text(encoding="utf-8"))
+    assert {"model", "machine", "decoders"} <= set(report)
+    assert report["model"]["name"] == "demo"
+    assert [set(entry) for entry in report["decoders"]] == [FIELDS, FIELDS]
+    table = capsys.readouterr().out
+    assert "plain" in table
+    assert "2.00x" in table
+    assert "yes" in table
+
+
+def test_the_table_fits_a_terminal_of_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    bench(ScriptedDecoders(), plan(), None)
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert all(len(line.rstrip()) <= 80 for line in lines)
+    assert lines[-2].split() == ["plain", "1.00", "50.0", "1.00x", "yes", "20.00", "1.0", "0%"]
+    assert lines[-1].split() == ["lookahead", "2.00", "100.0", "2.00x", "yes", "20.00", "14.3", "67%"]
+
+
+def test_a_folder_that_is_not_there_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    engine = ScriptedDecoders()
+    with pytest.raises(BadOption, match="does not exist: choose another place for --json"):
+        bench(engine, plan(), tmp_path / "none" / "report.json")
+    assert engine.requests == []
+
+
+def test_a_report_that_cannot_be_written_is_printed_instead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(
+        BadOption, match=r"could not be written to .* \(File name too long\): it is printed above"
+    ):
+        bench(ScriptedDecoders(), plan(), tmp_path / f"{'long' * 99}.json")
+    assert json.loads(capsys.readouterr().err)["decoders"]
+
+
+def test_a_folder_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    engine = ScriptedDecoders()
+    with pytest.raises(BadOption, match="is a folder: give --json the name of a file"):
+        bench(engine, plan(), tmp_path)
+    assert not engine.requests
+
+
+@pytest.mark.parametrize("decoders", [[], ["plain", "plain"]])
+def test_decoders_are_different_ones(decoders: list[DecoderName]) -> None:
+    with pytest.raises(ValueError, match="decoders must be different ones, got"):
+        plan(decoders)
+
+
+def test_there_is_at_least_one_round() -> None:
+    with pytest.raises(ValueError, match="rounds must be at least 1, got 0"):
+        plan(rounds=0)

@@ -1,0 +1,102 @@
+"""Prompts from the command line: one text, or a file with one JSON object a line."""
+
+from pathlib import Path
+
+import pytest
+
+from app.commands.prompts import read_prompts
+from app.errors import BadOption
+from app.messages import Message
+
+
+def file_with(folder: Path, *lines: str) -> Path:
+    file = folder / "prompts.jsonl"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    return file
+
+
+def test_a_text_is_a_chat_of_one_message_and_raw_it_is_itself() -> None:
+    assert read_prompts("Hello", None, raw=False) == [(Message("user", "Hello"),)]
+    assert read_prompts("Hello ", None, raw=True) == ["Hello "]
+
+
+def test_a_file_has_prompts_and_chats_one_a_line(tmp_path: Path) -> None:
+    file = file_with(
+        tmp_path,
+        '{"prompt": "Grüß dich", "id": 7}',
+        "",
+        '{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": ""}]}',
+    )
+    assert read_prompts(None, file, raw=False) == [
+        (Message("user", "Grüß dich"),),
+        (Message("system", "Be brief."), Message("user", "")),
+    ]
+
+
+def test_raw_lines_are_texts(tmp_path: Path) -> None:
+    file = file_with(tmp_path, '{"prompt": "Once upon"}', '{"prompt": "There was\\n"}')
+    assert read_prompts(None, file, raw=True) == ["Once upon", "There was\n"]
+
+
+@pytest.mark.parametrize(("text", "file"), [(None, None), ("Hello", Path("prompts.jsonl"))])
+def test_exactly_one_of_text_and_file_is_given(text: str | None, file: Path | None) -> None:
+    with pytest.raises(BadOption, match=r"Give either --prompt TEXT or --prompts FILE\.jsonl\."):
+        read_prompts(text, file, raw=False)
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_an_empty_prompt_is_refused(text: str) -> None:
+    with pytest.raises(BadOption, match="--prompt: the prompt is empty"):
+        read_prompts(text, None, raw=False)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("{", "line 2 is not JSON: write one object a line"),
+        ("Hello", "line 2 is not JSON"),
+        ("[]", 'line 2 needs "prompt": "..." or "messages"'),
+        ("{}", 'line 2 needs "prompt"'),
+        ('{"prompt": 7}', 'line 2 needs "prompt"'),
+        ('{"prompt": " "}', "line 2: the prompt is empty"),
+        ('{"messages": ["Hello"]}', "line 2: a message needs a role"),
+        ('{"messages": [{"role": "robot", "content": "Hello"}]}', "line 2: a message needs a role"),
+        ('{"messages": [{"role": "user"}]}', "line 2: a message needs a role"),
+    ],
+)
+def test_a_bad_line_is_named_with_its_number(tmp_path: Path, line: str, sentence: str) -> None:
+    with pytest.raises(BadOption) as caught:
+        read_prompts(None, file_with(tmp_path, '{"prompt": "Hello"}', line), raw=False)
+    assert sentence in str(caught.value)
+    assert "prompts.jsonl" in str(caught.value)
+
+
+@pytest.mark.parametrize("messages", ["[]", '"Hello"'])
+def test_messages_are_a_list_that_is_not_empty(tmp_path: Path, messages: str) -> None:
+    with pytest.raises(BadOption, match='line 1 needs "prompt"'):
+        read_prompts(None, file_with(tmp_path, f'{{"messages": {messages}}}'), raw=False)
+
+
+def test_a_chat_cannot_be_sent_raw(tmp_path: Path) -> None:
+    file = file_with(tmp_path, '{"messages": [{"role": "user", "content": "Hello"}]}')
+    with pytest.raises(BadOption, match="--raw takes texts"):
+        read_prompts(None, file, raw=True)
+
+
+def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadOption, match="has no prompts: write one object such as"):
+        read_prompts(None, file_with(tmp_path, "", "  "), raw=False)
+
+
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(BadOption, match=r"none\.jsonl cannot be read \(No such file or directory\)"):
+        read_prompts(None, tmp_path / "none.jsonl", raw=False)
+    with pytest.raises(BadOption, match=r"cannot be read \(Is a directory\)"):
+        read_prompts(None, tmp_path, raw=False)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadOption, match=r"is not UTF-8 text"):
+        read_prompts(None, file, raw=False)

@@ -1,0 +1,68 @@
+"""`python run.py ...` as a person types it, with the demo model."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.commands.test_bench import FIELDS as BENCH_FIELDS
+from tests.commands.test_replying import FIELDS
+
+CHECKOUT = Path(__file__).parents[2]
+CPU = ("--device", "cpu", "--dtype", "float32")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "run.py", *arguments],
+        cwd=CHECKOUT,
+        # A model this small only loses time when it shares its work among cores.
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
+    )
+
+
+def test_a_text_is_answered_with_its_numbers_behind_it() -> None:
+    done = run("generate", "--prompt", "Hello", "--max-new-tokens", "12", *CPU)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("[lookahead: ")
+
+
+def test_prompts_and_chats_of_a_file_are_answered_as_json_lines(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    chat = {"messages": [{"role": "user", "content": "Hello"}]}
+    file.write_text(json.dumps({"prompt": "Hello"}) + "\n" + json.dumps(chat) + "\n", encoding="utf-8")
+    options = ("--max-new-tokens", "16", "--ignore-eos", "--json", "--seed", "3")
+    done = run("generate", "--prompts", str(file), *options, *CPU)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [list(line) for line in lines] == [FIELDS, FIELDS]
+    assert lines[0]["token_ids"] == lines[1]["token_ids"]
+    assert (len(lines[0]["token_ids"]), lines[0]["stop_reason"]) == (16, "max_tokens")
+    assert (lines[0]["seed"], lines[0]["dtype"], lines[0]["device"]) == (3, "float32", "cpu")
+
+
+def test_a_benchmark_finds_both_decoders_identical_and_writes_its_report(tmp_path: Path) -> None:
+    file, report = tmp_path / "prompts.jsonl", tmp_path / "report.json"
+    file.write_text('{"prompt": "Hello"}\n', encoding="utf-8")
+    options = ("--max-new-tokens", "24", "--rounds", "1", "--json", str(report))
+    done = run("bench", "--model", "demo", "--prompts", str(file), *options, *CPU)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "identical" in done.stdout
+    found = json.loads(report.read_text(encoding="utf-8"))
+    assert [entry["decoder"] for entry in found["decoders"]] == ["plain", "lookahead"]
+    assert [set(entry) for entry in found["decoders"]] == [BENCH_FIELDS, BENCH_FIELDS]
+    assert [entry["identical"] for entry in found["decoders"]] == [True, True]
+    assert found["decoders"][0]["tokens_per_step"] == 1.0
+
+
+def test_a_failure_is_one_sentence_without_a_traceback() -> None:
+    done = run("generate", "--prompt", "Hello", "--max-new-tokens", "0")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "Error: Max new tokens must be at least 1, got 0.\n"

@@ -1,0 +1,92 @@
+"""Asking a real engine from a test: replies that react, a locate that waits, and what a reply came to."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from time import monotonic, sleep
+
+from app.conversation import Reply
+from app.engine import Engine
+from app.messages import Event, Failed, Finished, ModelChoice, ModelFolder, Options, Piece, Request
+from tests.engine.places import Places
+
+CPU = ModelChoice("tiny", dtype="float32", device="cpu")
+SHORT = Options(max_new_tokens=12, ignore_eos=True)
+LONG = Options(max_new_tokens=200, ignore_eos=True)
+PROMPT = "Once upon a time"
+SECONDS = 30.0
+
+
+class Watched(Reply):
+    """A reply that does something at an event: what a person might do just then."""
+
+    def __init__(self, at: type[Event], do: Callable[["Watched"], None]) -> None:
+        super().__init__()
+        self._at = at
+        self._do = do
+
+    def append(self, event: Event) -> None:
+        super().append(event)
+        if isinstance(event, self._at):
+            self._do(self)
+
+
+@dataclass
+class Gate:
+    """A `locate` that waits at the gate, telling its progress all the while, and then knows every place."""
+
+    places: Places
+    entered: threading.Event = field(default_factory=threading.Event)
+    opened: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, name: str, progress: Callable[[str, int, int], None]) -> ModelFolder:
+        self.entered.set()
+        while not self.opened.wait(0.005):
+            progress("Downloading", 1, 4)
+        return self.places(name, progress)
+
+
+def ask(
+    engine: Engine,
+    model: str = "tiny",
+    prompt: str = PROMPT,
+    options: Options = SHORT,
+    reply: Reply | None = None,
+) -> Reply:
+    reply = reply or Reply()
+    engine.submit(Request(replace(CPU, name=model), prompt, options), reply)
+    return reply
+
+
+def events_of(reply: Reply) -> list[Event]:
+    """Every event, once the reply has ended; fails a test that would wait for ever."""
+    end = monotonic() + SECONDS
+    while not reply.is_done:
+        assert monotonic() < end, f"the reply did not end: {reply.wait(0, 0)}"
+        sleep(0.002)
+    return list(reply.events())
+
+
+def ids_of(reply: Reply) -> list[int]:
+    return [token for event in events_of(reply) if isinstance(event, Piece) for token in event.token_ids]
+
+
+def failure(reply: Reply) -> str:
+    """The sentence with which a reply failed."""
+    last = events_of(reply)[-1]
+    assert isinstance(last, Failed), last
+    assert "\n" not in last.sentence
+    return last.sentence
+
+
+def reason(reply: Reply) -> str:
+    last = events_of(reply)[-1]
+    assert isinstance(last, Finished), last
+    return last.reason
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = monotonic() + SECONDS
+    while not condition():
+        assert monotonic() < end
+        sleep(0.002)

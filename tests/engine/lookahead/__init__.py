@@ -1,0 +1,1 @@
+"""Pool, draft tree, window, layout, verification and the decoder, each alone."""

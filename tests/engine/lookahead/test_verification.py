@@ -1,0 +1,80 @@
+"""Which drafts are accepted, on trees small enough to walk by hand."""
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.engine.lookahead.draft_tree import DraftTree, grow_tree
+from app.engine.lookahead.pool import Candidate
+from app.engine.lookahead.verification import Accepted, verify
+from app.engine.sampling import Choose
+
+CHAIN = grow_tree(7, [Candidate((8, 9), "prompt")], depth=2)
+BRANCHES = grow_tree(
+    7, [Candidate((8, 9), "prompt"), Candidate((8, 6), "window"), Candidate((5,), "output")], depth=2
+)
+
+
+def saying(*tokens: int) -> Choose:
+    """A model that goes on with these tokens behind 6 7, whatever the row."""
+    return lambda _row, path: tokens[len(path) - 2]
+
+
+def walked(tree: DraftTree, *tokens: int) -> Accepted:
+    return verify(tree, saying(*tokens), history=[6, 7])
+
+
+def test_a_full_match_earns_the_models_own_next_token() -> None:
+    assert walked(CHAIN, 8, 9, 4) == Accepted((8, 9, 4), ("prompt", "prompt", "model"), rows=(0, 1, 2))
+
+
+def test_a_partial_match_keeps_what_matched_and_the_models_own_token() -> None:
+    assert walked(CHAIN, 8, 3) == Accepted((8, 3), ("prompt", "model"), rows=(0, 1))
+
+
+def test_no_match_is_one_step_of_plain_decoding() -> None:
+    assert walked(CHAIN, 2) == Accepted((2,), ("model",), rows=(0,))
+
+
+def test_without_drafts_the_models_token_is_all() -> None:
+    assert walked(DraftTree(7), 2) == Accepted((2,), ("model",), rows=(0,))
+
+
+def test_the_second_branch_is_taken_and_its_rows_need_not_be_neighbours() -> None:
+    assert walked(BRANCHES, 8, 6, 1) == Accepted((8, 6, 1), ("prompt", "window", "model"), rows=(0, 1, 3))
+    assert walked(BRANCHES, 5, 1) == Accepted((5, 1), ("output", "model"), rows=(0, 4))
+
+
+def test_each_token_is_drawn_in_its_own_row_with_the_path_that_leads_there() -> None:
+    asked: list[tuple[int, tuple[int, ...]]] = []
+
+    def choose(row: int, path: Sequence[int]) -> int:
+        asked.append((row, tuple(path)))
+        return (8, 6, 1)[len(path) - 2]
+
+    verify(BRANCHES, choose, history=[6, 7])
+    assert asked == [(0, (6, 7)), (1, (6, 7, 8)), (3, (6, 7, 8, 6))]
+
+
+def test_the_history_is_left_as_it_was() -> None:
+    history = [6, 7]
+    verify(CHAIN, saying(8, 9, 4), history)
+    assert history == [6, 7]
+
+
+@given(
+    drafts=st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=4), max_size=6),
+    said=st.lists(st.integers(0, 2), min_size=5, max_size=5),
+)
+def test_whatever_was_drafted_the_tokens_are_the_models_own(drafts: list[list[int]], said: list[int]) -> None:
+    tree = grow_tree(7, [Candidate(tuple(draft), "prompt") for draft in drafts], depth=4)
+    accepted = walked(tree, *said)
+    assert list(accepted.tokens) == said[: len(accepted.tokens)]
+    assert [tree.tokens[row] for row in accepted.rows[1:]] == said[: len(accepted.rows) - 1]
+    assert len(accepted.tokens) == len(accepted.rows) == len(accepted.origins)
+    assert len(accepted.tokens) == 1 + _longest_match(drafts, said)
+
+
+def _longest_match(drafts: list[list[int]], said: list[int]) -> int:
+    return max((n for draft in drafts for n in range(len(draft) + 1) if draft[:n] == said[:n]), default=0)

@@ -1,0 +1,77 @@
+"""The lookahead branch alone: its shape, who sees whom in it, and how it moves."""
+
+import pytest
+
+from app.engine.lookahead.window import Window
+from tests.engine.lookahead.drawing import drawn
+
+CURRENT = 100
+
+
+def counting(width: int = 3, ngram: int = 4) -> Window:
+    """A window whose guesses say how many places they stand behind the current token."""
+    return Window(width, ngram, [CURRENT, *range(1, width + ngram - 2)])
+
+
+def test_the_rows_start_as_one_line_of_guesses() -> None:
+    assert counting().rows == [[CURRENT, 1, 2], [1, 2, 3], [2, 3, 4]]
+
+
+def test_the_n_grams_are_the_columns_with_what_the_model_says_behind_them() -> None:
+    assert counting().lines(CURRENT, [3, 4, 5]) == [[CURRENT, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]]
+
+
+def test_the_rows_move_down_and_what_the_model_said_becomes_the_top_row() -> None:
+    window = counting()
+    window.shift([30, 40, 50])
+    assert window.rows == [[1, 2, 3], [2, 3, 4], [30, 40, 50]]
+
+
+def test_after_a_shift_the_current_token_stands_for_the_first_guess() -> None:
+    window = counting()
+    window.shift([30, 40, 50])
+    assert window.lines(777, [0, 0, 0])[0] == [777, 2, 30, 0]
+    assert window.tokens() == [2, 3, 2, 3, 4, 30, 40, 50]
+
+
+def test_a_column_sees_the_first_row_up_to_itself_and_its_own_guesses_below() -> None:
+    assert drawn(counting(width=3, ngram=4).visible()) == [
+        "1........",  # row 0: a line of text
+        "11.......",
+        "111......",
+        "1..1.....",  # row 1: row 0 up to the column
+        "11..1....",
+        "111..1...",
+        "1..1..1..",  # row 2: and the column's own guess in row 1
+        "11..1..1.",
+        "111..1..1",
+    ]
+
+
+def test_guesses_stand_as_many_places_behind_as_row_and_column_say() -> None:
+    window = counting()
+    assert window.offsets() == [1, 2, 1, 2, 3, 2, 3, 4] == window.tokens()
+    assert window.reach == max(window.offsets()) == 4
+
+
+def test_the_top_row_comes_last_in_block_order() -> None:
+    assert counting().top() == [6, 7, 8]
+
+
+def test_the_smallest_window_is_the_current_token_alone() -> None:
+    window = Window(1, 2, [CURRENT])
+    assert (window.tokens(), window.offsets(), window.top(), window.reach) == ([], [], [0], 0)
+    assert window.lines(CURRENT, [5]) == [[CURRENT, 5]]
+
+
+def test_a_closed_window_adds_nothing_and_learns_nothing() -> None:
+    window = Window(0, 4, ())
+    assert (window.tokens(), window.offsets(), window.top(), window.reach) == ([], [], [], 0)
+    assert (window.lines(CURRENT, []), drawn(window.visible())) == ([], ["1"])
+    window.shift([])
+    assert window.tokens() == []
+
+
+def test_a_line_of_the_wrong_length_is_refused_with_both_lengths() -> None:
+    with pytest.raises(ValueError, match="a window 3 wide needs 5 guesses, got 2"):
+        Window(3, 4, [1, 2])

@@ -1,0 +1,35 @@
+"""Blocks refuse to be built wrong."""
+
+import numpy as np
+import pytest
+
+from app.engine.block import Block, chain_block
+from tests.engine.lookahead.drawing import drawn
+
+
+def test_in_a_chain_each_row_sees_all_rows_before_it() -> None:
+    block = chain_block([7, 8, 9], start=10, wanted=(2,))
+    assert (block.tokens, block.positions, block.wanted) == ((7, 8, 9), (10, 11, 12), (2,))
+    assert drawn(block.visible) == ["1..", "11.", "111"]
+    assert len(block) == 3
+
+
+@pytest.mark.parametrize(
+    ("tokens", "positions", "rows"),
+    [((), (), 0), ((1, 2), (0,), 2), ((1, 2), (0, 1), 3), ((1,), (0,), 0)],
+)
+def test_tokens_positions_and_visible_rows_are_as_many(
+    tokens: tuple[int, ...], positions: tuple[int, ...], rows: int
+) -> None:
+    with pytest.raises(ValueError, match=f"got {len(tokens)} tokens, {len(positions)} positions"):
+        Block(tokens, positions, np.eye(rows, dtype=np.bool_), wanted=())
+
+
+@pytest.mark.parametrize("wanted", [(2,), (-1,), (0, 5)])
+def test_wanted_rows_lie_in_the_block(wanted: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="wanted rows must lie in the block of 2 rows"):
+        chain_block([7, 8], start=0, wanted=wanted)
+
+
+def test_a_block_may_want_no_logits() -> None:
+    assert chain_block([7], start=0, wanted=()).wanted == ()

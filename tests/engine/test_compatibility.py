@@ -1,0 +1,93 @@
+"""Which models decode blocks, which plainly and why; and that plain decoding is what transformers says."""
+
+from typing import Any
+
+import pytest
+from torch import Tensor
+from transformers import Cache, LlamaForCausalLM
+
+from app.engine.plain import plain
+from app.engine.runner import PREFILL_CHUNK, BlockRunner, SequentialRunner
+from tests.engine.replies import Zoo, load, numbers, transformers_says, write
+from tests.engine.zoo import BRANCHING, LLAMA, OWN_ATTENTION, PLAIN_ONLY, RECURRENT, WINDOW, Architecture
+
+LONG = numbers(3 * WINDOW)
+SHORT = numbers(3, seed=1)
+EVERY = (*BRANCHING, *PLAIN_ONLY)
+
+
+@pytest.mark.parametrize("architecture", BRANCHING, ids=str)
+def test_attention_that_knows_who_sees_whom_earns_lookahead(zoo: Zoo, architecture: Architecture) -> None:
+    loaded = zoo.loaded(architecture)
+    assert loaded.info.lookahead_note == ""
+    assert loaded.can_branch
+    assert isinstance(loaded.runner, BlockRunner)
+
+
+@pytest.mark.parametrize("architecture", PLAIN_ONLY, ids=str)
+def test_other_models_decode_plainly_and_a_sentence_says_why(zoo: Zoo, architecture: Architecture) -> None:
+    loaded = zoo.loaded(architecture)
+    assert loaded.info.lookahead_note.startswith("This model")
+    assert loaded.info.lookahead_note.endswith("so it decodes plainly.")
+    assert not loaded.can_branch
+    assert isinstance(loaded.runner, SequentialRunner)
+
+
+@pytest.mark.parametrize("architecture", RECURRENT, ids=str)
+def test_a_state_that_cannot_be_taken_back_is_named(zoo: Zoo, architecture: Architecture) -> None:
+    assert "a state that cannot be taken back" in zoo.loaded(architecture).info.lookahead_note
+
+
+@pytest.mark.parametrize("architecture", EVERY, ids=str)
+def test_plain_says_what_transformers_says(zoo: Zoo, architecture: Architecture) -> None:
+    for prompt in (LONG, SHORT):
+        expected = transformers_says(architecture, prompt)
+        assert write(zoo.runner(architecture), prompt, plain).tokens == expected
+
+
+@pytest.mark.parametrize("architecture", OWN_ATTENTION, ids=str)
+def test_a_model_that_failed_the_trial_keeps_its_own_attention(architecture: Architecture) -> None:
+    model = architecture.make()
+    stock = model.config._attn_implementation
+    load(model)
+    assert model.config._attn_implementation == stock
+
+
+@pytest.mark.parametrize("architecture", RECURRENT, ids=str)
+def test_a_recurrent_model_reads_a_prompt_of_any_length(zoo: Zoo, architecture: Architecture) -> None:
+    prompt = numbers(PREFILL_CHUNK + 77)
+    expected = transformers_says(architecture, prompt, limit=12)
+    assert write(zoo.runner(architecture), prompt, plain, limit=12).tokens == expected
+
+
+class Deaf(LlamaForCausalLM):  # type: ignore[no-untyped-call]
+    """A model whose forward hands nothing on that it does not know."""
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: Cache | None = None,
+        use_cache: bool | None = None,
+        **_ignored: Any,
+    ) -> Any:
+        return super().forward(input_ids, attention_mask, position_ids, past_key_values, use_cache=use_cache)
+
+
+class Talkative(LlamaForCausalLM):  # type: ignore[no-untyped-call]
+    """A model that gives the logits of all rows, whichever are wanted."""
+
+    def forward(self, *args: Any, logits_to_keep: Any = 0, **rest: Any) -> Any:
+        del logits_to_keep
+        return super().forward(*args, **rest)
+
+
+@pytest.mark.parametrize("kind", (Deaf, Talkative))
+def test_a_forward_that_does_not_take_part_is_found_out(kind: type[LlamaForCausalLM]) -> None:
+    stock: Any = LLAMA.make()
+    model = kind(stock.config)
+    model.load_state_dict(stock.state_dict())
+    loaded = load(model.train(False))
+    assert loaded.info.lookahead_note.endswith("so it decodes plainly.")
+    assert write(loaded.runner, LONG, plain).tokens == transformers_says(LLAMA, LONG)

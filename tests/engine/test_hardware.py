@@ -1,0 +1,31 @@
+"""Where a model runs and how precisely, on the machine the tests run on."""
+
+import pytest
+import torch
+
+from app.engine.hardware import choose_device, choose_dtype, dtype_name
+from app.errors import BadOption
+
+CPU = torch.device("cpu")
+
+
+def test_what_the_person_asks_for_is_taken() -> None:
+    assert choose_device("cpu") == CPU
+    assert choose_dtype("float16", CPU) == torch.float16
+    assert choose_dtype("bfloat16", CPU) == torch.bfloat16
+    assert choose_dtype("float32", torch.device("cuda")) == torch.float32
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
+def test_a_cuda_device_that_is_not_there_is_refused_with_what_to_do() -> None:
+    assert choose_device("auto") == CPU
+    with pytest.raises(BadOption, match="No CUDA device is available here: choose --device cpu"):
+        choose_device("cuda")
+
+
+def test_a_cpu_never_gets_float16_by_itself() -> None:
+    assert choose_dtype("auto", CPU) in (torch.float32, torch.bfloat16)
+
+
+def test_a_dtype_has_the_name_that_the_options_use() -> None:
+    assert [dtype_name(dtype) for dtype in (torch.float32, torch.bfloat16)] == ["float32", "bfloat16"]

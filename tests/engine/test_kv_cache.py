@@ -1,0 +1,129 @@
+"""The cache keeps the right rows, whatever was committed, however far it grew."""
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from transformers import GemmaConfig, LlamaConfig, MambaConfig, MistralConfig, Qwen2Config
+
+from app.engine.kv_cache import CHUNK, BlockCache, layer_windows
+
+LAYERS, HEADS, SIZE = 2, 2, 3
+
+
+def rows_of(names: Sequence[int], layer: int) -> tuple[Tensor, Tensor]:
+    """Keys and values [1, HEADS, T, SIZE] that tell their row's name, their layer and their head."""
+    shape = (1, HEADS, len(names), SIZE)
+    named = torch.tensor(names, dtype=torch.float32).reshape(1, 1, -1, 1).expand(shape)
+    heads = torch.arange(HEADS).reshape(1, -1, 1, 1) / 4
+    keys = named + heads + 10_000 * layer
+    return keys, -keys
+
+
+def feed(cache: BlockCache, names: Sequence[int]) -> None:
+    """One forward pass: a block of rows with these names, in every layer."""
+    for layer in range(LAYERS):
+        cache.update(*rows_of(names, layer), layer)
+
+
+def assert_holds(cache: BlockCache, names: Sequence[int]) -> None:
+    """The committed rows in every layer, as the next pass would see them."""
+    assert cache.length == len(names)
+    for layer in range(LAYERS):
+        keys, values = cache.update(*rows_of([9_999], layer), layer)
+        expected_keys, expected_values = rows_of([*names, 9_999], layer)
+        assert torch.equal(keys, expected_keys)
+        assert torch.equal(values, expected_values)
+
+
+def test_commit_keeps_the_accepted_rows_and_forgets_the_rest() -> None:
+    cache = BlockCache()
+    feed(cache, [1, 2, 3])
+    cache.commit([0, 1, 2])
+    feed(cache, [4, 5, 6, 7])
+    cache.commit([0, 2])
+    assert_holds(cache, [1, 2, 3, 4, 6])
+
+
+def test_rows_move_down_over_rows_that_move_themselves() -> None:
+    cache = BlockCache()
+    feed(cache, range(10))
+    cache.commit([0, 2, 3, 4, 9])
+    assert_holds(cache, [0, 2, 3, 4, 9])
+
+
+def test_what_is_not_committed_leaves_no_trace() -> None:
+    cache = BlockCache()
+    feed(cache, [1, 2])
+    cache.commit([0, 1])
+    feed(cache, [3, 4, 5])
+    feed(cache, [6])
+    cache.commit([0])
+    assert_holds(cache, [1, 2, 6])
+
+
+def test_a_cache_grows_over_its_chunks_and_keeps_every_row() -> None:
+    cache = BlockCache()
+    feed(cache, range(CHUNK - 2))
+    cache.commit(range(CHUNK - 2))
+    feed(cache, [5_000, 5_001, 5_002, 5_003, 5_004])
+    cache.commit([0, 2, 4])
+    assert_holds(cache, [*range(CHUNK - 2), 5_000, 5_002, 5_004])
+    feed(cache, range(6_000, 6_000 + 2 * CHUNK))
+    cache.commit([0, 2 * CHUNK - 1])
+    assert_holds(cache, [*range(CHUNK - 2), 5_000, 5_002, 5_004, 6_000, 6_000 + 2 * CHUNK - 1])
+
+
+def test_rewinding_forgets_the_newest_rows_and_the_next_block_follows() -> None:
+    cache = BlockCache()
+    feed(cache, [1, 2, 3, 4])
+    cache.commit(range(4))
+    cache.rewind(2)
+    feed(cache, [7])
+    cache.commit([0])
+    assert_holds(cache, [1, 2, 7])
+
+
+def test_an_empty_cache_can_be_rewound_to_nothing() -> None:
+    cache = BlockCache()
+    cache.rewind(0)
+    assert cache.length == cache.get_seq_length() == 0
+
+
+@pytest.mark.parametrize("length", [-1, 3])
+def test_a_cache_cannot_be_rewound_to_what_it_never_held(length: int) -> None:
+    cache = BlockCache()
+    feed(cache, [1, 2])
+    cache.commit([0, 1])
+    with pytest.raises(ValueError, match=f"cannot rewind a cache of 2 rows to {length}"):
+        cache.rewind(length)
+
+
+@given(st.lists(st.tuples(st.integers(1, 6), st.sets(st.integers(1, 5)), st.integers(0, 4)), max_size=12))
+def test_any_steps_and_rewinds_leave_what_a_list_would_hold(steps: list[tuple[int, set[int], int]]) -> None:
+    cache, expected, name = BlockCache(), list[int](), 0
+    for size, wanted, forgotten in steps:
+        block = list(range(name, name + size))
+        name += size
+        kept = [0, *sorted(row for row in wanted if row < size)]
+        feed(cache, block)
+        cache.commit(kept)
+        expected += [block[row] for row in kept]
+        expected = expected[: max(len(expected) - forgotten, 0)]
+        cache.rewind(len(expected))
+    assert_holds(cache, expected)
+
+
+def test_each_layers_window_is_read_from_the_config() -> None:
+    assert layer_windows(LlamaConfig(num_hidden_layers=2)) == [0, 0]
+    assert layer_windows(MistralConfig(num_hidden_layers=2, sliding_window=12)) == [12, 12]
+    assert layer_windows(GemmaConfig(num_hidden_layers=1)) == [0]
+    mixed = Qwen2Config(num_hidden_layers=3, use_sliding_window=True, sliding_window=8, max_window_layers=1)
+    assert layer_windows(mixed) == [0, 8, 8]
+
+
+def test_a_recurrent_state_is_no_list_of_windows() -> None:
+    assert layer_windows(MambaConfig(num_hidden_layers=2)) == []

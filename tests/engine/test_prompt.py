@@ -1,0 +1,61 @@
+"""Chats and raw texts to token ids, with the demo model's tokenizer."""
+
+import pytest
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from app.engine.prompt import encode
+from app.errors import BadOption, PromptTooLong
+from app.messages import Message
+from tests.engine.tiny import DEMO
+
+CHAT = (Message("system", "Be brief."), Message("user", "Hello"))
+
+
+@pytest.fixture
+def tokenizer() -> PreTrainedTokenizerBase:
+    found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(DEMO)
+    return found
+
+
+def text_of(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> str:
+    return str(tokenizer.decode(ids, clean_up_tokenization_spaces=False))
+
+
+def test_a_chat_goes_through_the_models_template_and_asks_for_an_answer(
+    tokenizer: PreTrainedTokenizerBase,
+) -> None:
+    expected = tokenizer.apply_chat_template(
+        [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}],
+        add_generation_prompt=True,
+        tokenize=False,
+    )
+    assert text_of(tokenizer, encode(tokenizer, CHAT, 1024)) == expected
+
+
+def test_raw_text_is_sent_as_it_is(tokenizer: PreTrainedTokenizerBase) -> None:
+    assert encode(tokenizer, "Once upon a time", 1024) == tokenizer("Once upon a time").input_ids
+
+
+def test_a_model_without_a_template_continues_a_written_dialogue(tokenizer: PreTrainedTokenizerBase) -> None:
+    tokenizer.chat_template = None
+    ids = encode(tokenizer, CHAT, 1024)
+    assert text_of(tokenizer, ids) == "System: Be brief.\nUser: Hello\nAssistant:"
+
+
+def test_a_prompt_must_leave_room_for_a_token_of_the_reply(tokenizer: PreTrainedTokenizerBase) -> None:
+    count = len(encode(tokenizer, CHAT, 1024))
+    assert len(encode(tokenizer, CHAT, count + 1)) == count
+    with pytest.raises(PromptTooLong, match=f"The prompt has {count} tokens and the model's context holds"):
+        encode(tokenizer, CHAT, count)
+
+
+def test_a_chat_that_the_template_refuses_is_refused_in_words(tokenizer: PreTrainedTokenizerBase) -> None:
+    tokenizer.chat_template = "{{ raise_exception('No system messages') }}"
+    with pytest.raises(BadOption, match=r"refuses this chat \(No system messages\): start a new chat"):
+        encode(tokenizer, CHAT, 1024)
+
+
+def test_a_prompt_that_becomes_no_tokens_is_refused(tokenizer: PreTrainedTokenizerBase) -> None:
+    tokenizer.chat_template = "{{ '' }}"
+    with pytest.raises(BadOption, match="The prompt has no tokens for this model"):
+        encode(tokenizer, CHAT, 1024)

@@ -1,0 +1,198 @@
+"""Draws have the softmax's distribution, are a function of (logits, seed, position), and filter as others do."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare, kstest  # type: ignore[import-untyped]
+from torch import Tensor
+from transformers import (
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    RepetitionPenaltyLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from app.engine.sampling import draw, gumbel, make_sampler, penalised, survivors
+from app.messages import Sampling
+
+DRAWS = 4000
+UNLIKELY = 1e-4
+"""Draws are keyed, so a test that is passed once is passed always."""
+VOCABULARY = 12
+FILTERS = [
+    Sampling(temperature=1.0),
+    Sampling(temperature=0.5),
+    Sampling(temperature=2.5),
+    Sampling(temperature=1.0, top_k=4),
+    Sampling(temperature=1.0, top_p=0.8),
+    Sampling(temperature=1.0, min_p=0.2),
+    Sampling(temperature=1.3, top_k=9, top_p=0.9, min_p=0.05),
+    Sampling(temperature=1.0, repetition_penalty=1.4),
+]
+
+
+def random_logits(seed: int, size: int = VOCABULARY, spread: float = 1.5) -> Tensor:
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed)) * spread
+
+
+def warped(logits: Tensor, history: Sequence[int], sampling: Sampling) -> Tensor:
+    """Logits [vocab] as transformers' own processors leave them: -inf for what they filter out."""
+    steps = LogitsProcessorList([RepetitionPenaltyLogitsProcessor(sampling.repetition_penalty)])
+    steps.append(TemperatureLogitsWarper(sampling.temperature))
+    if sampling.top_k:
+        steps.append(TopKLogitsWarper(sampling.top_k))
+    if sampling.top_p < 1:
+        steps.append(TopPLogitsWarper(sampling.top_p))
+    if sampling.min_p:
+        steps.append(MinPLogitsWarper(sampling.min_p))
+    ids = torch.tensor([list(history)])
+    scores: Tensor = steps(ids, logits[None].clone())[0]  # type: ignore[arg-type]
+    return scores
+
+
+@pytest.mark.parametrize("sampling", FILTERS, ids=repr)
+def test_draws_at_many_positions_have_the_softmaxs_distribution(sampling: Sampling) -> None:
+    logits, history = random_logits(3), [1, 5, 5]
+    drawn = [draw(logits, [*history, *[1] * place], sampling) for place in range(DRAWS)]
+    assert_distributed(drawn, warped(logits, history, sampling).double().softmax(dim=-1))
+
+
+def test_draws_with_many_seeds_have_the_softmaxs_distribution() -> None:
+    logits = random_logits(4)
+    drawn = [draw(logits, [1, 5], Sampling(temperature=1.0, seed=seed)) for seed in range(DRAWS)]
+    assert_distributed(drawn, logits.double().softmax(dim=-1))
+
+
+def assert_distributed(drawn: Sequence[int], chances: Tensor) -> None:
+    """A chi-square test; what has no chance must never come."""
+    counts = np.bincount(drawn, minlength=len(chances))
+    possible = chances.numpy() > 0
+    assert counts[~possible].sum() == 0
+    # Below about five expected draws a chi-square says little: rare tokens are counted together.
+    order = np.argsort(chances.numpy())[::-1][: possible.sum()]
+    expected, seen = chances.numpy()[order] * len(drawn), counts[order]
+    rare = expected < 5
+    pooled_expected = [*expected[~rare], *([expected[rare].sum()] if rare.any() else [])]
+    pooled_seen = [*seen[~rare], *([seen[rare].sum()] if rare.any() else [])]
+    assert len(pooled_seen) > 1
+    total = sum(pooled_seen) / sum(pooled_expected)
+    assert chisquare(pooled_seen, np.array(pooled_expected) * total).pvalue > UNLIKELY
+
+
+def test_the_next_position_is_drawn_independently() -> None:
+    logits, sampling = torch.zeros(4), Sampling(temperature=1.0)
+    drawn = [draw(logits, [0] * place, sampling) for place in range(DRAWS)]
+    pairs = [4 * one + other for one, other in itertools.pairwise(drawn)]
+    assert_distributed(pairs, torch.full((16,), 1 / 16, dtype=torch.float64))
+
+
+def test_the_noise_is_gumbels() -> None:
+    ids = torch.arange(500)
+    noise = torch.cat([gumbel(7, position, ids) for position in range(40)])
+    assert kstest(noise.numpy(), "gumbel_r").pvalue > UNLIKELY
+
+
+@given(seed=st.integers(0, 2**63 - 1), position=st.integers(0, 2**40))
+def test_the_noise_is_never_infinite(seed: int, position: int) -> None:
+    assert torch.isfinite(gumbel(seed, position, torch.arange(2000))).all()
+
+
+def test_the_same_key_draws_the_same_token() -> None:
+    logits, sampling = random_logits(5, 500), Sampling(temperature=1.5, seed=11)
+    assert len({draw(logits, [1, 2, 3], sampling) for _ in range(10)}) == 1
+
+
+def test_another_seed_or_another_position_draws_anew() -> None:
+    logits = torch.zeros(5000)
+    by_seed = {draw(logits, [1, 2], Sampling(temperature=1.0, seed=seed)) for seed in range(50)}
+    by_position = {draw(logits, [1] * place, Sampling(temperature=1.0)) for place in range(50)}
+    assert (len(by_seed) > 45, len(by_position) > 45) == (True, True)
+
+
+def test_the_tokens_before_do_not_matter_but_their_number_does() -> None:
+    logits, sampling = torch.zeros(5000), Sampling(temperature=1.0)
+    assert draw(logits, [1, 2, 3], sampling) == draw(logits, [7, 8, 9], sampling)
+
+
+def test_a_row_draws_alike_alone_and_among_others() -> None:
+    rows = torch.stack([random_logits(seed, 300) for seed in range(6)])
+    sampler = make_sampler(Sampling(temperature=1.2, top_p=0.9, seed=3))
+    together = [sampler(rows).choose(row, [1] * row) for row in range(6)]
+    alone = [sampler(rows[row : row + 1]).choose(0, [1] * row) for row in range(6)]
+    assert together == alone
+
+
+def test_a_filtered_draw_takes_the_same_noise_as_an_unfiltered_one() -> None:
+    ids = torch.tensor([40, 7, 21])
+    assert torch.equal(gumbel(1, 5, ids), gumbel(1, 5, torch.arange(50))[ids])
+
+
+def test_greedy_takes_the_likeliest_and_ignores_seed_and_position() -> None:
+    rows = torch.stack([random_logits(seed) for seed in range(4)])
+    expected = rows.argmax(dim=-1).tolist()
+    for seed in (0, 1):
+        choices = make_sampler(Sampling(seed=seed))(rows)
+        assert [choices.choose(row, [1] * seed) for row in range(4)] == expected
+        assert list(choices.guesses) == expected
+
+
+def test_greedy_with_a_penalty_takes_the_likeliest_that_is_left() -> None:
+    choices = make_sampler(Sampling(repetition_penalty=2.0))(torch.tensor([[3.0, 2.0, -1.0]]))
+    assert choices.choose(0, [2]) == 0
+    assert choices.choose(0, [0, 2]) == 1
+
+
+def test_a_penalty_follows_each_rows_own_path() -> None:
+    choices = make_sampler(Sampling(repetition_penalty=2.0))(torch.tensor([[3.0, 2.0, 0.0]] * 2))
+    assert [choices.choose(0, [2]), choices.choose(1, [2, 0])] == [0, 1]
+
+
+@given(
+    seed=st.integers(0, 1000),
+    history=st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=20),
+    penalty=st.floats(0.1, 5),
+)
+def test_a_repetition_penalty_is_transformers(seed: int, history: list[int], penalty: float) -> None:
+    logits = random_logits(seed)
+    expected = RepetitionPenaltyLogitsProcessor(penalty)(torch.tensor([history]), logits[None].clone())[0]
+    before = logits.clone()
+    torch.testing.assert_close(penalised(logits, history, penalty), expected)
+    assert torch.equal(logits, before)
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    temperature=st.floats(0.1, 5),
+    top_k=st.integers(0, 40),
+    top_p=st.floats(0.05, 1),
+    min_p=st.floats(0, 0.9),
+)
+def test_the_filters_leave_the_tokens_that_transformers_leaves(
+    seed: int, temperature: float, top_k: int, top_p: float, min_p: float
+) -> None:
+    sampling = Sampling(temperature, top_k, top_p, min_p)
+    logits = random_logits(seed, 30)
+    ids, scores = survivors(logits / temperature, sampling)
+    expected = warped(logits, [0], sampling)
+    assert set(ids.tolist()) == set(torch.isfinite(expected).nonzero().flatten().tolist())
+    torch.testing.assert_close(scores, expected[ids])
+
+
+def test_the_likeliest_token_always_survives() -> None:
+    ids, _ = survivors(torch.tensor([0.0, 5.0, 1.0]), Sampling(1.0, top_k=1, top_p=0.01, min_p=0.99))
+    assert ids.tolist() == [1]
+
+
+def test_half_precision_logits_are_drawn_as_their_float32_values() -> None:
+    logits = random_logits(6, 400).bfloat16()
+    sampling = Sampling(temperature=0.8, top_p=0.95)
+    for place in range(20):
+        assert draw(logits, [1] * place, sampling) == draw(logits.float(), [1] * place, sampling)

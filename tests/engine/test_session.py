@@ -1,0 +1,229 @@
+"""One model and the requests to it, on the test's own thread."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from app.engine.session import Session
+from app.errors import BadOption, ModelBroken, ModelNotFound, PromptTooLong
+from app.messages import (
+    Decoding,
+    Event,
+    Finished,
+    Message,
+    ModelChoice,
+    Options,
+    Piece,
+    Prefilling,
+    Request,
+    Sampling,
+)
+from tests.engine.places import Places
+
+PROMPT = "Once upon a time there was a"
+CPU = ModelChoice("tiny", dtype="float32", device="cpu")
+SHORT = Options(max_new_tokens=24, ignore_eos=True)
+
+
+@dataclass
+class Patience:
+    """Somebody who stops after so many looks."""
+
+    looks: int = 1_000_000
+
+    @property
+    def is_stopping(self) -> bool:
+        self.looks -= 1
+        return self.looks < 0
+
+
+@pytest.fixture
+def places(model_folders: dict[str, Path]) -> Places:
+    return Places(model_folders)
+
+
+@pytest.fixture
+def session(places: Places) -> Session:
+    return Session(places)
+
+
+def silent(_what: str, _done: int, _total: int) -> None:
+    """Nobody watches."""
+
+
+def ask(
+    session: Session,
+    prompt: str | tuple[Message, ...] = PROMPT,
+    options: Options = SHORT,
+    model: ModelChoice = CPU,
+    patience: Patience | None = None,
+) -> list[Event]:
+    return list(session.events(Request(model, prompt, options), silent, patience or Patience()))
+
+
+def ids_of(events: Sequence[Event]) -> list[int]:
+    return [token for event in events if isinstance(event, Piece) for token in event.token_ids]
+
+
+def text_of(events: Sequence[Event]) -> str:
+    return "".join(event.text for event in events if isinstance(event, Piece))
+
+
+def end_of(events: Sequence[Event]) -> Finished:
+    assert isinstance(events[-1], Finished)
+    return events[-1]
+
+
+def with_decoder(options: Options, decoding: Decoding) -> Options:
+    return replace(options, decoding=decoding)
+
+
+PLAIN = with_decoder(SHORT, Decoding("plain"))
+
+
+def test_a_request_is_prefilled_then_written_then_finished(session: Session) -> None:
+    kinds = [type(event) for event in ask(session)]
+    assert kinds[0] is Prefilling
+    assert set(kinds[1:-1]) == {Piece}
+    assert kinds[-1] is Finished
+
+
+def test_the_pieces_are_the_text_of_the_tokens(session: Session) -> None:
+    events = ask(session)
+    loaded = session.open(CPU, silent)
+    assert text_of(events) == loaded.decode(ids_of(events))
+    assert len(ids_of(events)) == SHORT.max_new_tokens
+
+
+def test_lookahead_on_and_off_write_the_same(session: Session) -> None:
+    for sampling in (Sampling(), Sampling(temperature=0.9, top_p=0.9, seed=4)):
+        options = replace(SHORT, sampling=sampling)
+        quick = ask(session, options=options)
+        plain = ask(session, options=with_decoder(options, Decoding("plain")))
+        assert ids_of(quick) == ids_of(plain)
+        assert text_of(quick) == text_of(plain)
+        assert (end_of(quick).decoder, end_of(plain).decoder) == ("lookahead", "plain")
+
+
+def test_the_numbers_of_plain_decoding_are_exactly_one_token_and_one_row_per_step(session: Session) -> None:
+    numbers = end_of(ask(session, options=PLAIN)).statistics
+    assert (numbers.tokens_per_step, numbers.rows_per_step) == (1.0, 1.0)
+    assert (numbers.steps, numbers.hit_rate, numbers.coverage) == (SHORT.max_new_tokens - 1, 0.0, 0.0)
+
+
+def test_a_longer_chat_reads_only_what_is_new(session: Session) -> None:
+    ask(session, PROMPT)
+    again = ask(session, PROMPT + " little girl")
+    fresh = ask(Session(Places(session_folders(session))), PROMPT + " little girl")
+    assert end_of(again).statistics.reused_tokens > 0
+    assert end_of(fresh).statistics.reused_tokens == 0
+    assert ids_of(again) == ids_of(fresh)
+
+
+def session_folders(session: Session) -> dict[str, Path]:
+    locate = session._locate
+    assert isinstance(locate, Places)
+    return locate.folders
+
+
+def test_a_session_that_forgot_reads_everything(session: Session) -> None:
+    first = ask(session)
+    session.forget()
+    second = ask(session)
+    assert end_of(second).statistics.reused_tokens == 0
+    assert ids_of(first) == ids_of(second)
+
+
+def test_forgetting_without_a_model_is_nothing(session: Session) -> None:
+    session.forget()
+    assert session.info is None
+
+
+def test_a_model_is_loaded_once(session: Session, places: Places) -> None:
+    ask(session), ask(session)
+    assert places.asked == ["tiny"]
+
+
+def test_another_model_takes_the_place_of_the_old_one(session: Session, places: Places) -> None:
+    ask(session)
+    ask(session, model=replace(CPU, name="other"))
+    assert session.info is not None
+    assert (session.info.name, places.asked) == ("other", ["tiny", "other"])
+
+
+def test_a_model_that_cannot_be_found_leaves_the_old_one(session: Session, places: Places) -> None:
+    before = ask(session)
+    with pytest.raises(ModelNotFound, match="There is no model lost"):
+        ask(session, model=replace(CPU, name="lost"))
+    assert session.info is not None
+    assert session.info.name == "tiny"
+    assert ids_of(ask(session)) == ids_of(before)
+    assert places.asked == ["tiny", "lost"]
+
+
+def test_a_model_that_cannot_be_loaded_leaves_room_for_the_next(session: Session) -> None:
+    before = ask(session)
+    with pytest.raises(ModelBroken):
+        ask(session, model=replace(CPU, name="empty"))
+    assert session.info is None
+    assert ids_of(ask(session)) == ids_of(before)
+
+
+def test_a_stop_between_steps_ends_with_what_was_written(session: Session) -> None:
+    whole = ids_of(ask(session))
+    events = ask(session, patience=Patience(5))
+    assert end_of(events).reason == "stopped"
+    written = ids_of(events)
+    assert 0 < len(written) < len(whole)
+    assert written == whole[: len(written)]
+    assert ids_of(ask(session)) == whole
+
+
+def test_a_stop_while_the_prompt_is_read_writes_nothing(session: Session) -> None:
+    events = ask(session, patience=Patience(0))
+    assert [type(event) for event in events] == [Prefilling, Finished]
+    assert end_of(events).reason == "stopped"
+
+
+def test_the_token_limit_ends_the_reply(session: Session) -> None:
+    events = ask(session, options=replace(SHORT, max_new_tokens=1))
+    assert (len(ids_of(events)), end_of(events).reason) == (1, "max_tokens")
+    assert end_of(events).statistics.steps == 0
+
+
+def test_the_contexts_end_ends_the_reply(session: Session) -> None:
+    events = ask(session, "a" * 230, replace(SHORT, max_new_tokens=500))
+    prompt = end_of(events).statistics.prompt_tokens
+    assert (end_of(events).reason, prompt + len(ids_of(events))) == ("context", 256)
+
+
+def test_a_stop_string_ends_the_reply_and_does_not_show(session: Session) -> None:
+    whole = text_of(ask(session))
+    middle = len(whole) // 2
+    stop = whole[middle : middle + 4]
+    events = ask(session, options=replace(SHORT, stop=(stop,)))
+    assert end_of(events).reason == "stop_string"
+    assert text_of(events) == whole[: whole.index(stop)]
+
+
+def test_a_prompt_longer_than_the_context_is_refused_and_the_next_is_answered(session: Session) -> None:
+    with pytest.raises(PromptTooLong, match="the model's context holds 256"):
+        ask(session, "word " * 2000)
+    assert ids_of(ask(session))
+
+
+def test_an_impossible_device_is_refused_before_the_old_model_goes(session: Session) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a CUDA device")
+    with pytest.raises(BadOption, match="No CUDA device"):
+        ask(session, model=replace(CPU, device="cuda"))
+    assert ids_of(ask(session))
+
+
+def test_the_prompt_may_be_a_chat(session: Session) -> None:
+    events = ask(session, (Message("user", "Hello"),))
+    assert len(ids_of(events)) == SHORT.max_new_tokens

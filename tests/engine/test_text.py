@@ -1,0 +1,156 @@
+"""Text that comes in pieces is the text that would have come at once."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from app.engine.text import Decode, Detokenizer, ReplyText, StopFilter
+from tests.engine.tiny import DEMO, STORIES
+
+HALF = "\N{REPLACEMENT CHARACTER}"
+FEW_LETTERS = st.text("abX", max_size=8)
+
+
+def in_bytes(ids: list[int]) -> str:
+    """A tokenizer with one token for each byte."""
+    return bytes(ids).decode(errors="replace")
+
+
+@cache
+def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
+    if not folder.exists():
+        pytest.skip(f"{folder.name} is not there")
+    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
+    return tokenizer
+
+
+def decode_of(folder: Path) -> Decode:
+    tokenizer = tokenizer_of(folder)
+    return lambda ids: str(
+        tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    )
+
+
+def pieces_of(decode: Decode, ids: list[int]) -> list[str]:
+    detokenizer = Detokenizer(decode)
+    return [*(detokenizer.push(token) for token in ids), detokenizer.flush()]
+
+
+both_tokenizers = pytest.mark.parametrize(
+    "folder", [DEMO, pytest.param(STORIES, marks=pytest.mark.shared)], ids=["demo", "stories260K"]
+)
+
+
+def test_a_character_of_three_bytes_comes_with_its_last() -> None:
+    assert pieces_of(in_bytes, [226, 130, 172, 33]) == ["", "", "€", "!", ""]
+
+
+def test_half_a_character_is_given_out_when_no_more_comes() -> None:
+    assert pieces_of(in_bytes, [65, 226, 130]) == ["A", "", "", HALF]
+
+
+def test_bytes_that_mean_nothing_are_not_held_back_for_ever() -> None:
+    pieces = pieces_of(in_bytes, [255] * 20)
+    assert any(pieces[:10])
+    assert "".join(pieces) == HALF * 20
+
+
+@both_tokenizers
+@settings(deadline=None)
+@given(text=st.text(max_size=60))
+def test_the_pieces_of_any_text_joined_are_that_text_decoded_at_once(folder: Path, text: str) -> None:
+    ids = list(tokenizer_of(folder)(text, add_special_tokens=False).input_ids)
+    assert "".join(pieces_of(decode_of(folder), ids)) == decode_of(folder)(ids)
+
+
+@both_tokenizers
+@settings(deadline=None)
+@given(data=st.data())
+def test_the_pieces_of_any_tokens_joined_are_their_text_decoded_at_once(
+    folder: Path, data: st.DataObject
+) -> None:
+    count = len(tokenizer_of(folder))
+    ids = data.draw(st.lists(st.integers(0, count - 1), max_size=30))
+    expected = decode_of(folder)(ids)
+    # What is no UTF-8 at all may be cut elsewhere than at once; everything else may not.
+    assume(HALF not in expected)
+    assert "".join(pieces_of(decode_of(folder), ids)) == expected
+
+
+@both_tokenizers
+@settings(deadline=None)
+@given(text=st.text(max_size=40))
+def test_no_piece_of_real_text_has_half_a_character(folder: Path, text: str) -> None:
+    assume(HALF not in text)
+    ids = list(tokenizer_of(folder)(text, add_special_tokens=False).input_ids)
+    assume(HALF not in decode_of(folder)(ids))
+    assert not any(HALF in piece for piece in pieces_of(decode_of(folder), ids))
+
+
+def test_special_tokens_are_no_text() -> None:
+    tokenizer = tokenizer_of(DEMO)
+    ids = [*tokenizer("Hello", add_special_tokens=False).input_ids, tokenizer.eos_token_id]
+    assert "".join(pieces_of(decode_of(DEMO), ids)) == "Hello"
+
+
+def test_a_stop_string_never_shows_and_nothing_comes_after_it() -> None:
+    stop = StopFilter(["END"])
+    assert [stop.push("so END"), stop.is_stopped, stop.push("more"), stop.flush()] == ["so ", True, "", ""]
+
+
+def test_text_that_may_begin_a_stop_string_waits() -> None:
+    stop = StopFilter(["END"])
+    assert [stop.push(text) for text in ("so E", "N", "TER ")] == ["so ", "", "ENTER "]
+
+
+def test_a_stop_string_is_found_over_the_borders_of_pieces() -> None:
+    stop = StopFilter(["END"])
+    assert ["".join(stop.push(letter) for letter in "so END of it"), stop.is_stopped] == ["so ", True]
+
+
+def test_what_was_held_back_in_vain_comes_at_the_end() -> None:
+    stop = StopFilter(["END"])
+    assert [stop.push("so EN"), stop.flush(), stop.is_stopped] == ["so ", "EN", False]
+
+
+def test_without_stop_strings_nothing_waits() -> None:
+    stop = StopFilter([])
+    assert [stop.push("so END"), stop.flush(), stop.is_stopped] == ["so END", "", False]
+
+
+@given(pieces=st.lists(FEW_LETTERS, max_size=8), stops=st.lists(st.text("abX", min_size=1, max_size=4)))
+def test_whatever_the_pieces_the_text_ends_where_a_stop_string_first_begins(
+    pieces: list[str], stops: list[str]
+) -> None:
+    stop = StopFilter(stops)
+    shown, expected, whole = "", "", ""
+    for piece in pieces:
+        shown += stop.push(piece)
+        whole, expected = (whole, expected) if _found(whole, stops) else (whole + piece, "")
+        assert stop.is_stopped == _found(whole, stops)
+    shown += stop.flush()
+    expected = whole[: min((whole.find(one) for one in stops if one in whole), default=len(whole))]
+    assert shown == expected
+
+
+def _found(text: str, stops: list[str]) -> bool:
+    return any(one in text for one in stops)
+
+
+def test_a_reply_joins_characters_and_watches_for_stop_strings_in_one() -> None:
+    text = ReplyText(in_bytes, ["€!"])
+    assert [text.push([65, 226]), text.push([130]), text.push([172, 33, 66]), text.is_stopped] == [
+        "A",
+        "",
+        "",
+        True,
+    ]
+
+
+def test_a_reply_that_ends_gives_out_what_it_held() -> None:
+    text = ReplyText(in_bytes, ["!?"])
+    assert [text.push([65, 33, 226]), text.flush()] == ["A", "!" + HALF]

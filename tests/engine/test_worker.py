@@ -1,0 +1,232 @@
+"""The real thread with real, tiny models: whatever happens to a request, the next one is answered."""
+
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from app.conversation import Reply
+from app.engine import Engine
+from app.errors import ModelNotFound
+from app.messages import Failed, Finished, Loading, Piece, Prefilling
+from tests.engine.asking import (
+    CPU,
+    LONG,
+    SECONDS,
+    SHORT,
+    Gate,
+    Watched,
+    ask,
+    events_of,
+    failure,
+    ids_of,
+    reason,
+    wait_for,
+)
+from tests.engine.places import Places
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def places(model_folders: dict[str, Path]) -> Places:
+    return Places(model_folders)
+
+
+@pytest.fixture
+def engine(places: Places) -> Iterator[Engine]:
+    engine = Engine(places)
+    yield engine
+    engine.close()
+    assert engine.status().phase == "closed"
+
+
+@pytest.fixture
+def gate(places: Places) -> Gate:
+    return Gate(places)
+
+
+@pytest.fixture
+def gated(gate: Gate) -> Iterator[Engine]:
+    engine = Engine(gate)
+    yield engine
+    gate.opened.set()
+    engine.close()
+
+
+def test_requests_are_answered_in_the_order_they_came(engine: Engine) -> None:
+    order: list[int] = []
+    replies = [
+        ask(engine, reply=Watched(Finished, lambda _reply, number=number: order.append(number)))  # type: ignore[misc]
+        for number in range(4)
+    ]
+    ids = [ids_of(reply) for reply in replies]
+    assert order == [0, 1, 2, 3]
+    assert ids == [ids[0]] * 4
+    assert len(ids[0]) == SHORT.max_new_tokens
+
+
+def test_a_reply_loads_then_prefills_then_writes(engine: Engine) -> None:
+    kinds = [type(event) for event in events_of(ask(engine))]
+    assert kinds == sorted(kinds, key=[Loading, Prefilling, Piece, Finished].index)
+    assert set(kinds) == {Loading, Prefilling, Piece, Finished}
+    assert Loading not in map(type, events_of(ask(engine)))
+
+
+def test_a_reply_stops_while_it_is_written(engine: Engine) -> None:
+    stopped = ask(engine, options=LONG, reply=Watched(Piece, Reply.stop))
+    assert reason(stopped) == "stopped"
+    assert ids_of(stopped) == ids_of(ask(engine))[: len(ids_of(stopped))]
+
+
+def test_a_reply_stops_while_its_prompt_is_read(engine: Engine) -> None:
+    stopped = ask(engine, options=LONG, reply=Watched(Prefilling, Reply.stop))
+    assert (reason(stopped), ids_of(stopped)) == ("stopped", [])
+    assert len(ids_of(ask(engine))) == SHORT.max_new_tokens
+
+
+def test_a_reply_stopped_in_the_queue_writes_nothing_much_and_the_next_one_all(engine: Engine) -> None:
+    first = ask(engine, options=LONG)
+    queued, third = Reply(), Reply()
+    queued.stop()
+    ask(engine, reply=queued), ask(engine, reply=third)
+    assert reason(first) == "max_tokens"
+    assert (reason(queued), ids_of(queued)) == ("stopped", [])
+    assert len(ids_of(third)) == SHORT.max_new_tokens
+
+
+def test_a_reply_stops_while_its_model_is_fetched(gated: Engine, gate: Gate) -> None:
+    stopped = ask(gated)
+    assert gate.entered.wait(SECONDS)
+    wait_for(lambda: gated.status().phase == "loading")
+    assert gated.status().note == "Downloading (25%)"
+    stopped.stop()
+    assert failure(stopped).startswith("Stopped before the model was there")
+    gate.opened.set()
+    assert len(ids_of(ask(gated))) == SHORT.max_new_tokens
+
+
+def test_closing_stops_what_runs_ends_what_waits_and_the_thread(places: Places) -> None:
+    engine = Engine(places)
+    started = threading.Event()
+    running = ask(engine, options=LONG, reply=Watched(Piece, lambda _reply: started.set()))
+    assert started.wait(SECONDS)
+    queued = ask(engine)
+    engine.close()
+    assert engine.status().phase == "closed"
+    assert reason(running) in ("stopped", "max_tokens")
+    assert isinstance(events_of(queued)[-1], Finished | Failed)
+    engine.close()
+
+
+def test_closing_ends_a_download(gated: Engine, gate: Gate) -> None:
+    waiting = ask(gated)
+    assert gate.entered.wait(SECONDS)
+    gated.close()
+    assert failure(waiting)
+    assert gated.status().phase == "closed"
+
+
+def test_closing_ends_a_download_that_nobody_asked_anything_of(gated: Engine, gate: Gate) -> None:
+    gated.load(CPU)
+    assert gate.entered.wait(SECONDS)
+    gated.close()
+    assert gated.status().phase == "closed"
+
+
+def test_after_closing_a_request_fails_with_a_sentence(places: Places) -> None:
+    engine = Engine(places)
+    engine.close()
+    assert failure(ask(engine)) == "Foresight is closing and takes no more questions."
+
+
+def test_an_engine_that_was_never_asked_closes_without_torch(places: Places) -> None:
+    engine = Engine(places)
+    begin = monotonic()
+    engine.close()
+    assert monotonic() - begin < 1
+    assert engine.status().phase == "closed"
+
+
+def test_loading_ahead_makes_the_engine_ready(engine: Engine) -> None:
+    engine.load(CPU)
+    wait_for(lambda: engine.status().phase == "ready")
+    model = engine.status().model
+    assert model is not None
+    assert model.name == "tiny"
+
+
+def test_a_model_that_cannot_be_loaded_ahead_tells_why_in_the_status(engine: Engine) -> None:
+    engine.load(replace(CPU, name="lost"))
+    wait_for(lambda: engine.status().phase == "failed")
+    assert engine.status().note == "There is no model lost: check the name."
+    assert len(ids_of(ask(engine))) == SHORT.max_new_tokens
+    assert engine.status().phase in ("busy", "ready")
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (ModelNotFound("There is no such model: check the name."), "There is no such model: check the name."),
+        (MemoryError(), "Memory ran out: choose a smaller model"),
+        (RuntimeError("all wrong"), r"Something went wrong inside Foresight (RuntimeError: all wrong)"),
+    ],
+)
+def test_an_error_on_the_way_to_the_model_is_a_sentence_and_the_old_model_answers_on(
+    engine: Engine, places: Places, error: Exception, sentence: str
+) -> None:
+    before = ids_of(ask(engine))
+    places.errors["cursed"] = error
+    assert failure(ask(engine, model="cursed")).startswith(sentence)
+    status = engine.status()
+    assert (status.phase, status.model and status.model.name) == ("ready", "tiny")
+    assert ids_of(ask(engine)) == before
+    assert places.asked.count("tiny") == 1
+
+
+def test_a_broken_model_is_a_sentence_and_the_next_request_is_answered(engine: Engine) -> None:
+    before = ids_of(ask(engine))
+    assert "empty could not be loaded" in failure(ask(engine, model="empty"))
+    assert engine.status().phase == "failed"
+    assert ids_of(ask(engine)) == before
+
+
+def test_memory_that_runs_out_over_a_long_prompt_leaves_the_model_for_a_shorter_one(engine: Engine) -> None:
+    before = ids_of(ask(engine, model="exhausting"))
+    assert len(before) == SHORT.max_new_tokens
+    assert failure(ask(engine, model="exhausting", prompt="long " * 60)).startswith("Memory ran out")
+    assert ids_of(ask(engine, model="exhausting")) == before == ids_of(ask(engine))
+
+
+def test_what_nobody_foresaw_is_a_sentence_with_its_traceback_in_the_log(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    # The tokenizer knows more tokens than the model has embeddings.
+    with caplog.at_level(logging.ERROR):
+        assert failure(ask(engine, model="narrow", prompt="extraordinary")).startswith("Something went wrong")
+    assert "IndexError" in caplog.text
+    assert len(ids_of(ask(engine))) == SHORT.max_new_tokens
+
+
+def test_a_prompt_that_is_too_long_is_a_sentence_and_the_model_stays(engine: Engine) -> None:
+    before = ids_of(ask(engine))
+    assert "the model's context holds 256" in failure(ask(engine, prompt="word " * 2000))
+    assert engine.status().phase == "ready"
+    assert ids_of(ask(engine)) == before
+
+
+def test_importing_and_starting_the_engine_does_not_wait_for_torch() -> None:
+    script = (
+        "import sys; from app.engine import Engine; engine = Engine(None); engine.close(); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    child = subprocess.run(
+        [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (child.returncode, child.stderr) == (0, "")

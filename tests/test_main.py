@@ -1,0 +1,73 @@
+"""The desktop app from the outside: one start, everything that needs no browser."""
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from app.settings import DataFolder
+
+CHECKOUT = Path(__file__).parent.parent
+SECONDS = 60
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port that somebody else listens on."""
+    with closing(socket.socket()) as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield other.getsockname()[1]
+
+
+def start(data_dir: Path, port: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "run.py", "--no-browser", "--port", str(port), "--data-dir", str(data_dir)]
+    return subprocess.Popen(
+        command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
+    )
+
+
+@pytest.mark.skipif(
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN, reason="children of this shell cannot be interrupted"
+)
+def test_a_taken_port_moves_on_a_second_instance_is_refused_and_ctrl_c_frees_the_folder(
+    tmp_path: Path, taken_port: int
+) -> None:
+    with start(tmp_path, taken_port) as app:
+        try:
+            assert app.stdout is not None
+            note = app.stdout.readline().strip()
+            assert note.startswith(f"Port {taken_port} is taken, so Foresight is at http://127.0.0.1:")
+            address = note.split()[-1]
+            assert urlopen(address, timeout=SECONDS).status == 200
+
+            with start(tmp_path, taken_port) as second:
+                out, err = second.communicate(timeout=SECONDS)
+            assert (second.returncode, out) == (1, "")
+            assert err.startswith(f"Error: Foresight is already running on {tmp_path} (at {address}): ")
+            assert err.count("\n") == 1
+
+            app.send_signal(signal.SIGINT)
+            out, err = app.communicate(timeout=SECONDS)
+            assert (app.returncode, out, err) == (0, "Closing.\n", "")
+        finally:
+            app.kill()
+    folder = DataFolder(tmp_path)
+    folder.hold()
+    folder.release()
+
+
+def test_a_data_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with start(tmp_path / "file", 7860) as app:
+        out, err = app.communicate(timeout=SECONDS)
+    assert (app.returncode, out) == (1, "")
+    assert err.startswith(f"Error: The data folder {tmp_path / 'file'} cannot be used (")
+    assert err.endswith("choose another one with --data-dir.\n")
+    assert err.count("\n") == 1
