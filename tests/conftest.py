@@ -24,18 +24,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--screenshots", metavar="DIR", help="save screenshots of the real app there")
 
 
-# Gradio makes an event loop for each lock of a Blocks and leaves its two sockets to the collector.
-GRADIO_WARNINGS = (
-    "ignore:unclosed event loop:ResourceWarning",
-    "ignore:unclosed <socket.socket fd=[0-9]+, family=1,:ResourceWarning",
-)
-
-
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure() -> None:
     # Before any test module is imported: huggingface_hub reads it once, on import.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    for warning in GRADIO_WARNINGS:
-        config.addinivalue_line("filterwarnings", warning)
 
 
 @pytest.fixture(scope="session")

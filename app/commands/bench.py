@@ -67,10 +67,8 @@ class Result:
 
 def bench(engine: Decodes, plan: Plan, file: Path | None) -> None:
     """Run the plan, print the table, write the file."""
-    if file and file.is_dir():
-        raise BadOption(f"{file} is a folder: give --json the name of a file.")
-    if file and not file.resolve().parent.is_dir():
-        raise BadOption(f"The folder of {file} does not exist: choose another place for --json.")
+    if file:
+        _check_writable(file)
     results, outcomes = measure(engine, plan)
     Console().print(_table(results))
     if file:
@@ -162,6 +160,16 @@ def _table(results: list[Result]) -> Table:
             f"{result.hit_rate:.0%}",
         )
     return table
+
+
+def _check_writable(file: Path) -> None:
+    """Raise BadOption now rather than after minutes of measuring."""
+    try:
+        file.open("a").close()
+    except OSError as error:
+        raise BadOption(
+            f"{file} cannot be written ({error.strerror}): choose another place for --json."
+        ) from error
 
 
 def _write(file: Path, plan: Plan, results: list[Result], outcomes: list[list[Outcome]]) -> None:

@@ -112,15 +112,26 @@ def _wire(blocks: gr.Blocks, page: Page, desk: Desk) -> None:
 
 
 def _wire_load(blocks: gr.Blocks, page: Page, desk: Desk, handlers: Handlers, listen: dict[str, Any]) -> None:
+    built = _chosen(desk)
+
     def chosen() -> tuple[Any, ...]:
-        """What was chosen by now: the page was built when the app started."""
-        model = desk.settings.model
-        return (*show_options(desk.settings.options), model.name, model.dtype, model.device)
+        """What was chosen since the page was built, when the app started.
+
+        Boxes that are right already are left alone: somebody may be typing in them by now."""
+        return tuple(
+            gr.skip() if now == then else now for now, then in zip(_chosen(desk), built, strict=True)
+        )
 
     boxes = [*page.settings.controls, *page.model.inputs]
     # One after the other: a page that shows its status has its boxes filled, and none is filled late.
     filled = blocks.load(chosen, outputs=boxes, **listen)
     filled.then(handlers.follow, outputs=page.followers, **listen)
+
+
+def _chosen(desk: Desk) -> tuple[Any, ...]:
+    """The values of all boxes, in their order."""
+    model = desk.settings.model
+    return (*show_options(desk.settings.options), model.name, model.dtype, model.device)
 
 
 def _wire_chat(page: Page, handlers: Handlers, listen: dict[str, Any]) -> None:

@@ -168,6 +168,7 @@ def test_a_failure_is_a_calm_sentence_after_what_was_written(
 def test_a_model_that_loads_is_told_in_the_status_line(person: PageDriver, engine: ScriptedEngine) -> None:
     assert person.text("#status") == "demo · 7.3M parameters · float32 · cpu"
     person.page.click("#model .label-wrap")
+    person.page.wait_for_timeout(500)  # the area fills its boxes when it opens; a person is slower than that
     person.page.fill("#model-name input", "org/model")
     person.page.click("#load")
     person.page.wait_for_function("document.querySelector('#status').innerText.includes('Loading org/model')")
