@@ -65,7 +65,7 @@ class Decoding:
     decoder: DecoderName = "lookahead"
     window: int = 5
     ngram: int = 4
-    guesses: int = 8
+    guesses: int = 5
 
     def __post_init__(self) -> None:
         _require(self.decoder in get_args(DecoderName), "decoder must be plain or lookahead", self.decoder)
