@@ -22,6 +22,11 @@ _PREFIX = (3, 1, 4, 1, 5)
 _PATHS = ((9, 2, 6), (9, 5))
 """Token ids of the trial: behind the prefix and the current token 9, the model is asked about 2 6 and 5."""
 
+_NO_PLAIN_CACHE = (
+    "This model keeps more than keys and values (it is recurrent, hybrid or reads in chunks), "
+    "so it decodes plainly."
+)
+
 TOLERANCE = {torch.float32: 1e-2, torch.bfloat16: 0.15, torch.float16: 0.05}
 """How far a trial's logits may be apart, in standard deviations of all logits. Wrong ones differ by 1 and more."""
 
@@ -30,7 +35,7 @@ def lookahead_note(model: PreTrainedModel) -> str:
     """Why this model decodes plainly; "" when it can decode blocks, and then its attention is set to ours."""
     windows = layer_windows(model.config.get_text_config(decoder=True))
     if not windows:
-        return "This model carries a state that cannot be taken back, so it decodes plainly."
+        return _NO_PLAIN_CACHE
     stock = model.config._attn_implementation
     try:
         # Written-out attention is the reference: transformers' default may leave a soft cap out (Gemma 2, 5.17).

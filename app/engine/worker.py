@@ -118,8 +118,11 @@ class Engine:
             self._status = EngineStatus("ready", model=session.info)
         except Exception as error:
             session.forget()
-            self._status = EngineStatus("ready" if session.info else "failed", _sentence(error), session.info)
-            reply.append(Failed(_sentence(error)))
+            sentence = _sentence(error)
+            # With a model loaded only this reply failed, and it says so itself.
+            ready = EngineStatus("ready", model=session.info)
+            self._status = ready if session.info else EngineStatus("failed", sentence)
+            reply.append(Failed(sentence))
 
     def _progress(self, listen: Callable[[Loading], None]) -> Callable[[str, int, int], None]:
         def progress(what: str, done: int, total: int) -> None:
