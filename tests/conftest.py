@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM_ARGUMENTS = [
@@ -27,6 +28,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure() -> None:
     # Before any test module is imported: huggingface_hub reads it once, on import.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    # How long one example takes says more about the machine than about the code.
+    settings.register_profile("foresight", settings.default, deadline=None)
+    settings.load_profile("foresight")
 
 
 @pytest.fixture(scope="session")

@@ -78,9 +78,10 @@ def outcome(request: Request, events: list[Event]) -> Outcome:
 
 
 def with_progress(events: Iterator[Event]) -> Iterator[Event]:
-    """The same events; while the model loads or a long prompt is read, a bar on standard error."""
+    """The same events; while the engine starts, the model loads or a long prompt is read, a bar on standard error."""
     bar = progress_bar()
-    task = bar.add_task("", total=None)
+    task = bar.add_task("Starting the engine", total=None)
+    bar.start()
     try:
         for event in events:
             match event:

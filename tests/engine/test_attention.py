@@ -124,7 +124,7 @@ def test_a_layer_attends_as_the_definition_says(case: Case) -> None:
     torch.testing.assert_close(attended(case).double(), reference(case), atol=2e-5, rtol=2e-5)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.data())
 def test_any_tree_behind_any_prefix_attends_as_the_definition_says(data: st.DataObject) -> None:
     rows = data.draw(st.integers(0, 8))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest  # type: ignore[import-untyped]
 from torch import Tensor
@@ -167,7 +167,6 @@ def test_a_repetition_penalty_is_transformers(seed: int, history: list[int], pen
     assert torch.equal(logits, before)
 
 
-@settings(deadline=None)
 @given(
     seed=st.integers(0, 1000),
     temperature=st.floats(0.1, 5),

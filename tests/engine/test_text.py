@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
@@ -60,7 +60,6 @@ def test_bytes_that_mean_nothing_are_not_held_back_for_ever() -> None:
 
 
 @both_tokenizers
-@settings(deadline=None)
 @given(text=st.text(max_size=60))
 def test_the_pieces_of_any_text_joined_are_that_text_decoded_at_once(folder: Path, text: str) -> None:
     ids = list(tokenizer_of(folder)(text, add_special_tokens=False).input_ids)
@@ -68,7 +67,6 @@ def test_the_pieces_of_any_text_joined_are_that_text_decoded_at_once(folder: Pat
 
 
 @both_tokenizers
-@settings(deadline=None)
 @given(data=st.data())
 def test_the_pieces_of_any_tokens_joined_are_their_text_decoded_at_once(
     folder: Path, data: st.DataObject
@@ -82,7 +80,6 @@ def test_the_pieces_of_any_tokens_joined_are_their_text_decoded_at_once(
 
 
 @both_tokenizers
-@settings(deadline=None)
 @given(text=st.text(max_size=40))
 def test_no_piece_of_real_text_has_half_a_character(folder: Path, text: str) -> None:
     assume(HALF not in text)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.lookahead import make_lookahead
@@ -200,7 +200,6 @@ def looks_far_back(line: Sequence[int]) -> int:
     return sum((place + 1) * token for place, token in enumerate(line)) % 7
 
 
-@settings(deadline=None)
 @given(
     prompt=st.lists(st.integers(0, 6), min_size=1, max_size=8),
     window=st.integers(0, 6),
