@@ -15,7 +15,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from app.commands.prompts import Prompt
-from app.commands.replying import Outcome, follow, outcome, progress_bar
+from app.commands.replying import Outcome, follow_quietly, outcome, progress_bar
 from app.conversation import Decodes
 from app.errors import BadOption
 from app.messages import DecoderName, ModelChoice, Options, Request
@@ -105,7 +105,7 @@ def _counted(engine: Decodes, request: Request, bar: Progress, task: Any) -> Out
 
 
 def _run(engine: Decodes, request: Request) -> Outcome:
-    return outcome(request, list(follow(engine, request)))
+    return outcome(request, list(follow_quietly(engine, request)))
 
 
 def _result(column: list[Outcome], reference: list[Outcome], has_plain: bool) -> Result:

@@ -51,11 +51,16 @@ class Outcome:
 
 
 def follow(engine: Decodes, request: Request) -> Iterator[Event]:
+    """A request's events as they come, with progress shown; otherwise like `follow_quietly`."""
+    return with_progress(follow_quietly(engine, request))
+
+
+def follow_quietly(engine: Decodes, request: Request) -> Iterator[Event]:
     """A request's events as they come; raises RequestFailed for Failed, and stops the reply when left early."""
     reply = Reply()
     engine.submit(request, reply)
     try:
-        for event in with_progress(reply.events()):
+        for event in reply.events():
             if isinstance(event, Failed):
                 raise RequestFailed(event.sentence)
             yield event
@@ -78,7 +83,7 @@ def outcome(request: Request, events: list[Event]) -> Outcome:
 
 
 def with_progress(events: Iterator[Event]) -> Iterator[Event]:
-    """The same events; while the engine starts, the model loads or a long prompt is read, a bar on standard error."""
+    """The same events; while there is nothing to read yet, a bar on standard error says what is going on."""
     bar = progress_bar()
     task = bar.add_task("Starting the engine", total=None)
     bar.start()
