@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 from html import escape
+from inspect import signature
 from typing import Any
 
 import fastapi
@@ -48,7 +49,6 @@ def build_app(desk: Desk) -> fastapi.FastAPI:
         build_blocks(desk),
         path="/",
         footer_links=[],
-        run_history=False,
         allowed_paths=[],
         blocked_paths=[],
         max_file_size=LARGEST_UPLOAD,
@@ -60,8 +60,15 @@ def build_app(desk: Desk) -> fastapi.FastAPI:
         favicon_path=str(asset("icon.svg")),
         theme=make_theme(),
         head=head(),
+        **_without_run_history(),
     )
     return app
+
+
+def _without_run_history() -> dict[str, Any]:
+    """Newer releases keep a history of every run unless told not to; those from 6.22 on may not know of it yet."""
+    knows = "run_history" in signature(gr.mount_gradio_app).parameters
+    return {"run_history": False} if knows else {}
 
 
 def build_blocks(desk: Desk) -> gr.Blocks:
