@@ -3,6 +3,7 @@
 AppError                     shown to the user as written
 ├── BadOption                an argument or a setting has an impossible value
 ├── SettingsNotSaved         the data folder cannot be written (full disk, no permission)
+├── SettingsNotRead          the settings are there and cannot be opened
 ├── DataFolderInUse          another Foresight runs on this data folder
 ├── NoFreePort               nothing between the asked port and the last tried one is free
 ├── ModelError               a model cannot be used
@@ -27,6 +28,10 @@ class BadOption(AppError):
 
 class SettingsNotSaved(AppError):
     """The settings file could not be written; the previous one is untouched."""
+
+
+class SettingsNotRead(AppError):
+    """The settings file is there and cannot be opened; it is left as it is."""
 
 
 class DataFolderInUse(AppError):

@@ -14,7 +14,7 @@ from typing import Any
 import platformdirs
 from filelock import FileLock, Timeout
 
-from app.errors import DataFolderInUse, SettingsNotSaved
+from app.errors import DataFolderInUse, SettingsNotRead, SettingsNotSaved
 from app.messages import Decoding, ModelChoice, Options, Sampling
 
 DEMO_MODEL = "demo"
@@ -47,11 +47,18 @@ class SettingsFile:
         self.path = data_dir / "settings.json"
 
     def load(self) -> Settings:
-        """The saved settings. A file that makes no sense is kept beside as `.broken`; defaults take over."""
-        if not self.path.exists():
-            return Settings()
+        """The saved settings. A file that makes no sense is kept beside as `.broken`; defaults take over.
+
+        Raises SettingsNotRead for a file that cannot be opened."""
         try:
             return _from_json(json.loads(self.path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return Settings()
+        except OSError as error:
+            raise SettingsNotRead(
+                f"The settings in {self.path} cannot be read ({error.strerror}): "
+                "let this user read the file, or choose another folder with --data-dir."
+            ) from error
         except (ValueError, TypeError, KeyError, AttributeError):
             self.path.replace(self.path.with_suffix(".json.broken"))
             return Settings()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.errors import DataFolderInUse, SettingsNotSaved
+from app.errors import DataFolderInUse, SettingsNotRead, SettingsNotSaved
 from app.messages import Decoding, ModelChoice, Options, Sampling
 from app.settings import DEMO_MODEL, DataFolder, Settings, SettingsFile, assets_dir
 
@@ -200,3 +200,9 @@ def test_the_shipped_files_are_found_from_any_folder(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     assert (assets_dir() / "demo-model" / "config.json").exists()
     assert assets_dir().is_absolute()
+
+
+def test_settings_that_cannot_be_opened_are_told_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").mkdir()
+    with pytest.raises(SettingsNotRead, match=r"settings.json cannot be read \(.*\): .* --data-dir"):
+        SettingsFile(tmp_path).load()

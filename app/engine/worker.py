@@ -85,15 +85,27 @@ class Engine:
             log.warning("the engine did not end within %s seconds", timeout)
 
     def _work(self) -> None:
-        job = self._inbox.get()
-        if not isinstance(job, _Shutdown):
-            from app.engine.session import Session  # torch comes with it: not before there is work
-
-            session = Session(self._locate)
-            while not isinstance(job, _Shutdown):
+        session: Session | None = None
+        while not isinstance(job := self._inbox.get(), _Shutdown):
+            try:
+                session = session or self._start()
+            except (ImportError, OSError) as error:
+                self._refuse(job, error)
+            else:
                 self._do(session, job)
-                job = self._inbox.get()
         self._status = EngineStatus("closed")
+
+    def _start(self) -> "Session":
+        from app.engine.session import Session  # torch comes with it: not before there is work
+
+        return Session(self._locate)
+
+    def _refuse(self, job: _Job | _Load, error: Exception) -> None:
+        """Without torch or one of its libraries there is no engine, but there is a sentence about it."""
+        sentence = f"The engine could not start ({error}): set Foresight up again as its README says."
+        self._status = EngineStatus("failed", sentence)
+        if isinstance(job, _Job):
+            job.reply.append(Failed(sentence))
 
     def _do(self, session: "Session", job: _Job | _Load) -> None:
         match job:

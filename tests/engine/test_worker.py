@@ -230,3 +230,24 @@ def test_importing_and_starting_the_engine_does_not_wait_for_torch() -> None:
         [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=60
     )
     assert (child.returncode, child.stderr) == (0, "")
+
+
+def test_without_torch_the_engine_says_so_and_takes_the_next_request(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('libtorch is gone')")
+    script = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from app.conversation import Reply\n"
+        "from app.engine import Engine\n"
+        "from app.messages import ModelChoice, Request\n"
+        "engine = Engine(None)\n"
+        "for _ in range(2):\n"
+        "    reply = Reply()\n"
+        "    engine.submit(Request(ModelChoice('demo'), 'Hello'), reply)\n"
+        "    print(*[event.sentence for event in reply.events()])\n"
+        "engine.close()"
+    )
+    child = subprocess.run(
+        [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=60
+    )
+    sentence = "The engine could not start (libtorch is gone): set Foresight up again as its README says."
+    assert (child.returncode, child.stdout.splitlines()) == (0, [sentence, sentence])
