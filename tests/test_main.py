@@ -45,6 +45,7 @@ def test_a_taken_port_moves_on_a_second_instance_is_refused_and_ctrl_c_frees_the
             note = app.stdout.readline().strip()
             assert note.startswith(f"Port {taken_port} is taken, so Foresight is at http://127.0.0.1:")
             address = note.split()[-1]
+            assert app.stdout.readline() == "End it with Ctrl+C.\n"
             assert urlopen(address, timeout=SECONDS).status == 200
 
             with start(tmp_path, taken_port) as second:
