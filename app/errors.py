@@ -17,6 +17,9 @@ AppError                     shown to the user as written
 Domain code raises these; the edges (UI, command line) show `str(error)`; nobody else catches them.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class AppError(Exception):
     """Shown to the user as written: one or two sentences that end with what to do."""
@@ -74,3 +77,13 @@ class PromptTooLong(AppError):
 
 class EngineClosed(AppError):
     """The app is shutting down and takes no more requests."""
+
+
+@contextmanager
+def impossible_values() -> Iterator[None]:
+    """For the edges: turn a value that a message refuses (ValueError) into a BadOption, as a sentence."""
+    try:
+        yield
+    except ValueError as error:
+        words = str(error)
+        raise BadOption(words[:1].upper() + words[1:].rstrip(".") + ".") from error

@@ -13,11 +13,12 @@ import typer
 from app.commands import options as given
 from app.commands.bench import Plan
 from app.commands.bench import bench as run_bench
-from app.commands.edge import impossible_values, sentences
+from app.commands.edge import sentences
 from app.commands.generate import generate as run_generate
 from app.commands.prompts import read_prompts
 from app.conversation import Conversation
 from app.engine import Engine
+from app.errors import impossible_values
 from app.messages import Decoding, ModelChoice, Options, Sampling
 from app.settings import DEMO_MODEL, DataFolder, SettingsFile, assets_dir, default_data_dir
 from app.ui import Desk, prepare_environment, serve

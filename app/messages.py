@@ -5,6 +5,7 @@ A `Request` goes in; a reply is a series of events that ends with exactly one `F
     Loading*  Prefilling*  Piece*  (Finished | Failed)
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
@@ -117,6 +118,12 @@ class ModelFolder:
     name: str
     label: str = ""
     revision: str = ""
+
+
+Progress = Callable[[str, int, int], None]
+"""Told (what is going on, done, total) while a model is on its way; what it raises ends that."""
+Locate = Callable[[str, Progress], ModelFolder]
+"""The name of a model -> its files on this machine, downloaded if need be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,3 @@ def sentences() -> Iterator[None]:
     except AppError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2 if isinstance(error, BadOption) else 1) from error
-
-
-@contextmanager
-def impossible_values() -> Iterator[None]:
-    """Turn a value that a message refuses into a BadOption."""
-    try:
-        yield
-    except ValueError as error:
-        raise BadOption(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error

@@ -159,7 +159,6 @@ class SequentialRunner:
 
     def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
         """Reads the prompt whole: a recurrent state can neither go back nor be continued by many rows."""
-        self.forget()
         logits = self.feed(ids, 0)
         yield Prefilling(len(ids), len(ids))
         return logits
@@ -180,7 +179,7 @@ class SequentialRunner:
 
     @torch.inference_mode()
     def feed(self, tokens: Sequence[int], start: int) -> Tensor:
-        """Logits [vocab] behind the last of these tokens, which are part of the state from now on."""
+        """Logits [vocab] behind the last of these tokens; from position 0 on the state begins anew."""
         if start == 0:
             self.forget()
         device = self._model.device

@@ -1,7 +1,7 @@
 """The one loaded model, and what happens to a request: ids, then text, then events."""
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Protocol
 
@@ -21,20 +21,16 @@ from app.messages import (
     Decoding,
     Event,
     Finished,
+    Locate,
     ModelChoice,
-    ModelFolder,
     ModelInfo,
     Options,
     Piece,
     Prefilling,
+    Progress,
     Request,
     StopReason,
 )
-
-Progress = Callable[[str, int, int], None]
-"""(what is going on, done, total): called while a model is on its way; may raise to end that."""
-Locate = Callable[[str, Progress], ModelFolder]
-"""The name of a model -> its files on this machine, downloaded if need be."""
 
 
 class Watch(Protocol):

@@ -12,15 +12,12 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
 from app.errors import AppError, EngineClosed, ModelTooLarge
-from app.messages import EngineStatus, Event, Failed, Loading, ModelChoice, ModelFolder, Request
+from app.messages import EngineStatus, Event, Failed, Loading, Locate, ModelChoice, Progress, Request
 
 if TYPE_CHECKING:
     from app.engine.session import Session
 
 log = logging.getLogger(__name__)
-
-Locate = Callable[[str, Callable[[str, int, int], None]], ModelFolder]
-"""(name, progress) -> the model's files on this machine; progress may raise to end a download."""
 
 
 class Reply(Protocol):
@@ -136,7 +133,7 @@ class Engine:
             self._status = ready if session.info else EngineStatus("failed", sentence)
             reply.append(Failed(sentence))
 
-    def _progress(self, listen: Callable[[Loading], None]) -> Callable[[str, int, int], None]:
+    def _progress(self, listen: Callable[[Loading], None]) -> Progress:
         def progress(what: str, done: int, total: int) -> None:
             percent = f" ({done * 100 // total}%)" if total else ""
             self._status = EngineStatus("loading", what + percent)

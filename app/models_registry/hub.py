@@ -13,13 +13,12 @@ from pathlib import Path
 from huggingface_hub import HfApi, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.hf_api import ModelInfo
 
+from app.messages import Progress
 from app.models_registry.byte_bar import counting_bar
 from app.models_registry.checking import is_complete
 from app.models_registry.files import CONFIG, needed, require_model
 from app.models_registry.hub_errors import in_words
 
-Progress = Callable[[str, int, int], None]
-"""Told (sentence, bytes done, bytes in all); may raise to stop, and what it raises reaches the caller."""
 DEFAULT_REVISION = "main"
 SECONDS_TO_ANSWER = 10.0
 

@@ -10,9 +10,9 @@ import re
 from pathlib import Path
 
 from app.errors import ModelBroken, ModelNotFound
-from app.messages import ModelFolder
+from app.messages import ModelFolder, Progress
 from app.models_registry.checking import check_folder
-from app.models_registry.hub import Hub, Progress
+from app.models_registry.hub import Hub
 from app.settings import DEMO_MODEL, assets_dir
 
 HUB_ID = re.compile(r"(?P<repo>[\w-][\w.-]*/[\w-][\w.-]*)(?:@(?P<revision>[\w./-]+))?", re.ASCII)

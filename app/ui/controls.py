@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from app.errors import BadOption
+from app.errors import BadOption, impossible_values
 from app.messages import Decoding, ModelChoice, Options, Sampling
 
 
@@ -44,30 +44,21 @@ def show_options(options: Options) -> OptionControls:
 def read_options(controls: OptionControls, base: Options) -> Options:
     """The options that the controls mean; what has no control is as in `base`. Raises BadOption."""
     _refuse_empty(controls)
-    try:
+    with impossible_values():
         return replace(
             base,
             sampling=_sampling(controls),
             decoding=_decoding(controls),
             max_new_tokens=_whole(controls.max_new_tokens),
         )
-    except ValueError as error:
-        raise BadOption(as_sentence(str(error))) from error
 
 
 def read_model(name: str, dtype: Any, device: Any) -> ModelChoice:
     """The model that the boxes name. Raises BadOption."""
     if not name.strip():
         raise BadOption('The model box is empty: type "demo", a folder, or a hub id such as org/model.')
-    try:
+    with impossible_values():
         return ModelChoice(name.strip(), dtype, device)
-    except ValueError as error:
-        raise BadOption(as_sentence(str(error))) from error
-
-
-def as_sentence(words: str) -> str:
-    """A message that begins with a capital and ends with a full stop."""
-    return words[:1].upper() + words[1:].rstrip(".") + "."
 
 
 def _refuse_empty(controls: OptionControls) -> None:

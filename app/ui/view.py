@@ -22,17 +22,23 @@ class Screen:
     is_empty: bool
 
 
-def screen(turns: tuple[AnsweredTurn, ...], trail: Trail, lookahead: bool, status: EngineStatus) -> Screen:
-    """The page for these turns, the last of which may still be written."""
-    last = turns[-1][1] if turns else ReplyState(phase="finished")
+def screen(
+    earlier: tuple[ChatbotMessage, ...],
+    newest: tuple[AnsweredTurn, ...],
+    trail: Trail,
+    lookahead: bool,
+    status: EngineStatus,
+) -> Screen:
+    """The page for the messages of earlier turns and the newest turn, if any, which may still be written."""
+    last = newest[-1][1] if newest else ReplyState(phase="finished")
     return Screen(
-        chat=tuple(chatbot_messages(turns)),
+        chat=(*earlier, *chatbot_messages(newest)),
         live=live_markdown(last),
-        note=note_html(last) if turns else "",
+        note=note_html(last) if newest else "",
         panel=panel(last, trail, _is_lookahead(last, lookahead, status.model), status.model),
         status=status_html(status),
         is_busy=not last.is_done,
-        is_empty=not turns,
+        is_empty=not newest,
     )
 
 

@@ -6,7 +6,7 @@ looking twenty times a second costs next to nothing however long the reply is.
 
 from app.conversation import Reply, ReplyState, Turn, fold
 from app.messages import EngineStatus
-from app.ui.chatbot_format import AnsweredTurn
+from app.ui.chatbot_format import ChatbotMessage, chatbot_messages
 from app.ui.desk import Desk
 from app.ui.live_panel import Trail, extend
 from app.ui.view import Screen, screen
@@ -18,7 +18,7 @@ class Watcher:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._turns: tuple[Turn, ...] = ()
-        self._earlier: tuple[AnsweredTurn, ...] = ()
+        self._earlier: tuple[ChatbotMessage, ...] = ()
         self._last = _Following(Reply())
         self._status: EngineStatus | None = None
         self._screen: Screen | None = None
@@ -38,13 +38,14 @@ class Watcher:
         if turns is self._turns:
             return False
         self._turns = turns
-        self._earlier = tuple((turn.question, turn.answer()) for turn in turns[:-1])
+        # Made once a turn, not at every look: finished turns stay as they are.
+        self._earlier = tuple(chatbot_messages((turn.question, turn.answer()) for turn in turns[:-1]))
         self._last = _Following(turns[-1].reply if turns else Reply())
         return True
 
     def _draw(self, status: EngineStatus) -> Screen:
-        newest = [(turn.question, self._last.state) for turn in self._turns[-1:]]
-        return screen((*self._earlier, *newest), self._last.trail, self._desk.asked_for_lookahead, status)
+        newest = tuple((turn.question, self._last.state) for turn in self._turns[-1:])
+        return screen(self._earlier, newest, self._last.trail, self._desk.asked_for_lookahead, status)
 
 
 class _Following:

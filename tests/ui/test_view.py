@@ -6,6 +6,7 @@ import pytest
 
 from app.conversation import ReplyState
 from app.messages import EngineStatus, Finished, ModelInfo, Statistics, StopReason
+from app.ui.chatbot_format import chatbot_messages
 from app.ui.live_panel import Trail
 from app.ui.view import (
     Screen,
@@ -28,7 +29,8 @@ def finished(reason: StopReason, numbers: Statistics = NUMBERS) -> ReplyState:
 
 
 def drawn(*turns: tuple[str, ReplyState], lookahead: bool = True, status: EngineStatus = READY) -> Screen:
-    return screen(turns, Trail(), lookahead, status)
+    earlier = tuple(chatbot_messages(turns[:-1]))
+    return screen(earlier, turns[-1:], Trail(), lookahead, status)
 
 
 def test_an_empty_chat_is_empty_and_at_rest() -> None:
