@@ -5,17 +5,18 @@ A `Request` goes in; a reply is a series of events that ends with exactly one `F
     Loading*  Prefilling*  Piece*  (Finished | Failed)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, get_args
 
 Role = Literal["system", "user", "assistant"]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
 Device = Literal["auto", "cpu", "cuda"]
-DecoderName = Literal["plain", "lookahead"]
+DecoderName = Literal["auto", "lookahead", "plain", "prompt-lookup", "jacobi"]
 StopReason = Literal["eos", "stop_string", "max_tokens", "context", "stopped"]
-Origin = Literal["model", "window", "prompt", "output", "successor"]
+Origin = Literal["model", "window", "prompt", "output", "document", "history", "successor"]
 """Who proposed a token: the model itself (always right), or the pool's source that drafted it."""
 
 
@@ -59,20 +60,40 @@ class Sampling:
         _require(0 <= self.seed < 2**63, "seed must be from 0 to 2^63-1", self.seed)
 
 
+MAX_ROWS = 256
+"""The widest block that auto may be given."""
+
+Preset = Literal["7b", "13b", "33b"]
+PRESETS: Mapping[Preset, tuple[int, int, int]] = MappingProxyType(
+    {"7b": (15, 5, 15), "13b": (10, 5, 10), "33b": (7, 5, 7)}
+)
+"""W, N and G that lookahead's authors advise for models of these sizes (Fu et al. 2024, table 1 of their post)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """Which decoder runs, and lookahead's W, N and G (LADE: WINDOW_SIZE, LEVEL, GUESS_SET_SIZE)."""
+    """Which decoder runs and how wide.
 
-    decoder: DecoderName = "lookahead"
+    W, N and G (LADE: WINDOW_SIZE, LEVEL, GUESS_SET_SIZE) are lookahead's; `rows` is auto's budget per step, where 0
+    leaves it to the tuner. `same_text` keeps half-precision text the same whichever decoder writes it."""
+
+    decoder: DecoderName = "auto"
     window: int = 5
     ngram: int = 4
     guesses: int = 5
+    rows: int = 0
+    same_text: bool = True
 
     def __post_init__(self) -> None:
-        _require(self.decoder in get_args(DecoderName), "decoder must be plain or lookahead", self.decoder)
+        _require(
+            self.decoder in get_args(DecoderName),
+            "decoder must be one of " + ", ".join(get_args(DecoderName)),
+            self.decoder,
+        )
         _require(0 <= self.window <= 128, "window must be from 0 (off) to 128", self.window)
         _require(2 <= self.ngram <= 16, "ngram must be from 2 to 16", self.ngram)
         _require(0 <= self.guesses <= 128, "guesses must be from 0 (off) to 128", self.guesses)
+        _require(0 <= self.rows <= MAX_ROWS, f"rows must be from 0 (auto) to {MAX_ROWS}", self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +175,15 @@ class ModelInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Split:
+    """How the newest step spent its rows, and its cost against plain's step; 0 where nothing was measured."""
+
+    tree: int = 1
+    window: int = 0
+    cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Statistics:
     """Running numbers of one reply. The prefill's first token counts in neither tokens nor steps."""
 
@@ -165,6 +195,7 @@ class Statistics:
     covered: int = 0
     rows: int = 0
     pool_size: int = 0
+    split: Split = field(default_factory=Split)
     time_to_first_token: float = 0.0
     seconds: float = 0.0
 

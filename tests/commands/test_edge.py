@@ -83,9 +83,9 @@ def test_a_missing_prompts_file_is_named() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--decoders", "plain,fancy"), "Decoder must be plain or lookahead, got 'fancy'."),
+        (("--decoders", "plain,fancy"), "Decoder must be one of auto, lookahead, plain, prompt-lookup, jacobi, got 'fancy'."),
         (("--decoders", "plain,plain"), "Decoders must be different ones, got plain,plain."),
-        (("--decoders", ""), "Decoder must be plain or lookahead, got ''."),
+        (("--decoders", ""), "Decoder must be one of auto, lookahead, plain, prompt-lookup, jacobi, got ''."),
         (("--rounds", "0"), "Rounds must be at least 1, got 0."),
         (("--max-new-tokens", "0"), "Max new tokens must be at least 1, got 0."),
         (("--ngram", "99"), "Ngram must be from 2 to 16, got 99."),
