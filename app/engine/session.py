@@ -8,13 +8,12 @@ from typing import Protocol
 import torch
 import transformers
 
+from app.engine.decoders import make_decoder
 from app.engine.generation import generate
 from app.engine.loading import LoadedModel, load
-from app.engine.lookahead import make_lookahead
-from app.engine.plain import plain
 from app.engine.prompt import encode
 from app.engine.sampling import make_sampler
-from app.engine.step import Decoder, FirstToken, StatisticsMeter, Step
+from app.engine.step import FirstToken, StatisticsMeter, Step
 from app.engine.stopping import Stopper
 from app.engine.text import ReplyText
 from app.messages import (
@@ -83,7 +82,7 @@ class Session:
         meter = StatisticsMeter(len(prompt))
         reason: StopReason | None = None
         sampler = make_sampler(request.options.sampling)
-        for item in generate(loaded.runner, prompt, _make_decoder(decoding), sampler, stopper):
+        for item in generate(loaded.runner, prompt, make_decoder(decoding), sampler, stopper):
             match item:
                 case Prefilling():
                     yield item
@@ -108,10 +107,6 @@ class Session:
 
 def _possible(decoding: Decoding, loaded: LoadedModel) -> Decoding:
     return decoding if loaded.can_branch else replace(decoding, decoder="plain")
-
-
-def _make_decoder(decoding: Decoding) -> Decoder:
-    return make_lookahead(decoding) if decoding.decoder == "lookahead" else plain
 
 
 def _make_stopper(loaded: LoadedModel, options: Options, prompt_tokens: int) -> Stopper:

@@ -1,0 +1,54 @@
+"""One step with one line of guesses behind the current token: what prompt lookup and Jacobi iteration share.
+
+    current token 7, guesses 8 9 5, the model says 8 behind 7, 9 behind 8 and 4 behind 9:
+
+    row     0  1  2  3
+    fed     7  8  9  5
+    says    8  9  4  .        rows 0 1 2 are kept, the tokens 8 9 4 are new
+
+The guesses are a draft tree without branches, so that the one walk of verification.py decides here, too.
+"""
+
+from collections.abc import Sequence
+
+from app.engine.block import chain_block
+from app.engine.lookahead.draft_tree import DraftTree
+from app.engine.lookahead.verification import verify
+from app.engine.runner import Runner
+from app.engine.sampling import Choices, Sampler
+from app.engine.step import Step
+from app.engine.stopping import Stopper
+from app.messages import Origin
+
+
+def room(runner: Runner, tokens: Sequence[int], stopper: Stopper) -> int:
+    """How many guesses the next step may carry: up to the reply's end, and not across the runner's horizon."""
+    position = len(tokens) - 1
+    return min(stopper.left, runner.horizon(position) - position) - 1
+
+
+def try_chain(
+    runner: Runner,
+    tokens: list[int],
+    guesses: Sequence[int],
+    origins: Sequence[Origin],
+    sampler: Sampler,
+    stopper: Stopper,
+) -> tuple[Step, Choices]:
+    """Feed the guesses, commit what the model agrees with, append it to `tokens`; and what each row said."""
+    tree = _chain(tokens[-1], guesses, origins)
+    wanted = tuple(range(len(tree)))
+    choices = sampler(runner.forward(chain_block(tree.tokens, len(tokens) - 1, wanted)))
+    accepted = verify(tree, choices.choose, tokens)
+    cut = stopper.cut(accepted.tokens)
+    new = accepted.tokens[: cut.kept]
+    runner.commit(accepted.rows[: cut.kept])
+    tokens += new
+    return Step(new, accepted.origins[: cut.kept], len(tree), bool(guesses), reason=cut.reason), choices
+
+
+def _chain(current: int, guesses: Sequence[int], origins: Sequence[Origin]) -> DraftTree:
+    tree = DraftTree(current)
+    for node, (token, origin) in enumerate(zip(guesses, origins, strict=True)):
+        tree.add(node, token, origin)
+    return tree

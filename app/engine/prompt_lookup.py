@@ -1,0 +1,65 @@
+"""Prompt lookup (Saxena 2023): what stood behind the same words before, stands there again.
+
+No model and no pool: the draft is a copy of this very text, from the newest place where its last three tokens
+(else two, else one) stood before. The copy may run into itself, as in LZ77, so that a loop is drafted whole:
+
+    text  1 2 3 9 1 2 3       the last three, 1 2 3, stood four tokens before:   draft  9 1 2 3 9 1 2 ...
+    text  5 6 7 8 6           6 alone stood three tokens before:                 draft  7 8 6 7 8 6 7 ...
+
+Against transformers' `prompt_lookup_num_tokens`: the newest match is taken, not the oldest, contexts have up to
+three tokens instead of two, and where a match stood is remembered instead of searched for.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from app.engine.chain import room, try_chain
+from app.engine.runner import Runner
+from app.engine.sampling import Sampler
+from app.engine.step import Step
+from app.engine.stopping import Stopper
+from app.messages import Origin
+
+LONGEST_CONTEXT = 3
+MOST_DRAFTED = 10
+
+
+class Occurrences:
+    """Where each run of up to three tokens of a growing text last stood with a token behind it."""
+
+    def __init__(self) -> None:
+        self._follower: dict[tuple[int, ...], int] = {}
+        self._read = 1
+
+    def __len__(self) -> int:
+        return len(self._follower)
+
+    def read(self, text: Sequence[int]) -> None:
+        """Take in what is new of the text."""
+        for place in range(self._read, len(text)):
+            for length in range(1, min(LONGEST_CONTEXT, place) + 1):
+                self._follower[tuple(text[place - length : place])] = place
+        self._read = max(self._read, len(text))
+
+    def places(self, text: Sequence[int], length: int) -> list[int]:
+        """The places from which the next `length` tokens are copied; those beyond the text repeat the copy."""
+        for context in range(min(LONGEST_CONTEXT, len(text)), 0, -1):
+            start = self._follower.get(tuple(text[-context:]))
+            if start is not None:
+                return [start + offset % (len(text) - start) for offset in range(length)]
+        return []
+
+
+def prompt_lookup(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
+    """Drafts up to ten tokens as a copy of prompt and output, and commits those that the model agrees with."""
+    prompt_tokens = len(tokens) - 1  # the last one is the reply's first
+    occurrences = Occurrences()
+    reason = None
+    while reason is None:
+        occurrences.read(tokens)
+        places = occurrences.places(tokens, min(MOST_DRAFTED, room(runner, tokens, stopper)))
+        origins: list[Origin] = ["prompt" if place < prompt_tokens else "output" for place in places]
+        guesses = [tokens[place] for place in places]
+        step, _ = try_chain(runner, tokens, guesses, origins, sampler, stopper)
+        reason = step.reason
+        yield replace(step, pool_size=len(occurrences))

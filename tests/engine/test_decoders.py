@@ -1,0 +1,35 @@
+"""Every name has its decoder."""
+
+from typing import get_args
+
+import pytest
+
+from app.engine.decoders import make_decoder
+from app.engine.plain import plain
+from app.engine.prompt_lookup import prompt_lookup
+from app.engine.sampling import make_sampler
+from app.engine.stopping import Stopper
+from app.messages import DecoderName, Decoding, Sampling
+from tests.engine.lookahead.scripted_runner import ScriptedRunner, text_after
+
+
+def test_plain_and_prompt_lookup_need_no_settings() -> None:
+    assert make_decoder(Decoding("plain")) is plain
+    assert make_decoder(Decoding("prompt-lookup")) is prompt_lookup
+
+
+@pytest.mark.parametrize("name", get_args(DecoderName))
+def test_every_decoder_says_what_the_model_says(name: DecoderName) -> None:
+    stopper = Stopper(frozenset(), 30, 1000, (), decode=str)
+    steps = list(
+        make_decoder(Decoding(name))(ScriptedRunner([40]), [40, 4], make_sampler(Sampling()), stopper)
+    )
+    assert [token for step in steps for token in step.tokens] == text_after([40, 4], 30)
+    assert steps[-1].reason == "max_tokens"
+
+
+@pytest.mark.parametrize(("name", "rows"), [("plain", 1), ("jacobi", 4)])
+def test_the_window_is_as_wide_as_asked(name: DecoderName, rows: int) -> None:
+    runner, stopper = ScriptedRunner([40]), Stopper(frozenset(), 30, 1000, (), decode=str)
+    next(make_decoder(Decoding(name, window=3))(runner, [40, 4], make_sampler(Sampling()), stopper))
+    assert len(runner.blocks[0]) == rows

@@ -1,0 +1,72 @@
+"""Prompt lookup and Jacobi iteration say exactly what plain decoding says, and end where it ends."""
+
+import pytest
+
+from app.engine.decoders import make_decoder
+from app.engine.plain import plain
+from app.messages import Decoding, Sampling
+from tests.engine.replies import GREEDY, Zoo, numbers, says_plainly, write
+from tests.engine.zoo import BRANCHING, GEMMA3, LLAMA, WINDOW, Architecture, learned_positions
+
+PROMPT = numbers(WINDOW + 9, seed=5) * 2  # twice, so that there is something to look up
+CONTEXT = 48
+ASKED = (
+    Decoding("prompt-lookup"),
+    Decoding("jacobi", window=1),
+    Decoding("jacobi", window=6),
+    Decoding("jacobi", window=40),
+)
+
+every_architecture = pytest.mark.parametrize("architecture", BRANCHING, ids=str)
+both = pytest.mark.parametrize("architecture", (LLAMA, GEMMA3), ids=str)
+every_decoder = pytest.mark.parametrize(
+    "decoding", ASKED, ids=lambda decoding: f"{decoding.decoder}-{decoding.window}"
+)
+
+
+@every_architecture
+@every_decoder
+@pytest.mark.parametrize(
+    "sampling",
+    (GREEDY, Sampling(temperature=0.7, seed=1), Sampling(0.5, top_p=0.8, repetition_penalty=1.2, seed=4)),
+    ids=("greedy", "sampled", "penalised"),
+)
+def test_a_chain_says_what_plain_says(
+    zoo: Zoo, architecture: Architecture, decoding: Decoding, sampling: Sampling
+) -> None:
+    runner = zoo.runner(architecture)
+    expected = says_plainly(runner, PROMPT, sampling, limit=25)
+    runner.forget()
+    assert write(runner, PROMPT, make_decoder(decoding), sampling, limit=25).tokens == expected.tokens
+
+
+@both
+@every_decoder
+@pytest.mark.parametrize("place", range(0, 12, 3))
+def test_ends_of_text_stop_strings_and_limits_end_it_at_the_same_token(
+    zoo: Zoo, architecture: Architecture, decoding: Decoding, place: int
+) -> None:
+    runner = zoo.runner(architecture)
+    unending = says_plainly(runner, PROMPT).tokens
+    stops = (" {} {} ".format(*unending[place : place + 2]),)
+    for limit, eos, stop in ((place + 1, (), ()), (40, {unending[place]}, ()), (40, (), stops)):
+        runner.forget()
+        expected = write(runner, PROMPT, plain, limit=limit, eos=eos, stops=stop)
+        runner.forget()
+        said = write(runner, PROMPT, make_decoder(decoding), limit=limit, eos=eos, stops=stop)
+        assert (said.tokens, said.reason) == (expected.tokens, expected.reason)
+        write(runner, (*PROMPT, *unending), plain, limit=1)
+        assert runner.reused == len(PROMPT) + len(said.tokens) - 1, "tokens behind the end are in no cache"
+
+
+@pytest.mark.parametrize("architecture", learned_positions(CONTEXT), ids=str)
+@every_decoder
+@pytest.mark.parametrize("length", (1, 20, CONTEXT - 2, CONTEXT - 1))
+def test_the_context_is_used_to_its_last_position_and_not_beyond(
+    zoo: Zoo, architecture: Architecture, decoding: Decoding, length: int
+) -> None:
+    runner, prompt = zoo.runner(architecture), numbers(length, seed=3)
+    expected = says_plainly(runner, prompt, limit=1000)
+    runner.forget()
+    said = write(runner, prompt, make_decoder(decoding), limit=1000)
+    assert (said.tokens, said.reason) == (expected.tokens, "context")
