@@ -11,16 +11,17 @@ from typing import Annotated
 import typer
 
 from app.commands import options as given
-from app.commands.bench import Plan
 from app.commands.bench import bench as run_bench
 from app.commands.edge import sentences
 from app.commands.generate import generate as run_generate
-from app.commands.prompts import read_prompts
+from app.commands.lanes import Sizes, read_decoding, read_lanes
+from app.commands.measuring import Plan
+from app.commands.prompts import Draw, read_prompts, read_sets
 from app.conversation import Conversation
 from app.engine import Engine
 from app.errors import impossible_values
 from app.messages import Decoding, ModelChoice, Options, Sampling
-from app.settings import DEMO_MODEL, DataFolder, SettingsFile, assets_dir, default_data_dir
+from app.settings import DEMO_MODEL, DataFolder, SettingsFile, default_data_dir
 from app.ui import Desk, prepare_environment, serve
 
 cli = typer.Typer(
@@ -29,7 +30,6 @@ cli = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-W_N_G = Decoding()
 GREEDY = Sampling()
 
 
@@ -60,16 +60,19 @@ def generate(
     prompt: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
     prompts: given.PromptsFile = None,
     raw: given.Raw = False,
-    decoder: given.Decoder = "lookahead",
-    window: given.Window = W_N_G.window,
-    ngram: given.NGram = W_N_G.ngram,
-    guesses: given.Guesses = W_N_G.guesses,
-    temperature: given.Temperature = GREEDY.temperature,
+    decoder: given.Decoder = None,
+    rows: given.Rows = None,
+    preset: given.PresetOption = None,
+    window: given.Window = None,
+    ngram: given.NGram = None,
+    guesses: given.Guesses = None,
+    same_text: given.SameText = "on",
+    temperature: given.Temperature = None,
     top_k: given.TopK = GREEDY.top_k,
     top_p: given.TopP = GREEDY.top_p,
     min_p: given.MinP = GREEDY.min_p,
     repetition_penalty: given.Penalty = GREEDY.repetition_penalty,
-    seed: given.Seed = GREEDY.seed,
+    seed: given.Seed = None,
     dtype: given.DTypeOption = "auto",
     device: given.DeviceOption = "auto",
     max_new_tokens: given.MaxNewTokens = 512,
@@ -78,30 +81,32 @@ def generate(
     as_json: Annotated[bool, typer.Option("--json", help="One object a line.")] = False,
 ) -> None:
     """Answer prompts on standard output."""
+    draw = Draw(temperature, seed)
     with sentences():
+        decoding = read_decoding(decoder, Sizes(preset, window, ngram, guesses, rows), same_text)
         with impossible_values():
             choice = ModelChoice(model, dtype, device)
-            options = Options(
-                Sampling(temperature, top_k, top_p, min_p, repetition_penalty, seed),
-                Decoding(decoder, window, ngram, guesses),
-                max_new_tokens,
-                ignore_eos,
-                tuple(stop or ()),
-            )
-        asked = read_prompts(prompt, prompts, raw)
+            sampling = draw.apply(Sampling(0.0, top_k, top_p, min_p, repetition_penalty))
+            options = Options(sampling, decoding, max_new_tokens, ignore_eos, tuple(stop or ()))
+        asked = read_prompts(prompt, prompts, raw, draw)
         with _engine() as engine:
             run_generate(engine, choice, asked, options, as_json)
 
 
 @cli.command()
 def bench(
-    prompts: given.PromptsFile = None,
+    prompts: given.PromptSets = None,
     model: given.Model = DEMO_MODEL,
-    decoders: Annotated[str, typer.Option(help="Compared in turn.")] = "plain,lookahead",
+    decoders: given.Lanes = "plain,auto",
     raw: given.Raw = False,
-    window: given.Window = W_N_G.window,
-    ngram: given.NGram = W_N_G.ngram,
-    guesses: given.Guesses = W_N_G.guesses,
+    rows: given.Rows = None,
+    preset: given.PresetOption = None,
+    window: given.Window = None,
+    ngram: given.NGram = None,
+    guesses: given.Guesses = None,
+    same_text: given.SameText = "on",
+    temperature: given.Temperature = None,
+    seed: given.Seed = None,
     dtype: given.DTypeOption = "auto",
     device: given.DeviceOption = "auto",
     max_new_tokens: given.MaxNewTokens = 128,
@@ -110,13 +115,14 @@ def bench(
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the numbers here, too.")] = None,
 ) -> None:
     """Compare decoders on the same prompts, in turn, in one process."""
+    draw = Draw(temperature, seed)
     with sentences():
-        asked = read_prompts(None, prompts or assets_dir() / "bench" / "chat.jsonl", raw)
+        sets = read_sets(prompts or [], raw, draw)
+        base = Sizes(preset, window, ngram, guesses, rows).apply(Decoding(same_text=same_text == "on"))
+        lanes = read_lanes(decoders, base)
         with impossible_values():
-            names = [Decoding(name.strip()).decoder for name in decoders.split(",")]  # type: ignore[arg-type]
-            decoding = Decoding("lookahead", window, ngram, guesses)
-            options = Options(GREEDY, decoding, max_new_tokens, ignore_eos)
-            plan = Plan(ModelChoice(model, dtype, device), asked, names, options, rounds)
+            options = Options(draw.apply(GREEDY), base, max_new_tokens, ignore_eos)
+            plan = Plan(ModelChoice(model, dtype, device), sets, lanes, options, rounds)
         with _engine() as engine:
             run_bench(engine, plan, json)
 

@@ -1,141 +1,43 @@
-"""`bench`: the decoders on the same prompts in one process, in turn, so that the machine's drift cancels."""
+"""`bench`: what was measured, as a table for each prompt set, their means, and a report as JSON."""
 
 import json
 import platform
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from statistics import median
-from typing import Any
 
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
-from app.commands.prompts import Prompt
-from app.commands.replying import Outcome, follow_quietly, outcome, progress_bar
+from app.commands.measuring import Plan, Result, SetResults, means, measure
 from app.conversation import Decodes
 from app.errors import BadOption
-from app.messages import DecoderName, ModelChoice, Options, Request
-
-WARM_UP_TOKENS = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is compared: decoders, in turn, over prompts, so many rounds."""
-
-    model: ModelChoice
-    prompts: Sequence[Prompt]
-    decoders: Sequence[DecoderName]
-    options: Options
-    rounds: int
-
-    def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise ValueError(f"rounds must be at least 1, got {self.rounds}")
-        if not self.decoders or len(set(self.decoders)) != len(self.decoders):
-            raise ValueError(f"decoders must be different ones, got {','.join(self.decoders) or 'none'}")
-
-    def requests(self, prompt: Prompt) -> list[Request]:
-        """One request for each decoder, over the same prompt."""
-        return [
-            Request(
-                self.model,
-                prompt,
-                replace(self.options, decoding=replace(self.options.decoding, decoder=decoder)),
-            )
-            for decoder in self.decoders
-        ]
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One decoder's numbers. Speed is the median over replies of plain's seconds per token over its own."""
-
-    decoder: DecoderName
-    tokens_per_step: float
-    tokens_per_second: float
-    ms_per_step: float
-    rows_per_step: float
-    hit_rate: float
-    speed_vs_plain: float | None
-    identical: bool
 
 
 def bench(engine: Decodes, plan: Plan, file: Path | None) -> None:
-    """Run the plan, print the table, write the file."""
+    """Run the plan, print each set's table when it is there, write the file."""
     if file:
         _check_writable(file)
-    results, outcomes = measure(engine, plan)
-    Console().print(_table(results))
+    console, sets = Console(), list[SetResults]()
+    for measured in measure(engine, plan):
+        sets.append(measured)
+        console.print(_table(_counted(measured.name, measured.prompts, "prompt"), measured.results))
+    if len(sets) > 1:
+        console.print(_table(f"mean of {len(sets)} sets", means(sets)))
+    if note := sets[0].model.lookahead_note:
+        console.print(note)
     if file:
-        _write(file, plan, results, outcomes)
+        _write(file, plan, sets)
 
 
-def measure(engine: Decodes, plan: Plan) -> tuple[list[Result], list[list[Outcome]]]:
-    """The decoders' results, and each decoder's outcomes in the order they ran."""
-    runs = list(_runs(engine, plan))
-    columns = [list(column) for column in zip(*runs, strict=True)]
-    reference = columns[plan.decoders.index("plain")] if "plain" in plan.decoders else columns[0]
-    has_plain = "plain" in plan.decoders
-    return [_result(column, reference, has_plain) for column in columns], columns
+def _counted(name: str, number: int, what: str) -> str:
+    return f"{name}: {number} {what}{'s' if number != 1 else ''}"
 
 
-def _runs(engine: Decodes, plan: Plan) -> Iterator[list[Outcome]]:
-    """For each round and prompt, one outcome a decoder: A B A B."""
-    with progress_bar() as bar:
-        task = bar.add_task("Benchmark", total=plan.rounds * len(plan.prompts) * len(plan.decoders))
-        for request in plan.requests(plan.prompts[0]):
-            short = replace(
-                request.options, max_new_tokens=min(WARM_UP_TOKENS, request.options.max_new_tokens)
-            )
-            _run(engine, replace(request, options=short))
-        for _ in range(plan.rounds):
-            for prompt in plan.prompts:
-                yield [_counted(engine, request, bar, task) for request in plan.requests(prompt)]
-
-
-def _counted(engine: Decodes, request: Request, bar: Progress, task: Any) -> Outcome:
-    result = _run(engine, request)
-    bar.advance(task)
-    return result
-
-
-def _run(engine: Decodes, request: Request) -> Outcome:
-    return outcome(request, list(follow_quietly(engine, request)))
-
-
-def _result(column: list[Outcome], reference: list[Outcome], has_plain: bool) -> Result:
-    numbers = [item.finished.statistics for item in column]
-    steps = sum(item.steps for item in numbers) or 1
-    seconds = sum(item.seconds for item in numbers)
-    tokens = sum(item.tokens for item in numbers)
-    return Result(
-        decoder=column[0].finished.decoder,
-        tokens_per_step=tokens / steps,
-        tokens_per_second=tokens / seconds if seconds else 0.0,
-        ms_per_step=1000 * seconds / steps,
-        rows_per_step=sum(item.rows for item in numbers) / steps,
-        hit_rate=sum(item.hits for item in numbers) / steps,
-        speed_vs_plain=_speed(column, reference) if has_plain else None,
-        identical=all(a.token_ids == b.token_ids for a, b in zip(column, reference, strict=True)),
-    )
-
-
-def _speed(column: list[Outcome], reference: list[Outcome]) -> float | None:
-    pairs = [
-        (item.finished.statistics.tokens_per_second, plain.finished.statistics.tokens_per_second)
-        for item, plain in zip(column, reference, strict=True)
-    ]
-    ratios = [mine / plain for mine, plain in pairs if plain]
-    return median(ratios) if ratios else None
-
-
-def _table(results: list[Result]) -> Table:
-    table = Table(box=SIMPLE, padding=(0, 0, 0, 1), pad_edge=False)
+def _table(title: str, results: Sequence[Result]) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 0, 0, 1), pad_edge=False)
     # Headings of two lines: the whole table must fit a terminal of 80 columns, or rich leaves columns out.
     table.add_column("decoder", no_wrap=True)
     for heading in (
@@ -172,19 +74,24 @@ def _check_writable(file: Path) -> None:
         ) from error
 
 
-def _write(file: Path, plan: Plan, results: list[Result], outcomes: list[list[Outcome]]) -> None:
-    model = outcomes[0][0].finished.model
+def _write(file: Path, plan: Plan, sets: Sequence[SetResults]) -> None:
     report = {
-        "model": asdict(model),
+        "model": asdict(sets[0].model),
         "machine": {
             "platform": platform.platform(),
             "processor": platform.processor() or platform.machine(),
             "python": platform.python_version(),
         },
-        "prompts": len(plan.prompts),
+        "prompts": sum(one.prompts for one in sets),
         "rounds": plan.rounds,
         "options": asdict(plan.options),
-        "decoders": [asdict(result) for result in results],
+        "lanes": {lane.name: asdict(lane.decoding) for lane in plan.lanes},
+        # Of one set its own numbers, of several their means.
+        "decoders": [asdict(result) for result in means(sets)],
+        "sets": [
+            {"set": one.name, "prompts": one.prompts, "decoders": [asdict(result) for result in one.results]}
+            for one in sets
+        ],
     }
     try:
         file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")

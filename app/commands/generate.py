@@ -5,19 +5,19 @@ from collections.abc import Iterable
 
 import typer
 
-from app.commands.prompts import Prompt
+from app.commands.prompts import Asked
 from app.commands.replying import follow, outcome
 from app.conversation import Decodes
 from app.messages import Event, ModelChoice, Options, Piece, Request, Statistics
 
 
 def generate(
-    engine: Decodes, model: ModelChoice, prompts: Iterable[Prompt], options: Options, as_json: bool
+    engine: Decodes, model: ModelChoice, prompts: Iterable[Asked], options: Options, as_json: bool
 ) -> None:
     """Answer the prompts one after the other; the first failure ends it, what was printed stays."""
     show = _show_json if as_json else _show_text
-    for prompt in prompts:
-        show(engine, Request(model, prompt, options))
+    for asked in prompts:
+        show(engine, Request(model, asked.prompt, asked.options(options)))
 
 
 def _show_json(engine: Decodes, request: Request) -> None:

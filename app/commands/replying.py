@@ -1,7 +1,7 @@
 """One request from the command line: its events with progress on standard error, and what came of it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
@@ -47,6 +47,8 @@ class Outcome:
             "dtype": model.dtype,
             "device": model.device,
             "stop_reason": self.finished.reason,
+            "temperature": self.request.options.sampling.temperature,
+            "decoding": asdict(self.request.options.decoding),
         }
 
 

@@ -54,7 +54,7 @@ class ScriptedDecoders:
         numbers = Statistics(prompt_tokens=9, time_to_first_token=0.5)
         events: list[Event] = [Loading("Loading demo"), Prefilling(9, 9)]
         events.append(Piece(" 0", (0,), ("model",), numbers))
-        for tokens in self._steps[decoder]:
+        for tokens in self._steps["plain" if decoder == "plain" else "lookahead"]:
             origins = (*("prompt",) * (len(tokens) - 1), "model")
             numbers = after_step(numbers, origins)  # type: ignore[arg-type]
             text = "".join(f" {token}" for token in tokens)

@@ -2,14 +2,18 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from app.commands.bench import Plan, bench, measure
+from app.commands.bench import bench
+from app.commands.lanes import Lane
+from app.commands.measuring import Plan, Result, means, measure
+from app.commands.prompts import Asked, Draw, PromptSet
 from app.conversation import Reply
 from app.errors import BadOption
-from app.messages import DecoderName, ModelChoice, Options, Request
+from app.messages import DecoderName, Decoding, ModelChoice, Options, Request
 from tests.commands.scripted import PLAIN, ScriptedDecoders
 
 BOTH: list[DecoderName] = ["plain", "lookahead"]
@@ -25,13 +29,22 @@ FIELDS = {
 }
 
 
-def plan(decoders: list[DecoderName] = BOTH, rounds: int = 2) -> Plan:
-    return Plan(ModelChoice("demo"), ["One", "Two"], decoders, Options(max_new_tokens=100), rounds)
+ONE_SET = (PromptSet("short", (Asked("One"), Asked("Two"))),)
+
+
+def plan(decoders: list[DecoderName] = BOTH, rounds: int = 2, sets: tuple[PromptSet, ...] = ONE_SET) -> Plan:
+    lanes = [Lane(decoder, Decoding(decoder)) for decoder in decoders]
+    return Plan(ModelChoice("demo"), sets, lanes, Options(max_new_tokens=100), rounds)
+
+
+def measured(engine: ScriptedDecoders, asked: Plan) -> tuple[Result, ...]:
+    """The results of the plan's only set."""
+    [only] = measure(engine, asked)
+    return only.results
 
 
 def test_each_decoder_has_its_numbers() -> None:
-    results, outcomes = measure(ScriptedDecoders(), plan())
-    plain, lookahead = results
+    plain, lookahead = measured(ScriptedDecoders(), plan())
     assert (plain.decoder, plain.tokens_per_step, plain.rows_per_step, plain.hit_rate) == ("plain", 1, 1, 0)
     assert (plain.speed_vs_plain, plain.identical) == (1.0, True)
     assert (lookahead.decoder, lookahead.tokens_per_step, lookahead.hit_rate) == ("lookahead", 2, 2 / 3)
@@ -40,12 +53,11 @@ def test_each_decoder_has_its_numbers() -> None:
     assert lookahead.tokens_per_second == pytest.approx(100)
     assert lookahead.speed_vs_plain == pytest.approx(2)
     assert lookahead.identical
-    assert [len(column) for column in outcomes] == [4, 4]
 
 
 def test_the_decoders_take_turns_over_each_prompt_after_a_short_warm_up() -> None:
     engine = ScriptedDecoders()
-    measure(engine, plan())
+    measured(engine, plan())
     ran = [(request.prompt, request.options.decoding.decoder) for request in engine.requests]
     turns = [("One", "plain"), ("One", "lookahead"), ("Two", "plain"), ("Two", "lookahead")]
     assert ran == [*turns[:2], *turns, *turns]
@@ -54,12 +66,12 @@ def test_the_decoders_take_turns_over_each_prompt_after_a_short_warm_up() -> Non
 
 def test_one_different_token_is_not_identical() -> None:
     wrong = [*PLAIN[:-1], (7,)]
-    results, _ = measure(ScriptedDecoders(lookahead=wrong), plan())
+    results = measured(ScriptedDecoders(lookahead=wrong), plan())
     assert [result.identical for result in results] == [True, False]
 
 
 def test_without_plain_there_is_no_speed_against_it() -> None:
-    results, _ = measure(ScriptedDecoders(), plan(["lookahead"]))
+    results = measured(ScriptedDecoders(), plan(["lookahead"]))
     assert [result.speed_vs_plain for result in results] == [None]
 
 
@@ -82,6 +94,38 @@ def test_the_table_fits_a_terminal_of_80_columns(capsys: pytest.CaptureFixture[s
     assert all(len(line.rstrip()) <= 80 for line in lines)
     assert lines[-2].split() == ["plain", "1.00", "50.0", "1.00x", "yes", "20.00", "1.0", "0%"]
     assert lines[-1].split() == ["lookahead", "2.00", "100.0", "2.00x", "yes", "20.00", "14.3", "67%"]
+
+
+def test_each_set_has_a_table_and_the_last_one_has_the_means(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hot = PromptSet("hot", (Asked("Three", Draw(1.5, 9)),))
+    engine, file = ScriptedDecoders(), tmp_path / "report.json"
+    bench(engine, plan(sets=(*ONE_SET, hot)), file)
+    out = capsys.readouterr().out
+    places = [out.index(title) for title in ("short: 2 prompts", "hot: 1 prompt", "mean of 2 sets")]
+    assert places == sorted(places)
+    assert out.count("2.00x") == 3
+    drawn = {request.options.sampling.temperature for request in engine.requests if request.prompt == "Three"}
+    assert drawn == {1.5}
+    report = json.loads(file.read_text(encoding="utf-8"))
+    assert [(one["set"], one["prompts"]) for one in report["sets"]] == [("short", 2), ("hot", 1)]
+    assert report["lanes"]["lookahead"]["window"] == 5
+
+
+def test_every_set_counts_the_same_in_the_means() -> None:
+    fast = Result("auto", 3.0, 30.0, 10.0, 8.0, 0.5, 2.0, True)
+    slow = Result("auto", 1.0, 10.0, 20.0, 2.0, 0.1, 1.0, False)
+    [one] = measure(ScriptedDecoders(), plan(["lookahead"]))
+    sets = [replace(one, prompts=prompts, results=(result,)) for prompts, result in ((1, fast), (99, slow))]
+    assert means(sets) == (Result("auto", 2.0, 20.0, 15.0, 5.0, 0.3, 1.5, False),)
+    unknown = replace(one, results=(replace(fast, speed_vs_plain=None),))
+    assert means([unknown])[0].speed_vs_plain is None
+
+
+def test_a_set_without_prompts_is_no_plan() -> None:
+    with pytest.raises(ValueError, match="there must be prompts in each set, got \\['empty'\\]"):
+        plan(sets=(PromptSet("empty", ()),))
 
 
 @pytest.mark.parametrize("place", [".", "none/report.json", f"{'long' * 99}.json"])

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from app.commands.lanes import LANES
 from app.main import cli
 
 CPU = ("--device", "cpu", "--dtype", "float32")
@@ -30,6 +31,7 @@ def sentence(result: Result, code: int) -> str:
     [
         ("--max-new-tokens", "0", "Max new tokens must be at least 1, got 0."),
         ("--max-new-tokens", "-5", "Max new tokens must be at least 1, got -5."),
+        ("--rows", "-1", "Rows must be from 0 (auto) to 256, got -1."),
         ("--window", "-1", "Window must be from 0 (off) to 128, got -1."),
         ("--window", "129", "Window must be from 0 (off) to 128, got 129."),
         ("--ngram", "1", "Ngram must be from 2 to 16, got 1."),
@@ -53,6 +55,8 @@ def test_an_impossible_value_is_named_with_its_rule(option: str, value: str, wor
     "arguments",
     [
         ("generate", "--prompt", "Hello", "--decoder", "fancy"),
+        ("generate", "--prompt", "Hello", "--preset", "70b"),
+        ("generate", "--prompt", "Hello", "--same-text", "perhaps"),
         ("generate", "--prompt", "Hello", "--dtype", "int3"),
         ("generate", "--prompt", "Hello", "--device", "tpu"),
         ("generate", "--prompt", "Hello", "--max-new-tokens", "many"),
@@ -83,9 +87,17 @@ def test_a_missing_prompts_file_is_named() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--decoders", "plain,fancy"), "Decoder must be one of auto, lookahead, plain, prompt-lookup, jacobi, got 'fancy'."),
+        (
+            ("--decoders", "plain,fancy"),
+            f"There is no lane 'fancy': choose among {LANES}, separated by commas.",
+        ),
+        (
+            ("--decoders", "auto:many"),
+            f"There is no lane 'auto:many': choose among {LANES}, separated by commas.",
+        ),
+        (("--decoders", "auto:999"), "Rows must be from 0 (auto) to 256, got 999."),
         (("--decoders", "plain,plain"), "Decoders must be different ones, got plain,plain."),
-        (("--decoders", ""), "Decoder must be one of auto, lookahead, plain, prompt-lookup, jacobi, got ''."),
+        (("--decoders", ""), f"There is no lane '': choose among {LANES}, separated by commas."),
         (("--rounds", "0"), "Rounds must be at least 1, got 0."),
         (("--max-new-tokens", "0"), "Max new tokens must be at least 1, got 0."),
         (("--ngram", "99"), "Ngram must be from 2 to 16, got 99."),

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from app.commands.generate import generate
-from app.commands.prompts import Prompt
+from app.commands.prompts import Asked, Draw
 from app.commands.replying import RequestFailed
 from app.messages import Decoding, Message, ModelChoice, Options
 from tests.commands.scripted import ScriptedDecoders
@@ -16,28 +16,29 @@ MODEL = ModelChoice("demo")
 def test_text_goes_to_standard_output_and_numbers_to_standard_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    generate(ScriptedDecoders(), MODEL, ["Once"], Options(), as_json=False)
+    generate(ScriptedDecoders(), MODEL, [Asked("Once")], Options(), as_json=False)
     out, err = capsys.readouterr()
     assert out == " 0 1 2 3 4 5 6\n"
-    assert err.startswith("[lookahead: 2.00 tokens per step, 100.0 tokens/s, hit rate 67%, coverage 67%, ")
+    assert err.startswith("[auto: 2.00 tokens per step, 100.0 tokens/s, hit rate 67%, coverage 67%, ")
     assert err.endswith("first token after 0.50 s]\n")
 
 
 def test_json_is_one_object_a_line_for_each_prompt(capsys: pytest.CaptureFixture[str]) -> None:
     engine = ScriptedDecoders()
-    prompts: list[Prompt] = ["Once", (Message("user", "Hello"),)]
+    prompts = [Asked("Once"), Asked((Message("user", "Hello"),), Draw(0.5, 3))]
     generate(engine, MODEL, prompts, Options(decoding=Decoding("plain")), as_json=True)
     out, err = capsys.readouterr()
     lines = [json.loads(line) for line in out.splitlines()]
     assert [line["decoder"] for line in lines] == ["plain", "plain"]
     assert [line["token_ids"] for line in lines] == [[0, 1, 2, 3, 4, 5, 6]] * 2
-    assert [request.prompt for request in engine.requests] == prompts
+    assert [request.prompt for request in engine.requests] == [asked.prompt for asked in prompts]
+    assert [(line["temperature"], line["seed"]) for line in lines] == [(0.0, 0), (0.5, 3)]
     assert err == ""
 
 
 def test_a_failure_ends_it_and_what_was_written_stays(capsys: pytest.CaptureFixture[str]) -> None:
     engine = ScriptedDecoders(failure="Memory ran out: close other programs.")
     with pytest.raises(RequestFailed):
-        generate(engine, MODEL, ["One", "Two"], Options(), as_json=False)
+        generate(engine, MODEL, [Asked("One"), Asked("Two")], Options(), as_json=False)
     assert capsys.readouterr().out.startswith(" 0 1 2 3 4 5 6")
     assert len(engine.requests) == 1

@@ -4,9 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from app.commands.prompts import read_prompts
+from app.commands import prompts
+from app.commands.prompts import SHIPPED_SETS, Asked, Draw, Prompt, read_sets
 from app.errors import BadOption
-from app.messages import Message
+from app.messages import Message, Options, Sampling
+
+UNSAID = Draw()
+
+
+def read_prompts(text: str | None, file: Path | None, raw: bool) -> list[Prompt]:
+    """The prompts alone, as read without a word about sampling."""
+    return [asked.prompt for asked in prompts.read_prompts(text, file, raw, UNSAID)]
 
 
 def file_with(folder: Path, *lines: str) -> Path:
@@ -100,3 +108,53 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadOption, match=r"is not UTF-8 text"):
         read_prompts(None, file, raw=False)
+
+
+def test_a_line_may_say_how_its_reply_is_drawn(tmp_path: Path) -> None:
+    file = file_with(tmp_path, '{"prompt": "One", "temperature": 1.5, "seed": 7}', '{"prompt": "Two"}')
+    one, two = prompts.read_prompts(None, file, True, UNSAID)
+    assert (one, two) == (Asked("One", Draw(1.5, 7)), Asked("Two"))
+    asked = Options(sampling=Sampling(top_k=5, seed=1))
+    assert one.options(asked).sampling == Sampling(1.5, top_k=5, seed=7)
+    assert two.options(asked) == asked
+
+
+def test_the_command_line_has_the_last_word_on_sampling(tmp_path: Path) -> None:
+    file = file_with(tmp_path, '{"prompt": "One", "temperature": 1.5, "seed": 7}')
+    [greedy] = prompts.read_prompts(None, file, True, Draw(temperature=0.0))
+    [seeded] = prompts.read_prompts(None, file, True, Draw(seed=0))
+    assert (greedy.draw, seeded.draw) == (Draw(0.0, 7), Draw(1.5, 0))
+
+
+@pytest.mark.parametrize(
+    ("sampling", "words"),
+    [
+        ('"temperature": "hot"', "line 1: a temperature must be a number and a seed a whole one."),
+        ('"seed": 1.5', "line 1: a temperature must be a number and a seed a whole one."),
+        ('"temperature": -1', "line 1: temperature must be from 0 to 100, got -1."),
+        ('"seed": -1', "line 1: seed must be from 0 to 2^63-1, got -1."),
+    ],
+)
+def test_impossible_sampling_in_a_line_is_named_with_its_number(
+    tmp_path: Path, sampling: str, words: str
+) -> None:
+    with pytest.raises(BadOption) as caught:
+        read_prompts(None, file_with(tmp_path, f'{{"prompt": "One", {sampling}}}'), raw=True)
+    assert str(caught.value).endswith(words)
+
+
+def test_without_files_all_the_shipped_sets_are_read() -> None:
+    sets = read_sets([], False, UNSAID)
+    assert tuple(one.name for one in sets) == SHIPPED_SETS
+    assert all(len(one.prompts) == 12 for one in sets)
+    assert len({asked.prompt for one in sets for asked in one.prompts}) == 12 * len(sets)
+    hot = {one.name for one in sets for asked in one.prompts if asked.draw.temperature}
+    assert hot == {"random"}
+    assert len({asked.draw.seed for asked in sets[-1].prompts}) == 12, "one noise for all would repeat itself"
+
+
+def test_sets_are_named_after_their_files_and_told_apart_by_their_folders(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    one, two = file_with(tmp_path, '{"prompt": "One"}'), file_with(tmp_path / "more", '{"prompt": "Two"}')
+    assert [found.name for found in read_sets([one], True, UNSAID)] == ["prompts"]
+    assert [found.name for found in read_sets([one, two], True, UNSAID)] == [str(one), str(two)]

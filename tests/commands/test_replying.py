@@ -23,6 +23,8 @@ FIELDS = [
     "dtype",
     "device",
     "stop_reason",
+    "temperature",
+    "decoding",
 ]
 
 
@@ -35,9 +37,12 @@ def test_the_json_of_an_outcome_has_the_promised_fields() -> None:
     json = outcome(REQUEST, list(follow(ScriptedDecoders(), REQUEST))).to_json()
     assert list(json) == FIELDS
     assert (json["steps"], json["tokens_per_step"], json["hit_rate"]) == (3, 2.0, 2 / 3)
-    assert (json["decoder"], json["seed"], json["stop_reason"]) == ("lookahead", 5, "max_tokens")
+    assert (json["decoder"], json["seed"], json["stop_reason"]) == ("auto", 5, "max_tokens")
     assert (json["model"], json["dtype"], json["device"]) == ("demo", "float32", "cpu")
     assert json["time_to_first_token"] == 0.5
+    assert json["decoding"] == {
+        "decoder": "auto", "window": 5, "ngram": 4, "guesses": 5, "rows": 0, "same_text": True,
+    }  # fmt: skip
 
 
 def test_a_failed_reply_raises_the_engines_own_sentence() -> None:

@@ -31,7 +31,7 @@ def test_a_text_is_answered_with_its_numbers_behind_it() -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("[lookahead: ")
+    assert done.stderr.startswith("[auto: ")
 
 
 def test_prompts_and_chats_of_a_file_are_answered_as_json_lines(tmp_path: Path) -> None:
@@ -56,10 +56,26 @@ def test_a_benchmark_finds_both_decoders_identical_and_writes_its_report(tmp_pat
     assert (done.returncode, done.stderr) == (0, "")
     assert "identical" in done.stdout
     found = json.loads(report.read_text(encoding="utf-8"))
-    assert [entry["decoder"] for entry in found["decoders"]] == ["plain", "lookahead"]
+    assert [entry["decoder"] for entry in found["decoders"]] == ["plain", "auto"]
     assert [set(entry) for entry in found["decoders"]] == [BENCH_FIELDS, BENCH_FIELDS]
     assert [entry["identical"] for entry in found["decoders"]] == [True, True]
     assert found["decoders"][0]["tokens_per_step"] == 1.0
+
+
+def test_the_lanes_of_a_benchmark_run_over_every_set_and_write_one_text(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.jsonl").write_text('{"prompt": "Hello", "temperature": 0.8}\n', encoding="utf-8")
+    files = ("--prompts", str(tmp_path / "one.jsonl"), "--prompts", str(tmp_path / "two.jsonl"))
+    lanes = "plain,auto,auto:8,lookahead:3/3/2,lookahead:7b,prompt-lookup,jacobi:4"
+    report = tmp_path / "report.json"
+    options = ("--decoders", lanes, "--max-new-tokens", "12", "--rounds", "1", "--json", str(report))
+    done = run("bench", *files, *options, *CPU)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "mean of 2 sets" in done.stdout
+    found = json.loads(report.read_text(encoding="utf-8"))
+    assert [one["set"] for one in found["sets"]] == ["one", "two"]
+    assert list(found["lanes"]) == [entry["decoder"] for entry in found["decoders"]] == lanes.split(",")
+    assert all(entry["identical"] for one in found["sets"] for entry in one["decoders"])
 
 
 def test_a_failure_is_one_sentence_without_a_traceback() -> None:

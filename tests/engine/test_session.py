@@ -104,7 +104,7 @@ def test_lookahead_on_and_off_write_the_same(session: Session) -> None:
         plain = ask(session, options=with_decoder(options, Decoding("plain")))
         assert ids_of(quick) == ids_of(plain)
         assert text_of(quick) == text_of(plain)
-        assert (end_of(quick).decoder, end_of(plain).decoder) == ("lookahead", "plain")
+        assert (end_of(quick).decoder, end_of(plain).decoder) == ("auto", "plain")
 
 
 def test_the_numbers_of_plain_decoding_are_exactly_one_token_and_one_row_per_step(session: Session) -> None:
