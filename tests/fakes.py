@@ -71,7 +71,7 @@ class ScriptedEngine:
     def _write(self, request: Request, reply: Reply) -> None:
         reply.append(Prefilling(9, 9))
         statistics = Statistics(prompt_tokens=9, time_to_first_token=0.05)
-        for step in steps(self.text, request.options.decoding.decoder == "lookahead"):
+        for step in steps(self.text, request.options.decoding.decoder != "plain"):
             if reply.is_stopping:
                 return reply.append(_end(request, "stopped", statistics))
             sleep(self.pause)

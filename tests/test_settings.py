@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from app.errors import DataFolderInUse, SettingsNotRead, SettingsNotSaved
-from app.messages import Decoding, ModelChoice, Options, Sampling
+from app.messages import DecoderName, Decoding, ModelChoice, Options, Sampling
 from app.settings import DEMO_MODEL, DataFolder, Settings, SettingsFile, assets_dir
 
 UNUSUAL = Settings(
@@ -29,6 +30,7 @@ CHECKOUT = Path(__file__).parent.parent
 SAVE_ON_A_FULL_DISK = """
 import resource, sys
 from pathlib import Path
+from typing import get_args
 from app.errors import SettingsNotSaved
 from app.settings import Settings, SettingsFile
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -40,6 +42,7 @@ except SettingsNotSaved as error:
 START_ON_A_FULL_DISK = """
 import resource, sys
 from pathlib import Path
+from typing import get_args
 from app.settings import DataFolder
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 folder = DataFolder(Path(sys.argv[1]))
@@ -50,6 +53,7 @@ folder.release()
 HOLD = """
 import sys
 from pathlib import Path
+from typing import get_args
 from app.settings import DataFolder
 folder = DataFolder(Path(sys.argv[1]))
 folder.hold()
@@ -93,6 +97,23 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     file.save(Settings())
     assert file.load() == Settings()
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["settings.json"]
+
+
+@pytest.mark.parametrize("decoder", get_args(DecoderName))
+def test_every_decoder_is_saved_with_its_sizes(tmp_path: Path, decoder: DecoderName) -> None:
+    decoding = Decoding(decoder, 7, 5, 7, rows=48, same_text=False)
+    file, chosen = SettingsFile(tmp_path), Settings(options=Options(decoding=decoding))
+    file.save(chosen)
+    assert file.load() == chosen
+
+
+def test_settings_of_the_first_release_are_read(tmp_path: Path) -> None:
+    file = SettingsFile(tmp_path)
+    file.save(UNUSUAL)
+    saved = json.loads(file.path.read_text(encoding="utf-8"))
+    del saved["options"]["decoding"]["rows"], saved["options"]["decoding"]["same_text"]
+    file.path.write_text(json.dumps(saved), encoding="utf-8")
+    assert file.load() == UNUSUAL
 
 
 def test_without_a_file_the_demo_model_is_chosen(tmp_path: Path) -> None:

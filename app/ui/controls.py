@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from app.errors import BadOption, impossible_values
-from app.messages import Decoding, ModelChoice, Options, Sampling
+from app.messages import DecoderName, Decoding, ModelChoice, Options, Sampling
 
 
 class OptionControls(NamedTuple):
@@ -18,16 +18,19 @@ class OptionControls(NamedTuple):
     top_p: float | None
     min_p: float | None
     repetition_penalty: float | None
+    decoder: DecoderName
+    rows: int | None
     window: int | None
     ngram: int | None
     guesses: int | None
+    same_text: bool
 
 
 def show_options(options: Options) -> OptionControls:
     """What the controls show for these options."""
     sampling, decoding = options.sampling, options.decoding
     return OptionControls(
-        lookahead=decoding.decoder == "lookahead",
+        lookahead=decoding.decoder != "plain",
         temperature=sampling.temperature,
         max_new_tokens=options.max_new_tokens,
         seed=sampling.seed,
@@ -35,9 +38,13 @@ def show_options(options: Options) -> OptionControls:
         top_p=sampling.top_p,
         min_p=sampling.min_p,
         repetition_penalty=sampling.repetition_penalty,
+        # Off is plain, which is no choice of its own: on again, auto decides.
+        decoder=decoding.decoder if decoding.decoder != "plain" else "auto",
+        rows=decoding.rows,
         window=decoding.window,
         ngram=decoding.ngram,
         guesses=decoding.guesses,
+        same_text=decoding.same_text,
     )
 
 
@@ -80,10 +87,12 @@ def _sampling(controls: OptionControls) -> Sampling:
 
 def _decoding(controls: OptionControls) -> Decoding:
     return Decoding(
-        decoder="lookahead" if controls.lookahead else "plain",
+        decoder=controls.decoder if controls.lookahead else "plain",
         window=_whole(controls.window),
         ngram=_whole(controls.ngram),
         guesses=_whole(controls.guesses),
+        rows=_whole(controls.rows),
+        same_text=controls.same_text,
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from app.conversation import Conversation, Reply
-from app.messages import EngineStatus, ModelChoice, Options, Request
+from app.messages import DecoderName, EngineStatus, ModelChoice, Options, Request
 from app.settings import Settings, SettingsFile
 
 
@@ -41,10 +41,10 @@ class Desk:
         return self._settings
 
     @property
-    def asked_for_lookahead(self) -> bool:
-        """Whether the newest reply was asked for with lookahead; the switch may have moved since."""
+    def asked_decoder(self) -> DecoderName:
+        """The decoder that the newest reply was asked for with; the switch may have moved since."""
         options = self._asked_with or self._settings.options
-        return options.decoding.decoder == "lookahead"
+        return options.decoding.decoder
 
     def ask(self, question: str, options: Options) -> Reply:
         """Start the reply to a question with these options."""

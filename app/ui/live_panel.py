@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from html import escape
 
 from app.conversation import ReplyState
-from app.messages import Event, ModelInfo, Origin, Piece, Statistics
+from app.messages import DecoderName, Event, ModelInfo, Origin, Piece, Statistics
 
 STRIP_STEPS = 56
 """How many steps the strip shows."""
@@ -21,6 +21,8 @@ ORIGINS: dict[Origin, str] = {
     "window": "window",
     "prompt": "prompt",
     "output": "output",
+    "document": "document",
+    "history": "history",
 }
 """Who proposed a token, in the words of the legend."""
 
@@ -43,10 +45,10 @@ def extend(trail: Trail, events: Iterable[Event]) -> Trail:
     return Trail(tuple(steps[-STRIP_STEPS:]), counted)
 
 
-def panel(state: ReplyState, trail: Trail, lookahead: bool, model: ModelInfo | None) -> str:
+def panel(state: ReplyState, trail: Trail, decoder: DecoderName, model: ModelInfo | None) -> str:
     """The whole panel as HTML."""
     parts = (
-        _sentence(state.statistics, lookahead),
+        _sentence(state.statistics, decoder),
         _strip(trail),
         _legend(),
         _tiles(state.statistics),
@@ -55,23 +57,41 @@ def panel(state: ReplyState, trail: Trail, lookahead: bool, model: ModelInfo | N
     return f'<section class="panel" aria-label="Live numbers">{"".join(parts)}</section>'
 
 
-def in_words(statistics: Statistics, lookahead: bool) -> str:
+def in_words(statistics: Statistics, decoder: DecoderName) -> str:
     """What the numbers mean, in a sentence."""
     if not statistics.steps:
         return "Send a message and watch how many tokens each forward pass writes."
-    if not lookahead:
+    if decoder == "plain":
         return "Plain decoding: each forward pass wrote exactly one token."
     mean = f"{statistics.tokens_per_step:.1f}"
     return f"Each forward pass wrote {mean} tokens on average, all of them checked by the model."
 
 
-def _sentence(statistics: Statistics, lookahead: bool) -> str:
+def auto_in_words(statistics: Statistics) -> str:
+    """What auto does at the moment, and why that pays; nothing before it has measured a step."""
+    split = statistics.split
+    if not statistics.steps or not split.cost:
+        return ""
+    if split.tree + split.window <= 1:
+        return "Auto: one row, since more would cost more than they bring here."
+    parts = [f"tree of {split.tree} rows"] if split.tree > 1 else []
+    parts += [f"window of {split.window} rows"] if split.window else []
+    mean = f"{statistics.tokens_per_step:.1f} tokens per step"
+    return f"Auto: {' and '.join(parts)}, step costs {split.cost:.2f}x, {mean}."
+
+
+def _sentence(statistics: Statistics, decoder: DecoderName) -> str:
     number = f"{statistics.tokens_per_step:.2f}" if statistics.steps else UNKNOWN
     known = "known" if statistics.steps else "unknown"
     return (
         f'<p class="headline"><b id="tokens-per-step" class="{known}">{number}</b><span>tokens per step</span></p>'
-        f'<p class="in-words">{escape(in_words(statistics, lookahead))}</p>'
+        f'<p class="in-words">{escape(in_words(statistics, decoder))}</p>{_auto(statistics, decoder)}'
     )
+
+
+def _auto(statistics: Statistics, decoder: DecoderName) -> str:
+    words = auto_in_words(statistics) if decoder == "auto" else ""
+    return f'<p class="in-words" id="auto">{escape(words)}</p>' if words else ""
 
 
 def _tiles(statistics: Statistics) -> str:

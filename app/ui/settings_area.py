@@ -21,9 +21,7 @@ def build_settings_area(options: Options) -> SettingsArea:
     """Build the settings inside the current Blocks."""
     now = show_options(options)
     with gr.Column(elem_id="settings"):
-        lookahead = gr.Checkbox(
-            now.lookahead, label="Lookahead", info="Takes effect on the next reply", elem_id="lookahead"
-        )
+        lookahead = _switch(now.lookahead, "Lookahead", "Takes effect on the next reply", "lookahead")
         temperature = gr.Slider(
             0, 2, now.temperature, step=0.05, label="Temperature", info="0 always takes the likeliest token",
             elem_id="temperature",
@@ -33,9 +31,9 @@ def build_settings_area(options: Options) -> SettingsArea:
             seed = _whole(now.seed, "Seed", "seed")
         problem = gr.HTML(elem_id="problem", js_on_load=None)
         sampling = _sampling(now)
-        lookahead_sizes = _lookahead_sizes(now)
+        decoder = _decoder(now)
     controls = OptionControls._fields
-    built = (lookahead, temperature, max_new_tokens, seed, *sampling, *lookahead_sizes)
+    built = (lookahead, temperature, max_new_tokens, seed, *sampling, *decoder)
     if len(built) != len(controls):
         raise RuntimeError(f"there must be a control for each of {controls}, got {len(built)}")
     return SettingsArea(built, seed, problem)
@@ -52,18 +50,39 @@ def _sampling(now: OptionControls) -> tuple[gr.components.Component, ...]:
     return top_k, top_p, min_p, penalty
 
 
-def _lookahead_sizes(now: OptionControls) -> tuple[gr.components.Component, ...]:
-    with gr.Accordion("Lookahead sizes", open=False):
+DECODERS = (
+    ("Auto: measures and chooses", "auto"),
+    ("Lookahead with W, N, G", "lookahead"),
+    ("Prompt lookup", "prompt-lookup"),
+    ("Jacobi iteration", "jacobi"),
+)
+
+
+def _decoder(now: OptionControls) -> tuple[gr.components.Component, ...]:
+    with gr.Accordion("Decoder", open=False, elem_id="decoding"):
+        with gr.Row(elem_classes="pair"):
+            decoder = gr.Dropdown(
+                list(DECODERS), value=now.decoder, label="With lookahead on", elem_id="decoder", filterable=False,
+                min_width=100, scale=2,
+            )  # fmt: skip
+            rows = _whole(now.rows, "Rows (0: auto)", "rows")
         gr.HTML(
-            "<p class='hint'>W columns of guesses ahead, n-grams of N tokens, up to G guesses checked "
-            "in each step. Larger is fewer steps, but more work in each.</p>",
+            "<p class='hint'>Auto spends the rows of a step where they pay. Lookahead has W columns of guesses "
+            "ahead, n-grams of N tokens, and checks up to G guesses; Jacobi iteration uses W alone.</p>",
             js_on_load=None,
         )
         with gr.Row(elem_classes="pair"):
             window = _whole(now.window, "W: window", "window")
             ngram = _whole(now.ngram, "N: n-gram", "ngram")
             guesses = _whole(now.guesses, "G: guesses", "guesses")
-    return window, ngram, guesses
+        same_text = _switch(
+            now.same_text, "Same text on and off", "In half precision, too; costs a little speed", "same-text"
+        )
+    return decoder, rows, window, ngram, guesses, same_text
+
+
+def _switch(value: bool, label: str, info: str, name: str) -> gr.Checkbox:
+    return gr.Checkbox(value, label=label, info=info, elem_id=name, elem_classes="switch")
 
 
 def _whole(value: int | None, label: str, name: str) -> gr.Number:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from html import escape
 
 from app.conversation import ReplyState
-from app.messages import EngineStatus, Finished, ModelInfo, StopReason
+from app.messages import DecoderName, EngineStatus, Finished, ModelInfo, StopReason
 from app.ui.chatbot_format import AnsweredTurn, ChatbotMessage, chatbot_messages, safe_markdown
 from app.ui.live_panel import Trail, panel, seconds_in_words
 
@@ -26,7 +26,7 @@ def screen(
     earlier: tuple[ChatbotMessage, ...],
     newest: tuple[AnsweredTurn, ...],
     trail: Trail,
-    lookahead: bool,
+    asked: DecoderName,
     status: EngineStatus,
 ) -> Screen:
     """The page for the messages of earlier turns and the newest turn, if any, which may still be written."""
@@ -35,7 +35,7 @@ def screen(
         chat=(*earlier, *chatbot_messages(newest)),
         live=live_markdown(last),
         note=note_html(last) if newest else "",
-        panel=panel(last, trail, _is_lookahead(last, lookahead, status.model), status.model),
+        panel=panel(last, trail, _decoder(last, asked, status.model), status.model),
         status=status_html(status),
         is_busy=not last.is_done,
         is_empty=not newest,
@@ -103,11 +103,11 @@ def _measures(finished: Finished) -> tuple[str, ...]:
     )
 
 
-def _is_lookahead(state: ReplyState, asked: bool, model: ModelInfo | None) -> bool:
+def _decoder(state: ReplyState, asked: DecoderName, model: ModelInfo | None) -> DecoderName:
     """How the reply is decoded: as asked, unless the model cannot; a finished reply says it itself."""
     if state.finished:
-        return state.finished.decoder == "lookahead"
-    return asked and not (model and model.lookahead_note)
+        return state.finished.decoder
+    return "plain" if model and model.lookahead_note else asked
 
 
 def status_html(status: EngineStatus) -> str:

@@ -45,7 +45,7 @@ class Watcher:
 
     def _draw(self, status: EngineStatus) -> Screen:
         newest = tuple((turn.question, self._last.state) for turn in self._turns[-1:])
-        return screen(self._earlier, newest, self._last.trail, self._desk.asked_for_lookahead, status)
+        return screen(self._earlier, newest, self._last.trail, self._desk.asked_decoder, status)
 
 
 class _Following:

@@ -57,7 +57,7 @@ def test_the_switch_takes_effect_on_the_next_reply(person: PageDriver, engine: S
     person.page.click("#lookahead input")
     person.page.click("#regenerate")
     person.page.wait_for_function("document.querySelector('#tokens-per-step').innerText === '1.00'")
-    assert [request.options.decoding.decoder for request in engine.requests] == ["lookahead", "plain"]
+    assert [request.options.decoding.decoder for request in engine.requests] == ["auto", "plain"]
     assert "Plain decoding" in person.text(".in-words")
 
 
@@ -153,6 +153,27 @@ def test_options_outlive_the_page(person: PageDriver) -> None:
     person.reload()
     person.page.wait_for_function("document.querySelector('#max-tokens input')?.value === '99'")
     assert not person.page.is_checked("#lookahead input")
+
+
+def test_the_decoder_and_its_sizes_are_chosen_and_outlive_the_page(
+    person: PageDriver, engine: ScriptedEngine
+) -> None:
+    person.page.click("#decoding .label-wrap")
+    person.page.wait_for_timeout(500)  # the area fills its boxes when it opens; a person is slower than that
+    person.page.click("#decoder input")
+    person.page.click("[role=option] >> text=Prompt lookup")
+    person.page.fill("#rows input", "48")
+    person.page.click("#same-text input")
+    person.page.wait_for_timeout(400)
+    person.send("Hi")
+    person.wait_for_reply()
+    person.reload()
+    assert person.page.is_checked("#lookahead input")
+    person.page.click("#decoding .label-wrap")
+    person.page.wait_for_function("document.querySelector('#decoder input')?.value === 'Prompt lookup'")
+    asked = engine.requests[0].options.decoding
+    assert (asked.decoder, asked.rows, asked.same_text) == ("prompt-lookup", 48, False)
+    assert not person.page.is_checked("#same-text input")
 
 
 def test_a_failure_is_a_calm_sentence_after_what_was_written(

@@ -1,12 +1,12 @@
 """The controls mean what they show, and impossible values get a sentence."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from app.errors import BadOption
-from app.messages import Decoding, ModelChoice, Options, Sampling
+from app.messages import DecoderName, Decoding, ModelChoice, Options, Sampling
 from app.ui.controls import read_model, read_options, show_options
 
 CHOSEN = Options(
@@ -17,9 +17,27 @@ CHOSEN = Options(
 )
 
 
-@pytest.mark.parametrize("options", [Options(), CHOSEN])
+@pytest.mark.parametrize(
+    "options",
+    [
+        CHOSEN,
+        *(Options(decoding=Decoding(name, rows=24, same_text=False)) for name in get_args(DecoderName)),
+        Options(),
+    ],
+)
 def test_what_is_shown_reads_back_the_same(options: Options) -> None:
     assert read_options(show_options(options), options) == options
+
+
+def test_switched_on_again_auto_decides() -> None:
+    off = show_options(Options(decoding=Decoding("plain")))
+    assert read_options(off._replace(lookahead=True), Options()).decoding.decoder == "auto"
+
+
+def test_a_chosen_decoder_is_used_while_the_switch_is_on() -> None:
+    chosen = show_options(Options())._replace(decoder="jacobi")
+    assert read_options(chosen, Options()).decoding.decoder == "jacobi"
+    assert read_options(chosen._replace(lookahead=False), Options()).decoding.decoder == "plain"
 
 
 def test_what_has_no_control_is_kept() -> None:
@@ -33,6 +51,8 @@ def test_what_has_no_control_is_kept() -> None:
         ("window", -1, "Window must be from 0 (off) to 128, got -1."),
         ("ngram", 1, "Ngram must be from 2 to 16, got 1."),
         ("guesses", 999, "Guesses must be from 0 (off) to 128, got 999."),
+        ("rows", 999, "Rows must be from 0 (auto) to 256, got 999."),
+        ("rows", None, "The box for rows is empty: type a number."),
         ("temperature", -0.5, "Temperature must be from 0 to 100, got -0.5."),
         ("top_p", 0, "Top-p must be above 0 and at most 1, got 0.0."),
         ("seed", None, "The box for seed is empty: type a number."),

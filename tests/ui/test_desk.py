@@ -69,4 +69,4 @@ def test_settings_that_cannot_be_saved_hold_until_the_app_ends(desk: Desk, tmp_p
 def test_the_panel_knows_how_the_running_reply_was_asked_for(desk: Desk) -> None:
     desk.ask("hi", replace(GREEDY, decoding=Decoding("plain")))
     desk.choose_options(GREEDY)
-    assert not desk.asked_for_lookahead
+    assert desk.asked_decoder == "plain"

@@ -3,14 +3,17 @@
 from dataclasses import replace
 from typing import get_args
 
+import pytest
+
 from app.conversation import ReplyState
-from app.messages import Origin, Piece, Statistics
+from app.messages import DecoderName, Origin, Piece, Split, Statistics
 from app.settings import assets_dir
 from app.ui.live_panel import (
     ORIGINS,
     STRIP_HEIGHT,
     STRIP_STEPS,
     Trail,
+    auto_in_words,
     extend,
     in_words,
     panel,
@@ -27,8 +30,8 @@ def piece(step: int, *origins: str) -> Piece:
     return Piece("x", (0,), origins, Statistics(steps=step))  # type: ignore[arg-type]
 
 
-def drawn(numbers: Statistics, lookahead: bool = True, trail: Trail = Trail()) -> str:  # noqa: B008
-    return panel(ReplyState(phase="decoding", statistics=numbers), trail, lookahead, DEMO)
+def drawn(numbers: Statistics, decoder: DecoderName = "auto", trail: Trail = Trail()) -> str:  # noqa: B008
+    return panel(ReplyState(phase="decoding", statistics=numbers), trail, decoder, DEMO)
 
 
 def test_every_number_is_shown() -> None:
@@ -48,16 +51,44 @@ def test_unknown_numbers_are_not_zeros() -> None:
 
 
 def test_the_sentence_says_what_tokens_per_step_means() -> None:
-    assert in_words(NUMBERS, lookahead=True).startswith("Each forward pass wrote 2.3 tokens on average")
+    assert in_words(NUMBERS, "lookahead").startswith("Each forward pass wrote 2.3 tokens on average")
 
 
 def test_plain_decoding_is_called_plain() -> None:
-    assert in_words(replace(NUMBERS, tokens=20), lookahead=False).startswith("Plain decoding")
+    assert in_words(replace(NUMBERS, tokens=20), "plain").startswith("Plain decoding")
+
+
+@pytest.mark.parametrize(
+    ("split", "words"),
+    [
+        (Split(24, 0, 1.084), "Auto: tree of 24 rows, step costs 1.08x, 2.3 tokens per step."),
+        (
+            Split(20, 12, 1.3),
+            "Auto: tree of 20 rows and window of 12 rows, step costs 1.30x, 2.3 tokens per step.",
+        ),
+        (Split(1, 12, 1.1), "Auto: window of 12 rows, step costs 1.10x, 2.3 tokens per step."),
+        (Split(1, 0, 1.0), "Auto: one row, since more would cost more than they bring here."),
+        (Split(24, 5, 0.0), ""),
+    ],
+)
+def test_auto_says_what_it_does_and_why_it_pays(split: Split, words: str) -> None:
+    assert auto_in_words(replace(NUMBERS, split=split)) == words
+
+
+def test_auto_says_nothing_before_its_first_step() -> None:
+    assert auto_in_words(Statistics(split=Split(24, 0, 1.1))) == ""
+
+
+@pytest.mark.parametrize("decoder", get_args(DecoderName))
+def test_only_auto_explains_itself(decoder: DecoderName) -> None:
+    html = drawn(replace(NUMBERS, split=Split(24, 0, 1.08)), decoder)
+    assert ("step costs 1.08x" in html) == (decoder == "auto")
+    assert ("Plain decoding" in html) == (decoder == "plain")
 
 
 def test_a_model_that_decodes_plainly_says_why() -> None:
     model = replace(DEMO, lookahead_note="Its state cannot be rewound & compacted.")
-    assert "rewound &amp; compacted" in panel(ReplyState(), Trail(), True, model)
+    assert "rewound &amp; compacted" in panel(ReplyState(), Trail(), "auto", model)
 
 
 def test_the_strip_has_a_bar_per_step_and_a_box_per_token() -> None:

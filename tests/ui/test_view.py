@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.conversation import ReplyState
-from app.messages import EngineStatus, Finished, ModelInfo, Statistics, StopReason
+from app.messages import DecoderName, EngineStatus, Finished, ModelInfo, Statistics, StopReason
 from app.ui.chatbot_format import chatbot_messages
 from app.ui.live_panel import Trail
 from app.ui.view import (
@@ -28,9 +28,11 @@ def finished(reason: StopReason, numbers: Statistics = NUMBERS) -> ReplyState:
     return ReplyState(phase="finished", text="done", statistics=numbers, finished=end)
 
 
-def drawn(*turns: tuple[str, ReplyState], lookahead: bool = True, status: EngineStatus = READY) -> Screen:
+def drawn(
+    *turns: tuple[str, ReplyState], asked: DecoderName = "auto", status: EngineStatus = READY
+) -> Screen:
     earlier = tuple(chatbot_messages(turns[:-1]))
-    return screen(earlier, turns[-1:], Trail(), lookahead, status)
+    return screen(earlier, turns[-1:], Trail(), asked, status)
 
 
 def test_an_empty_chat_is_empty_and_at_rest() -> None:
@@ -84,9 +86,9 @@ def test_the_note_of_a_reply_tells_its_numbers_and_its_decoder() -> None:
 
 
 def test_the_panel_calls_a_reply_plain_by_how_it_was_asked_for_not_by_the_switch() -> None:
-    asked_plain = drawn(("hi", ReplyState(phase="decoding", statistics=NUMBERS)), lookahead=False)
+    asked_plain = drawn(("hi", ReplyState(phase="decoding", statistics=NUMBERS)), asked="plain")
     assert "Plain decoding" in asked_plain.panel
-    assert "Plain decoding" not in drawn(("hi", finished("eos")), lookahead=False).panel
+    assert "Plain decoding" not in drawn(("hi", finished("eos")), asked="plain").panel
 
 
 def test_a_model_without_lookahead_is_plain_whatever_was_asked() -> None:
