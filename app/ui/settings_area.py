@@ -51,8 +51,8 @@ def _sampling(now: OptionControls) -> tuple[gr.components.Component, ...]:
 
 
 DECODERS = (
-    ("Auto: measures and chooses", "auto"),
-    ("Lookahead with W, N, G", "lookahead"),
+    ("Auto", "auto"),
+    ("Lookahead W, N, G", "lookahead"),
     ("Prompt lookup", "prompt-lookup"),
     ("Jacobi iteration", "jacobi"),
 )
