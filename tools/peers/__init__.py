@@ -1,0 +1,1 @@
+"""Our decoders beside transformers' own generate, in one process, in turn."""
