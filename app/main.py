@@ -89,7 +89,7 @@ def generate(
                 tuple(stop or ()),
             )
         asked = read_prompts(prompt, prompts, raw)
-        with _engine() as engine:
+        with _engine(default_data_dir()) as engine:
             run_generate(engine, choice, asked, options, as_json)
 
 
@@ -117,7 +117,7 @@ def bench(
             decoding = Decoding("lookahead", window, ngram, guesses)
             options = Options(GREEDY, decoding, max_new_tokens, ignore_eos)
             plan = Plan(ModelChoice(model, dtype, device), asked, names, options, rounds)
-        with _engine() as engine:
+        with _engine(default_data_dir()) as engine:
             run_bench(engine, plan, json)
 
 
@@ -127,7 +127,7 @@ def _run_window(folder: DataFolder, port: int, open_browser: bool, model: str | 
     if model:
         with impossible_values():
             settings = replace(settings, model=replace(settings.model, name=model))
-    with _engine() as engine:
+    with _engine(folder.path) as engine:
         page = serve(Desk(Conversation(engine), engine, file, settings), port, open_browser)
         folder.announce(page.url)
         typer.echo(page.note or f"Foresight is at {page.url}")
@@ -143,11 +143,11 @@ def _run_window(folder: DataFolder, port: int, open_browser: bool, model: str | 
 
 
 @contextmanager
-def _engine() -> Iterator[Engine]:
+def _engine(data_dir: Path) -> Iterator[Engine]:
     # The hub's client reads its environment while it is imported: see main.
     from app.models_registry import locate
 
-    engine = Engine(locate)
+    engine = Engine(locate, data_dir / "steps")
     try:
         yield engine
     finally:
