@@ -5,6 +5,7 @@ Bits: `same_bits.py`. A model whose step takes long is measured at fewer widths:
 """
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from statistics import median
 from time import perf_counter
 
@@ -19,28 +20,31 @@ from app.engine.same_bits import find_classes, has_experts, layers_with_rows, re
 from app.engine.step_times import StepProfile, StepTimes, Widths
 
 WIDTHS: Widths = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+FEW_WIDTHS: Widths = (1, 8, 16, 32, 64)
+SLOW = 0.1
+"""Seconds of a step of one row from which on few widths must do."""
 PREFIX = 24
 """Tokens before every measured block."""
-ROUNDS = 9
-SECONDS = 1.0
-"""About how long each mode may be timed; warming up may take half of it."""
+ROUNDS = (2, 9)
+SECONDS = 0.4
+"""About how long each mode is timed, within these bounds of rounds."""
 
 Look = Callable[[int, int], None]
 """Told (done, total) now and then; what it raises ends the probe."""
 
 
-def probe(runner: BlockRunner, look: Look, seconds: float = SECONDS) -> StepProfile:
+def probe(runner: BlockRunner, look: Look) -> StepProfile:
     """What a step of this model costs on this machine, and which widths write the same bits."""
     text = _text(runner)
-    widths = tuple(width for width in WIDTHS if PREFIX + width <= len(text))
     dtype = dtype_name(runner.model.dtype)
     try:
-        free = _step_times(runner, text, widths, seconds, look)
+        widths = _affordable(runner, text, look)
+        free = _step_times(runner, text, widths, look)
         if runner.model.dtype.itemsize >= 4:
             return StepProfile(free, note=f"{dtype}: the same text with lookahead on and off")
         if has_experts(runner.model):
             return StepProfile(free, note=f"{dtype}: experts group a step's rows, so the text may differ")
-        steady = _step_times(runner, text, free.widths, seconds, look, is_steady=True)
+        steady = _step_times(runner, text, free.widths, look, is_steady=True)
         classes = _classes(runner, text, steady.widths, look)
         return StepProfile(free, steady, classes, found(dtype, classes))
     finally:
@@ -74,13 +78,14 @@ def _classes(runner: BlockRunner, text: Sequence[int], widths: Widths, look: Loo
     return find_classes(widths, read)
 
 
+def _affordable(runner: BlockRunner, text: Sequence[int], look: Look) -> Widths:
+    """The widths that are measured: fewer where a step takes long, none that the text is too short for."""
+    plain = _step_times(runner, text, (1,), look).seconds_for(1)
+    return tuple(width for width in (FEW_WIDTHS if plain > SLOW else WIDTHS) if PREFIX + width <= len(text))
+
+
 def _step_times(
-    runner: BlockRunner,
-    text: Sequence[int],
-    widths: Widths,
-    seconds: float,
-    look: Look,
-    is_steady: bool = False,
+    runner: BlockRunner, text: Sequence[int], widths: Widths, look: Look, is_steady: bool = False
 ) -> StepTimes:
     runner.forget()
     for _ in runner.prefill(text[:PREFIX]):
@@ -93,35 +98,35 @@ def _step_times(
         logits.argmax(dim=-1).tolist()  # as a decoder does, and a device is waited for
         look(place, len(widths))
 
-    times = time_in_turn(run, len(widths), seconds)
+    times = time_in_turn(run, len(widths), SECONDS)
     return StepTimes(widths[: len(times)], tuple(times))
 
 
 def time_in_turn(
     run: Callable[[int], None], jobs: int, seconds: float, clock: Callable[[], float] = perf_counter
 ) -> list[float]:
-    """Median seconds of the jobs 0, 1, 2, ...: as many of them, and as often, as `seconds` allow.
+    """Median seconds of the jobs 0, 1, 2, ... in turn, in as many rounds as fit into `seconds` or are needed.
 
-    The first round warms up: what it leaves out is not timed, and it counts only where there is no other."""
+    The first round warms up; those beyond a job that memory is too small for are left out."""
+    possible = _possible(run, jobs)
+    rounds: list[list[float]] = []
     begin = clock()
-    rounds = [_one_round(run, jobs, begin + seconds / 2, clock)]
-    while len(rounds) <= ROUNDS and clock() - begin + sum(rounds[-1]) < seconds:
-        rounds.append(_one_round(run, len(rounds[0]), float("inf"), clock))
-    return [median(times) for times in zip(*(rounds[1:] or rounds), strict=True)]
+    while len(rounds) < ROUNDS[0] or (len(rounds) < ROUNDS[1] and clock() - begin < seconds):
+        marks = [clock()]
+        for place in range(possible):
+            run(place)
+            marks.append(clock())
+        rounds.append([end - start for start, end in pairwise(marks)])
+    return [median(times) for times in zip(*rounds, strict=True)]
 
 
-def _one_round(run: Callable[[int], None], jobs: int, end: float, clock: Callable[[], float]) -> list[float]:
-    """Seconds of each job begun before `end`, up to one that memory is too small for; the first must succeed."""
-    times: list[float] = []
+def _possible(run: Callable[[int], None], jobs: int) -> int:
+    """Run each job once; how many of them before memory ran out. The first must succeed."""
     for place in range(jobs):
-        begin = clock()
-        if times and begin > end:
-            break
         try:
             run(place)
         except RuntimeError as error:
-            if times and is_out_of_memory(error):
-                break
+            if place and is_out_of_memory(error):
+                return place
             raise
-        times.append(clock() - begin)
-    return times
+    return jobs
