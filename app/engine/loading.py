@@ -1,7 +1,7 @@
 """A model's folder to a model that can decode: weights, tokenizer, and the runner that suits it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ from app.engine.hardware import choose_device, choose_dtype, dtype_name
 from app.engine.memory import is_out_of_memory
 from app.engine.rotary import rotary_of
 from app.engine.runner import BlockRunner, Runner, SequentialRunner
+from app.engine.step_times import StepProfile
 from app.errors import ModelBroken, ModelUnsafe
 from app.messages import ModelChoice, ModelFolder, ModelInfo
 
@@ -51,6 +52,7 @@ class LoadedModel:
     tokenizer: PreTrainedTokenizerBase
     runner: Runner
     eos_ids: frozenset[int]
+    profile: StepProfile = field(default_factory=StepProfile)  # empty until it is measured
 
     @property
     def can_branch(self) -> bool:
