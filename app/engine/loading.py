@@ -19,7 +19,9 @@ from transformers import (
 from app.engine import attention
 from app.engine.compatibility import check_sequential, lookahead_note
 from app.engine.hardware import choose_device, choose_dtype, dtype_name
+from app.engine.kv_cache import layer_windows
 from app.engine.memory import is_out_of_memory
+from app.engine.packing import pack_weights
 from app.engine.rotary import rotary_of
 from app.engine.runner import BlockRunner, Runner, SequentialRunner
 from app.engine.step_times import StepProfile
@@ -83,13 +85,17 @@ def load(folder: ModelFolder, choice: ModelChoice) -> LoadedModel:
 def prepare(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: ModelFolder) -> LoadedModel:
     """Find out how a model can decode, and wrap it."""
     attention.register()
+    text_config = model.config.get_text_config(decoder=True)
+    parameters = model.num_parameters()
+    if layer_windows(text_config):  # recurrent layers read their Linears' weights in ways of their own
+        pack_weights(model)
     info = ModelInfo(
         name=folder.name,
         label=folder.label,
         revision=folder.revision,
         architecture=type(model).__name__,
-        parameters=model.num_parameters(),
-        context=context_of(model.config.get_text_config(decoder=True)),
+        parameters=parameters,
+        context=context_of(text_config),
         dtype=dtype_name(model.dtype),
         device=str(model.device),
         lookahead_note=lookahead_note(model),
