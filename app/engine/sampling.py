@@ -9,8 +9,11 @@ on and off give the same text for the same seed. Only tokens that survive the fi
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from app.messages import Sampling
@@ -21,14 +24,18 @@ Choose = Callable[[int, Sequence[int]], int]
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the model says in each row of a step. `guesses` are the most likely tokens, for the window."""
+    """What the model says in each row of a step, and its likeliest tokens: ids and logits [R, K], best first."""
 
     choose: Choose
-    guesses: Sequence[int]
+    ids: NDArray[np.int64]
+    logits: NDArray[np.float32]
 
 
-Sampler = Callable[[Tensor], Choices]
-"""Logits [R, vocab] of one step -> what the model says there."""
+class Sampler(Protocol):
+    """What the model says, given its logits."""
+
+    def __call__(self, logits: Tensor, likely: int = 1) -> Choices:
+        """Logits [R, vocab] of one step -> what the model says there, and so many of its likeliest tokens."""
 
 
 def make_sampler(sampling: Sampling) -> Sampler:
@@ -38,16 +45,40 @@ def make_sampler(sampling: Sampling) -> Sampler:
     return partial(_keyed, sampling=sampling)
 
 
-def _greedy(logits: Tensor) -> Choices:
-    ids: list[int] = logits.argmax(dim=-1).tolist()
-    return Choices(lambda row, _history: ids[row], ids)
+def _greedy(logits: Tensor, likely: int = 1) -> Choices:
+    ids, values = likeliest(logits, likely)
+    said: list[int] = ids[:, 0].tolist()
+    return Choices(lambda row, _history: said[row], ids, values)
 
 
-def _keyed(logits: Tensor, sampling: Sampling) -> Choices:
+def _keyed(logits: Tensor, likely: int = 1, *, sampling: Sampling) -> Choices:
     def choose(row: int, history: Sequence[int]) -> int:
         return draw(logits[row], history, sampling)
 
-    return Choices(choose, logits.argmax(dim=-1).tolist())
+    return Choices(choose, *likeliest(logits, likely))
+
+
+def likeliest(logits: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The `count` largest logits of each row and their ids [R, K], in one copy from the device.
+
+    The first one is argmax's, whatever `count` is: of equal logits the lowest id, which topk does not promise."""
+    if count == 1:
+        values, ids = logits.max(dim=-1, keepdim=True)
+    else:
+        values, ids = logits.topk(min(count, logits.shape[-1]), dim=-1)
+    # Ids are exact in float32, vocabularies being smaller than 2**24.
+    found = torch.stack((ids.float(), values.float())).cpu().numpy()
+    order, best = found[0].astype(np.int64), found[1]
+    if count > 1:
+        for row in np.flatnonzero(best[:, 0] == best[:, 1]):
+            _lowest_first(order[row], int(logits[row].argmax()))
+    return order, best
+
+
+def _lowest_first(ids: NDArray[np.int64], lowest: int) -> None:
+    """Move an id to the front; if it is not there the last one goes."""
+    rest = ids[ids != lowest][: len(ids) - 1]
+    ids[0], ids[1:] = lowest, rest
 
 
 def draw(logits: Tensor, history: Sequence[int], sampling: Sampling) -> int:

@@ -1,14 +1,14 @@
 """What a decoder yields, and the running numbers made of it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Protocol
 
 from app.engine.runner import Runner
 from app.engine.sampling import Sampler
 from app.engine.stopping import Stopper
-from app.messages import Origin, Statistics, StopReason
+from app.messages import Origin, Split, Statistics, StopReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class Step:
     is_covered: bool = False
     pool_size: int = 0
     reason: StopReason | None = None
+    split: Split = field(default_factory=Split)
 
     def __post_init__(self) -> None:
         if not self.tokens or len(self.tokens) != len(self.origins):
@@ -79,6 +80,7 @@ class StatisticsMeter:
             covered=before.covered + step.is_covered,
             rows=before.rows + step.rows,
             pool_size=step.pool_size,
+            split=step.split,
             seconds=perf_counter() - self._decoding_since,
         )
         return self.statistics

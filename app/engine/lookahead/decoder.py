@@ -2,37 +2,32 @@
 
 One step is one forward pass over two branches that do not see each other:
 
-    pool -> draft tree --+             +-- verify -> stop rule -> commit -> text, pool
-                         +--> model -->+
-    window of guesses ---+             +-- n-grams -> pool, window moves on
+    planner -> pool -> draft tree --+             +-- verify -> stop rule -> commit -> text, pool, edge chances
+                                    +--> model -->+
+               window of guesses ---+             +-- n-grams and successors -> pool, window moves on
 
-Against the authors' code (LADE): a full match earns the model's own next token as well, guesses are checked from
-the first step on and share their prefixes, what the model says behind rejected guesses is learned too, and the
-end rules cut a step's tokens before cache, pool and text see them.
+Against the authors' code (LADE): guesses are a tree grown best first by learned chances, a full match earns the
+model's own next token as well, every row's logits teach the pool, guesses are checked from the first step on, and
+the end rules cut a step's tokens before cache, pool and text see them.
 """
 
 from collections.abc import Iterator, Sequence
+from time import perf_counter
 
-from app.engine.lookahead.draft_tree import DraftTree, grow_tree
+import numpy as np
+
+from app.engine.lookahead.contexts import last_tokens
+from app.engine.lookahead.draft_tree import DraftTree
+from app.engine.lookahead.entries import SUCCESSORS, pack_successors
 from app.engine.lookahead.layout import lay_out
-from app.engine.lookahead.pool import NGramPool, Pool
-from app.engine.lookahead.verification import Accepted, verify
+from app.engine.lookahead.planning import Planner
+from app.engine.lookahead.pool import Pool
+from app.engine.lookahead.verification import verify
 from app.engine.lookahead.window import Window
 from app.engine.runner import Runner
-from app.engine.sampling import Sampler
-from app.engine.step import Decoder, Step
+from app.engine.sampling import Choices, Sampler
+from app.engine.step import Step
 from app.engine.stopping import Stopper
-from app.messages import Decoding
-
-
-def make_lookahead(decoding: Decoding) -> Decoder:
-    """The decoder with these W, N and G, and a pool of its own for each reply."""
-
-    def decode(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
-        pool = NGramPool(decoding.ngram, decoding.guesses)
-        return lookahead(runner, tokens, sampler, stopper, decoding=decoding, pool=pool)
-
-    return decode
 
 
 def lookahead(
@@ -41,50 +36,58 @@ def lookahead(
     sampler: Sampler,
     stopper: Stopper,
     *,
-    decoding: Decoding,
+    planner: Planner,
     pool: Pool,
 ) -> Iterator[Step]:
-    """Drafts from the pool, verifies, commits; the window fills the pool on the side."""
-    pool.learn(tokens, len(tokens), "prompt")
-    window = _open_window(decoding, pool, tokens)
+    """Drafts what the planner wants, verifies, commits; every row of the step teaches the pool."""
+    window = _open_window(planner, pool, tokens)
     reason = None
     while reason is None:
-        position = len(tokens) - 1
-        horizon = runner.horizon(position)
-        if position + window.reach >= horizon:
-            window = Window(0, decoding.ngram, ())
-        depth = min(stopper.left, decoding.ngram, horizon - position) - 1
-        tree = grow_tree(tokens[-1], pool.candidates(tokens), depth)
-        layout = lay_out(tree, window, position)
-        choices = sampler(runner.forward(layout.block))
+        began = perf_counter()
+        places = runner.horizon(len(tokens) - 1) - len(tokens)
+        window.fit(places, runner.limit - 1)
+        tree = _draft(planner, pool, tokens, window, min(places, stopper.left - 1), runner.limit)
+        layout = lay_out(tree, window, len(tokens) - 1)
+        choices = sampler(runner.forward(layout.block), likely=SUCCESSORS)
         accepted = verify(tree, choices.choose, tokens)
         cut = stopper.cut(accepted.tokens)
-        new, reason = accepted.tokens[: cut.kept], cut.reason
+        new, origins, reason = accepted.tokens[: cut.kept], accepted.origins[: cut.kept], cut.reason
         runner.commit(accepted.rows[: cut.kept])
-        _learn_rejected(pool, tree, accepted, choices.guesses)
-        _advance(window, pool, tokens[-1], choices.guesses[layout.top])
+        pool.observe(tokens, new)
+        _teach(pool, tree, window, tokens, choices)
+        split, price = planner.split(len(tree), window.size), planner.price(tree.reaches, window.size)
+        window.shift(choices.ids[layout.top, 0].tolist())
+        planner.share.settle(window, price, origins.count("window"))
         tokens += new
         pool.learn(tokens, len(new), "output")
-        yield Step(new, accepted.origins[: cut.kept], len(layout.block), len(tree) > 1, len(pool), reason)
+        planner.observe(len(layout.block), len(new), perf_counter() - began)
+        yield Step(new, origins, len(layout.block), len(tree) > 1, len(pool), reason, split)
 
 
-def _open_window(decoding: Decoding, pool: Pool, tokens: Sequence[int]) -> Window:
+def _open_window(planner: Planner, pool: Pool, tokens: Sequence[int]) -> Window:
     """A window that starts from what the pool expects, not from noise."""
-    if not decoding.window:
-        return Window(0, decoding.ngram, ())
-    ahead = decoding.window + decoding.ngram - 3
-    return Window(decoding.window, decoding.ngram, [tokens[-1], *pool.continuation(tokens, ahead)])
+    columns = planner.share.columns
+    if not columns:
+        return Window(0, planner.ngram, ())
+    ahead = columns + planner.ngram - 3
+    return Window(columns, planner.ngram, [tokens[-1], *pool.continuation(tokens, ahead)])
 
 
-def _advance(window: Window, pool: Pool, current: int, said: Sequence[int]) -> None:
-    for line in window.lines(current, said):
+def _draft(
+    planner: Planner, pool: Pool, tokens: Sequence[int], window: Window, room: int, limit: int
+) -> DraftTree:
+    """The tree that pays, within the reply's room and the runner's limit."""
+    plan = planner.plan(window.size)
+    tree = pool.draft(tokens, min(plan.rows, limit - window.size), min(plan.depth, room), plan.floor)
+    tree.cut(planner.kept(tree.reaches, window.size))
+    return tree
+
+
+def _teach(pool: Pool, tree: DraftTree, window: Window, tokens: Sequence[int], choices: Choices) -> None:
+    """What every row of the step said: successors behind each, and the window's n-grams."""
+    contexts = tree.contexts(tokens)
+    said = choices.ids[len(tree) :, 0].tolist()
+    for line in window.lines(tokens[-1], said):
+        contexts.append(last_tokens(line[:-1]))
         pool.learn(line, 1, "window")
-    window.shift(said)
-
-
-def _learn_rejected(pool: Pool, tree: DraftTree, accepted: Accepted, said: Sequence[int]) -> None:
-    """What the model says behind a rejected guess is one more n-gram, for nothing."""
-    for node in range(1, len(tree)):
-        if node not in accepted.rows:
-            before = tree.tokens[tree.parents[node]]
-            pool.learn((before, tree.tokens[node], said[node]), 1, "successor")
+    pool.learn_successors(np.array(contexts), pack_successors(choices.ids, choices.logits))

@@ -5,14 +5,18 @@
                                                      8   5
                                                     / \\
                                                    9   6         5 rows instead of 1 + 2 + 2 + 1
+
+`reaches` are the chances that the model gets as far as a node: the product of the chances of its edges. A tree
+that is grown best first has them in descending order, so that cutting it short drops the least likely rows, and
+their sum is the number of drafted tokens that the step may expect to commit.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from app.engine.block import Visible
-from app.engine.lookahead.pool import Candidate
+from app.engine.lookahead.contexts import last_tokens
 from app.messages import Origin
 
 
@@ -24,6 +28,7 @@ class DraftTree:
         self.origins: list[Origin] = ["model"]
         self.parents = [-1]
         self.depths = [0]
+        self.reaches = [1.0]
         self._children: list[dict[int, int]] = [{}]
 
     def __len__(self) -> int:
@@ -33,7 +38,7 @@ class DraftTree:
         """The node that guesses `token` behind `node`, if there is one."""
         return self._children[node].get(token)
 
-    def add(self, node: int, token: int, origin: Origin) -> int:
+    def add(self, node: int, token: int, origin: Origin, reach: float = 0.0) -> int:
         """The node that guesses `token` behind `node`, made if need be."""
         known = self._children[node].get(token)
         if known is not None:
@@ -43,8 +48,23 @@ class DraftTree:
         self.origins.append(origin)
         self.parents.append(node)
         self.depths.append(self.depths[node] + 1)
+        self.reaches.append(reach)
         self._children.append({})
         return added
+
+    def cut(self, size: int) -> None:
+        """Keep the first `size` nodes, at least the current token."""
+        for node in range(len(self) - 1, max(size, 1) - 1, -1):
+            del self._children[self.parents[node]][self.tokens[node]]
+        for column in (self.tokens, self.origins, self.parents, self.depths, self.reaches, self._children):
+            del column[max(size, 1) :]
+
+    def contexts(self, text: Sequence[int]) -> list[list[int]]:
+        """The last four tokens [T, 4] up to each node, behind a text that ends with the current token."""
+        found = [last_tokens(text)]
+        for node in range(1, len(self)):
+            found.append([*found[self.parents[node]][1:], self.tokens[node]])
+        return found
 
     def visible(self) -> Visible:
         """[T, T]: each node sees its ancestors and itself."""
@@ -54,11 +74,11 @@ class DraftTree:
         return seen
 
 
-def grow_tree(current: int, candidates: Iterable[Candidate], depth: int) -> DraftTree:
-    """The candidates merged below the current token, each cut to `depth` tokens."""
+def tree_of(current: int, lines: Iterable[Sequence[int]], origin: Origin) -> DraftTree:
+    """Whole lines of guesses merged below the current token."""
     tree = DraftTree(current)
-    for candidate in candidates:
+    for line in lines:
         node = 0
-        for token in candidate.tokens[:depth]:
-            node = tree.add(node, token, candidate.origin)
+        for token in line:
+            node = tree.add(node, token, origin)
     return tree

@@ -1,137 +1,179 @@
-"""The n-gram pool: which tokens followed which, newest first, whatever the source.
+"""The pool: everything that was learned about which tokens follow which, and the draft tree grown from it.
 
-A line of text teaches all n-grams that end in its newest tokens, filed under their first token and, so that the
-better match is asked first, under their first two. With ngram=3, the line 1 2 3 that has just got its 3 gives
+Two kinds of knowledge meet at each context. The model's own successors are free, since every row of every step
+computes them, and those behind each single token are asked once, at load. The texts are the prompt, the reply so
+far, the window's lines, documents and earlier turns. The tree is grown best first: the likeliest edge anywhere is
+added next, until the rows are spent or the next guess is not worth one. With chances written on the edges,
 
-    under (2,):  3        under (1, 2):  3        under (1,):  2 3   (which replaces 2: it has grown)
+    7 -0.8-> 8 -0.5-> 9         reach   8: 0.80   9: 0.40   5: 0.15   6: 0.08
+      -0.15-> 5   \\ -0.1-> 6    a tree of three rows (the current token among them) holds 8 and 9, of four 5, too
 
-and candidates([..., 1, 2]) looks under (1, 2), then under (2,). A guess shorter than N-1 tokens is lengthened by
-what most likely follows it. Nothing here is ever trusted: a guess only costs a row, the model has the last word.
-
-Bound: `capacity` n-grams in all; beyond it those filed under the longest unused keys go.
+A node's own edges are looked up only when no other edge can be better, so that most leaves cost nothing.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from heapq import heappop, heappush
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from app.engine.lookahead.chances import (
+    NUM_SEEN,
+    EdgeChances,
+    origin_of,
+    said_code,
+    seen_code,
+)
+from app.engine.lookahead.contexts import LONGEST, ContextTable
+from app.engine.lookahead.draft_tree import DraftTree
+from app.engine.lookahead.entries import Packed, pack_follower, unpack_follower
 from app.messages import Origin
 
-NGram = tuple[int, ...]
-LONGEST_KEY = 2
-CAPACITY = 200_000
+SUREST = 0.98
+"""No edge is likelier than this: a bound for nodes whose edges were not looked up yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A guess: these tokens may follow, says this source."""
-
-    tokens: NGram
-    origin: Origin
+Edge = tuple[float, int, int]
+"""(chance that the model agrees, token, cell that it was learned in): a guess of the next token."""
 
 
 class Pool(Protocol):
     """Where drafts come from."""
 
     def __len__(self) -> int:
-        """How many n-grams the pool holds."""
+        """How many n-grams the pool was taught."""
 
     def learn(self, text: Sequence[int], new: int, origin: Origin) -> None:
-        """File the n-grams that end in the last `new` tokens of a line of text."""
+        """File the last `new` tokens of a line of text behind what stood before them."""
 
-    def candidates(self, context: Sequence[int]) -> list[Candidate]:
-        """Guesses of what follows, best first, none the beginning of another."""
+    def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
+        """File what the model held likely [R, 8] behind these contexts [R, 4]; -1 is before the text."""
+
+    def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
+        """The best tree of at most `rows` nodes and `depth` guesses in a line, none less likely than `floor`."""
+
+    def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
+        """The model went on with these tokens: how good were the guesses at each of them?"""
 
     def continuation(self, context: Sequence[int], length: int) -> list[int]:
         """One likely line of `length` tokens behind a context, to start the window from."""
 
 
-class NGramPool:
-    """The pool of one reply: flat n-grams of up to N tokens, G candidates."""
+class ContextPool:
+    """The pool of one chat. `special` tokens may end a guess and are never followed by another."""
 
-    def __init__(self, ngram: int, guesses: int, capacity: int = CAPACITY) -> None:
-        self._longest = ngram - 1
-        self._guesses = guesses
-        self._store = _Store(capacity, bucket=2 * max(guesses, 1))
+    def __init__(self, table: ContextTable, chances: EdgeChances, special: Container[int] = ()) -> None:
+        self._table = table
+        self._chances = chances
+        self._special = special
+        self._text: list[int] = []
+        self._prompt_length = 0
+        self._learned = 0
+        self._reply = 0
 
     def __len__(self) -> int:
-        return len(self._store)
+        return self._learned
+
+    def goes_on(self, text: Sequence[int]) -> bool:
+        """Whether a text begins with all that was prompt when the newest reply began."""
+        return self._prompt_length <= len(text) and self._text[: self._prompt_length] == list(
+            text[: self._prompt_length]
+        )
+
+    def begin(self, text: Sequence[int], chances: EdgeChances) -> None:
+        """A reply to this text begins. What it has in common with the text so far is history from now on."""
+        self._chances = chances
+        self._reply += 1
+        known = _common_length(self._text, text)
+        self._text = list(text[:known])
+        self.learn(text, len(text) - known, "prompt")
+        self._prompt_length = len(text)
 
     def learn(self, text: Sequence[int], new: int, origin: Origin) -> None:
-        """File the n-grams that end in the last `new` tokens of a line of text."""
-        for end in range(len(text) - new + 1, len(text) + 1):
-            for key in range(1, LONGEST_KEY + 1):
-                for follow in range(1, min(self._longest, end - key) + 1):
-                    middle = end - follow
-                    self._store.file(tuple(text[middle - key : middle]), tuple(text[middle:end]), origin)
+        """File the last `new` tokens of a line of text behind what stood before them."""
+        for end in range(max(len(text) - new, 1), len(text)):
+            entry = pack_follower(text[end], origin, self._reply)
+            self._learned += self._table.learn_follower(text[max(end - LONGEST, 0) : end], entry)
+        if origin in ("prompt", "output"):
+            self._text += text[len(text) - new :]
 
-    def candidates(self, context: Sequence[int]) -> list[Candidate]:
-        """At most G guesses: longest match first, then newest first."""
-        found: list[Candidate] = []
-        for match in self._matches(context):
-            if len(found) == self._guesses:
-                break
-            tokens = self._lengthened(match.tokens, context)
-            if not any(_overlap(tokens, other.tokens) for other in found):
-                found.append(Candidate(tokens, match.origin))
-        return found
+    def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
+        """File what the model held likely [R, 8] behind these contexts [R, 4]; -1 is before the text."""
+        self._table.learn_successors(contexts, successors)
+
+    def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
+        """The best tree of at most `rows` nodes and `depth` guesses in a line, none less likely than `floor`."""
+        tree = DraftTree(context[-1])
+        if depth < 1:
+            return tree
+        contexts = [tuple(context[-LONGEST:])]
+        # (-reach or a bound on it, when it was pushed, node, its edges once looked up, which of them is next)
+        heap: list[tuple[float, int, int, list[Edge], int]] = [(-1.0, 0, 0, [], 0)]
+        pushed = 0
+        while heap and len(tree) < rows and -heap[0][0] >= floor:
+            bound, _, node, edges, place = heappop(heap)
+            if edges:
+                _, token, cell = edges[place]
+                place += 1
+                added = tree.add(node, token, origin_of(cell), -bound)
+                contexts.append((*contexts[node][1 - LONGEST :], token))
+                if tree.depths[added] < depth and token not in self._special:
+                    pushed += 1
+                    heappush(heap, (bound * SUREST, pushed, added, [], 0))
+            else:
+                edges = self.edges(contexts[node])
+            if place < len(edges):
+                pushed += 1
+                heappush(heap, (-tree.reaches[node] * edges[place][0], pushed, node, edges, place))
+        return tree
+
+    def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
+        """The model went on with these tokens: how good were the guesses at each of them?"""
+        line = list(context[-LONGEST:])
+        for token in accepted:
+            for _, guess, cell in self.edges(line[-LONGEST:]):
+                self._chances.observe(cell, guess == token)
+            line.append(token)
 
     def continuation(self, context: Sequence[int], length: int) -> list[int]:
-        """The best match, then what best matches behind it; where nothing is known, the context once more."""
+        """One likely line of `length` tokens behind a context; where nothing is known, the context once more."""
         line = list(context)
         while len(line) < len(context) + length:
-            best = next(self._matches(line), None)
-            line += best.tokens if best else [context[len(line) % len(context)]]
-        return line[len(context) : len(context) + length]
+            edges = self.edges(line[-LONGEST:])
+            line.append(edges[0][1] if edges else context[len(line) % len(context)])
+        return line[len(context) :]
 
-    def _matches(self, context: Sequence[int]) -> Iterator[Candidate]:
-        for key in range(min(LONGEST_KEY, len(context)), 0, -1):
-            yield from self._store.newest(tuple(context[-key:]))
+    def edges(self, context: Sequence[int]) -> list[Edge]:
+        """Guesses of the token behind a context, likeliest first."""
+        said, said_length, seen, seen_length = self._table.look(context)
+        rates = self._chances.rates
+        codes = self._seen_codes(seen, seen_length) if seen_length else {}
+        first = said_code(said_length, 0) if said_length else 0
+        edges = []
+        for packed in said:
+            token = (packed >> 4) - 1
+            cell = (first + (packed & 15)) * NUM_SEEN + codes.pop(token, seen_length)
+            edges.append((rates[cell], token, cell))
+        for token, code in codes.items():
+            cell = said_length * NUM_SEEN + code
+            edges.append((rates[cell], token, cell))
+        edges.sort(reverse=True)
+        return edges
 
-    def _lengthened(self, tokens: NGram, context: Sequence[int]) -> NGram:
-        while len(tokens) < self._longest:
-            best = next(self._matches((*context[-1:], *tokens)), None)
-            if best is None:
-                break
-            tokens = (*tokens, *best.tokens)[: self._longest]
-        return tokens
+    def _seen_codes(self, seen: Sequence[int], length: int) -> dict[int, int]:
+        """Token -> seen code, newest first."""
+        codes: dict[int, int] = {}
+        older = 0
+        for packed in seen:
+            token, source, is_new = unpack_follower(packed, self._reply)
+            codes[token] = seen_code(source, length, older + is_new)
+            older = 2
+        return codes
 
 
-def _overlap(one: NGram, other: NGram) -> bool:
-    """Whether one of them is the beginning of the other."""
-    length = min(len(one), len(other))
-    return one[:length] == other[:length]
-
-
-class _Store:
-    """Buckets of n-grams by key. The one place where anything is evicted."""
-
-    def __init__(self, capacity: int, bucket: int) -> None:
-        self._capacity = capacity
-        self._bucket = bucket
-        self._buckets: OrderedDict[NGram, OrderedDict[NGram, Origin]] = OrderedDict()
-        self._size = 0
-
-    def __len__(self) -> int:
-        return self._size
-
-    def file(self, key: NGram, follow: NGram, origin: Origin) -> None:
-        """Make `follow` the newest of its bucket, in the place of its own beginning."""
-        bucket = self._buckets.setdefault(key, OrderedDict())
-        self._buckets.move_to_end(key)
-        before = len(bucket)
-        bucket.pop(follow[:-1], None)
-        bucket[follow] = origin
-        bucket.move_to_end(follow)
-        if len(bucket) > self._bucket:
-            bucket.popitem(last=False)
-        self._size += len(bucket) - before
-        while self._size > self._capacity:
-            _, oldest = self._buckets.popitem(last=False)
-            self._size -= len(oldest)
-
-    def newest(self, key: NGram) -> list[Candidate]:
-        """What was filed under a key, newest first."""
-        bucket = self._buckets.get(key)
-        return [Candidate(*item) for item in reversed(bucket.items())] if bucket else []
+def _common_length(left: Sequence[int], right: Sequence[int]) -> int:
+    pairs = zip(left, right, strict=False)
+    return next(
+        (place for place, (one, other) in enumerate(pairs) if one != other), min(len(left), len(right))
+    )

@@ -34,9 +34,24 @@ class Window:
         self.rows = [list(line[row : row + width]) for row in range(ngram - 1)]
 
     @property
+    def size(self) -> int:
+        """Rows of a block that the guesses take."""
+        return self.width * len(self.rows) - 1 if self.width else 0
+
+    @property
     def reach(self) -> int:
         """How many places behind the current token the farthest guess stands."""
         return self.width + len(self.rows) - 2 if self.width else 0
+
+    def narrow(self, width: int) -> None:
+        """Keep the first columns only; with none left the window is closed for good."""
+        self.width = min(self.width, max(width, 0))
+        self.rows = [row[: self.width] for row in self.rows]
+
+    def fit(self, places: int, rows: int) -> None:
+        """Close the window where it would reach too far behind the current token, or take too many rows."""
+        if self.reach > places or self.size > rows:
+            self.narrow(0)
 
     def tokens(self) -> list[int]:
         """The guesses in block order: row by row, without the current token."""

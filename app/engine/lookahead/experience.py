@@ -1,0 +1,66 @@
+"""What the engine has learned of one model: kept while it is loaded, and the part that is not text also on disk.
+
+    first successors     what the model says behind each token alone    asked once at load
+    edge chances         how often guesses of each kind were right      learned from every step, by temperature
+    window columns       how many of them earned their rows             learned from every reply
+    pool                 which tokens followed which in this chat       dropped when another chat begins
+
+The first three hold nothing of what was written; the pool never leaves memory.
+"""
+
+from collections.abc import Container, Sequence
+
+from app.engine.lookahead.chances import EdgeChances
+from app.engine.lookahead.contexts import ContextTable
+from app.engine.lookahead.entries import Packed
+from app.engine.lookahead.pool import ContextPool
+from app.engine.lookahead.window_share import WindowShare
+
+SMALL_BITS, LARGE_BITS = 18, 20
+"""Rows of the pool's table: 16 MiB, and 64 MiB for models of a billion parameters and more."""
+LARGE_MODEL = 10**9
+FIRST_COLUMNS = 3
+"""Columns of auto's window in a model's first reply."""
+UNKNOWN_VOCABULARY = 2**18
+
+
+class Experience:
+    """Belongs to one loaded model."""
+
+    def __init__(
+        self,
+        vocabulary: int = UNKNOWN_VOCABULARY,
+        parameters: int = 0,
+        first: Packed | None = None,
+        special: Container[int] = (),
+    ) -> None:
+        self.share = WindowShare(FIRST_COLUMNS)
+        self._vocabulary = vocabulary
+        self._bits = LARGE_BITS if parameters >= LARGE_MODEL else SMALL_BITS
+        self._first = first
+        self._special = special
+        self._chances: dict[int, EdgeChances] = {}
+        self._pool: ContextPool | None = None
+
+    def pool(
+        self, text: Sequence[int], temperature: float, documents: Sequence[Sequence[int]]
+    ) -> ContextPool:
+        """The pool for a reply to this text: the one so far if the same chat goes on, else a new one."""
+        chances = self.chances(temperature)
+        if self._pool is None or not self._pool.goes_on(text):
+            table = ContextTable(self._vocabulary, self._bits)
+            if self._first is not None:
+                table.begin_with(self._first)
+            self._pool = ContextPool(table, chances, self._special)
+        self._pool.begin(text, chances)
+        for document in documents:
+            self._pool.learn(document, len(document), "document")
+        return self._pool
+
+    def chances(self, temperature: float) -> EdgeChances:
+        """What is known about guesses at this temperature, in steps of a half."""
+        return self._chances.setdefault(round(2 * temperature), EdgeChances())
+
+    def forget(self) -> None:
+        """Drop the pool, and with it all text."""
+        self._pool = None

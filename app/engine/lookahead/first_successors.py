@@ -1,0 +1,45 @@
+"""What the model says behind each token alone: asked once per model, so that the first step of a reply can draft.
+
+A pool that starts empty earns nothing in short replies. But a model can be asked before any text is there: every
+token of the vocabulary, each as if a text began with it, in blocks whose rows do not see each other. The answers
+say nothing of anybody's texts and can be kept on disk. Later steps write over them, context by context.
+"""
+
+from collections.abc import Callable
+from time import perf_counter
+
+import numpy as np
+
+from app.engine.block import Block
+from app.engine.lookahead.entries import SUCCESSORS, Packed, pack_successors
+from app.engine.runner import Runner
+from app.engine.sampling import likeliest
+
+ROWS = 128
+SECONDS = 3.0
+"""Time that a model may take at load; tokens behind that stay unasked. Low numbers are the frequent ones."""
+
+
+def ask_first_successors(
+    runner: Runner, vocabulary: int, start: int, progress: Callable[[int, int], None]
+) -> Packed:
+    """Successors [vocabulary, 8] behind `start` and each token; zeros where there was no time. Leaves no prefix."""
+    successors = np.zeros((vocabulary, SUCCESSORS), dtype=np.int32)
+    began = perf_counter()
+    for _ in runner.prefill([start]):
+        pass
+    for first in range(0, vocabulary, ROWS):
+        tokens = tuple(range(first, min(first + ROWS, vocabulary)))
+        ids, logits = likeliest(runner.forward(_apart(tokens)), SUCCESSORS)
+        successors[first : first + len(tokens)] = pack_successors(ids, logits)
+        progress(first + len(tokens), vocabulary)
+        if perf_counter() - began > SECONDS:
+            break
+    runner.forget()
+    return successors
+
+
+def _apart(tokens: tuple[int, ...]) -> Block:
+    """Rows at position 1 that see the prefix and themselves."""
+    rows = len(tokens)
+    return Block(tokens, (1,) * rows, np.eye(rows, dtype=np.bool_), tuple(range(rows)))

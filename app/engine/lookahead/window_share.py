@@ -1,0 +1,50 @@
+"""Whether the window earns its rows, so that columns that never pay are dropped.
+
+The window's rows could have been the tree's, or could have been left out: the planner says how many tokens they
+would be worth. The window has earned a token for each drafted one that came from its lines and was accepted. Every
+few steps the two sums are compared: a column goes when the window earned less than its price, and the next reply
+begins with one more when it earned twice as much.
+"""
+
+from app.engine.lookahead.window import Window
+
+STEPS = 16
+"""Steps between two comparisons."""
+MOST_COLUMNS = 8
+WORTH = 2.0
+"""About half of the tokens that the window's lines drafted would have been drafted without them (docs/lookahead.md)."""
+FADE = 0.5
+"""What is left of both sums after a comparison."""
+
+
+class WindowShare:
+    """The books of a window, over all replies of a model."""
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+        self._earned = self._price = 0.0
+        self._steps = 0
+
+    @property
+    def columns(self) -> int:
+        """How many columns a reply's window begins with."""
+        return self._columns
+
+    def settle(self, window: Window, price: float, accepted: int) -> None:
+        """A step fed this window at this price, and so many of its guesses were accepted."""
+        if not window.width:
+            return
+        self._earned += accepted
+        self._price += price
+        self._steps += 1
+        if self._steps % STEPS == 0:
+            self._compare(window)
+
+    def _compare(self, window: Window) -> None:
+        if self._earned < WORTH * self._price:
+            window.narrow(window.width - 1)
+            self._columns = max(window.width, 1)  # one column in the next reply, to try again
+        elif self._earned > 2 * WORTH * self._price > 0:
+            self._columns = min(window.width + 1, MOST_COLUMNS)
+        self._earned *= FADE
+        self._price *= FADE
