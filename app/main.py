@@ -89,7 +89,7 @@ def generate(
             sampling = draw.apply(Sampling(0.0, top_k, top_p, min_p, repetition_penalty))
             options = Options(sampling, decoding, max_new_tokens, ignore_eos, tuple(stop or ()))
         asked = read_prompts(prompt, prompts, raw, draw)
-        with _engine() as engine:
+        with _engine(default_data_dir()) as engine:
             run_generate(engine, choice, asked, options, as_json)
 
 
@@ -123,7 +123,7 @@ def bench(
         with impossible_values():
             options = Options(draw.apply(GREEDY), base, max_new_tokens, ignore_eos)
             plan = Plan(ModelChoice(model, dtype, device), sets, lanes, options, rounds)
-        with _engine() as engine:
+        with _engine(default_data_dir()) as engine:
             run_bench(engine, plan, json)
 
 
@@ -133,7 +133,7 @@ def _run_window(folder: DataFolder, port: int, open_browser: bool, model: str | 
     if model:
         with impossible_values():
             settings = replace(settings, model=replace(settings.model, name=model))
-    with _engine() as engine:
+    with _engine(folder.path) as engine:
         page = serve(Desk(Conversation(engine), engine, file, settings), port, open_browser)
         folder.announce(page.url)
         typer.echo(page.note or f"Foresight is at {page.url}")
@@ -149,11 +149,11 @@ def _run_window(folder: DataFolder, port: int, open_browser: bool, model: str | 
 
 
 @contextmanager
-def _engine() -> Iterator[Engine]:
+def _engine(data_dir: Path) -> Iterator[Engine]:
     # The hub's client reads its environment while it is imported: see main.
     from app.models_registry import locate
 
-    engine = Engine(locate)
+    engine = Engine(locate, data_dir / "steps")
     try:
         yield engine
     finally:

@@ -161,7 +161,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What was loaded. `lookahead_note` says why it decodes plainly; it is empty when lookahead works."""
+    """What was loaded. `lookahead_note` says why it decodes plainly; it is empty when lookahead works.
+
+    `same_text_note` says which steps write the same text with lookahead on and off, or why none do."""
 
     name: str
     label: str
@@ -172,6 +174,7 @@ class ModelInfo:
     dtype: str
     device: str
     lookahead_note: str = ""
+    same_text_note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,13 @@ _HARMLESS = frozenset({"position_ids", "logits_to_keep"})
 class BlockView:
     """One forward pass as attention sees it: queries [T] against keys [L + T].
 
-    `visible` [T, T] is None for a single row, which sees everything there is."""
+    `visible` [T, T] is None for a single row, which sees everything there is. A sum of rounded numbers depends on
+    their order, so on where each key lies: in float64 (`inside`) too little to show in half precision."""
 
     prefix_length: int
     positions: Tensor
     visible: Tensor | None
+    inside: torch.dtype | None = None  # attention is computed in this precision, not the model's
     windows: list[int] = field(default_factory=list)  # each layer's, in the order they ran
     _sights: dict[int, Tensor | None] = field(default_factory=dict)
     _masks: dict[tuple[int, int], Tensor | None] = field(default_factory=dict)
@@ -87,10 +89,12 @@ def attend_layer(
     block.windows.append(window)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     if softcap is None and s_aux is None:
-        mask = block.additive(window, query.shape[1] // key.shape[1], query.dtype)
-        out = _fused(query, key, value, mask, scale)
+        inside = block.inside or query.dtype
+        mask = block.additive(window, query.shape[1] // key.shape[1], inside)
+        out = _fused(query.to(inside), key.to(inside), value.to(inside), mask, scale).to(query.dtype)
     else:
-        out = _explicit(query, key, value, block.sight(window), scale, softcap, s_aux)
+        inside = block.inside or torch.float32
+        out = _explicit(query, key, value, block.sight(window), scale, softcap, s_aux, inside)
     return out.transpose(1, 2).contiguous(), None
 
 
@@ -117,17 +121,18 @@ def _explicit(
     scale: float,
     softcap: float | None,
     sinks: Tensor | None,
+    inside: torch.dtype,
 ) -> Tensor:
-    """Attention written out, in float32, for layers that cap their scores or send some weight to sinks."""
+    """Attention written out, in this precision, for layers that cap their scores or send some weight to sinks."""
     _, heads, rows, size = query.shape
-    grouped = query.float().reshape(key.shape[1], -1, rows, size)  # [KV, H / KV, T, D]
-    scores = grouped @ key[0].float().transpose(1, 2)[:, None] * scale  # [KV, H / KV, T, L + T]
+    grouped = query.to(inside).reshape(key.shape[1], -1, rows, size)  # [KV, H / KV, T, D]
+    scores = grouped @ key[0].to(inside).transpose(1, 2)[:, None] * scale  # [KV, H / KV, T, L + T]
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
     weights = _softmax_with_sinks(scores, sinks)
-    out = weights @ value[0].float()[:, None]
+    out = weights @ value[0].to(inside)[:, None]
     return out.reshape(1, heads, rows, value.shape[3]).to(query.dtype)
 
 
@@ -135,7 +140,7 @@ def _softmax_with_sinks(scores: Tensor, sinks: Tensor | None) -> Tensor:
     """Softmax over keys; a head's sink [H] takes its share and gives nothing."""
     if sinks is None:
         return scores.softmax(dim=-1)
-    sink = sinks.float().reshape(*scores.shape[:2], 1, 1).expand(*scores.shape[:3], 1)
+    sink = sinks.to(scores.dtype).reshape(*scores.shape[:2], 1, 1).expand(*scores.shape[:3], 1)
     return torch.cat((scores, sink), dim=-1).softmax(dim=-1)[..., :-1]
 
 

@@ -54,3 +54,18 @@ def chain_block(tokens: Sequence[int], start: int, wanted: tuple[int, ...]) -> B
         visible=np.tri(rows, dtype=np.bool_),
         wanted=wanted,
     )
+
+
+def padded(block: Block, rows: int, wanted: int) -> Block:
+    """The block with `rows` rows, of which `wanted` are read: what is new comes last and leaves no trace.
+
+    New rows see the prefix and themselves and are seen by nobody; row 0 is read again and again."""
+    more = rows - len(block)
+    visible = np.eye(rows, dtype=np.bool_)
+    visible[: len(block), : len(block)] = block.visible
+    return Block(
+        tokens=block.tokens + block.tokens[:1] * more,
+        positions=block.positions + block.positions[:1] * more,
+        visible=visible,
+        wanted=block.wanted + (0,) * (wanted - len(block.wanted)),
+    )

@@ -138,6 +138,11 @@ class BlockCache(Cache):
             raise ValueError(f"cannot rewind a cache of {self.length} rows to {length}")
         self._set_length(length)
 
+    def committed(self) -> list[Tensor]:
+        """Each layer's keys and then its values [1, heads, L, size], as views of the committed rows."""
+        buffers = [buffer for layer in self._rows for buffer in (layer.keys, layer.values)]
+        return [buffer[:, :, : self.length] for buffer in buffers if buffer is not None]
+
     def _set_length(self, length: int) -> None:
         self.length = length
         for layer in self._rows:

@@ -1,7 +1,7 @@
 """A model's folder to a model that can decode: weights, tokenizer, and the runner that suits it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -19,9 +19,12 @@ from transformers import (
 from app.engine import attention
 from app.engine.compatibility import check_sequential, lookahead_note
 from app.engine.hardware import choose_device, choose_dtype, dtype_name
+from app.engine.kv_cache import layer_windows
 from app.engine.memory import is_out_of_memory
+from app.engine.packing import pack_weights
 from app.engine.rotary import rotary_of
 from app.engine.runner import BlockRunner, Runner, SequentialRunner
+from app.engine.step_times import StepProfile
 from app.errors import ModelBroken, ModelUnsafe
 from app.messages import ModelChoice, ModelFolder, ModelInfo
 
@@ -51,6 +54,7 @@ class LoadedModel:
     tokenizer: PreTrainedTokenizerBase
     runner: Runner
     eos_ids: frozenset[int]
+    profile: StepProfile = field(default_factory=StepProfile)  # empty until it is measured
 
     @property
     def can_branch(self) -> bool:
@@ -81,13 +85,17 @@ def load(folder: ModelFolder, choice: ModelChoice) -> LoadedModel:
 def prepare(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: ModelFolder) -> LoadedModel:
     """Find out how a model can decode, and wrap it."""
     attention.register()
+    text_config = model.config.get_text_config(decoder=True)
+    parameters = model.num_parameters()
+    if layer_windows(text_config):  # recurrent layers read their Linears' weights in ways of their own
+        pack_weights(model)
     info = ModelInfo(
         name=folder.name,
         label=folder.label,
         revision=folder.revision,
         architecture=type(model).__name__,
-        parameters=model.num_parameters(),
-        context=context_of(model.config.get_text_config(decoder=True)),
+        parameters=parameters,
+        context=context_of(text_config),
         dtype=dtype_name(model.dtype),
         device=str(model.device),
         lookahead_note=lookahead_note(model),

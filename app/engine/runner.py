@@ -13,20 +13,28 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import BlockView
-from app.engine.block import Block, chain_block
+from app.engine.block import Block, chain_block, padded
 from app.engine.kv_cache import BlockCache, stock_cache
 from app.engine.rotary import Rotary, anchored
-from app.messages import Prefilling
+from app.engine.step_times import Widths, padded_rows
+from app.messages import MAX_ROWS, Prefilling
 
 PREFILL_CHUNK = 512
 """Prompt tokens per forward pass: between two of them the person can stop, and sees progress."""
 
 
 class Runner(Protocol):
-    """One model with its cache. `context` is the number of positions it has."""
+    """One model with its cache. `context` is the number of positions it has.
+
+    With `widths` set, blocks are padded to them and a row's bits depend on nothing but the text before it."""
 
     context: int
     reused: int  # tokens of the newest prefill that were still in the cache
+    widths: Widths
+
+    @property
+    def limit(self) -> int:
+        """The most rows that a block may have."""
 
     def horizon(self, position: int) -> int:
         """The first position that a block may not reach whose current token stands at `position`."""
@@ -50,12 +58,18 @@ class BlockRunner:
     def __init__(self, model: PreTrainedModel, context: int, rotary: Rotary) -> None:
         self.context = context
         self.reused = 0
+        self.widths: Widths = ()
         self._model = model
         self._rotary = rotary
         self._cache = BlockCache()
         self._prefix: list[int] = []
         self._farthest = 0  # position that the prefix was last read up to
         self._block: Block | None = None
+
+    @property
+    def limit(self) -> int:
+        """The widest of the widths, where there are any."""
+        return self.widths[-1] if self.widths else MAX_ROWS
 
     def horizon(self, position: int) -> int:
         """The context's end, or where the rotary table changes."""
@@ -80,7 +94,10 @@ class BlockRunner:
             self._rewind(0)
             for _ in self._read(prefix, farthest=block.positions[0]):
                 pass
-        return self._run(block)
+        if not self.widths:
+            return self._run(block)
+        rows, wanted = (padded_rows(count, self.widths) for count in (len(block), len(block.wanted)))
+        return self._run(padded(block, rows, wanted), torch.float64)[: len(block.wanted)]
 
     @torch.inference_mode()
     def commit(self, rows: Sequence[int]) -> None:
@@ -94,6 +111,15 @@ class BlockRunner:
     def forget(self) -> None:
         """Drop the prefix; the buffers stay."""
         self._rewind(0)
+
+    @property
+    def model(self) -> PreTrainedModel:
+        """What is run."""
+        return self._model
+
+    def remembered(self) -> list[Tensor]:
+        """Every layer's keys and values [1, heads, L, size] of the prefix, as views."""
+        return self._cache.committed()
 
     def _read(self, ids: Sequence[int], farthest: int = 0) -> Iterator[Tensor]:
         """Commit the rest of `ids` in chunks, each with the rotary table of a text that reaches `farthest`."""
@@ -112,8 +138,8 @@ class BlockRunner:
         is_long = self._rotary.is_long(position + 1)
         return self._rotary.kind == "longrope" and is_long and not self._rotary.is_long(self._farthest + 1)
 
-    def _run(self, block: Block) -> Tensor:
-        logits, _ = run_block(self._model, self._cache, block)
+    def _run(self, block: Block, inside: torch.dtype | None = None) -> Tensor:
+        logits, _ = run_block(self._model, self._cache, block, inside)
         self._block = block
         return logits
 
@@ -124,12 +150,16 @@ class BlockRunner:
 
 
 @torch.inference_mode()
-def run_block(model: PreTrainedModel, cache: BlockCache, block: Block) -> tuple[Tensor, BlockView]:
-    """One forward pass: logits [R, vocab] of the wanted rows, and what attention saw. Nothing is committed."""
+def run_block(
+    model: PreTrainedModel, cache: BlockCache, block: Block, inside: torch.dtype | None = None
+) -> tuple[Tensor, BlockView]:
+    """One forward pass: logits [R, vocab] of the wanted rows, and what attention saw. Nothing is committed.
+
+    `inside` is the precision of attention, the model's own where it is None."""
     device = model.device
     positions = torch.tensor(block.positions, device=device)
     visible = torch.from_numpy(block.visible).to(device) if len(block) > 1 else None
-    view = BlockView(cache.length, positions, visible)
+    view = BlockView(cache.length, positions, visible, inside)
     output = model(
         input_ids=torch.tensor([block.tokens], device=device),
         position_ids=positions[None],
@@ -146,9 +176,11 @@ class SequentialRunner:
     """Runs one row after the other on a model with transformers' own attention and cache."""
 
     reused = 0
+    limit = 1
 
     def __init__(self, model: PreTrainedModel, context: int) -> None:
         self.context = context
+        self.widths: Widths = ()
         self._model = model
         self._accepts = frozenset(signature(model.forward).parameters)
         self._state: dict[str, object] = {}

@@ -3,6 +3,8 @@
 import gc
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 import torch
@@ -11,9 +13,13 @@ import transformers
 from app.engine.decoders import make_decoder
 from app.engine.generation import generate
 from app.engine.loading import LoadedModel, load
+from app.engine.notes import make_notes, subject_of
+from app.engine.probing import probe
 from app.engine.prompt import encode
+from app.engine.runner import BlockRunner
 from app.engine.sampling import make_sampler
 from app.engine.step import FirstToken, StatisticsMeter, Step
+from app.engine.step_times import choose_class
 from app.engine.stopping import Stopper
 from app.engine.text import ReplyText
 from app.messages import (
@@ -43,11 +49,12 @@ class Watch(Protocol):
 class Session:
     """Keeps one model loaded and answers requests, one at a time."""
 
-    def __init__(self, locate: Locate) -> None:
+    def __init__(self, locate: Locate, notes_dir: Path | None = None) -> None:
         # Its bars and warnings are for programmers; what a person must know comes as events.
         transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         self._locate = locate
+        self._notes = make_notes(notes_dir)
         self._choice: ModelChoice | None = None
         self._loaded: LoadedModel | None = None
 
@@ -63,7 +70,7 @@ class Session:
         folder = self._locate(choice.name, progress)
         progress(f"Loading {folder.name}", 0, 0)
         self._drop()
-        self._loaded = load(folder, choice)
+        self._loaded = self._measured(load(folder, choice), progress)
         self._choice = choice
         return self._loaded
 
@@ -77,6 +84,7 @@ class Session:
         loaded = self.open(request.model, progress)
         prompt = encode(loaded.tokenizer, request.prompt, loaded.info.context)
         decoding = _possible(request.options.decoding, loaded)
+        loaded.runner.widths = choose_class(loaded.profile) if decoding.same_text else ()
         stopper = _make_stopper(loaded, request.options, len(prompt))
         text = ReplyText(loaded.decode, request.options.stop)
         meter = StatisticsMeter(len(prompt))
@@ -96,6 +104,17 @@ class Session:
         if rest := text.flush():
             yield Piece(rest, (), (), meter.statistics)
         yield Finished(reason or "stopped", meter.statistics, loaded.info, decoding.decoder)
+
+    def _measured(self, loaded: LoadedModel, progress: Progress) -> LoadedModel:
+        """The model with what its steps cost on this machine: remembered, or measured now."""
+        if not isinstance(runner := loaded.runner, BlockRunner):
+            return loaded
+        subject = subject_of(runner.model, loaded.info)
+        profile = self._notes.read(subject)
+        if not profile:
+            profile = probe(runner, partial(progress, "Measuring the model's step"))
+            self._notes.write(subject, profile)
+        return replace(loaded, profile=profile, info=replace(loaded.info, same_text_note=profile.note))
 
     def _drop(self) -> None:
         """Give the old model's memory back before the next one takes its own."""

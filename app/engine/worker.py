@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
@@ -50,8 +51,10 @@ class _Shutdown:
 class Engine:
     """Owns the worker thread. All methods return at once and may be called from any thread."""
 
-    def __init__(self, locate: Locate) -> None:
+    def __init__(self, locate: Locate, notes_dir: Path | None = None) -> None:
+        """`notes_dir` keeps what was measured of models; without it each is measured whenever it is loaded."""
         self._locate = locate
+        self._notes_dir = notes_dir
         self._inbox: SimpleQueue[_Job | _Load | _Shutdown] = SimpleQueue()
         self._status = EngineStatus("starting", "Starting the engine")
         self._is_closing = threading.Event()
@@ -95,7 +98,7 @@ class Engine:
     def _start(self) -> "Session":
         from app.engine.session import Session  # torch comes with it: not before there is work
 
-        return Session(self._locate)
+        return Session(self._locate, self._notes_dir)
 
     def _refuse(self, job: _Job | _Load, error: Exception) -> None:
         """Without torch or one of its libraries there is no engine, but there is a sentence about it."""

@@ -1,0 +1,132 @@
+"""Measures a loaded model's step through the path that decoding takes: its seconds and its bits, by width.
+
+Seconds: one block of each width, never committed, round after round (A B C, A B C); the median of the rounds.
+Bits: `same_bits.py`. A model whose step takes long is measured at fewer widths: those that fit into the time.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+from torch import Tensor
+
+from app.engine.block import chain_block
+from app.engine.hardware import dtype_name
+from app.engine.memory import is_out_of_memory
+from app.engine.runner import BlockRunner
+from app.engine.same_bits import find_classes, has_experts, layers_with_rows, read_layers, read_text
+from app.engine.step_times import StepProfile, StepTimes, Widths
+
+WIDTHS: Widths = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+FEW_WIDTHS: Widths = (1, 8, 16, 32, 64)
+SLOW = 0.1
+"""Seconds of a step of one row from which on few widths must do."""
+PREFIX = 24
+"""Tokens before every measured block."""
+ROUNDS = (2, 9)
+SECONDS = 0.4
+"""About how long each mode is timed, within these bounds of rounds."""
+
+Look = Callable[[int, int], None]
+"""Told (done, total) now and then; what it raises ends the probe."""
+
+
+def probe(runner: BlockRunner, look: Look) -> StepProfile:
+    """What a step of this model costs on this machine, and which widths write the same bits."""
+    text = _text(runner)
+    dtype = dtype_name(runner.model.dtype)
+    try:
+        widths = _affordable(runner, text, look)
+        free = _step_times(runner, text, widths, look)
+        if runner.model.dtype.itemsize >= 4:
+            return StepProfile(free, note=f"{dtype}: the same text with lookahead on and off")
+        if has_experts(runner.model):
+            return StepProfile(free, note=f"{dtype}: experts group a step's rows, so the text may differ")
+        steady = _step_times(runner, text, free.widths, look, is_steady=True)
+        classes = _classes(runner, text, steady.widths, look)
+        return StepProfile(free, steady, classes, found(dtype, classes))
+    finally:
+        runner.widths = ()
+        runner.forget()
+
+
+def found(dtype: str, classes: Sequence[Widths]) -> str:
+    """What the bits came to, for a person to read."""
+    if not classes:
+        return f"{dtype}: no width of a step writes steady bits, so the text may differ"
+    each = (", ".join(str(width) for width in widths) for widths in classes)
+    return f"{dtype}: the same text by steps of " + "; or of ".join(each) + " rows"
+
+
+def _text(runner: BlockRunner) -> list[int]:
+    """Random tokens: a varied text, whatever the model. As long as the rotary table does not change."""
+    length = min(PREFIX + WIDTHS[-1], runner.horizon(0))
+    vocabulary = runner.model.config.get_text_config(decoder=True).vocab_size
+    return [int(token) for token in np.random.default_rng(0).integers(0, vocabulary, length)]
+
+
+def _classes(runner: BlockRunner, text: Sequence[int], widths: Widths, look: Look) -> tuple[Widths, ...]:
+    layers = layers_with_rows(runner, text[: max(widths)])
+
+    def read(width: int) -> list[Tensor]:
+        look(widths[::-1].index(width), len(widths))
+        said = read_text(runner, text, PREFIX, width)
+        return said and [*said, *read_layers(layers, width)]
+
+    return find_classes(widths, read)
+
+
+def _affordable(runner: BlockRunner, text: Sequence[int], look: Look) -> Widths:
+    """The widths that are measured: fewer where a step takes long, none that the text is too short for."""
+    plain = _step_times(runner, text, (1,), look).seconds_for(1)
+    return tuple(width for width in (FEW_WIDTHS if plain > SLOW else WIDTHS) if PREFIX + width <= len(text))
+
+
+def _step_times(
+    runner: BlockRunner, text: Sequence[int], widths: Widths, look: Look, is_steady: bool = False
+) -> StepTimes:
+    runner.forget()
+    for _ in runner.prefill(text[:PREFIX]):
+        pass
+
+    def run(place: int) -> None:
+        width = widths[place]
+        runner.widths = (width,) if is_steady else ()
+        logits = runner.forward(chain_block(text[PREFIX : PREFIX + width], PREFIX, tuple(range(width))))
+        logits.argmax(dim=-1).tolist()  # as a decoder does, and a device is waited for
+        look(place, len(widths))
+
+    times = time_in_turn(run, len(widths), SECONDS)
+    return StepTimes(widths[: len(times)], tuple(times))
+
+
+def time_in_turn(
+    run: Callable[[int], None], jobs: int, seconds: float, clock: Callable[[], float] = perf_counter
+) -> list[float]:
+    """Median seconds of the jobs 0, 1, 2, ... in turn, in as many rounds as fit into `seconds` or are needed.
+
+    The first round warms up; those beyond a job that memory is too small for are left out."""
+    possible = _possible(run, jobs)
+    rounds: list[list[float]] = []
+    begin = clock()
+    while len(rounds) < ROUNDS[0] or (len(rounds) < ROUNDS[1] and clock() - begin < seconds):
+        marks = [clock()]
+        for place in range(possible):
+            run(place)
+            marks.append(clock())
+        rounds.append([end - start for start, end in pairwise(marks)])
+    return [median(times) for times in zip(*rounds, strict=True)]
+
+
+def _possible(run: Callable[[int], None], jobs: int) -> int:
+    """Run each job once; how many of them before memory ran out. The first must succeed."""
+    for place in range(jobs):
+        try:
+            run(place)
+        except RuntimeError as error:
+            if place and is_out_of_memory(error):
+                return place
+            raise
+    return jobs

@@ -1,0 +1,167 @@
+"""Which widths write the same bits: the same rows at every width, compared value by value.
+
+Two looks, for rounding shows seldom: on a layer of 64 by 64, one row or sixteen, one value in 30,000 differs.
+
+The layers, each alone: what reached it in a real pass, varied, in blocks of every width; some 200,000 values each.
+
+The whole model, attention with it: the same text read at every width, each time twice:
+
+    chained    t0 t1 t2 t3 | t4 t5 t6 t7        every row is real and committed, each sees those before it
+    drafted    t0 x  y  t1 | t2 x  y  t3        real rows stand between wrong guesses, which are not committed
+
+So a row meets other neighbours, stands in other places of its block, and a key lies now in the prefix, now in the
+block. Where both readings of a width agree, that one width is enough for the same text; widths whose readings and
+layers agree with each other are a class.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from app.engine.block import Block, chain_block
+from app.engine.runner import BlockRunner
+from app.engine.step_times import Widths
+
+Bits = list[Tensor]
+"""Tensors of one row for each token; how many tokens were read may differ from width to width."""
+
+VALUES = 200_000
+"""Values of a layer that are compared, within these bounds of rows."""
+ROWS = (8, 4096)
+PASSES = 4
+"""The most blocks in one reading of the text."""
+STRIDE = 3
+"""One row in so many is real in the drafted reading."""
+
+Make = Callable[[Sequence[int], int], tuple[Block, tuple[int, ...]]]
+"""(what is left of the text, its position) -> a block, and which of its rows are the text."""
+
+Meet = Callable[[nn.Module, tuple[object, ...], dict[str, object]], None]
+
+
+def agree(one: Bits, other: Bits) -> bool:
+    """Whether two readings are the same as far as both go."""
+    lengths = [min(len(a), len(b)) for a, b in zip(one, other, strict=True)]
+    return all(torch.equal(a[:n], b[:n]) for a, b, n in zip(one, other, lengths, strict=True))
+
+
+def find_classes(widths: Widths, read: Callable[[int], Bits]) -> tuple[Widths, ...]:
+    """The widths sorted by what they write; one that writes nothing ([]) is in no class."""
+    classes: list[tuple[list[int], Bits]] = []
+    # The widest first: its reading is the longest, and every other is held against it.
+    for width in reversed(widths):
+        if not (bits := read(width)):
+            continue
+        for members, known in classes:
+            if agree(known, bits):
+                members.insert(0, width)
+                break
+        else:
+            classes.append(([width], bits))
+    return tuple(sorted(tuple(members) for members, _ in classes))
+
+
+def has_experts(model: PreTrainedModel) -> bool:
+    """Whether layers group rows by expert: what a row meets there depends on its neighbours."""
+    stacked = any(parameter.dim() > 2 for parameter in model.parameters())
+    return stacked or any(name.endswith("experts") for name, _ in model.named_modules())
+
+
+def read_text(runner: BlockRunner, text: Sequence[int], start: int, width: int) -> Bits:
+    """Logits, keys and values of the text behind `start`, in blocks of this width; [] where they are not steady."""
+    runner.widths = (width,)
+    chained = _read(runner, text, start, lambda line, place: _chained(line[:width], place))
+    drafted = _read(runner, text, start, lambda line, place: _drafted(line, place, width))
+    return chained if agree(chained, drafted) else []
+
+
+def _read(runner: BlockRunner, text: Sequence[int], start: int, make: Make) -> Bits:
+    runner.forget()
+    for _ in runner.prefill(text[:start]):
+        pass
+    logits: list[Tensor] = []
+    done = start
+    while done < len(text) and len(logits) < PASSES:
+        block, rows = make(text[done:], done)
+        logits.append(runner.forward(block))
+        runner.commit(rows)
+        done += len(rows)
+    # [1, heads, L, size] -> [tokens, heads * size]; views, so copied before the next reading
+    kept = [states[0, :, start:].transpose(0, 1).flatten(1).clone() for states in runner.remembered()]
+    return [torch.cat(logits), *kept]
+
+
+def _chained(line: Sequence[int], place: int) -> tuple[Block, tuple[int, ...]]:
+    rows = tuple(range(len(line)))
+    return chain_block(line, place, rows), rows
+
+
+def _drafted(line: Sequence[int], place: int, width: int) -> tuple[Block, tuple[int, ...]]:
+    """Real rows 0, 3, 6, ... see those before them; the rows between see these and themselves."""
+    count = min(width, STRIDE * len(line))
+    real = tuple(range(0, count, STRIDE))
+    visible = np.eye(count, dtype=np.bool_)
+    for row in real:
+        visible[row:, row] = True
+    tokens = [line[row // STRIDE] if row in real else line[0] for row in range(count)]
+    positions = tuple(place + row // STRIDE + (row not in real) for row in range(count))
+    return Block(tuple(tokens), positions, visible, real), real
+
+
+@torch.inference_mode()
+def read_layers(layers: Sequence[tuple[nn.Module, Tensor]], width: int) -> Bits:
+    """What each layer makes of its rows [rows, size], fed in blocks of this width."""
+    return [_fed(layer, rows, width) for layer, rows in layers]
+
+
+def _fed(layer: nn.Module, rows: Tensor, width: int) -> Tensor:
+    # Blocks [1, T, size] as in the model, all of them full: another row count would be another width.
+    rows = rows.repeat(-(-width // len(rows)), 1)
+    blocks = range(0, len(rows) // width * width, width)
+    return torch.cat([layer(rows[None, start : start + width])[0] for start in blocks])
+
+
+@torch.inference_mode()
+def layers_with_rows(runner: BlockRunner, text: Sequence[int]) -> list[tuple[nn.Module, Tensor]]:
+    """One layer of each kind and shape, with varied rows [rows, size] like those that reach it."""
+    met: dict[tuple[object, ...], tuple[nn.Module, Tensor]] = {}
+
+    def meet(layer: nn.Module, inputs: tuple[object, ...], named: dict[str, object]) -> None:
+        states = inputs[0] if len(inputs) == 1 and not named else None
+        if isinstance(states, Tensor) and states.is_floating_point() and states.shape[:2] == (1, len(text)):
+            met.setdefault(_kind(layer, states), (layer, states[0].clone()))
+
+    with _listening(runner.model, meet):
+        _read(runner, text, 0, lambda line, place: _chained(line, place))
+    return [(layer, _varied(rows, layer)) for layer, rows in met.values()]
+
+
+def _kind(layer: nn.Module, states: Tensor) -> tuple[object, ...]:
+    return type(layer), states.shape[-1], *(parameter.shape for parameter in layer.parameters(recurse=False))
+
+
+@contextmanager
+def _listening(model: nn.Module, meet: Meet) -> Iterator[None]:
+    """Every innermost layer is met with its inputs, as long as this is open."""
+    inner = [layer for layer in model.modules() if not any(True for _ in layer.children())]
+    hooks = [layer.register_forward_pre_hook(meet, with_kwargs=True) for layer in inner]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _varied(states: Tensor, layer: nn.Module) -> Tensor:
+    """More rows like these [T, size]: as many as it takes for enough values to be compared."""
+    size = max(
+        (parameter.shape[0] for parameter in layer.parameters(recurse=False)), default=states.shape[-1]
+    )
+    count = min(max(VALUES // size, ROWS[0]), ROWS[1])
+    source = torch.Generator().manual_seed(0)
+    factors = torch.rand((count, states.shape[-1]), generator=source).add(0.5).to(states)
+    return states.repeat(-(-count // len(states)), 1)[:count] * factors

@@ -1,0 +1,178 @@
+"""Counts the replies that are the same with lookahead on and off.
+
+    python -m tools.same_text --model demo --prompts 400 --tokens 256 --dtype bfloat16
+
+Each side has a session of its own, so that under `--reuse` each continues from the cache that it made itself: every
+second prompt then goes on where the reply before it ended. Replies are written to the full length. One JSON line of
+numbers after every 20 prompts; with `--show`, a line for each reply that differs.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from time import perf_counter
+
+from app.engine.session import Session
+from app.messages import (
+    Decoding,
+    Finished,
+    Message,
+    ModelChoice,
+    ModelFolder,
+    ModelInfo,
+    Options,
+    Piece,
+    Progress,
+    Request,
+    Sampling,
+)
+from app.settings import assets_dir
+from tools.prompts import questions, stories
+
+Prompt = tuple[Message, ...] | str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One reply and what it cost."""
+
+    tokens: tuple[int, ...]
+    text: str
+    seconds: float
+    steps: int
+    reused: int
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of all replies so far."""
+
+    prompts: int = 0
+    same: int = 0
+    tokens: int = 0
+    reused: int = 0
+    seconds_on: float = 0.0
+    seconds_off: float = 0.0
+    steps_on: int = 0
+    steps_off: int = 0
+
+    def add(self, on: Written, off: Written) -> None:
+        """Count one more pair of replies."""
+        self.prompts += 1
+        self.same += on.tokens == off.tokens
+        self.tokens += len(off.tokens)
+        self.reused += on.reused
+        self.seconds_on += on.seconds
+        self.seconds_off += off.seconds
+        self.steps_on += on.steps
+        self.steps_off += off.steps
+
+
+class Side:
+    """A session that decodes in one way."""
+
+    def __init__(self, choice: ModelChoice, options: Options, reuse: bool) -> None:
+        self._session = Session(locate)
+        self._choice = choice
+        self._options = options
+        self._reuse = reuse
+
+    def write(self, prompt: Prompt) -> Written:
+        """One reply; without reuse the prompt is read from its beginning."""
+        if not self._reuse:
+            self._session.forget()
+        begin = perf_counter()
+        request = Request(self._choice, prompt, self._options)
+        events = list(self._session.events(request, silent, Patience()))
+        pieces = [event for event in events if isinstance(event, Piece)]
+        finished = events[-1]
+        assert isinstance(finished, Finished)
+        return Written(
+            tokens=tuple(token for piece in pieces for token in piece.token_ids),
+            text="".join(piece.text for piece in pieces),
+            seconds=perf_counter() - begin,
+            steps=finished.statistics.steps,
+            reused=finished.statistics.reused_tokens,
+        )
+
+    def load(self) -> ModelInfo:
+        """What is decoded, measured before anything is timed."""
+        return self._session.open(self._choice, silent).info
+
+
+class Patience:
+    """Nobody stops a reply."""
+
+    is_stopping = False
+
+
+def silent(_what: str, _done: int, _total: int) -> None:
+    """Nobody watches."""
+
+
+def locate(name: str, _progress: Progress) -> ModelFolder:
+    """The demo model, or a folder."""
+    path = assets_dir() / "demo-model" if name == "demo" else Path(name)
+    return ModelFolder(path, path.name)
+
+
+def compare(on: Side, off: Side, prompts: Iterator[Prompt], count: int, show: bool) -> Iterator[Tally]:
+    """Ask both sides the same; every second prompt continues the reply before it. Yields what it came to so far."""
+    tally = Tally()
+    before: Prompt = ""
+    reply = ""
+    while tally.prompts < count:
+        prompt = next(prompts)
+        if tally.prompts % 2:
+            prompt = continued(before, reply, prompt)
+        written = on.write(prompt), off.write(prompt)
+        tally.add(*written)
+        before, reply = prompt, written[1].text
+        if show and written[0].tokens != written[1].tokens:
+            print("differs:", prompt)  # noqa: T201
+        yield tally
+
+
+def continued(before: Prompt, reply: str, prompt: Prompt) -> Prompt:
+    """The next turn of a chat, or more of a text."""
+    if isinstance(before, str) or isinstance(prompt, str):
+        return f"{before}{reply[: len(reply) // 2]} {prompt}"
+    return (*before, Message("assistant", reply), *prompt)
+
+
+def main() -> None:
+    """Compare and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", default="demo", help="demo, or a folder of a story model")
+    parser.add_argument("--prompts", type=int, default=400)
+    parser.add_argument("--tokens", type=int, default=256)
+    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--temperature", type=float, default=0.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--decoder", default="lookahead", help="held against plain")
+    parser.add_argument("--reuse", action="store_true", help="keep the cache from one prompt to the next")
+    parser.add_argument("--free", action="store_true", help="same text off, for comparison")
+    parser.add_argument("--show", action="store_true", help="print prompts whose replies differ")
+    given = parser.parse_args()
+    choice = ModelChoice(given.model, given.dtype, "cpu")
+    options = Options(
+        Sampling(temperature=given.temperature, seed=given.seed),
+        Decoding(given.decoder, same_text=not given.free),
+        max_new_tokens=given.tokens,
+        ignore_eos=True,
+    )
+    plain = replace(options, decoding=replace(options.decoding, decoder="plain"))
+    on, off = Side(choice, options, given.reuse), Side(choice, plain, given.reuse)
+    print(on.load().same_text_note, "|", off.load().same_text_note, flush=True)  # noqa: T201
+    prompts: Iterator[Prompt] = questions(given.seed) if given.model == "demo" else stories(given.seed)
+    for tally in compare(on, off, prompts, given.prompts, given.show):
+        if tally.prompts % 20 == 0 or tally.prompts == given.prompts:
+            print(json.dumps({**vars(given), **asdict(tally)}), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
