@@ -157,6 +157,10 @@ def _legend() -> str:
 
 
 def _note(model: ModelInfo | None) -> str:
-    if model is None or not model.lookahead_note:
+    """What is to be known of the model: why it decodes plainly, and what was found about same text."""
+    if model is None:
         return ""
-    return f'<p class="lookahead-note">{escape(model.lookahead_note)}</p>'
+    plainly, same_text = escape(model.lookahead_note), escape(model.same_text_note)
+    return (f'<p class="lookahead-note">{plainly}</p>' if plainly else "") + (
+        f'<p class="in-words" id="same-text-note">{same_text}</p>' if same_text else ""
+    )

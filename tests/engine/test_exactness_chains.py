@@ -3,8 +3,11 @@
 import pytest
 
 from app.engine.decoders import make_decoder
+from app.engine.loading import LoadedModel, load
 from app.engine.plain import plain
-from app.messages import Decoding, Sampling
+from app.engine.prompt import encode
+from app.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling
+from app.settings import assets_dir
 from tests.engine.replies import GREEDY, Zoo, numbers, says_plainly, write
 from tests.engine.zoo import BRANCHING, GEMMA3, LLAMA, WINDOW, Architecture, learned_positions
 
@@ -70,3 +73,30 @@ def test_the_context_is_used_to_its_last_position_and_not_beyond(
     runner.forget()
     said = write(runner, prompt, make_decoder(decoding), limit=1000)
     assert (said.tokens, said.reason) == (expected.tokens, "context")
+
+
+@pytest.fixture(scope="module")
+def demo() -> LoadedModel:
+    folder = ModelFolder(assets_dir() / "demo-model", "demo", "demo")
+    return load(folder, ModelChoice("demo", "float32", "cpu"))
+
+
+@pytest.mark.parametrize(
+    ("decoding", "earned"),
+    [(Decoding("prompt-lookup"), 1.2), (Decoding("jacobi"), 1.02)],
+    ids=("lookup", "jacobi"),
+)
+def test_on_a_trained_model_a_chain_earns_something_and_changes_nothing(
+    demo: LoadedModel, decoding: Decoding, earned: float
+) -> None:
+    """Measured: 1.32 and 1.06 tokens per step, half of them greedy and half sampled."""
+    tokens = steps = 0
+    for question in ("Who are you?", "Write a Python function that counts the words of a text.", "Hello"):
+        prompt = encode(demo.tokenizer, (Message("user", question),), demo.info.context)
+        for sampling in (GREEDY, Sampling(temperature=0.8, top_p=0.95, seed=3)):
+            expected = says_plainly(demo.runner, prompt, sampling, limit=80)
+            demo.runner.forget()
+            said = write(demo.runner, prompt, make_decoder(decoding), sampling, limit=80)
+            assert said.tokens == expected.tokens
+            tokens, steps = tokens + len(said.tokens) - 1, steps + len(said.steps)
+    assert tokens / steps >= earned

@@ -91,6 +91,13 @@ def test_a_model_that_decodes_plainly_says_why() -> None:
     assert "rewound &amp; compacted" in panel(ReplyState(), Trail(), "auto", model)
 
 
+def test_what_was_found_about_same_text_is_said() -> None:
+    model = replace(DEMO, same_text_note="Steps of 16 & 32 rows write the same text.")
+    html = panel(ReplyState(), Trail(), "auto", model)
+    assert "Steps of 16 &amp; 32 rows write the same text." in html
+    assert "lookahead-note" not in html
+
+
 def test_the_strip_has_a_bar_per_step_and_a_box_per_token() -> None:
     trail = extend(Trail(), [piece(1, "window", "window", "model"), piece(2, "model")])
     html = drawn(NUMBERS, trail=trail)
