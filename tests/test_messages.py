@@ -30,7 +30,11 @@ NAN = float("nan")
         ),
         (Sampling, {"seed": -1}, "seed must be from 0 to 2^63-1, got -1"),
         (Sampling, {"seed": 2**63}, f"seed must be from 0 to 2^63-1, got {2**63}"),
-        (Decoding, {"decoder": "fast"}, "decoder must be one of auto, lookahead, plain, prompt-lookup, jacobi, got 'fast'"),
+        (
+            Decoding,
+            {"decoder": "fast"},
+            "decoder must be one of auto, lookahead, plain, prompt-lookup, jacobi, got 'fast'",
+        ),
         (Decoding, {"window": 129}, "window must be from 0 (off) to 128, got 129"),
         (Decoding, {"ngram": 1}, "ngram must be from 2 to 16, got 1"),
         (Decoding, {"guesses": -1}, "guesses must be from 0 (off) to 128, got -1"),

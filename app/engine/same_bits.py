@@ -135,6 +135,7 @@ def layers_with_rows(runner: BlockRunner, text: Sequence[int]) -> list[tuple[nn.
         if isinstance(states, Tensor) and states.is_floating_point() and states.shape[:2] == (1, len(text)):
             met.setdefault(_kind(layer, states), (layer, states[0].clone()))
 
+    runner.widths = ()
     with _listening(runner.model, meet):
         _read(runner, text, 0, lambda line, place: _chained(line, place))
     return [(layer, _varied(rows, layer)) for layer, rows in met.values()]

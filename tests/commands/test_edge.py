@@ -83,7 +83,10 @@ def test_a_missing_prompts_file_is_named() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--decoders", "plain,fancy"), "Decoder must be one of auto, lookahead, plain, prompt-lookup, jacobi, got 'fancy'."),
+        (
+            ("--decoders", "plain,fancy"),
+            "Decoder must be one of auto, lookahead, plain, prompt-lookup, jacobi, got 'fancy'.",
+        ),
         (("--decoders", "plain,plain"), "Decoders must be different ones, got plain,plain."),
         (("--decoders", ""), "Decoder must be one of auto, lookahead, plain, prompt-lookup, jacobi, got ''."),
         (("--rounds", "0"), "Rounds must be at least 1, got 0."),
