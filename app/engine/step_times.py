@@ -56,12 +56,14 @@ class StepTimes:
 class StepProfile:
     """A model's step on this machine: free, and held to the same bits for every row (`steady`).
 
-    `classes` are the sets of widths within which a steady row's bits do not change. `note` says what was found."""
+    `classes` are the sets of widths within which a steady row's bits do not change. `note` says what was found;
+    a profile that is not whole was cut short on a busy machine, and another time may find more."""
 
     free: StepTimes = field(default_factory=StepTimes)
     steady: StepTimes = field(default_factory=StepTimes)
     classes: tuple[Widths, ...] = ()
     note: str = ""
+    is_whole: bool = True
 
     def __bool__(self) -> bool:
         return bool(self.free)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from app.engine.probing import FEW_WIDTHS, PREFIX, WIDTHS, found, probe, time_in_turn
+from app.engine.probing import FEW_WIDTHS, PREFIX, USEFUL_FIRST, WIDTHS, found, probe, time_in_turn
 from app.engine.runner import BlockRunner
 from tests.engine.replies import load, numbers
 from tests.engine.tiny import tiny_config
@@ -33,16 +33,24 @@ class Stopwatch:
 
 def test_jobs_take_turns_and_the_first_round_only_warms_up() -> None:
     watch = Stopwatch()
-    times = time_in_turn(watch.job(lambda place: 10.0 if len(watch.ran) <= 3 else place + 1), 3, 13.0, watch)
+    times = time_in_turn(
+        watch.job(lambda place: 10.0 if len(watch.ran) <= 3 else place + 1), 3, 13.0, clock=watch
+    )
     assert watch.ran == [0, 1, 2] * 4
     assert times == [1.0, 2.0, 3.0]
 
 
 def test_a_job_that_takes_long_is_repeated_all_the_same_and_a_short_one_not_for_ever() -> None:
     slow, quick = Stopwatch(), Stopwatch()
-    time_in_turn(slow.job(lambda _place: 100.0), 1, 1.0, slow)
-    time_in_turn(quick.job(lambda _place: 0.001), 1, 1.0, quick)
+    time_in_turn(slow.job(lambda _place: 100.0), 1, 1.0, clock=slow)
+    time_in_turn(quick.job(lambda _place: 0.001), 1, 1.0, clock=quick)
     assert (len(slow.ran), len(quick.ran)) == (1 + 2, 1 + 9)
+
+
+def test_after_the_end_there_is_but_one_round_more() -> None:
+    watch = Stopwatch()
+    assert time_in_turn(watch.job(lambda _place: 5.0), 2, 100.0, end=7.0, clock=watch) == [5.0, 5.0]
+    assert watch.ran == [0, 1] * 2
 
 
 def test_jobs_that_memory_is_too_small_for_are_left_out() -> None:
@@ -54,7 +62,7 @@ def test_jobs_that_memory_is_too_small_for_are_left_out() -> None:
             raise MemoryError if torch.cuda.is_available() else RuntimeError("can't allocate memory")
         tick(place)
 
-    assert time_in_turn(run, 4, 1.0, watch) == [1.0, 1.0]
+    assert time_in_turn(run, 4, 1.0, clock=watch) == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(("place", "words"), [(0, "can't allocate memory"), (1, "a bug")])
@@ -126,6 +134,18 @@ def test_a_probe_that_is_stopped_leaves_such_a_runner_too() -> None:
     with pytest.raises(Stopped):
         probe(runner, stop)
     assert (runner.widths, runner.remembered()[0].shape[2]) == ((), 0)
+
+
+def test_on_a_busy_machine_the_probe_ends_early_and_says_that_it_is_not_whole() -> None:
+    now = iter(range(1000))
+    profile = probe(tiny(torch.bfloat16), unwatched, clock=lambda: float(next(now)))
+    assert [len(widths) for widths in profile.classes] == [1]
+    assert not profile.is_whole
+    assert probe(tiny(torch.bfloat16), unwatched).is_whole
+
+
+def test_the_useful_widths_come_first_and_none_is_forgotten() -> None:
+    assert sorted(USEFUL_FIRST) == list(WIDTHS)
 
 
 def test_what_was_found_is_said_in_words() -> None:

@@ -96,9 +96,7 @@ def test_one_layer_of_each_kind_and_shape_is_looked_at(half: BlockRunner) -> Non
     # Of two layers: the norm, q and o alike, k and v alike, gate and up alike, down; and the head.
     assert sorted(shapes) == [(16, 32), (32,), (32, 32), (32, 48), (48, 32), (128, 32)]
     assert all(
-        len(rows) == 4096 or layer.weight.shape[0] * len(rows) >= 190_000
-        for layer, rows in layers
-        if hasattr(layer, "weight")
+        layer.weight.shape[0] * len(rows) >= 60_000 for layer, rows in layers if hasattr(layer, "weight")
     )
 
 
