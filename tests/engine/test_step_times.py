@@ -50,11 +50,16 @@ def test_a_block_that_is_too_wide_for_all_widths_is_refused() -> None:
         padded_rows(17, (4, 16))
 
 
-def test_the_class_that_promises_most_tokens_per_second_is_chosen() -> None:
-    profile = StepProfile(TIMES, TIMES, ((1,), (4, 16), (32,)))
-    assert choose_class(profile) == (4, 16)
-    assert choose_class(profile, lambda _rows: 1.0) == (1,)
+def test_the_class_with_most_widths_is_chosen_however_the_clock_ran() -> None:
+    for seconds in ((3.0, 3.3, 4.5, 5.3), (3.0, 3.1, 5.0, 4.8), (3.3, 3.0, 4.0, 6.0)):
+        times = StepTimes(TIMES.widths, seconds)
+        assert choose_class(StepProfile(times, times, ((1,), (4, 16), (32,)))) == (4, 16)
+
+
+def test_a_class_that_promises_far_more_is_worth_fewer_widths() -> None:
+    profile = StepProfile(TIMES, TIMES, ((1, 4), (32,)))
     assert choose_class(profile, float) == (32,)
+    assert choose_class(profile, lambda _rows: 1.0) == (1, 4)
 
 
 def test_without_classes_nothing_is_padded() -> None:
