@@ -32,7 +32,7 @@ Bits = list[Tensor]
 VALUES = 100_000
 """Values of a layer that are compared, within these bounds of rows."""
 ROWS = (8, 4096)
-PASSES = 4
+PASSES = 3
 """The most blocks in one reading of the text."""
 STRIDE = 3
 """One row in so many is real in the drafted reading."""
