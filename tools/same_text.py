@@ -2,9 +2,10 @@
 
     python -m tools.same_text --model demo --prompts 400 --tokens 256 --dtype bfloat16
 
-Each side has a session of its own, so that under `--reuse` each continues from the cache that it made itself: every
-second prompt then goes on where the reply before it ended. Replies are written to the full length. One JSON line of
-numbers after every 20 prompts; with `--show`, a line for each reply that differs.
+Each side has a session of its own, and what was measured of the model's step they share, as the app does from one
+start to the next. Under `--reuse` each continues from the cache that it made itself: every second prompt then goes
+on where the reply before it ended. Replies are written to the full length. One JSON line of numbers after every 20
+prompts; with `--show`, a line for each reply that differs.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from app.engine.session import Session
@@ -73,8 +75,8 @@ class Tally:
 class Side:
     """A session that decodes in one way."""
 
-    def __init__(self, choice: ModelChoice, options: Options, reuse: bool) -> None:
-        self._session = Session(locate)
+    def __init__(self, choice: ModelChoice, options: Options, reuse: bool, notes_dir: Path) -> None:
+        self._session = Session(locate, notes_dir)
         self._choice = choice
         self._options = options
         self._reuse = reuse
@@ -166,8 +168,10 @@ def main() -> None:
         ignore_eos=True,
     )
     plain = replace(options, decoding=replace(options.decoding, decoder="plain"))
-    on, off = Side(choice, options, given.reuse), Side(choice, plain, given.reuse)
-    print(on.load().same_text_note, "|", off.load().same_text_note, flush=True)  # noqa: T201
+    with TemporaryDirectory() as notes:
+        on, off = (Side(choice, asked, given.reuse, Path(notes)) for asked in (options, plain))
+        # One after the other: the second reads what the first has measured.
+        print(on.load().same_text_note, "|", off.load().same_text_note, flush=True)  # noqa: T201
     prompts: Iterator[Prompt] = questions(given.seed) if given.model == "demo" else stories(given.seed)
     for tally in compare(on, off, prompts, given.prompts, given.show):
         if tally.prompts % 20 == 0 or tally.prompts == given.prompts:

@@ -19,18 +19,21 @@ NAME = "foresight"
 _HARMLESS = frozenset({"position_ids", "logits_to_keep"})
 """Tensors that some models hand on to every layer although attention has no use for them."""
 
+FLOAT64_VALUES = 1 << 17
+"""Keys that are widened at once: 1 MiB of them."""
+
 
 @dataclass(slots=True)
 class BlockView:
     """One forward pass as attention sees it: queries [T] against keys [L + T].
 
     `visible` [T, T] is None for a single row, which sees everything there is. A sum of rounded numbers depends on
-    their order, so on where each key lies: in float64 (`inside`) too little to show in half precision."""
+    their order, so on where each key lies: in float64 (`is_steady`) too little to show in half precision."""
 
     prefix_length: int
     positions: Tensor
     visible: Tensor | None
-    inside: torch.dtype | None = None  # attention is computed in this precision, not the model's
+    is_steady: bool = False  # attention is computed in float64
     windows: list[int] = field(default_factory=list)  # each layer's, in the order they ran
     _sights: dict[int, Tensor | None] = field(default_factory=dict)
     _masks: dict[tuple[int, int], Tensor | None] = field(default_factory=dict)
@@ -89,11 +92,13 @@ def attend_layer(
     block.windows.append(window)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     if softcap is None and s_aux is None:
-        inside = block.inside or query.dtype
-        mask = block.additive(window, query.shape[1] // key.shape[1], inside)
-        out = _fused(query.to(inside), key.to(inside), value.to(inside), mask, scale).to(query.dtype)
+        mask = block.additive(
+            window, query.shape[1] // key.shape[1], torch.float64 if block.is_steady else query.dtype
+        )
+        fused = _fused_in_float64 if block.is_steady else _fused
+        out = fused(query, key, value, mask, scale)
     else:
-        inside = block.inside or torch.float32
+        inside = torch.float64 if block.is_steady else torch.float32
         out = _explicit(query, key, value, block.sight(window), scale, softcap, s_aux, inside)
     return out.transpose(1, 2).contiguous(), None
 
@@ -111,6 +116,18 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale
     packed = query.reshape(1, key.shape[1], heads // key.shape[1] * rows, size)
     out = scaled_dot_product_attention(packed, key, value, attn_mask=mask, scale=scale)
     return out.reshape(1, heads, rows, value.shape[3])
+
+
+def _fused_in_float64(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """The same, a few key heads at a time: float64 copies of all heads would not stay in the processor's cache."""
+    share = query.shape[1] // key.shape[1]
+    few = max(1, FLOAT64_VALUES // key[0, 0].numel())
+    parts: list[Tensor] = []
+    for head in range(0, key.shape[1], few):
+        heads, shared = slice(head, head + few), slice(head * share, (head + few) * share)
+        states = query[:, shared].double(), key[:, heads].double(), value[:, heads].double()
+        parts.append(_fused(*states, mask, scale).to(query.dtype))
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
 
 def _explicit(

@@ -1,10 +1,12 @@
 """Measures a loaded model's step through the path that decoding takes: its seconds and its bits, by width.
 
 Seconds: one block of each width, never committed, round after round (A B C, A B C); the median of the rounds.
-Bits: `same_bits.py`. A model whose step takes long is measured at fewer widths: those that fit into the time.
+Bits: `same_bits.py`, the most useful widths first. A model whose step takes long is measured at fewer widths, and
+on a busy machine the probe ends early: nobody waits long for a chat to begin.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from time import perf_counter
@@ -26,27 +28,34 @@ SLOW = 0.1
 PREFIX = 24
 """Tokens before every measured block."""
 ROUNDS = (2, 9)
-SECONDS = 0.4
+SECONDS = 0.3
 """About how long each mode is timed, within these bounds of rounds."""
+LONGEST = 10.0
+"""Seconds after which nothing more is begun, half of them for the times."""
+USEFUL_FIRST: Widths = (32, 16, 1, 64, 8, 4, 24, 48, 128, 12, 96, 2)
 
 Look = Callable[[int, int], None]
 """Told (done, total) now and then; what it raises ends the probe."""
 
 
-def probe(runner: BlockRunner, look: Look) -> StepProfile:
+def probe(runner: BlockRunner, look: Look, clock: Callable[[], float] = perf_counter) -> StepProfile:
     """What a step of this model costs on this machine, and which widths write the same bits."""
     text = _text(runner)
     dtype = dtype_name(runner.model.dtype)
+    timer = _StepTimer(runner, text, look, clock, clock() + LONGEST / 2)
     try:
-        widths = _affordable(runner, text, look)
-        free = _step_times(runner, text, widths, look)
+        free = timer.times(timer.affordable(), is_steady=False)
         if runner.model.dtype.itemsize >= 4:
             return StepProfile(free, note=f"{dtype}: the same text with lookahead on and off")
         if has_experts(runner.model):
             return StepProfile(free, note=f"{dtype}: experts group a step's rows, so the text may differ")
-        steady = _step_times(runner, text, free.widths, look, is_steady=True)
-        classes = _classes(runner, text, steady.widths, look)
-        return StepProfile(free, steady, classes, found(dtype, classes))
+        steady = timer.times(free.widths, is_steady=True)
+
+        def is_late() -> bool:
+            return clock() > timer.end + LONGEST / 2
+
+        classes = _classes(runner, text, steady.widths, look, is_late)
+        return StepProfile(free, steady, classes, found(dtype, classes), is_whole=not is_late())
     finally:
         runner.widths = ()
         runner.forget()
@@ -67,57 +76,84 @@ def _text(runner: BlockRunner) -> list[int]:
     return [int(token) for token in np.random.default_rng(0).integers(0, vocabulary, length)]
 
 
-def _classes(runner: BlockRunner, text: Sequence[int], widths: Widths, look: Look) -> tuple[Widths, ...]:
+def _classes(
+    runner: BlockRunner, text: Sequence[int], widths: Widths, look: Look, is_late: Callable[[], bool]
+) -> tuple[Widths, ...]:
     layers = layers_with_rows(runner, text[: max(widths)])
+    order = tuple(width for width in USEFUL_FIRST if width in widths)
 
     def read(width: int) -> list[Tensor]:
-        look(widths[::-1].index(width), len(widths))
+        look(order.index(width), len(order))
+        if is_late() and width != order[0]:
+            return []
         said = read_text(runner, text, PREFIX, width)
         return said and [*said, *read_layers(layers, width)]
 
-    return find_classes(widths, read)
+    return find_classes(order, read)
 
 
-def _affordable(runner: BlockRunner, text: Sequence[int], look: Look) -> Widths:
-    """The widths that are measured: fewer where a step takes long, none that the text is too short for."""
-    plain = _step_times(runner, text, (1,), look).seconds_for(1)
-    return tuple(width for width in (FEW_WIDTHS if plain > SLOW else WIDTHS) if PREFIX + width <= len(text))
+@dataclass(frozen=True, slots=True)
+class _StepTimer:
+    """Times blocks behind the text's beginning, until `end`."""
 
+    runner: BlockRunner
+    text: Sequence[int]
+    look: Look
+    clock: Callable[[], float]
+    end: float
 
-def _step_times(
-    runner: BlockRunner, text: Sequence[int], widths: Widths, look: Look, is_steady: bool = False
-) -> StepTimes:
-    runner.forget()
-    for _ in runner.prefill(text[:PREFIX]):
-        pass
+    def affordable(self) -> Widths:
+        """The widths that are measured: fewer where a step takes long, none that the text is too short for."""
+        plain = self.times((1,), is_steady=False).seconds_for(1)
+        asked = FEW_WIDTHS if plain > SLOW else WIDTHS
+        return tuple(width for width in asked if PREFIX + width <= len(self.text))
 
-    def run(place: int) -> None:
-        width = widths[place]
-        runner.widths = (width,) if is_steady else ()
-        logits = runner.forward(chain_block(text[PREFIX : PREFIX + width], PREFIX, tuple(range(width))))
+    def times(self, widths: Widths, is_steady: bool) -> StepTimes:
+        """What steps of these widths cost."""
+        self.runner.forget()
+        for _ in self.runner.prefill(self.text[:PREFIX]):
+            pass
+
+        def run(place: int) -> None:
+            self._step(widths[place], is_steady)
+            self.look(place, len(widths))
+
+        times = time_in_turn(run, len(widths), SECONDS, self.end, self.clock)
+        return StepTimes(widths[: len(times)], tuple(times))
+
+    def _step(self, width: int, is_steady: bool) -> None:
+        self.runner.widths = (width,) if is_steady else ()
+        line = self.text[PREFIX : PREFIX + width]
+        logits = self.runner.forward(chain_block(line, PREFIX, tuple(range(width))))
         logits.argmax(dim=-1).tolist()  # as a decoder does, and a device is waited for
-        look(place, len(widths))
-
-    times = time_in_turn(run, len(widths), SECONDS)
-    return StepTimes(widths[: len(times)], tuple(times))
 
 
 def time_in_turn(
-    run: Callable[[int], None], jobs: int, seconds: float, clock: Callable[[], float] = perf_counter
+    run: Callable[[int], None],
+    jobs: int,
+    seconds: float,
+    end: float = float("inf"),
+    clock: Callable[[], float] = perf_counter,
 ) -> list[float]:
     """Median seconds of the jobs 0, 1, 2, ... in turn, in as many rounds as fit into `seconds` or are needed.
 
-    The first round warms up; those beyond a job that memory is too small for are left out."""
+    The first round warms up; those beyond a job that memory is too small for are left out. After `end` there is
+    but one round more."""
     possible = _possible(run, jobs)
     rounds: list[list[float]] = []
     begin = clock()
-    while len(rounds) < ROUNDS[0] or (len(rounds) < ROUNDS[1] and clock() - begin < seconds):
+    while not rounds or (clock() < end and _is_needed(len(rounds), clock() - begin < seconds)):
         marks = [clock()]
         for place in range(possible):
             run(place)
             marks.append(clock())
-        rounds.append([end - start for start, end in pairwise(marks)])
+        rounds.append([stop - start for start, stop in pairwise(marks)])
     return [median(times) for times in zip(*rounds, strict=True)]
+
+
+def _is_needed(rounds: int, has_time: bool) -> bool:
+    fewest, most = ROUNDS
+    return rounds < fewest or (rounds < most and has_time)
 
 
 def _possible(run: Callable[[int], None], jobs: int) -> int:

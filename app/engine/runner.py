@@ -97,7 +97,7 @@ class BlockRunner:
         if not self.widths:
             return self._run(block)
         rows, wanted = (padded_rows(count, self.widths) for count in (len(block), len(block.wanted)))
-        return self._run(padded(block, rows, wanted), torch.float64)[: len(block.wanted)]
+        return self._run(padded(block, rows, wanted), is_steady=True)[: len(block.wanted)]
 
     @torch.inference_mode()
     def commit(self, rows: Sequence[int]) -> None:
@@ -138,8 +138,8 @@ class BlockRunner:
         is_long = self._rotary.is_long(position + 1)
         return self._rotary.kind == "longrope" and is_long and not self._rotary.is_long(self._farthest + 1)
 
-    def _run(self, block: Block, inside: torch.dtype | None = None) -> Tensor:
-        logits, _ = run_block(self._model, self._cache, block, inside)
+    def _run(self, block: Block, is_steady: bool = False) -> Tensor:
+        logits, _ = run_block(self._model, self._cache, block, is_steady)
         self._block = block
         return logits
 
@@ -151,15 +151,15 @@ class BlockRunner:
 
 @torch.inference_mode()
 def run_block(
-    model: PreTrainedModel, cache: BlockCache, block: Block, inside: torch.dtype | None = None
+    model: PreTrainedModel, cache: BlockCache, block: Block, is_steady: bool = False
 ) -> tuple[Tensor, BlockView]:
     """One forward pass: logits [R, vocab] of the wanted rows, and what attention saw. Nothing is committed.
 
-    `inside` is the precision of attention, the model's own where it is None."""
+    `is_steady` takes attention's sums out of half precision's sight."""
     device = model.device
     positions = torch.tensor(block.positions, device=device)
     visible = torch.from_numpy(block.visible).to(device) if len(block) > 1 else None
-    view = BlockView(cache.length, positions, visible, inside)
+    view = BlockView(cache.length, positions, visible, is_steady)
     output = model(
         input_ids=torch.tensor([block.tokens], device=device),
         position_ids=positions[None],

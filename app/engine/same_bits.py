@@ -2,7 +2,7 @@
 
 Two looks, for rounding shows seldom: on a layer of 64 by 64, one row or sixteen, one value in 30,000 differs.
 
-The layers, each alone: what reached it in a real pass, varied, in blocks of every width; some 200,000 values each.
+The layers, each alone: what reached it in a real pass, varied, in blocks of every width; some 100,000 values each.
 
 The whole model, attention with it: the same text read at every width, each time twice:
 
@@ -29,10 +29,10 @@ from app.engine.step_times import Widths
 Bits = list[Tensor]
 """Tensors of one row for each token; how many tokens were read may differ from width to width."""
 
-VALUES = 200_000
+VALUES = 100_000
 """Values of a layer that are compared, within these bounds of rows."""
 ROWS = (8, 4096)
-PASSES = 4
+PASSES = 3
 """The most blocks in one reading of the text."""
 STRIDE = 3
 """One row in so many is real in the drafted reading."""
@@ -50,19 +50,18 @@ def agree(one: Bits, other: Bits) -> bool:
 
 
 def find_classes(widths: Widths, read: Callable[[int], Bits]) -> tuple[Widths, ...]:
-    """The widths sorted by what they write; one that writes nothing ([]) is in no class."""
+    """The widths, read in this order, sorted by what they write; one that writes nothing ([]) is in no class."""
     classes: list[tuple[list[int], Bits]] = []
-    # The widest first: its reading is the longest, and every other is held against it.
-    for width in reversed(widths):
+    for width in widths:
         if not (bits := read(width)):
             continue
         for members, known in classes:
             if agree(known, bits):
-                members.insert(0, width)
+                members.append(width)
                 break
         else:
             classes.append(([width], bits))
-    return tuple(sorted(tuple(members) for members, _ in classes))
+    return tuple(sorted(tuple(sorted(members)) for members, _ in classes))
 
 
 def has_experts(model: PreTrainedModel) -> bool:
@@ -135,6 +134,7 @@ def layers_with_rows(runner: BlockRunner, text: Sequence[int]) -> list[tuple[nn.
         if isinstance(states, Tensor) and states.is_floating_point() and states.shape[:2] == (1, len(text)):
             met.setdefault(_kind(layer, states), (layer, states[0].clone()))
 
+    runner.widths = ()
     with _listening(runner.model, meet):
         _read(runner, text, 0, lambda line, place: _chained(line, place))
     return [(layer, _varied(rows, layer)) for layer, rows in met.values()]

@@ -113,7 +113,8 @@ class Session:
         profile = self._notes.read(subject)
         if not profile:
             profile = probe(runner, partial(progress, "Measuring the model's step"))
-            self._notes.write(subject, profile)
+            if profile.is_whole:
+                self._notes.write(subject, profile)
         return replace(loaded, profile=profile, info=replace(loaded.info, same_text_note=profile.note))
 
     def _drop(self) -> None:

@@ -56,12 +56,14 @@ class StepTimes:
 class StepProfile:
     """A model's step on this machine: free, and held to the same bits for every row (`steady`).
 
-    `classes` are the sets of widths within which a steady row's bits do not change. `note` says what was found."""
+    `classes` are the sets of widths within which a steady row's bits do not change. `note` says what was found;
+    a profile that is not whole was cut short on a busy machine, and another time may find more."""
 
     free: StepTimes = field(default_factory=StepTimes)
     steady: StepTimes = field(default_factory=StepTimes)
     classes: tuple[Widths, ...] = ()
     note: str = ""
+    is_whole: bool = True
 
     def __bool__(self) -> bool:
         return bool(self.free)
@@ -97,12 +99,18 @@ def modest(rows: int) -> float:
     return 1 + 0.25 * log2(rows)
 
 
+EVEN = 1.5
+"""Times are noisy, and the class should be the same tomorrow: only a promise so much better counts."""
+
+
 def choose_class(profile: StepProfile, tokens: TokensPerStep = modest) -> Widths:
-    """The class in which the best width promises most tokens per second; () where there is none.
+    """The class with most widths, unless another promises far more tokens per second; () where there is none.
 
     It depends on the profile alone, never on the decoder: both must choose the same."""
 
     def speed(widths: Widths) -> float:
         return max(tokens(width) / profile.steady.seconds_for(width) for width in widths)
 
-    return max(profile.classes, key=speed, default=())
+    best = max(map(speed, profile.classes), default=0.0)
+    good = [widths for widths in profile.classes if speed(widths) * EVEN >= best]
+    return max(good, key=len, default=())

@@ -6,11 +6,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.commands.test_bench import FIELDS as BENCH_FIELDS
 from tests.commands.test_replying import FIELDS
 
 CHECKOUT = Path(__file__).parents[2]
 CPU = ("--device", "cpu", "--dtype", "float32")
+
+
+@pytest.fixture(autouse=True)
+def own_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is measured of the model's step is not kept in the folder of whoever runs the tests."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

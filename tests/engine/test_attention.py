@@ -44,7 +44,7 @@ def inputs(case: Case, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tens
     return query.to(dtype), key.to(dtype), value.to(dtype), torch.randn(case.heads, generator=random)
 
 
-def attended(case: Case, dtype: torch.dtype = torch.float32) -> Tensor:
+def attended(case: Case, dtype: torch.dtype = torch.float32, is_steady: bool = False) -> Tensor:
     """What the layer gives [T, H, 8]."""
     tree = tree_of(case.parents)
     query, key, value, sinks = inputs(case, dtype)
@@ -55,7 +55,7 @@ def attended(case: Case, dtype: torch.dtype = torch.float32) -> Tensor:
         key,
         value,
         None,
-        block=BlockView(case.prefix, torch.tensor(tree.depths) + case.prefix, visible),
+        block=BlockView(case.prefix, torch.tensor(tree.depths) + case.prefix, visible, is_steady),
         scaling=0.4,
         sliding_window=case.window or None,
         softcap=case.softcap,
@@ -185,3 +185,28 @@ def test_a_mask_or_a_bias_of_the_models_own_is_refused_by_name(name: str) -> Non
     arguments: dict[str, Any] = {"attention_mask": None, name: torch.zeros(2)}
     with pytest.raises(ValueError, match=name):
         attend_layer(torch.nn.Identity(), query, key, value, block=view, **arguments)
+
+
+@pytest.mark.parametrize("heads", [2, 8])
+def test_a_steady_pass_rounds_the_same_wherever_a_key_lies(heads: int) -> None:
+    """One row's 1,100 keys, all in order, or the last 20 of them at every third row of a block."""
+    source = torch.Generator().manual_seed(heads)
+    query, key, value = (torch.randn((1, heads, 1100, 64), generator=source).bfloat16() for _ in range(3))
+    plain = BlockView(1099, torch.tensor([1099]), None, is_steady=True)
+    expected, _ = attend_layer(torch.nn.Identity(), query[:, :, -1:], key, value, None, block=plain)
+    rows = torch.arange(0, 60, 3)
+    visible = torch.eye(60, dtype=torch.bool)
+    visible[:, rows] |= torch.arange(60)[:, None] >= rows
+    spread = [torch.cat((part[:, :, :1080], part[:, :, -60:]), dim=2) for part in (key, value)]
+    for part, whole in zip(spread, (key, value), strict=True):
+        part[:, :, 1080 + rows] = whole[:, :, 1080:]
+    queries = query[:, :, -60:].clone()
+    queries[:, :, 57] = query[:, :, -1]
+    view = BlockView(1080, torch.arange(1080, 1140), visible, is_steady=True)
+    said, _ = attend_layer(torch.nn.Identity(), queries, *spread, None, block=view)
+    assert torch.equal(said[:, 57], expected[:, 0])
+
+
+@pytest.mark.parametrize("case", [Case(), Case(softcap=2.0), Case(has_sinks=True, window=3)], ids=repr)
+def test_a_steady_pass_stays_near_the_definition(case: Case) -> None:
+    torch.testing.assert_close(attended(case, is_steady=True).double(), reference(case), atol=2e-5, rtol=2e-5)

@@ -214,6 +214,22 @@ def test_a_prompt_longer_than_the_context_is_refused_and_the_next_is_answered(se
     assert ids_of(ask(session))
 
 
+def test_a_measurement_that_is_stopped_leaves_no_model_and_the_next_question_is_answered(
+    session: Session,
+) -> None:
+    class Stopped(Exception):
+        """The person did not want to wait."""
+
+    def stop(what: str, done: int, _total: int) -> None:
+        if what == "Measuring the model's step" and done == 3:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        session.open(CPU, stop)
+    assert session.info is None
+    assert ids_of(ask(session))
+
+
 def test_an_impossible_device_is_refused_before_the_old_model_goes(session: Session) -> None:
     import torch
 

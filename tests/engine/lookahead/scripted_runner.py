@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from app.engine.block import Block
-from app.messages import Prefilling
+from app.messages import MAX_ROWS, Prefilling
 
 VOCABULARY = 97
 
@@ -43,10 +43,16 @@ class ScriptedRunner:
     ) -> None:
         self.context = context
         self.reused = 0
+        self.widths: tuple[int, ...] = ()
         self.prefix = list(prefix)
         self.blocks: list[Block] = []
         self._rule = rule
         self._horizon = horizon
+
+    @property
+    def limit(self) -> int:
+        """The widest of the widths, where there are any."""
+        return self.widths[-1] if self.widths else MAX_ROWS
 
     def horizon(self, position: int) -> int:
         """The same one everywhere, or one row at a time beyond it."""

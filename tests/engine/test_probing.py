@@ -1,0 +1,158 @@
+"""A step is timed in turns, with as many widths and rounds as a model and its memory allow."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from transformers import LlamaForCausalLM
+
+from app.engine.probing import FEW_WIDTHS, PREFIX, USEFUL_FIRST, WIDTHS, found, probe, time_in_turn
+from app.engine.runner import BlockRunner
+from tests.engine.replies import load, numbers
+from tests.engine.tiny import tiny_config
+from tests.engine.zoo import BRANCHING
+
+
+class Stopwatch:
+    """Time passes only in the jobs."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.ran: list[int] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def job(self, seconds: Callable[[int], float]) -> Callable[[int], None]:
+        def run(place: int) -> None:
+            self.ran.append(place)
+            self.now += seconds(place)
+
+        return run
+
+
+def test_jobs_take_turns_and_the_first_round_only_warms_up() -> None:
+    watch = Stopwatch()
+    times = time_in_turn(
+        watch.job(lambda place: 10.0 if len(watch.ran) <= 3 else place + 1), 3, 13.0, clock=watch
+    )
+    assert watch.ran == [0, 1, 2] * 4
+    assert times == [1.0, 2.0, 3.0]
+
+
+def test_a_job_that_takes_long_is_repeated_all_the_same_and_a_short_one_not_for_ever() -> None:
+    slow, quick = Stopwatch(), Stopwatch()
+    time_in_turn(slow.job(lambda _place: 100.0), 1, 1.0, clock=slow)
+    time_in_turn(quick.job(lambda _place: 0.001), 1, 1.0, clock=quick)
+    assert (len(slow.ran), len(quick.ran)) == (1 + 2, 1 + 9)
+
+
+def test_after_the_end_there_is_but_one_round_more() -> None:
+    watch = Stopwatch()
+    assert time_in_turn(watch.job(lambda _place: 5.0), 2, 100.0, end=7.0, clock=watch) == [5.0, 5.0]
+    assert watch.ran == [0, 1] * 2
+
+
+def test_jobs_that_memory_is_too_small_for_are_left_out() -> None:
+    watch = Stopwatch()
+    tick = watch.job(lambda _place: 1.0)
+
+    def run(place: int) -> None:
+        if place == 2:
+            raise MemoryError if torch.cuda.is_available() else RuntimeError("can't allocate memory")
+        tick(place)
+
+    assert time_in_turn(run, 4, 1.0, clock=watch) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(("place", "words"), [(0, "can't allocate memory"), (1, "a bug")])
+def test_other_errors_and_a_model_that_cannot_run_at_all_are_told(place: int, words: str) -> None:
+    def run(at: int) -> None:
+        if at == place:
+            raise RuntimeError(words)
+
+    with pytest.raises(RuntimeError, match=words):
+        time_in_turn(run, 2, 1.0)
+
+
+def tiny(dtype: torch.dtype, context: int = 256) -> BlockRunner:
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(tiny_config(128, context)).requires_grad_(False).train(False).to(dtype)
+    runner = load(model).runner
+    assert isinstance(runner, BlockRunner)
+    return runner
+
+
+def unwatched(_done: int, _total: int) -> None:
+    """Nobody watches."""
+
+
+def test_float32_needs_no_classes_and_says_so() -> None:
+    profile = probe(tiny(torch.float32), unwatched)
+    assert profile.free.widths == WIDTHS
+    assert (profile.classes, bool(profile.steady)) == ((), False)
+    assert profile.note == "float32: the same text with lookahead on and off"
+
+
+def test_half_precision_gets_classes_of_measured_widths() -> None:
+    profile = probe(tiny(torch.bfloat16), unwatched)
+    assert profile.steady.widths == WIDTHS
+    assert profile.classes
+    assert profile.note.startswith("bfloat16: the same text by steps of ")
+
+
+def test_experts_are_sent_away_with_a_reason() -> None:
+    mixtral = next(architecture for architecture in BRANCHING if architecture.name == "mixtral")
+    runner = load(mixtral.make().bfloat16()).runner
+    assert isinstance(runner, BlockRunner)
+    profile = probe(runner, unwatched)
+    assert profile.free and not profile.classes
+    assert profile.note == "bfloat16: experts group a step's rows, so the text may differ"
+
+
+def test_a_short_context_is_measured_as_far_as_it_goes() -> None:
+    assert probe(tiny(torch.float32, context=PREFIX + 20), unwatched).free.widths == (1, 2, 4, 8, 12, 16)
+
+
+def test_the_probe_leaves_a_runner_that_knows_no_prompt() -> None:
+    runner = tiny(torch.bfloat16)
+    probe(runner, unwatched)
+    assert (runner.widths, runner.remembered()[0].shape[2]) == ((), 0)
+    list(runner.prefill(numbers(5)))
+    assert runner.reused == 0
+
+
+def test_a_probe_that_is_stopped_leaves_such_a_runner_too() -> None:
+    class Stopped(Exception):
+        """The person closed the app."""
+
+    def stop(done: int, _total: int) -> None:
+        if done == 3:
+            raise Stopped
+
+    runner = tiny(torch.bfloat16)
+    with pytest.raises(Stopped):
+        probe(runner, stop)
+    assert (runner.widths, runner.remembered()[0].shape[2]) == ((), 0)
+
+
+def test_on_a_busy_machine_the_probe_ends_early_and_says_that_it_is_not_whole() -> None:
+    now = iter(range(1000))
+    profile = probe(tiny(torch.bfloat16), unwatched, clock=lambda: float(next(now)))
+    assert [len(widths) for widths in profile.classes] == [1]
+    assert not profile.is_whole
+    assert probe(tiny(torch.bfloat16), unwatched).is_whole
+
+
+def test_the_useful_widths_come_first_and_none_is_forgotten() -> None:
+    assert sorted(USEFUL_FIRST) == list(WIDTHS)
+
+
+def test_what_was_found_is_said_in_words() -> None:
+    assert found("bfloat16", ((16, 24, 32),)) == "bfloat16: the same text by steps of 16, 24, 32 rows"
+    assert found("float16", ((1,), (8, 16))) == "float16: the same text by steps of 1; or of 8, 16 rows"
+    assert found("bfloat16", ()) == "bfloat16: no width of a step writes steady bits, so the text may differ"
+
+
+def test_slow_models_are_measured_at_few_of_the_widths() -> None:
+    assert set(FEW_WIDTHS) < set(WIDTHS)

@@ -1,0 +1,127 @@
+"""Padding changes no committed token, and in half precision it makes lookahead's text plain's."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.engine.lookahead import make_lookahead
+from app.engine.session import Session
+from app.engine.step_times import Widths
+from app.messages import (
+    Decoding,
+    Finished,
+    ModelChoice,
+    ModelFolder,
+    Options,
+    Piece,
+    Progress,
+    Request,
+    Sampling,
+)
+from tests.engine.oracle import Oracle, branching
+from tests.engine.replies import GREEDY, Zoo, numbers, says_plainly, with_pool, write
+from tests.engine.tiny import DEMO, STORIES
+from tests.engine.zoo import BRANCHING, LLAMA, WINDOW, Architecture
+
+PROMPT = numbers(WINDOW + 18)
+SAMPLED = Sampling(temperature=0.8, seed=3)
+BEGINNINGS = (
+    "Once upon a time, there was a little girl named Lily.",
+    "Tom and Sam were playing in the garden when",
+    "One day, a small dog found a big red ball",
+    "The old tree in the park was very sad because",
+)
+QUESTIONS = ("Hello, who are you?", "How do I list the files of a folder?", "What can you do?")
+
+
+@pytest.mark.parametrize("architecture", BRANCHING, ids=str)
+@pytest.mark.parametrize("sampling", (GREEDY, SAMPLED), ids=("greedy", "sampled"))
+def test_padding_changes_no_committed_token(zoo: Zoo, architecture: Architecture, sampling: Sampling) -> None:
+    runner = zoo.runner(architecture)
+    expected = says_plainly(runner, PROMPT, sampling)
+    try:
+        runner.widths = (4, 24, 64)
+        assert says_plainly(runner, PROMPT, sampling).tokens == expected.tokens
+        runner.forget()
+        oracle = Oracle((*PROMPT, *expected.tokens), (branching,))
+        said = write(runner, PROMPT, with_pool(oracle, Decoding(window=3, ngram=7)), sampling)
+        assert said.tokens == expected.tokens
+        assert said.longest_run == 7
+    finally:
+        runner.widths = ()
+
+
+@pytest.mark.parametrize("widths", [(40,), (1, 48), (2, 3, 5, 128)])
+def test_any_widths_will_do_that_hold_the_block(zoo: Zoo, widths: Widths) -> None:
+    runner = zoo.runner(LLAMA)
+    expected = says_plainly(runner, PROMPT)
+    runner.forget()
+    try:
+        runner.widths = widths
+        assert runner.limit == widths[-1]
+        assert write(runner, PROMPT, make_lookahead(Decoding())).tokens == expected.tokens
+    finally:
+        runner.widths = ()
+
+
+def locate(name: str, _progress: Progress) -> ModelFolder:
+    """The models that have learned something."""
+    return ModelFolder({"stories": STORIES, "demo": DEMO}[name], name)
+
+
+class Patience:
+    """Nobody stops a reply."""
+
+    is_stopping = False
+
+
+def ids_of(session: Session, model: str, prompt: str, options: Options) -> list[int]:
+    request = Request(ModelChoice(model, "bfloat16", "cpu"), prompt, options)
+    events = list(session.events(request, lambda *_progress: None, Patience()))
+    assert isinstance(events[-1], Finished)
+    return [token for event in events if isinstance(event, Piece) for token in event.token_ids]
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    return Session(locate, tmp_path_factory.mktemp("steps"))
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("sampling", (GREEDY, SAMPLED), ids=("greedy", "sampled"))
+@pytest.mark.parametrize(("model", "prompts"), [("stories", BEGINNINGS), ("demo", QUESTIONS)])
+def test_in_bfloat16_lookahead_writes_what_plain_writes(
+    session: Session, model: str, prompts: tuple[str, ...], sampling: Sampling
+) -> None:
+    if model == "stories" and not STORIES.exists():
+        pytest.skip("the trained model stories260K is not beside this checkout")
+    options = Options(sampling, Decoding("lookahead"), max_new_tokens=120, ignore_eos=True)
+    plain = replace(options, decoding=Decoding("plain"))
+    for prompt in prompts:
+        session.forget()
+        off = ids_of(session, model, prompt, plain)
+        session.forget()
+        assert ids_of(session, model, prompt, options) == off
+
+
+def test_with_same_text_off_nothing_is_padded(session: Session) -> None:
+    options = Options(decoding=Decoding("plain", same_text=False), max_new_tokens=3)
+    ids_of(session, "demo", "Hello", options)
+    assert session.open(ModelChoice("demo", "bfloat16", "cpu"), lambda *_: None).runner.widths == ()
+
+
+def test_what_was_measured_is_remembered_for_the_next_start(tmp_path: Path) -> None:
+    choice = ModelChoice("demo", "bfloat16", "cpu")
+    told: list[str] = []
+
+    def progress(what: str, _done: int, _total: int) -> None:
+        told.append(what)
+
+    first = Session(locate, tmp_path).open(choice, progress)
+    assert "Measuring the model's step" in told
+    told.clear()
+    again = Session(locate, tmp_path).open(choice, progress)
+    assert "Measuring the model's step" not in told
+    assert again.profile == first.profile
+    assert again.info.same_text_note == first.info.same_text_note != ""
