@@ -53,7 +53,7 @@ def measure(arguments: argparse.Namespace) -> Times:
 def _several(step: TakeStep, rows: int) -> Iterator[float]:
     """Some steps in a row; the first one only warms the caches up."""
     step(rows)
-    return (step(rows) for _ in range(4 if rows <= 32 else 2))
+    return (step(rows) for _ in range(4 if rows <= 16 else 2))
 
 
 def _add(times: Times, side: str, rows: int, took: Iterable[float]) -> None:
@@ -103,12 +103,14 @@ def main() -> None:
     parser.add_argument("model", help=f"a model's folder, or one of {', '.join(SHAPES)} with random weights")
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--json", type=Path)
     parser.add_argument("--llama-bench", type=Path, help="the program of that name, to run beside ours")
     parser.add_argument("--gguf", type=Path, help="the model that it is given")
     arguments = parser.parse_args()
     if bool(arguments.llama_bench) != bool(arguments.gguf):
         parser.error("--llama-bench and --gguf go together")
+    torch.set_num_threads(arguments.threads)
     found = summary(arguments, measure(arguments))
     print(table(found))  # noqa: T201
     if arguments.json:
