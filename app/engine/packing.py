@@ -12,14 +12,13 @@ differently by how many rows there are; packed, it does so less.
 """
 
 import platform
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-SMALLEST = {torch.bfloat16: 2**16, torch.float32: 2**17}
+SMALLEST = {torch.bfloat16: 2**14, torch.float32: 2**17}
 """Weights of fewer numbers stay as they are: there the kernel's start costs more than the copy."""
 
 _ROWS = 16
@@ -32,7 +31,7 @@ _TIED_SHARE = 1 / 3
 class PackedLinear(nn.Module):
     """A Linear whose weight lies in blocks. Reading `weight` unpacks a copy."""
 
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, linear: Any) -> None:
         super().__init__()
         self.in_features = linear.in_features
         self.out_features = linear.out_features
@@ -56,23 +55,20 @@ def pack_weights(model: PreTrainedModel) -> int:
     """Put packed layers in the place of the model's large Linears, and tell how many; 0 where it cannot help."""
     if model.device.type != "cpu" or not _can_pack(model.dtype):
         return 0
-    packed: dict[nn.Linear, PackedLinear] = {}
-    for parent, name, linear in list(_linears(model)):
-        if linear not in packed:
-            packed[linear] = PackedLinear(linear)
-        setattr(parent, name, packed[linear])
-    return len(packed)
+    tied, count = _tied_weight(model), 0
+    for parent in [module for module in model.modules() if not isinstance(module, nn.Linear)]:
+        # One at a time, and nothing holds the dense weight any longer: the next copy takes the memory it leaves.
+        for name in [name for name, child in parent.named_children() if _is_worth_it(child, tied)]:
+            setattr(parent, name, PackedLinear(parent.get_submodule(name)))
+            count += 1
+    return count
 
 
-def _linears(model: PreTrainedModel) -> Iterator[tuple[nn.Module, str, nn.Linear]]:
-    """Every Linear that is worth it, with its parent and its name there. Classes derived from it are left alone."""
-    tied = _tied_weight(model)
-    for parent in model.modules():
-        for name, child in parent.named_children():
-            if type(child) is not nn.Linear or child.weight is tied:
-                continue
-            if child.weight.numel() >= SMALLEST.get(child.weight.dtype, torch.inf):
-                yield parent, name, child
+def _is_worth_it(module: nn.Module, tied: Tensor | None) -> bool:
+    """Whether this is a large Linear. Classes derived from it are left alone."""
+    if type(module) is not nn.Linear or module.weight is tied:
+        return False
+    return module.weight.numel() >= SMALLEST.get(module.weight.dtype, torch.inf)
 
 
 def _tied_weight(model: PreTrainedModel) -> Tensor | None:

@@ -1,0 +1,152 @@
+"""Who takes the step: our runner, transformers' own forward and generate, and llama.cpp."""
+
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+from app.engine.block import chain_block
+from app.engine.kv_cache import stock_cache
+from app.engine.loading import prepare
+from app.messages import ModelFolder
+from app.settings import assets_dir
+
+PREFIX = 128
+"""Committed tokens before the step: a short context."""
+
+_LLAMA: dict[str, Any] = {"model_type": "llama", "rope_theta": 100_000.0, "rms_norm_eps": 1e-5}
+SHAPES: dict[str, dict[str, Any]] = {
+    "smollm2-135m": {
+        **_LLAMA,
+        "vocab_size": 49_152,
+        "hidden_size": 576,
+        "intermediate_size": 1536,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "max_position_embeddings": 8192,
+        "tie_word_embeddings": True,
+    },
+    "qwen3-0.6b": {
+        "model_type": "qwen3",
+        "vocab_size": 151_936,
+        "hidden_size": 1024,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "max_position_embeddings": 40_960,
+        "tie_word_embeddings": True,
+    },
+}
+"""Configs by name; the weights are random."""
+
+Make = Callable[[], PreTrainedModel]
+TakeStep = Callable[[int], float]
+"""Row count -> milliseconds of one step."""
+
+
+def maker(model: str, dtype: torch.dtype) -> Make:
+    """What makes the model of a folder, or one of the named shapes."""
+    if model in SHAPES:
+        return partial(_random, model, dtype)
+    return partial(AutoModelForCausalLM.from_pretrained, model, dtype=dtype, local_files_only=True)
+
+
+def _random(shape: str, dtype: torch.dtype) -> PreTrainedModel:
+    torch.manual_seed(0)
+    settings = dict(SHAPES[shape])
+    config = AutoConfig.for_model(settings.pop("model_type"), **settings)
+    made: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=dtype)  # type: ignore[no-untyped-call]
+    return made
+
+
+def our_step(make: Make) -> TakeStep:
+    """A block of rows through the runner that the app would use, with logits for every row."""
+    tokenizer = AutoTokenizer.from_pretrained(assets_dir() / "demo-model", local_files_only=True)
+    loaded = prepare(
+        make().requires_grad_(False).train(False), tokenizer, ModelFolder(Path("shape"), name="shape")
+    )
+    runner, ids = loaded.runner, _ids(PREFIX)
+    for _ in runner.prefill(ids):
+        pass
+
+    def step(rows: int) -> float:
+        block = chain_block(ids[:rows], PREFIX, wanted=tuple(range(rows)))
+        begin = perf_counter()
+        runner.forward(block)
+        return 1000 * (perf_counter() - begin)
+
+    return step
+
+
+def make_stock(make: Make) -> Any:
+    """The model as transformers runs it."""
+    return make().requires_grad_(False).train(False)
+
+
+def stock_step(model: Any) -> TakeStep:
+    """The same rows through transformers' forward, with its default attention and cache."""
+    cache = stock_cache(model.config)
+    ids = torch.tensor([_ids(PREFIX)])
+    with torch.inference_mode():
+        model(input_ids=ids, past_key_values=cache, use_cache=True)
+
+    @torch.inference_mode()
+    def step(rows: int) -> float:
+        model.set_attn_implementation("sdpa")
+        begin = perf_counter()
+        model(input_ids=ids[:, :rows], past_key_values=cache, use_cache=True)
+        took = 1000 * (perf_counter() - begin)
+        cache.crop(-rows)  # a negative number takes away
+        return took
+
+    return step
+
+
+def generate_step(model: Any, attention: str) -> TakeStep:
+    """One token of transformers' generate, for one row alone; its prefill is taken off."""
+    prompt = torch.tensor([_ids(PREFIX)])
+    short, long = 1, 9
+
+    def seconds(tokens: int) -> float:
+        model.set_attn_implementation(attention)
+        begin = perf_counter()
+        model.generate(
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            min_new_tokens=tokens,
+            max_new_tokens=tokens,
+            do_sample=False,
+            pad_token_id=0,
+        )
+        return perf_counter() - begin
+
+    def step(rows: int) -> float:
+        if rows != 1:
+            raise ValueError(f"generate takes one row, got {rows}")
+        return 1000 * (seconds(long) - seconds(short)) / (long - short)
+
+    return step
+
+
+def llama_steps(program: Path, gguf: Path, rows: Sequence[int], threads: int) -> dict[int, list[float]]:
+    """Milliseconds of llama-bench's samples by row count: one generated token, or a prompt of so many."""
+    many = ",".join(str(count) for count in rows if count > 1)
+    command = [str(program), "-m", str(gguf), "-t", str(threads), "-d", str(PREFIX), "-r", "5", "-o", "json"]
+    ran = subprocess.run([*command, "-p", many, "-n", "1"], check=True, capture_output=True, text=True)
+    return {
+        max(test["n_prompt"], 1): [nanoseconds / 1e6 for nanoseconds in test["samples_ns"]]
+        for test in json.loads(ran.stdout)
+    }
+
+
+def _ids(count: int) -> list[int]:
+    return torch.randint(5, 4000, (count,), generator=torch.Generator().manual_seed(0)).tolist()
