@@ -149,11 +149,16 @@ Locate = Callable[[str, Progress], ModelFolder]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One reply to be written: a chat's messages, or raw text that is sent without a chat template."""
+    """One reply to be written: a chat's messages, or raw text that is sent without a chat template.
+
+    `documents` are texts that the reply may quote: the pool reads them. A cold request owes nothing to earlier ones:
+    their cache and pool are dropped first, as a benchmark needs it."""
 
     model: ModelChoice
     prompt: tuple[Message, ...] | str
     options: Options = field(default_factory=Options)
+    documents: tuple[str, ...] = ()
+    is_cold: bool = False
 
     def __post_init__(self) -> None:
         _require(bool(self.prompt), "the prompt must not be empty", self.prompt)

@@ -17,7 +17,7 @@ def generate(
     """Answer the prompts one after the other; the first failure ends it, what was printed stays."""
     show = _show_json if as_json else _show_text
     for asked in prompts:
-        show(engine, Request(model, asked.prompt, asked.options(options)))
+        show(engine, Request(model, asked.prompt, asked.options(options), is_cold=True))
 
 
 def _show_json(engine: Decodes, request: Request) -> None:

@@ -43,7 +43,8 @@ class Plan:
         """One request for each lane, over the same prompt."""
         options = asked.options(self.options)
         return [
-            Request(self.model, asked.prompt, replace(options, decoding=lane.decoding)) for lane in self.lanes
+            Request(self.model, asked.prompt, replace(options, decoding=lane.decoding), is_cold=True)
+            for lane in self.lanes
         ]
 
 

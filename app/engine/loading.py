@@ -20,6 +20,7 @@ from app.engine import attention
 from app.engine.compatibility import check_sequential, lookahead_note
 from app.engine.hardware import choose_device, choose_dtype, dtype_name
 from app.engine.kv_cache import layer_windows
+from app.engine.lookahead.experience import Experience
 from app.engine.memory import is_out_of_memory
 from app.engine.packing import pack_weights
 from app.engine.rotary import rotary_of
@@ -55,6 +56,7 @@ class LoadedModel:
     runner: Runner
     eos_ids: frozenset[int]
     profile: StepProfile = field(default_factory=StepProfile)  # empty until it is measured
+    experience: Experience = field(default_factory=Experience)
 
     @property
     def can_branch(self) -> bool:

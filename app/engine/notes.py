@@ -1,4 +1,4 @@
-"""What was measured of a model's step, remembered in small JSON files: one for each model, machine and library.
+"""What was found out about a model, remembered in JSON files: for each model, machine and library its own.
 
 A file says for what it was measured and is believed only for exactly that, so that another model, precision,
 device, number of threads or release of a library is measured anew. Notes are a courtesy: a folder that cannot be
@@ -9,34 +9,35 @@ import json
 import logging
 import os
 import platform
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 import transformers
 from transformers import PreTrainedModel
 
 from app import __version__
-from app.engine.step_times import StepProfile, StepTimes
 from app.messages import ModelInfo
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 Subject = dict[str, str]
 """What a note is about: all that a step's time and bits depend on."""
 
 
 class Notes(Protocol):
-    """Where profiles are remembered."""
+    """Where things are remembered: for each subject one note of each kind."""
 
-    def read(self, subject: Subject) -> StepProfile:
-        """What is known about a subject; a profile without times where nothing is."""
+    def read(self, kind: str, subject: Subject, decode: Callable[[Any], T], nothing: T) -> T:
+        """What a note says, decoded; `nothing` where there is none, or none that can be believed."""
 
-    def write(self, subject: Subject, profile: StepProfile) -> None:
-        """Remember a profile, if that can be done."""
+    def write(self, kind: str, subject: Subject, note: object) -> None:
+        """Remember something that JSON can carry, if that can be done."""
 
 
 def subject_of(model: PreTrainedModel, info: ModelInfo) -> Subject:
@@ -69,12 +70,12 @@ def _digest(*words: str) -> str:
 class Unwritten:
     """Remembers nothing."""
 
-    def read(self, subject: Subject) -> StepProfile:
+    def read(self, kind: str, subject: Subject, decode: Callable[[Any], T], nothing: T) -> T:
         """Nothing is known."""
-        del subject
-        return StepProfile()
+        del kind, subject, decode
+        return nothing
 
-    def write(self, subject: Subject, profile: StepProfile) -> None:
+    def write(self, kind: str, subject: Subject, note: object) -> None:
         """Forget it."""
 
 
@@ -84,44 +85,34 @@ class NotesFolder:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def read(self, subject: Subject) -> StepProfile:
-        """What the subject's file says; a profile without times when it is not there or not to be believed."""
+    def read(self, kind: str, subject: Subject, decode: Callable[[Any], T], nothing: T) -> T:
+        """What the file says; `nothing` when it is not there or not to be believed."""
         try:
-            note = json.loads(self._file(subject).read_text(encoding="utf-8"))
-            return _from_json(note["profile"]) if note["subject"] == subject else StepProfile()
+            saved = json.loads(self._file(kind, subject).read_text(encoding="utf-8"))
+            return decode(saved["note"]) if saved["subject"] == subject else nothing
         except FileNotFoundError:
-            return StepProfile()
+            return nothing
         except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-            log.info("a note on a model's step was not read, so it is measured anew: %s", error)
-            return StepProfile()
+            log.info("a note (%s) was not read, so it is made anew: %s", kind, error)
+            return nothing
 
-    def write(self, subject: Subject, profile: StepProfile) -> None:
-        """Write the subject's file whole, or leave it as it was."""
-        file = self._file(subject)
+    def write(self, kind: str, subject: Subject, note: object) -> None:
+        """Write the file whole, or leave it as it was."""
+        file = self._file(kind, subject)
         draft = file.with_suffix(f".{os.getpid()}.new")  # another process may be writing, too
         try:
             self._path.mkdir(parents=True, exist_ok=True)
-            note = {"subject": subject, "profile": asdict(profile)}
-            draft.write_text(json.dumps(note, indent=2), encoding="utf-8")
+            draft.write_text(json.dumps({"subject": subject, "note": note}), encoding="utf-8")
             draft.replace(file)
         except OSError as error:
-            log.info("a note on a model's step was not kept: %s", error)
+            log.info("a note (%s) was not kept: %s", kind, error)
             with suppress(OSError):  # where nothing can be written there may be nothing to remove
                 draft.unlink()
 
-    def _file(self, subject: Subject) -> Path:
-        return self._path / f"step-{_digest(json.dumps(subject, sort_keys=True))}.json"
+    def _file(self, kind: str, subject: Subject) -> Path:
+        return self._path / f"{kind}-{_digest(json.dumps(subject, sort_keys=True))}.json"
 
 
 def make_notes(folder: Path | None) -> Notes:
     """Notes in a folder, or none at all."""
     return NotesFolder(folder) if folder else Unwritten()
-
-
-def _from_json(saved: dict[str, Any]) -> StepProfile:
-    free, steady = (
-        StepTimes(tuple(saved[mode]["widths"]), tuple(map(float, saved[mode]["seconds"])))
-        for mode in ("free", "steady")
-    )
-    classes = tuple(tuple(widths) for widths in saved["classes"])
-    return StepProfile(free, steady, classes, str(saved["note"]))

@@ -3,7 +3,6 @@
 import gc
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -13,10 +12,10 @@ import transformers
 from app.engine.decoders import make_decoder
 from app.engine.generation import generate
 from app.engine.loading import LoadedModel, load
-from app.engine.notes import make_notes, subject_of
-from app.engine.probing import probe
+from app.engine.lookahead.factory import Known
+from app.engine.measuring import keep, measured
+from app.engine.notes import make_notes
 from app.engine.prompt import encode
-from app.engine.runner import BlockRunner
 from app.engine.sampling import make_sampler
 from app.engine.step import FirstToken, StatisticsMeter, Step
 from app.engine.step_times import choose_class
@@ -70,18 +69,21 @@ class Session:
         folder = self._locate(choice.name, progress)
         progress(f"Loading {folder.name}", 0, 0)
         self._drop()
-        self._loaded = self._measured(load(folder, choice), progress)
+        self._loaded = measured(load(folder, choice), self._notes, progress)
         self._choice = choice
         return self._loaded
 
     def forget(self) -> None:
-        """Drop what the runner knows of earlier prompts, as after an error."""
+        """Drop what runner and pool know of earlier prompts, as after an error."""
         if self._loaded:
             self._loaded.runner.forget()
+            self._loaded.experience.forget()
 
     def events(self, request: Request, progress: Progress, watch: Watch) -> Iterator[Event]:
         """Everything that happens to a request behind loading; ends with Finished, or raises."""
         loaded = self.open(request.model, progress)
+        if request.is_cold:
+            self.forget()
         prompt = encode(loaded.tokenizer, request.prompt, loaded.info.context)
         decoding = _possible(request.options.decoding, loaded)
         loaded.runner.widths = choose_class(loaded.profile) if decoding.same_text else ()
@@ -90,7 +92,8 @@ class Session:
         meter = StatisticsMeter(len(prompt))
         reason: StopReason | None = None
         sampler = make_sampler(request.options.sampling)
-        for item in generate(loaded.runner, prompt, make_decoder(decoding), sampler, stopper):
+        decoder = make_decoder(decoding, _known(loaded, request))
+        for item in generate(loaded.runner, prompt, decoder, sampler, stopper):
             match item:
                 case Prefilling():
                     yield item
@@ -104,18 +107,7 @@ class Session:
         if rest := text.flush():
             yield Piece(rest, (), (), meter.statistics)
         yield Finished(reason or "stopped", meter.statistics, loaded.info, decoding.decoder)
-
-    def _measured(self, loaded: LoadedModel, progress: Progress) -> LoadedModel:
-        """The model with what its steps cost on this machine: remembered, or measured now."""
-        if not isinstance(runner := loaded.runner, BlockRunner):
-            return loaded
-        subject = subject_of(runner.model, loaded.info)
-        profile = self._notes.read(subject)
-        if not profile:
-            profile = probe(runner, partial(progress, "Measuring the model's step"))
-            if profile.is_whole:
-                self._notes.write(subject, profile)
-        return replace(loaded, profile=profile, info=replace(loaded.info, same_text_note=profile.note))
+        keep(loaded, self._notes)
 
     def _drop(self) -> None:
         """Give the old model's memory back before the next one takes its own."""
@@ -127,6 +119,13 @@ class Session:
 
 def _possible(decoding: Decoding, loaded: LoadedModel) -> Decoding:
     return decoding if loaded.can_branch else replace(decoding, decoder="plain")
+
+
+def _known(loaded: LoadedModel, request: Request) -> Known:
+    documents = (loaded.tokenizer(text, add_special_tokens=False).input_ids for text in request.documents)
+    return Known(
+        loaded.experience, loaded.profile, request.options.sampling.temperature, tuple(map(tuple, documents))
+    )
 
 
 def _make_stopper(loaded: LoadedModel, options: Options, prompt_tokens: int) -> Stopper:

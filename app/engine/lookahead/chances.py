@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from math import exp
 
 from app.engine.lookahead.contexts import LONGEST
-from app.engine.lookahead.entries import LEADS, SOURCES
+from app.engine.lookahead.entries import GAPS, LEADS, SOURCES
 from app.engine.lookahead.priors import BASE, SAID_WEIGHTS, SEEN_WEIGHTS
 from app.messages import Origin
 
@@ -30,6 +30,9 @@ FIRST_CODE = 1 + LONGEST
 NUM_SAID = FIRST_CODE + LONGEST * GAP_CLASSES
 NUM_SEEN = FIRST_CODE + len(SOURCES) * LONGEST * RANKS
 NUM_CELLS = NUM_SAID * NUM_SEEN
+
+CELLS_LAYOUT = f"{NUM_SAID} by {NUM_SEEN}, gaps {GAPS.tolist()}"
+"""What a cell's number means: counts kept under another layout are of no use."""
 
 PRIOR = 6.0
 """Observations that a prior is worth."""

@@ -8,9 +8,9 @@
 The first three hold nothing of what was written; the pool never leaves memory.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 
-from app.engine.lookahead.chances import EdgeChances
+from app.engine.lookahead.chances import Counts, EdgeChances
 from app.engine.lookahead.contexts import ContextTable
 from app.engine.lookahead.entries import Packed
 from app.engine.lookahead.pool import ContextPool
@@ -33,13 +33,14 @@ class Experience:
         parameters: int = 0,
         first: Packed | None = None,
         special: Container[int] = (),
+        counts: Mapping[int, Counts] | None = None,
     ) -> None:
         self.share = WindowShare(FIRST_COLUMNS)
         self._vocabulary = vocabulary
         self._bits = LARGE_BITS if parameters >= LARGE_MODEL else SMALL_BITS
         self._first = first
         self._special = special
-        self._chances: dict[int, EdgeChances] = {}
+        self._chances = {kind: EdgeChances(of_kind) for kind, of_kind in (counts or {}).items()}
         self._pool: ContextPool | None = None
 
     def pool(
@@ -59,7 +60,15 @@ class Experience:
 
     def chances(self, temperature: float) -> EdgeChances:
         """What is known about guesses at this temperature, in steps of a half."""
-        return self._chances.setdefault(round(2 * temperature), EdgeChances())
+        kind = round(2 * temperature)
+        if kind not in self._chances:
+            self._chances[kind] = EdgeChances()
+        return self._chances[kind]
+
+    @property
+    def counts(self) -> dict[int, Counts]:
+        """What was counted of guesses, by kind of temperature: to be kept."""
+        return {kind: chances.counts for kind, chances in self._chances.items()}
 
     def forget(self) -> None:
         """Drop the pool, and with it all text."""

@@ -1,0 +1,99 @@
+"""What is found out about a model when it is loaded: what its steps cost, and what it says behind each token alone.
+
+Both are remembered for this model on this machine, so that only the first load takes these seconds.
+"""
+
+from base64 import b64decode, b64encode
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+from zlib import compress, decompress
+from zlib import error as zlib_error
+
+import numpy as np
+
+from app.engine.loading import LoadedModel
+from app.engine.lookahead.chances import CELLS_LAYOUT, Counts
+from app.engine.lookahead.entries import SUCCESSORS, Packed
+from app.engine.lookahead.experience import Experience
+from app.engine.lookahead.first_successors import ask_first_successors
+from app.engine.notes import Notes, Subject, subject_of
+from app.engine.probing import probe
+from app.engine.runner import BlockRunner
+from app.engine.step_times import StepProfile, StepTimes
+from app.messages import Progress
+
+NOTHING_SAID: Packed = np.zeros((0, SUCCESSORS), dtype=np.int32)
+
+
+def measured(loaded: LoadedModel, notes: Notes, progress: Progress) -> LoadedModel:
+    """The model with its step profile and with what earlier runs learned of it: remembered, or asked now."""
+    runner = loaded.runner
+    if not isinstance(runner, BlockRunner):
+        return loaded
+    subject = subject_of(runner.model, loaded.info)
+    profile = notes.read("step", subject, _to_profile, StepProfile())
+    if not profile:
+        profile = probe(runner, partial(progress, "Measuring the model's step"))
+        if profile.is_whole:
+            notes.write("step", subject, asdict(profile))
+    return replace(
+        loaded,
+        profile=profile,
+        info=replace(loaded.info, same_text_note=profile.note),
+        experience=_experience(loaded, runner, notes, subject, progress),
+    )
+
+
+def keep(loaded: LoadedModel, notes: Notes) -> None:
+    """Remember the edge chances, which hold nothing of what was written."""
+    if isinstance(loaded.runner, BlockRunner):
+        counts = {kind: list(cells.items()) for kind, cells in loaded.experience.counts.items()}
+        note = {"layout": CELLS_LAYOUT, "counts": counts}
+        notes.write("chances", subject_of(loaded.runner.model, loaded.info), note)
+
+
+def _experience(
+    loaded: LoadedModel, runner: BlockRunner, notes: Notes, subject: Subject, progress: Progress
+) -> Experience:
+    vocabulary = runner.model.config.get_text_config(decoder=True).vocab_size
+    first = notes.read("successors", subject, _to_packed, NOTHING_SAID)
+    if len(first) != vocabulary:
+        start = loaded.tokenizer.bos_token_id
+        first = ask_first_successors(
+            runner, vocabulary, start or 0, partial(progress, "Asking the model for each token's successors")
+        )
+        notes.write("successors", subject, b64encode(compress(first.tobytes())).decode())
+    return Experience(
+        vocabulary,
+        loaded.info.parameters,
+        first,
+        special=frozenset(loaded.tokenizer.all_special_ids) | loaded.eos_ids,
+        counts=notes.read("chances", subject, _to_counts, {}),
+    )
+
+
+def _to_profile(note: dict[str, Any]) -> StepProfile:
+    free, steady = (
+        StepTimes(tuple(note[mode]["widths"]), tuple(map(float, note[mode]["seconds"])))
+        for mode in ("free", "steady")
+    )
+    classes = tuple(tuple(widths) for widths in note["classes"])
+    return StepProfile(free, steady, classes, str(note["note"]))
+
+
+def _to_packed(note: str) -> Packed:
+    try:
+        numbers = np.frombuffer(decompress(b64decode(note)), dtype=np.int32)
+    except zlib_error as broken:
+        raise ValueError(f"successors that cannot be unpacked: {broken}") from broken
+    return numbers.reshape(-1, SUCCESSORS)
+
+
+def _to_counts(note: dict[str, Any]) -> dict[int, Counts]:
+    if note["layout"] != CELLS_LAYOUT:
+        return {}
+    return {
+        int(kind): {int(cell): (float(right), float(tried)) for cell, (right, tried) in cells}
+        for kind, cells in note["counts"].items()
+    }
