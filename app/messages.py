@@ -151,8 +151,8 @@ Locate = Callable[[str, Progress], ModelFolder]
 class Request:
     """One reply to be written: a chat's messages, or raw text that is sent without a chat template.
 
-    `documents` are texts that the reply may quote: the pool reads them. A cold request owes nothing to earlier ones:
-    their cache and pool are dropped first, as a benchmark needs it."""
+    `documents` are texts that the reply may quote: the pool reads them. A cold request owes nothing to earlier
+    ones: their cache and pool are dropped first, as a benchmark needs it."""
 
     model: ModelChoice
     prompt: tuple[Message, ...] | str

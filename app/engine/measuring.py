@@ -23,6 +23,7 @@ from app.engine.runner import BlockRunner
 from app.engine.step_times import StepProfile, StepTimes
 from app.messages import Progress
 
+NOTHING_COUNTED: dict[int, Counts] = {}
 NOTHING_SAID: Packed = np.zeros((0, SUCCESSORS), dtype=np.int32)
 
 
@@ -69,7 +70,7 @@ def _experience(
         loaded.info.parameters,
         first,
         special=frozenset(loaded.tokenizer.all_special_ids) | loaded.eos_ids,
-        counts=notes.read("chances", subject, _to_counts, {}),
+        counts=notes.read("chances", subject, _to_counts, NOTHING_COUNTED),
     )
 
 

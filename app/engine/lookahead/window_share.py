@@ -12,7 +12,7 @@ STEPS = 16
 """Steps between two comparisons."""
 MOST_COLUMNS = 8
 WORTH = 2.0
-"""About half of the tokens that the window's lines drafted would have been drafted without them (docs/lookahead.md)."""
+"""Tokens that pay for one: the tree would have drafted many of the window's without it (docs/lookahead.md)."""
 FADE = 0.5
 """What is left of both sums after a comparison."""
 
