@@ -12,9 +12,13 @@ starts from weights that were fitted on other models (`tools/edge_chances.py`), 
 
 Every candidate behind an accepted token counts, whether it had a row in the block or not: so the counts are not
 biased by what was tried. Old counts fade by halves, so that a cell follows the text.
+
+Cells are many and learn slowly, but a text that is hard to guess is hard everywhere. So all chances are scaled by one
+`trust`: how often the likeliest guess was right lately, against how often it should have been.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from math import exp
 
 from app.engine.lookahead.contexts import LONGEST
@@ -39,6 +43,13 @@ PRIOR = 6.0
 FADE = 256.0
 """Observations after which a cell's counts are halved."""
 
+TRUST_PRIOR = 4.0
+"""Guesses that were as right as they should have been, before any was made."""
+TRUST_FADE = 0.96
+"""What is left of a guess in the trust after the next one."""
+TRUST = (0.05, 1.1)
+"""The least and the most of it."""
+
 Counts = dict[int, tuple[float, float]]
 """(accepted, tried) by cell."""
 
@@ -53,6 +64,7 @@ def seen_code(source: int, length: int, rank: int) -> int:
     return FIRST_CODE + (source * LONGEST + length - 1) * RANKS + rank
 
 
+@cache
 def origin_of(cell: int) -> Origin:
     """Who proposed a candidate of this cell: its text, unless the model spoke of a longer context."""
     said, seen = divmod(cell, NUM_SEEN)
@@ -71,8 +83,17 @@ class EdgeChances:
         self._priors = _priors()
         self.rates = list(self._priors)
         self.counts: Counts = {}
+        self.trust = 1.0
+        self._expected = self._right = 0.0
         for cell, (accepted, tried) in (counts or {}).items():
             self._set(cell, accepted, tried)
+
+    def judge(self, expected: float, is_right: bool) -> None:
+        """The likeliest guess was expected to be right this often, and was right or not."""
+        self._expected = TRUST_FADE * self._expected + expected
+        self._right = TRUST_FADE * self._right + is_right
+        trust = (TRUST_PRIOR + self._right) / (TRUST_PRIOR + self._expected)
+        self.trust = min(max(trust, TRUST[0]), TRUST[1])
 
     def observe(self, cell: int, is_accepted: bool) -> None:
         """A candidate of this cell stood behind an accepted token, and was right or not."""

@@ -108,6 +108,7 @@ class ContextPool:
         if depth < 1:
             return tree
         contexts = [tuple(context[-LONGEST:])]
+        trust = self._chances.trust
         # (-reach or a bound on it, when it was pushed, node, its edges once looked up, which of them is next)
         heap: list[tuple[float, int, int, list[Edge], int]] = [(-1.0, 0, 0, [], 0)]
         pushed = 0
@@ -125,14 +126,17 @@ class ContextPool:
                 edges = self.edges(contexts[node])
             if place < len(edges):
                 pushed += 1
-                heappush(heap, (-tree.reaches[node] * edges[place][0], pushed, node, edges, place))
+                heappush(heap, (-tree.reaches[node] * edges[place][0] * trust, pushed, node, edges, place))
         return tree
 
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
         """The model went on with these tokens: how good were the guesses at each of them?"""
         line = list(context[-LONGEST:])
         for token in accepted:
-            for _, guess, cell in self.edges(line[-LONGEST:]):
+            edges = self.edges(line[-LONGEST:])
+            for chance, guess, _ in edges[:1]:
+                self._chances.judge(chance, guess == token)
+            for _, guess, cell in edges:
                 self._chances.observe(cell, guess == token)
             line.append(token)
 
