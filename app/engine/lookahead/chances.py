@@ -13,8 +13,8 @@ starts from weights that were fitted on other models (`tools/edge_chances.py`), 
 Every candidate behind an accepted token counts, whether it had a row in the block or not: so the counts are not
 biased by what was tried. Old counts fade by halves, so that a cell follows the text.
 
-Cells are many and learn slowly, but a text that is hard to guess is hard everywhere. So all chances are scaled by one
-`trust`: how often the likeliest guess was right lately, against how often it should have been.
+Cells are many and learn slowly, but a text that is hard to guess is hard everywhere. So all chances are scaled by
+one `trust`: how often the likeliest guess was right lately, against how often it should have been.
 """
 
 from collections.abc import Mapping

@@ -30,7 +30,8 @@ def lay_out(tree: DraftTree, window: Window, position: int) -> Layout:
     # Place 0 of the window is the current token, which is the tree's root already.
     rows = [0, *range(drafts, drafts + len(guesses))]
     visible = np.zeros((drafts + len(guesses),) * 2, dtype=np.bool_)
-    visible[np.ix_(rows, rows)] = window.visible()
+    if guesses:
+        visible[np.ix_(rows, rows)] = window.visible()
     visible[:drafts, :drafts] = tree.visible()
     top = [rows[place] for place in window.top()]
     block = Block(
