@@ -73,7 +73,7 @@ class Tuner:
 
     def observe(self, rows: int, tokens: int, seconds: float) -> None:
         """Refine the curve at this width, and the speed."""
-        width = min(bisect_left(self._widths, rows), len(self._widths) - 1)
+        width = min(bisect_left(self._widths, self._fed(rows)), len(self._widths) - 1)
         before = self._seconds[width]
         self._seconds[width] += REFINE * (min(max(seconds, before / 2), before * 2) - before)
         self._steps += 1
@@ -92,9 +92,9 @@ class Tuner:
 
     def _cost_by_rows(self) -> list[float]:
         times = StepTimes(tuple(self._widths), tuple(self._seconds))
+        return [times.seconds_for(self._fed(rows)) for rows in range(self._most + 1)]
+
+    def _fed(self, rows: int) -> int:
+        """The rows of a block once it is padded."""
         padded = self._padded
-        rows = [
-            padded[bisect_left(padded, count)] if padded and count <= padded[-1] else count
-            for count in range(self._most + 1)
-        ]
-        return [times.seconds_for(count) for count in rows]
+        return padded[bisect_left(padded, rows)] if padded and rows <= padded[-1] else rows
