@@ -16,7 +16,7 @@ from app.engine.loading import LoadedModel
 from app.engine.lookahead.chances import CELLS_LAYOUT, Counts
 from app.engine.lookahead.entries import SUCCESSORS, Packed
 from app.engine.lookahead.experience import Experience
-from app.engine.lookahead.first_successors import ask_first_successors
+from app.engine.lookahead.first_successors import ROWS, ask_first_successors
 from app.engine.notes import Notes, Subject, subject_of
 from app.engine.probing import probe
 from app.engine.runner import BlockRunner
@@ -42,7 +42,7 @@ def measured(loaded: LoadedModel, notes: Notes, progress: Progress) -> LoadedMod
         loaded,
         profile=profile,
         info=replace(loaded.info, same_text_note=profile.note),
-        experience=_experience(loaded, runner, notes, subject, progress),
+        experience=_experience(loaded, runner, notes, subject, progress, profile.free.widths[-1]),
     )
 
 
@@ -55,15 +55,14 @@ def keep(loaded: LoadedModel, notes: Notes) -> None:
 
 
 def _experience(
-    loaded: LoadedModel, runner: BlockRunner, notes: Notes, subject: Subject, progress: Progress
+    loaded: LoadedModel, runner: BlockRunner, notes: Notes, subject: Subject, progress: Progress, widest: int
 ) -> Experience:
     vocabulary = runner.model.config.get_text_config(decoder=True).vocab_size
     first = notes.read("successors", subject, _to_packed, NOTHING_SAID)
     if len(first) != vocabulary:
         start = loaded.tokenizer.bos_token_id
-        first = ask_first_successors(
-            runner, vocabulary, start or 0, partial(progress, "Asking the model for each token's successors")
-        )
+        look = partial(progress, "Asking the model for each token's successors")
+        first = ask_first_successors(runner, vocabulary, start or 0, look, min(ROWS, widest))
         notes.write("successors", subject, b64encode(compress(first.tobytes())).decode())
     return Experience(
         vocabulary,

@@ -1,8 +1,7 @@
 """Drives a runner and a decoder to the end of a reply and keeps what they said."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -13,10 +12,11 @@ from transformers import PreTrainedModel
 from app.engine.generation import generate
 from app.engine.loading import LoadedModel, prepare
 from app.engine.lookahead.decoder import lookahead
+from app.engine.lookahead.planning import FixedSizes, Planner
 from app.engine.lookahead.pool import Pool
 from app.engine.plain import plain
 from app.engine.runner import Runner
-from app.engine.sampling import make_sampler
+from app.engine.sampling import Sampler, make_sampler
 from app.engine.step import Decoder, FirstToken, Step
 from app.engine.stopping import Stopper
 from app.messages import Decoding, ModelFolder, Prefilling, Sampling, StopReason
@@ -117,8 +117,17 @@ def collect(events: Iterable[Prefilling | FirstToken | Step]) -> Reply:
 
 
 def with_pool(pool: Pool, decoding: Decoding) -> Decoder:
-    """Lookahead with this pool in place of the reply's own."""
-    return partial(lookahead, decoding=decoding, pool=pool)
+    """Lookahead of fixed sizes with this pool in place of the chat's own."""
+    return planned(FixedSizes(decoding), pool)
+
+
+def planned(planner: Planner, pool: Pool) -> Decoder:
+    """Lookahead with this planner and this pool."""
+
+    def decode(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
+        return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)
+
+    return decode
 
 
 def numbers(length: int, seed: int = 0) -> tuple[int, ...]:

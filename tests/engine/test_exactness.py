@@ -39,7 +39,7 @@ def test_lookahead_draws_what_plain_draws(zoo: Zoo, architecture: Architecture, 
     runner = zoo.runner(architecture)
     expected = says_plainly(runner, PROMPT, sampling)
     runner.forget()
-    assert write(runner, PROMPT, make_lookahead(Decoding()), sampling).tokens == expected.tokens
+    assert write(runner, PROMPT, make_lookahead(Decoding("lookahead")), sampling).tokens == expected.tokens
 
 
 @every_architecture

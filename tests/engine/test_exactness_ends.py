@@ -88,9 +88,9 @@ def test_learned_positions_are_used_to_the_last_and_not_beyond(
     assert (len(prompt) + len(expected.tokens), expected.reason) == (CONTEXT, "context")
     assert expected.tokens == transformers_says(architecture, prompt, limit=CONTEXT - length)
     for decoder in (
-        make_lookahead(Decoding()),
-        make_lookahead(Decoding(window=15, ngram=5, guesses=15)),
-        make_lookahead(Decoding(window=60, ngram=16, guesses=2)),
+        make_lookahead(Decoding("lookahead")),
+        make_lookahead(Decoding("lookahead", window=15, ngram=5, guesses=15)),
+        make_lookahead(Decoding("lookahead", window=60, ngram=16, guesses=2)),
         knowing(prompt, expected),
     ):
         runner.forget()

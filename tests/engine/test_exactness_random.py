@@ -17,7 +17,11 @@ drawn = settings(max_examples=25, derandomize=True)
 
 prompts = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=40).map(tuple)
 decodings = st.builds(
-    Decoding, window=st.integers(0, 20), ngram=st.integers(2, 9), guesses=st.integers(0, 20)
+    Decoding,
+    st.just("lookahead"),
+    window=st.integers(0, 20),
+    ngram=st.integers(2, 9),
+    guesses=st.integers(0, 20),
 )
 samplings = st.one_of(
     st.just(Sampling()),

@@ -14,7 +14,7 @@ from tests.engine.zoo import BRANCHING, GEMMA3, LLAMA, RECURRENT, WINDOW, Archit
 
 PROMPT = numbers(WINDOW + 12, seed=4)
 LONG = numbers(2 * PREFILL_CHUNK - 100, seed=5)
-LOOKAHEAD = make_lookahead(Decoding(window=5, ngram=5, guesses=5))
+LOOKAHEAD = make_lookahead(Decoding("lookahead", window=5, ngram=5, guesses=5))
 
 both = pytest.mark.parametrize("architecture", (LLAMA, GEMMA3), ids=str)
 decoders = pytest.mark.parametrize("decoder", (plain, LOOKAHEAD), ids=("plain", "lookahead"))

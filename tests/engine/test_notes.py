@@ -1,72 +1,94 @@
-"""What was measured is remembered for exactly what it was measured on, and never stands in the way."""
+"""What was found out is remembered for exactly what it was found out about, and never stands in the way."""
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from app.engine.notes import NotesFolder, make_notes, subject_of
-from app.engine.step_times import StepProfile, StepTimes
+from app.engine.notes import Notes, NotesFolder, make_notes, subject_of
 from app.messages import ModelInfo
 from tests.engine.tiny import tiny_config
 
 SUBJECT = {"model": "demo", "dtype": "bfloat16", "device": "a processor"}
-TIMES = StepTimes((1, 16, 32), (0.004, 0.005, 0.0061))
-PROFILE = StepProfile(TIMES, TIMES, ((1,), (16, 32)), "bfloat16: found something")
+NOTE = {"widths": [1, 16, 32], "text": "found something"}
 INFO = ModelInfo("demo", "", "main", "LlamaForCausalLM", 1000, 256, "bfloat16", "cpu")
 
 
-def test_a_profile_comes_back_as_it_was(tmp_path: Path) -> None:
-    NotesFolder(tmp_path / "new" / "folder").write(SUBJECT, PROFILE)
-    assert NotesFolder(tmp_path / "new" / "folder").read(SUBJECT) == PROFILE
-    assert [file.suffix for file in (tmp_path / "new" / "folder").iterdir()] == [".json"]
+def read(notes: Notes, kind: str = "step", subject: dict[str, str] = SUBJECT) -> Any:
+    return notes.read(kind, subject, lambda note: note, None)
+
+
+def test_a_note_comes_back_as_it_was(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    NotesFolder(folder).write("step", SUBJECT, NOTE)
+    assert read(NotesFolder(folder)) == NOTE
+    assert [file.suffix for file in folder.iterdir()] == [".json"]
+
+
+def test_a_note_of_another_kind_is_another_note(tmp_path: Path) -> None:
+    notes = NotesFolder(tmp_path)
+    notes.write("step", SUBJECT, NOTE)
+    notes.write("chances", SUBJECT, [1, 2])
+    assert (read(notes), read(notes, "chances"), read(notes, "successors")) == (NOTE, [1, 2], None)
 
 
 @pytest.mark.parametrize("name", SUBJECT)
 def test_another_model_dtype_or_device_is_another_subject(tmp_path: Path, name: str) -> None:
     notes = NotesFolder(tmp_path)
-    notes.write(SUBJECT, PROFILE)
-    assert notes.read({**SUBJECT, name: "another"}) == StepProfile()
-    assert notes.read(SUBJECT) == PROFILE
+    notes.write("step", SUBJECT, NOTE)
+    assert read(notes, subject={**SUBJECT, name: "another"}) is None
+    assert read(notes) == NOTE
 
 
 @pytest.mark.parametrize(
-    "garbage", ["", "{", "[]", "null", '{"subject": {}}', '{"subject": 1, "profile": {}}', "\x00\xff"]
+    "garbage", ["", "{", "[]", "null", "7", '{"subject": {}}', '{"subject": 1, "note": {}}', "\x00\xff"]
 )
-def test_a_file_that_makes_no_sense_is_measured_anew_and_replaced(tmp_path: Path, garbage: str) -> None:
+def test_a_file_that_makes_no_sense_is_found_out_anew_and_replaced(tmp_path: Path, garbage: str) -> None:
     notes = NotesFolder(tmp_path)
-    notes.write(SUBJECT, PROFILE)
+    notes.write("step", SUBJECT, NOTE)
     (file,) = tmp_path.iterdir()
     file.write_bytes(garbage.encode("latin-1"))
-    assert notes.read(SUBJECT) == StepProfile()
-    notes.write(SUBJECT, PROFILE)
-    assert notes.read(SUBJECT) == PROFILE
+    assert read(notes) is None
+    notes.write("step", SUBJECT, NOTE)
+    assert read(notes) == NOTE
 
 
-@pytest.mark.parametrize(
-    ("was", "now"), [('"seconds": [', '"seconds": [-'), ('"classes": [', '"classes": [[7],')]
-)
-def test_a_file_with_impossible_values_is_not_believed(tmp_path: Path, was: str, now: str) -> None:
+@pytest.mark.parametrize("error", [ValueError, TypeError, KeyError, IndexError, AttributeError])
+def test_a_note_that_cannot_be_decoded_is_not_believed(tmp_path: Path, error: type[Exception]) -> None:
     notes = NotesFolder(tmp_path)
-    notes.write(SUBJECT, PROFILE)
-    (file,) = tmp_path.iterdir()
-    file.write_text(" ".join(file.read_text().split()).replace("[ ", "[").replace(was, now, 1))
-    assert notes.read(SUBJECT) == StepProfile()
+    notes.write("step", SUBJECT, NOTE)
+
+    def decode(note: object) -> str:
+        raise error(note)
+
+    assert notes.read("step", SUBJECT, decode, "nothing") == "nothing"
 
 
 def test_a_folder_that_cannot_be_made_costs_nothing_but_the_note(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     notes = NotesFolder(tmp_path / "file" / "steps")
-    notes.write(SUBJECT, PROFILE)
-    assert notes.read(SUBJECT) == StepProfile()
+    notes.write("step", SUBJECT, NOTE)
+    assert read(notes) is None
+
+
+def test_a_file_that_cannot_be_replaced_stays_as_it_was(tmp_path: Path) -> None:
+    notes = NotesFolder(tmp_path)
+    notes.write("step", SUBJECT, NOTE)
+    (file,) = tmp_path.iterdir()
+    file.unlink()
+    file.mkdir()  # a folder of this name cannot be replaced by a file
+    notes.write("step", SUBJECT, NOTE)
+    assert list(tmp_path.iterdir()) == [file], "the draft beside it is taken away again"
+    assert read(notes) is None
 
 
 def test_without_a_folder_nothing_is_kept() -> None:
     notes = make_notes(None)
-    notes.write(SUBJECT, PROFILE)
-    assert notes.read(SUBJECT) == StepProfile()
+    notes.write("step", SUBJECT, NOTE)
+    assert read(notes) is None
 
 
 def test_a_subject_is_the_model_its_config_its_layers_the_device_and_the_libraries() -> None:

@@ -18,7 +18,7 @@ from tests.engine.zoo import SWITCH, Architecture, llama_dynamic, phi3_longrope
 
 FAR = PREFILL_CHUNK + 20
 """A switch that lies in a prompt's second chunk."""
-LOOKAHEAD = make_lookahead(Decoding(window=7, ngram=5, guesses=7))
+LOOKAHEAD = make_lookahead(Decoding("lookahead", window=7, ngram=5, guesses=7))
 REACH = 24
 
 switching = pytest.mark.parametrize("architecture", (phi3_longrope(SWITCH), llama_dynamic(SWITCH)), ids=str)

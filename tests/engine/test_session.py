@@ -172,8 +172,9 @@ def test_a_model_that_cannot_be_loaded_leaves_room_for_the_next(session: Session
 
 
 def test_a_stop_between_steps_ends_with_what_was_written(session: Session) -> None:
-    whole = ids_of(ask(session))
-    events = ask(session, patience=Patience(5))
+    session.open(CPU, silent)
+    whole = ids_of(ask(session, options=PLAIN))
+    events = ask(session, patience=Patience(2))
     assert end_of(events).reason == "stopped"
     written = ids_of(events)
     assert 0 < len(written) < len(whole)

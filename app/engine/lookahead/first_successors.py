@@ -16,20 +16,21 @@ from app.engine.runner import Runner
 from app.engine.sampling import likeliest
 
 ROWS = 128
+"""Rows of a block, where memory has room for so many."""
 SECONDS = 3.0
 """Time that a model may take at load; tokens behind that stay unasked. Low numbers are the frequent ones."""
 
 
 def ask_first_successors(
-    runner: Runner, vocabulary: int, start: int, progress: Callable[[int, int], None]
+    runner: Runner, vocabulary: int, start: int, progress: Callable[[int, int], None], rows: int = ROWS
 ) -> Packed:
     """Successors [vocabulary, 8] behind `start` and each token; zeros where there was no time. Leaves no prefix."""
     successors = np.zeros((vocabulary, SUCCESSORS), dtype=np.int32)
     began = perf_counter()
     for _ in runner.prefill([start]):
         pass
-    for first in range(0, vocabulary, ROWS):
-        tokens = tuple(range(first, min(first + ROWS, vocabulary)))
+    for first in range(0, vocabulary, rows):
+        tokens = tuple(range(first, min(first + rows, vocabulary)))
         ids, logits = likeliest(runner.forward(_apart(tokens)), SUCCESSORS)
         successors[first : first + len(tokens)] = pack_successors(ids, logits)
         progress(first + len(tokens), vocabulary)

@@ -41,7 +41,7 @@ class Tuner:
         self._widths = list(times.widths)
         self._seconds = list(times.seconds)
         self._padded = list(widths)
-        self._most = min(limit, WIDEST)
+        self._most = min(limit, WIDEST, times.widths[-1])  # memory may be too small for wider blocks
         self._costs = self._cost_by_rows()
         self._plain = self._costs[1]
         self._tokens, self._time = 1.0, self._plain

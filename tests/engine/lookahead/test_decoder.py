@@ -7,48 +7,58 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.lookahead import make_lookahead
-from app.engine.lookahead.decoder import lookahead
-from app.engine.lookahead.pool import Candidate, NGram, NGramPool, Pool
+from app.engine.lookahead import lookahead, make_lookahead
+from app.engine.lookahead.planning import FixedSizes, Plan, Planner
+from app.engine.lookahead.pool import Pool
+from app.engine.lookahead.window_share import WindowShare
 from app.engine.plain import plain
 from app.engine.sampling import make_sampler
 from app.engine.step import Step
 from app.engine.stopping import Stopper
-from app.messages import Decoding, Origin, Sampling
+from app.messages import Decoding, Sampling, Split
+from tests.engine.lookahead.scripted_pool import ScriptedPool
 from tests.engine.lookahead.scripted_runner import Rule, ScriptedRunner, text_after, triple_plus_one
 
 START = [40, 4]
 TEXT = [13, 40, 24, 73, 26, 79, 44, 36]
 """What triple_plus_one says behind START."""
 
-OFF = Decoding(window=0, ngram=4, guesses=0)
-"""No window: what is drafted is the pool's affair alone."""
+
+def fixed(window: int = 0, ngram: int = 4, guesses: int = 8) -> FixedSizes:
+    """Without a window what is drafted is the pool's affair alone."""
+    return FixedSizes(Decoding("lookahead", window, ngram, guesses))
 
 
 @dataclass
-class ScriptedPool:
-    """Drafts what it was told to, and remembers what it was taught."""
+class Kept:
+    """Wants a window and so many rows of each tree, and remembers what it was told."""
 
-    drafts: list[NGram] = field(default_factory=list)
-    taught: list[tuple[list[int], int, Origin]] = field(default_factory=list)
+    rows: int
+    columns: int = 0
+    worth: float = 0.0
+    ngram: int = 3
+    told: list[tuple[int, int, bool]] = field(default_factory=list)
 
-    def __len__(self) -> int:
-        return len(self.taught)
+    def __post_init__(self) -> None:
+        self.share = WindowShare(self.columns)
 
-    def learn(self, text: Sequence[int], new: int, origin: Origin) -> None:
-        self.taught.append((list(text), new, origin))
+    def plan(self, window: int) -> Plan:
+        del window
+        return Plan(100, 5, 0.25)
 
-    def candidates(self, context: Sequence[int]) -> list[Candidate]:
-        del context
-        return [Candidate(draft, "prompt") for draft in self.drafts]
+    def kept(self, reaches: Sequence[float], window: int) -> int:
+        del window
+        return min(self.rows, len(reaches))
 
-    def continuation(self, context: Sequence[int], length: int) -> list[int]:
-        del context
-        return [0] * length
+    def price(self, reaches: Sequence[float], window: int) -> float:
+        del reaches
+        return self.worth if window else 0.0
 
-    def tokens(self, origin: Origin) -> list[int]:
-        """Every new token that was taught from this source."""
-        return [token for text, new, source in self.taught if source == origin for token in text[-new:]]
+    def observe(self, rows: int, tokens: int, seconds: float) -> None:
+        self.told.append((rows, tokens, seconds > 0))
+
+    def split(self, tree: int, window: int) -> Split:
+        return Split(tree, window)
 
 
 def ends(max_new_tokens: int = 1000, eos: Sequence[int] = (), stops: Sequence[str] = ()) -> Stopper:
@@ -60,86 +70,99 @@ def spelled(ids: list[int]) -> str:
 
 
 def decode(
-    runner: ScriptedRunner, decoding: Decoding, stopper: Stopper, pool: Pool, tokens: Sequence[int] = START
+    runner: ScriptedRunner,
+    planner: Planner,
+    pool: Pool,
+    stopper: Stopper | None = None,
+    tokens: Sequence[int] = START,
 ) -> Iterator[Step]:
     sampler = make_sampler(Sampling())
-    return lookahead(runner, list(tokens), sampler, stopper, decoding=decoding, pool=pool)
+    return lookahead(runner, list(tokens), sampler, stopper or ends(), planner=planner, pool=pool)
 
 
 def said(steps: Sequence[Step]) -> list[int]:
     return [token for step in steps for token in step.tokens]
 
 
-def test_four_steps_of_window_pool_and_accepted_tokens_worked_out_by_hand() -> None:
-    """The window's first guesses repeat the prompt, 40 4. So its first column happens to run ahead of the text:
-    40 -> 24 -> 73, while the text says 4 -> 13 -> 40. When the text comes to 40, the pool knows what follows."""
-    runner = ScriptedRunner([40])
-    pool = NGramPool(ngram=3, guesses=2)
-    steps = decode(runner, Decoding(window=2, ngram=3, guesses=2), ends(), pool)
-
-    # Window: row 0 is 4 40, row 1 is 40 4. It learns 4 40 24 and 40 4 13.
-    assert next(steps) == Step((13,), ("model",), rows=4, is_covered=False, pool_size=6)
-    assert newest_block(runner) == [4, 40, 40, 4]
-    assert guesses(pool, 4, 40) == [(24,), (4, 13)]
-    assert guesses(pool, 40) == [(4, 13), (24,)]
-
-    # Row 0 is 13 4, row 1 is 24 13. It learns 13 24 73 and 4 13 40.
-    assert next(steps) == Step((40,), ("model",), rows=4, is_covered=False, pool_size=11)
-    assert newest_block(runner) == [13, 4, 24, 13]
-    assert guesses(pool, 40) == [(4, 13), (24, 73)]
-
-    # Both guesses behind 40 are tried. The second is right to its end and earns 26 as well.
-    third = next(steps)
-    assert third == Step((24, 73, 26), ("window", "window", "model"), rows=8, is_covered=True, pool_size=18)
-    assert newest_block(runner) == [40, 4, 13, 24, 73, 13, 73, 40]
-    assert list(runner.blocks[-1].positions) == [3, 4, 5, 4, 5, 4, 4, 5]
-    assert runner.prefix == [40, 4, 13, 40, 24, 73]
-
-    # Nothing is known behind 26. The window has moved by one row a step, however many tokens came.
-    assert next(steps) == Step((79,), ("model",), rows=4, is_covered=False, pool_size=24)
-    assert newest_block(runner) == [26, 40, 26, 24]
+def fed(runner: ScriptedRunner) -> list[list[int]]:
+    """The tokens of each block."""
+    return [list(block.tokens) for block in runner.blocks]
 
 
-def newest_block(runner: ScriptedRunner) -> list[int]:
-    return list(runner.blocks[-1].tokens)
+def test_three_steps_of_window_and_drafts_worked_out_by_hand() -> None:
+    """The window's first guesses repeat the prompt: its first column is 4 40, its second 40 4."""
+    runner, pool = ScriptedRunner([40]), ScriptedPool([(13, 40), (5,)])
+    steps = decode(runner, fixed(window=2, ngram=3, guesses=2), pool)
 
+    # Two of two guesses are right, and 24 is the model's own. The window says 24 behind 4 40 and 13 behind 40 4.
+    first = next(steps)
+    assert (first.tokens, first.origins) == ((13, 40, 24), ("prompt", "prompt", "model"))
+    assert (first.rows, first.is_covered, first.split) == (7, True, Split(tree=4, window=3))
+    assert fed(runner)[-1] == [4, 13, 40, 5, 40, 40, 4]
+    assert list(runner.blocks[-1].positions) == [1, 2, 3, 2, 2, 2, 3]
+    assert pool.lines("window") == [[4, 40, 24], [40, 4, 13]]
+    assert runner.prefix == [40, 4, 13, 40]
 
-def guesses(pool: NGramPool, *context: int) -> list[NGram]:
-    return [candidate.tokens for candidate in pool.candidates(context)]
+    # However many tokens came, the rows move by one: row 0 is 24 4, where 24 stands for the 40; row 1 is 24 13.
+    assert next(steps).tokens == (73,)
+    assert fed(runner)[-1] == [24, 13, 40, 5, 4, 24, 13]
+    assert pool.lines("window")[2:] == [[24, 24, 73], [4, 13, 40]]
+
+    # Row 0 is 73 13 and row 1 is 73 40.
+    assert next(steps).tokens == (26,)
+    assert fed(runner)[-1] == [73, 13, 40, 5, 13, 73, 40]
+    assert pool.lines("window")[4:] == [[73, 73, 26], [13, 40, 24]]
 
 
 def test_a_right_draft_is_committed_whole_with_the_models_next_token() -> None:
     pool = ScriptedPool([(13, 40, 24)])
-    step = next(decode(ScriptedRunner([40]), OFF, ends(), pool))
-    assert step == Step((13, 40, 24, 73), ("prompt", "prompt", "prompt", "model"), 4, True, len(pool))
-    assert step.is_hit
+    step = next(decode(ScriptedRunner([40]), fixed(), pool))
+    assert (step.tokens, step.origins) == ((13, 40, 24, 73), ("prompt", "prompt", "prompt", "model"))
+    assert (step.rows, step.is_covered, step.is_hit, step.pool_size) == (4, True, True, len(pool))
 
 
 def test_wrong_drafts_are_covered_steps_without_a_hit_and_cost_their_rows() -> None:
-    pool = ScriptedPool([(1, 2), (3, 4)])
-    step = next(decode(ScriptedRunner([40]), OFF, ends(), pool))
+    step = next(decode(ScriptedRunner([40]), fixed(), ScriptedPool([(1, 2), (3, 4)])))
     assert (step.tokens, step.rows, step.is_covered, step.is_hit) == ((13,), 5, True, False)
 
 
 def test_without_drafts_a_step_is_neither_covered_nor_a_hit() -> None:
-    step = next(decode(ScriptedRunner([40]), OFF, ends(), ScriptedPool()))
-    assert (step.rows, step.is_covered, step.is_hit) == (1, False, False)
+    step = next(decode(ScriptedRunner([40]), fixed(), ScriptedPool()))
+    assert (step.rows, step.is_covered, step.is_hit, step.split) == (1, False, False, Split(1, 0))
 
 
-def test_the_pool_learns_the_prompt_and_then_committed_tokens_alone() -> None:
+def test_the_pool_learns_committed_tokens_alone_behind_the_whole_text() -> None:
     pool = ScriptedPool([(13, 40, 1)])
-    runner = ScriptedRunner([40])
-    steps = decode(runner, OFF, ends(), pool)
+    steps = decode(ScriptedRunner([40]), fixed(), pool)
     next(steps), next(steps)
-    assert pool.tokens("prompt") == START
-    assert pool.tokens("output") == TEXT[: len(pool.tokens("output"))] == [13, 40, 24, 73]
+    assert pool.taught == [([*START, 13, 40, 24], 3, "output"), ([*START, 13, 40, 24, 73], 1, "output")]
 
 
-def test_what_the_model_says_behind_a_rejected_guess_is_learned() -> None:
+def test_the_pool_is_told_what_the_model_went_on_with_before_it_learns_it() -> None:
+    pool = ScriptedPool([(13, 40, 1)])
+    steps = decode(ScriptedRunner([40]), fixed(), pool)
+    next(steps), next(steps)
+    assert pool.observed == [(START, [13, 40, 24]), ([*START, 13, 40, 24], [73])]
+
+
+def test_every_row_teaches_the_pool_what_the_model_held_likely_there() -> None:
     pool = ScriptedPool([(1, 2), (13,)])
-    next(decode(ScriptedRunner([40]), OFF, ends(), pool))
-    taught = [(text, new) for text, new, origin in pool.taught if origin == "successor"]
-    assert taught == [([4, 1, triple_plus_one([1])], 1), ([1, 2, triple_plus_one([2])], 1)]
+    next(decode(ScriptedRunner([40]), fixed(), pool))
+    assert {line: tokens[0] for line, tokens in pool.said[0].items()} == {
+        (40, 4): 13,
+        (40, 4, 1): triple_plus_one([1]),
+        (40, 4, 1, 2): triple_plus_one([2]),
+        (40, 4, 13): 40,
+    }
+    assert all(len(tokens) == 8 for tokens in pool.said[0].values())
+
+
+def test_the_windows_top_row_teaches_successors_behind_its_own_lines() -> None:
+    pool = ScriptedPool()
+    next(decode(ScriptedRunner([40]), fixed(window=2, ngram=3), pool))
+    assert {line: tokens[0] for line, tokens in pool.said[0].items()} == {(40, 4): 13, (4, 40): 24}, (
+        "the second column's line, 40 4, is the text's own"
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,46 +176,86 @@ def test_what_the_model_says_behind_a_rejected_guess_is_learned() -> None:
 )
 def test_an_end_inside_an_accepted_run_cuts_cache_pool_and_text_alike(stopper: Stopper, reason: str) -> None:
     pool, runner = ScriptedPool([(13, 40, 24, 73)]), ScriptedRunner([40])
-    steps = list(decode(runner, OFF, stopper, pool))
+    steps = list(decode(runner, fixed(ngram=5), pool, stopper))
     assert [step.reason for step in steps] == [reason]
     assert said(steps) == pool.tokens("output") == [13, 40]
+    assert pool.observed == [(START, [13, 40])]
     # The last committed token is the next current one: its keys are not there yet.
     assert runner.prefix == [*START, 13]
 
 
 def test_no_draft_reaches_beyond_the_token_limit() -> None:
     runner = ScriptedRunner([40])
-    steps = list(decode(runner, OFF, ends(max_new_tokens=2), ScriptedPool([(13, 40, 24)])))
+    steps = list(decode(runner, fixed(), ScriptedPool([(13, 40, 24)]), ends(max_new_tokens=2)))
     assert [len(block) for block in runner.blocks] == [2]
     assert said(steps) == [13, 40]
 
 
 def test_no_row_reaches_the_horizon() -> None:
     runner = ScriptedRunner([40], horizon=9)
-    decoding = Decoding(window=3, ngram=4, guesses=4)
-    steps = decode(runner, decoding, ends(12), ScriptedPool([(13, 40, 24)]))
+    steps = decode(runner, fixed(window=3), ScriptedPool([(13, 40, 24)]), ends(12))
     assert said(list(steps)) == text_after(START, 12)
     reached = [(block.positions[0], max(block.positions)) for block in runner.blocks]
     assert all(last < 9 for first, last in reached if first < 9)
     assert all(last == first for first, last in reached if first >= 9)
 
 
-def test_each_reply_has_a_pool_of_its_own() -> None:
-    decoder = make_lookahead(Decoding(window=0, ngram=3, guesses=4))
-    sampler = make_sampler(Sampling())
-    sizes = [
-        [step.pool_size for step in decoder(ScriptedRunner([40]), list(START), sampler, ends(5))]
-        for _ in range(2)
-    ]
-    assert sizes[0] == sizes[1]
+def test_the_window_closes_where_it_would_reach_the_horizon_and_stays_closed() -> None:
+    """Three columns and three levels reach four places behind the current token, which begins at place 1."""
+    runner = ScriptedRunner([40], horizon=9)
+    windows = [step.split.window for step in decode(runner, fixed(window=3), ScriptedPool(), ends(10))]
+    assert windows == [8, 8, 8, 8, 0, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("widths", "tree", "window"), [((), 9, 5), ((8, 10), 5, 5), ((4,), 4, 0), ((1,), 1, 0)]
+)
+def test_a_block_fits_the_runners_limit_and_the_window_comes_first(
+    widths: tuple[int, ...], tree: int, window: int
+) -> None:
+    runner = ScriptedRunner([40])
+    runner.widths = widths
+    step = next(decode(runner, fixed(3, 3), ScriptedPool([(token,) for token in range(50, 58)])))
+    assert (step.rows, step.split) == (tree + window, Split(tree, window))
+
+
+def test_the_planner_says_what_is_drafted_and_what_is_kept_of_it() -> None:
+    planner, pool = Kept(rows=3), ScriptedPool([(1, 2), (3, 4)])
+    step = next(decode(ScriptedRunner([40]), planner, pool))
+    assert pool.asked == [(100, 5, 0.25)]
+    assert step.split.tree == 3
+
+
+def test_the_planner_is_told_what_a_step_took_and_gave() -> None:
+    planner = Kept(rows=9)
+    list(decode(ScriptedRunner([40]), planner, ScriptedPool([(13, 40)]), ends(5)))
+    assert planner.told == [(3, 3, True), (2, 1, True), (1, 1, True)]
+
+
+def test_a_window_that_never_pays_loses_its_columns() -> None:
+    planner = Kept(rows=9, columns=3, worth=0.5)
+    steps = list(decode(ScriptedRunner([40]), planner, ScriptedPool(), ends(60)))
+    widths = [step.split.window for step in steps]
+    assert widths == [5] * 16 + [3] * 16 + [1] * 16 + [0] * 12
+    assert planner.share.columns == 1, "the next reply tries one column again"
+
+
+def test_each_decoder_keeps_what_it_learned_for_the_next_turn_of_the_chat() -> None:
+    decoder, sampler = make_lookahead(Decoding("lookahead", window=0, ngram=6)), make_sampler(Sampling())
+    first = list(decoder(ScriptedRunner([40]), list(START), sampler, ends(20)))
+    again = list(decoder(ScriptedRunner([40]), list(START), sampler, ends(20)))
+    assert said(first) == said(again) == text_after(START, 20)
+    assert len(again) < len(first)
+    assert {"history", "successor"} & set(again[0].origins)
 
 
 def test_a_loop_in_the_text_is_soon_drafted_whole() -> None:
     runner = ScriptedRunner([1], rule=lambda line: (line[-1] + 1) % 5)
-    steps = list(decode(runner, Decoding(window=0, ngram=4), ends(60), NGramPool(4, 8), [1, 2]))
-    assert said(steps) == text_after([1, 2], 60, lambda line: (line[-1] + 1) % 5)
-    assert len(steps[-2].tokens) == 4
-    assert len(steps) < 25
+    decoder = make_lookahead(Decoding("auto", rows=16))
+    steps = list(decoder(runner, [1, 2], make_sampler(Sampling()), ends(80)))
+    assert said(steps) == text_after([1, 2], 80, lambda line: (line[-1] + 1) % 5)
+    assert max(len(step.tokens) for step in steps) >= 8
+    assert len(steps) < 30
 
 
 def looks_far_back(line: Sequence[int]) -> int:
@@ -210,7 +273,7 @@ def looks_far_back(line: Sequence[int]) -> int:
 def test_lookahead_says_what_plain_says_whatever_w_n_and_g(
     prompt: list[int], window: int, ngram: int, guesses: int, rule: Rule
 ) -> None:
-    decoder = make_lookahead(Decoding(window=window, ngram=ngram, guesses=guesses))
+    decoder = make_lookahead(Decoding("lookahead", window, ngram, guesses))
     sampler = make_sampler(Sampling())
     fast, slow = ScriptedRunner(prompt[:-1], rule), ScriptedRunner(prompt[:-1], rule)
     quick = list(decoder(fast, list(prompt), sampler, ends(25)))
@@ -218,4 +281,14 @@ def test_lookahead_says_what_plain_says_whatever_w_n_and_g(
     assert said(quick) == said(expected)
     assert fast.prefix == slow.prefix
     assert all(step.rows <= 1 + guesses * (ngram - 1) + max(window * (ngram - 1) - 1, 0) for step in quick)
+    assert all(step.rows == step.split.tree + step.split.window for step in quick)
     assert quick[-1].reason == expected[-1].reason == "max_tokens"
+
+
+@given(prompt=st.lists(st.integers(0, 6), min_size=1, max_size=8), rows=st.integers(0, 256))
+def test_auto_says_what_plain_says_at_any_budget(prompt: list[int], rows: int) -> None:
+    fast, sampler = ScriptedRunner(prompt[:-1], looks_far_back), make_sampler(Sampling())
+    decoder = make_lookahead(Decoding("auto", rows=rows))
+    quick = list(decoder(fast, list(prompt), sampler, ends(25)))
+    assert said(quick) == text_after(prompt, 25, looks_far_back)
+    assert fast.prefix == [*prompt, *said(quick)[:-1]]

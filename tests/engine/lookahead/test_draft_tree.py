@@ -1,21 +1,34 @@
 """Guesses merged into a tree below the current token."""
 
-from app.engine.lookahead.draft_tree import DraftTree, grow_tree
-from app.engine.lookahead.pool import Candidate
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.engine.lookahead.draft_tree import DraftTree, tree_of
 from tests.engine.lookahead.drawing import drawn
 
-GUESSES = [Candidate((8, 9), "prompt"), Candidate((8, 6), "window"), Candidate((5,), "output")]
+GUESSES = ((8, 9), (8, 6), (5,))
+LINES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), max_size=8)
+
+
+def grown() -> DraftTree:
+    """The tree of the module's drawing, best first, each guess by another source."""
+    tree = DraftTree(7)
+    eight = tree.add(0, 8, "prompt", 0.8)
+    tree.add(eight, 9, "history", 0.4)
+    tree.add(0, 5, "output", 0.15)
+    tree.add(eight, 6, "window", 0.08)
+    return tree
 
 
 def test_a_shared_beginning_costs_one_row() -> None:
-    tree = grow_tree(7, GUESSES, depth=2)
+    tree = tree_of(7, GUESSES, "prompt")
     assert tree.tokens == [7, 8, 9, 6, 5]
     assert tree.parents == [-1, 0, 1, 1, 0]
     assert tree.depths == [0, 1, 2, 2, 1]
 
 
 def test_a_node_sees_its_ancestors_and_itself() -> None:
-    assert drawn(grow_tree(7, GUESSES, depth=2).visible()) == [
+    assert drawn(tree_of(7, GUESSES, "prompt").visible()) == [
         "1....",  # 7
         "11...",  # 7 8
         "111..",  # 7 8 9
@@ -24,30 +37,89 @@ def test_a_node_sees_its_ancestors_and_itself() -> None:
     ]
 
 
+def test_every_node_has_its_source_and_the_current_token_is_the_models() -> None:
+    assert grown().origins == ["model", "prompt", "history", "output", "window"]
+
+
 def test_a_shared_token_belongs_to_the_source_that_guessed_it_first() -> None:
-    assert grow_tree(7, GUESSES, depth=2).origins == ["model", "prompt", "prompt", "window", "output"]
+    tree = grown()
+    assert tree.add(0, 8, "document", 0.9) == 1
+    assert (tree.origins[1], tree.reaches[1], len(tree)) == ("prompt", 0.8, 5)
 
 
-def test_guesses_are_cut_to_the_depth() -> None:
-    assert grow_tree(7, GUESSES, depth=1).tokens == [7, 8, 5]
-    assert grow_tree(7, GUESSES, depth=0).tokens == [7]
+def test_the_reaches_are_kept_as_they_were_given_and_the_current_token_is_certain() -> None:
+    assert grown().reaches == [1.0, 0.8, 0.4, 0.15, 0.08]
 
 
 def test_without_guesses_only_the_current_token_is_left() -> None:
-    tree = grow_tree(7, [], depth=3)
-    assert (len(tree), tree.tokens, drawn(tree.visible())) == (1, [7], ["1"])
+    for tree in (DraftTree(7), tree_of(7, [], "prompt"), tree_of(7, [()], "prompt")):
+        assert (len(tree), tree.tokens, drawn(tree.visible())) == (1, [7], ["1"])
 
 
 def test_the_same_token_behind_different_ones_is_two_nodes() -> None:
-    tree = grow_tree(7, [Candidate((1, 5), "prompt"), Candidate((2, 5), "prompt")], depth=2)
-    assert tree.tokens == [7, 1, 5, 2, 5]
+    assert tree_of(7, [(1, 5), (2, 5)], "prompt").tokens == [7, 1, 5, 2, 5]
 
 
 def test_a_child_is_found_by_its_token() -> None:
-    tree = grow_tree(7, GUESSES, depth=2)
+    tree = tree_of(7, GUESSES, "prompt")
     assert [tree.child(0, 8), tree.child(1, 6), tree.child(0, 6), tree.child(4, 8)] == [1, 3, None, None]
 
 
-def test_adding_a_known_guess_adds_nothing() -> None:
-    tree = DraftTree(7)
-    assert [tree.add(0, 8, "prompt"), tree.add(0, 8, "window"), len(tree)] == [1, 1, 2]
+def test_cut_short_a_tree_loses_its_last_nodes_and_forgets_them_as_children() -> None:
+    tree = grown()
+    tree.cut(3)
+    assert (tree.tokens, tree.parents, tree.depths) == ([7, 8, 9], [-1, 0, 1], [0, 1, 2])
+    assert (tree.origins, tree.reaches) == (["model", "prompt", "history"], [1.0, 0.8, 0.4])
+    assert (tree.child(0, 5), tree.child(1, 6), tree.child(1, 9)) == (None, None, 2)
+    assert tree.add(0, 5, "window") == 3, "it may be guessed again"
+
+
+def test_the_current_token_cannot_be_cut_off() -> None:
+    for size in (1, 0, -3):
+        tree = grown()
+        tree.cut(size)
+        assert (tree.tokens, tree.child(0, 8)) == ([7], None)
+
+
+def test_a_cut_beyond_the_tree_cuts_nothing() -> None:
+    tree = grown()
+    tree.cut(99)
+    assert tree.tokens == [7, 8, 9, 5, 6]
+
+
+@given(lines=LINES, size=st.integers(1, 20))
+def test_a_cut_tree_is_the_tree_that_was_grown_so_far(lines: list[list[int]], size: int) -> None:
+    whole, cut = tree_of(7, lines, "prompt"), tree_of(7, lines, "prompt")
+    cut.cut(size)
+    assert len(cut) == min(size, len(whole))
+    assert (cut.tokens, cut.parents) == (whole.tokens[:size], whole.parents[:size])
+    assert all(parent < node for node, parent in enumerate(cut.parents))
+    assert (cut.visible() == whole.visible()[: len(cut), : len(cut)]).all()
+    for node in range(1, len(cut)):
+        assert cut.child(cut.parents[node], cut.tokens[node]) == node
+
+
+def test_the_context_of_a_node_is_the_text_and_the_path_to_it() -> None:
+    tree = tree_of(7, [(8, 9, 4), (5,)], "prompt")
+    assert tree.contexts([1, 2, 3, 6, 7]) == [
+        [2, 3, 6, 7],
+        [3, 6, 7, 8],
+        [6, 7, 8, 9],
+        [7, 8, 9, 4],
+        [3, 6, 7, 5],
+    ]
+
+
+def test_before_a_short_text_stands_minus_one() -> None:
+    assert tree_of(7, [(8, 9)], "prompt").contexts([7]) == [[-1, -1, -1, 7], [-1, -1, 7, 8], [-1, 7, 8, 9]]
+
+
+@given(lines=LINES, text=st.lists(st.integers(0, 3), max_size=6))
+def test_every_context_ends_with_its_node(lines: list[list[int]], text: list[int]) -> None:
+    tree = tree_of(7, lines, "prompt")
+    contexts = tree.contexts([*text, 7])
+    for node, context in enumerate(contexts):
+        assert len(context) == 4
+        assert context[-1] == tree.tokens[node]
+        if node:
+            assert context[:3] == contexts[tree.parents[node]][1:]

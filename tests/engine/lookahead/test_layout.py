@@ -1,12 +1,11 @@
 """One block of a small tree and a small window, written out."""
 
-from app.engine.lookahead.draft_tree import DraftTree, grow_tree
+from app.engine.lookahead.draft_tree import DraftTree, tree_of
 from app.engine.lookahead.layout import lay_out
-from app.engine.lookahead.pool import Candidate
 from app.engine.lookahead.window import Window
 from tests.engine.lookahead.drawing import drawn
 
-TREE = grow_tree(7, [Candidate((8, 9), "prompt"), Candidate((5,), "prompt")], depth=2)
+TREE = tree_of(7, [(8, 9), (5,)], "prompt")
 WINDOW = Window(2, 3, [7, 21, 22])
 
 

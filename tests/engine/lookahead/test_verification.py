@@ -5,15 +5,14 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.lookahead.draft_tree import DraftTree, grow_tree
-from app.engine.lookahead.pool import Candidate
+from app.engine.lookahead.draft_tree import DraftTree, tree_of
 from app.engine.lookahead.verification import Accepted, verify
 from app.engine.sampling import Choose
 
-CHAIN = grow_tree(7, [Candidate((8, 9), "prompt")], depth=2)
-BRANCHES = grow_tree(
-    7, [Candidate((8, 9), "prompt"), Candidate((8, 6), "window"), Candidate((5,), "output")], depth=2
-)
+CHAIN = tree_of(7, [(8, 9)], "prompt")
+BRANCHES = tree_of(7, [(8, 9)], "prompt")
+BRANCHES.add(1, 6, "window")
+BRANCHES.add(0, 5, "output")
 
 
 def saying(*tokens: int) -> Choose:
@@ -68,7 +67,7 @@ def test_the_history_is_left_as_it_was() -> None:
     said=st.lists(st.integers(0, 2), min_size=5, max_size=5),
 )
 def test_whatever_was_drafted_the_tokens_are_the_models_own(drafts: list[list[int]], said: list[int]) -> None:
-    tree = grow_tree(7, [Candidate(tuple(draft), "prompt") for draft in drafts], depth=4)
+    tree = tree_of(7, drafts, "prompt")
     accepted = walked(tree, *said)
     assert list(accepted.tokens) == said[: len(accepted.tokens)]
     assert [tree.tokens[row] for row in accepted.rows[1:]] == said[: len(accepted.rows) - 1]
