@@ -27,6 +27,8 @@ REFINE = 0.05
 """How fast a real step corrects the curve; one that took twice or half the time counts as just that."""
 REDRAW = 16
 """Steps between two readings of the refined curve."""
+LEAST_REACH = 0.002
+"""Guesses less likely than this are not worth looking up, even where rows are free."""
 WIDEST = 128
 
 
@@ -44,17 +46,13 @@ class Tuner:
         self._most = min(limit, WIDEST, times.widths[-1])  # memory may be too small for wider blocks
         self._costs = self._cost_by_rows()
         self._plain = self._costs[1]
+        self._cheapest = self._cheapest_row()
         self._tokens, self._time = 1.0, self._plain
         self._steps = 0
 
     def plan(self, window: int) -> Plan:
-        """Everything that could pay: a guess below the floor does not, however cheap its row."""
-        rows = max(self._most - window, 1)
-        slope = min(
-            (self._costs[-1] - self._costs[1]) / len(self._costs),
-            self._costs[min(8, self._most)] - self._costs[1],
-        )
-        return Plan(rows, DEEPEST, max(0.002, 0.25 * slope * self._speed))
+        """All rows whose guesses could pay, were they as cheap as the cheapest."""
+        return Plan(max(self._most - window, 1), DEEPEST, max(self._cheapest * self._speed, LEAST_REACH))
 
     def kept(self, reaches: Sequence[float], window: int) -> int:
         """The rows with the largest worth."""
@@ -79,6 +77,7 @@ class Tuner:
         self._steps += 1
         if self._steps % REDRAW == 0:
             self._costs = self._cost_by_rows()
+            self._cheapest = self._cheapest_row()
         self._tokens = MEMORY * self._tokens + tokens
         self._time = MEMORY * self._time + self._costs[min(rows, self._most)]
 
@@ -89,6 +88,12 @@ class Tuner:
     @property
     def _speed(self) -> float:
         return self._tokens / self._time
+
+    def _cheapest_row(self) -> float:
+        """Seconds of a row where rows are cheapest, seen from one row."""
+        one = self._costs[1]
+        slopes = [(self._costs[rows] - one) / (rows - 1) for rows in range(2, self._most + 1)]
+        return max(min(slopes, default=0.0), 0.0)
 
     def _cost_by_rows(self) -> list[float]:
         times = StepTimes(tuple(self._widths), tuple(self._seconds))
