@@ -126,7 +126,8 @@ class ContextPool:
                 edges = self.edges(contexts[node])
             if place < len(edges):
                 pushed += 1
-                heappush(heap, (-tree.reaches[node] * edges[place][0] * trust, pushed, node, edges, place))
+                chance = min(edges[place][0] * trust, SUREST)
+                heappush(heap, (-tree.reaches[node] * chance, pushed, node, edges, place))
         return tree
 
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:

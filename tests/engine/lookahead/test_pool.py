@@ -1,0 +1,301 @@
+"""The pool and the trees that grow from it, on texts small enough to follow by hand."""
+
+from collections.abc import Container, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.engine.lookahead.chances import NUM_CELLS, NUM_SEEN, EdgeChances, said_code
+from app.engine.lookahead.contexts import ContextTable, last_tokens
+from app.engine.lookahead.draft_tree import DraftTree
+from app.engine.lookahead.entries import LEADS, pack_successors
+from app.engine.lookahead.pool import SUREST, ContextPool
+from app.messages import Origin
+
+VOCABULARY = 64
+ALL = 10_000
+TEXTS = st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=14), min_size=1, max_size=6)
+CONTEXTS = st.lists(st.integers(0, 5), min_size=1, max_size=6)
+GONE_ON = [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def pool_of(
+    *texts: Sequence[int],
+    origin: Origin = "document",
+    special: Container[int] = (),
+    chances: EdgeChances | None = None,
+) -> ContextPool:
+    pool = ContextPool(ContextTable(VOCABULARY, 12), chances or EdgeChances(), special)
+    for text in texts:
+        pool.learn(text, len(text), origin)
+    return pool
+
+
+def says(pool: ContextPool, context: Sequence[int], *tokens: int, lead: float = 3.0) -> None:
+    """The model held these tokens likely behind a context, the first by this lead."""
+    logits = np.array([[0.0, *(-lead - place for place in range(len(tokens) - 1))]], dtype=np.float32)
+    pool.learn_successors(np.array([last_tokens(context)]), pack_successors(np.array([tokens]), logits))
+
+
+def whole(pool: ContextPool, context: Sequence[int], rows: int = ALL, depth: int = 4) -> DraftTree:
+    return pool.draft(context, rows, depth, 0.0)
+
+
+def lines(tree: DraftTree) -> set[tuple[int, ...]]:
+    """The path to every node."""
+    paths: list[tuple[int, ...]] = [()]
+    for node in range(1, len(tree)):
+        paths.append((*paths[tree.parents[node]], tree.tokens[node]))
+    return set(paths[1:])
+
+
+def test_an_empty_pool_drafts_nothing() -> None:
+    tree = whole(pool_of(), [1, 2])
+    assert (tree.tokens, tree.reaches) == ([2], [1.0])
+
+
+def test_what_followed_before_is_drafted_to_its_end() -> None:
+    tree = whole(pool_of(GONE_ON), [1, 2, 3], depth=10)
+    assert tree.tokens == [3, 4, 5, 6, 7, 8]
+    assert tree.parents == [-1, 0, 1, 2, 3, 4]
+    assert tree.origins == ["model", *["document"] * 5]
+
+
+def test_depth_and_rows_bound_a_tree() -> None:
+    pool = pool_of(GONE_ON)
+    assert whole(pool, [1, 2], depth=3).tokens == [2, 3, 4, 5]
+    assert whole(pool, [1, 2], rows=3).tokens == [2, 3, 4]
+    assert [len(whole(pool, [1, 2], rows=1)), len(whole(pool, [1, 2], depth=0))] == [1, 1]
+    assert len(whole(pool, [1, 2], depth=-5)) == 1, "at a reply's end there may be no room at all"
+
+
+def test_no_guess_is_less_likely_than_the_floor() -> None:
+    pool = pool_of(GONE_ON)
+    reaches = whole(pool, [1, 2], depth=6).reaches
+    floor = (reaches[3] + reaches[4]) / 2
+    assert pool.draft([1, 2], ALL, 6, floor).reaches == reaches[:4]
+
+
+def test_a_shared_beginning_costs_one_row() -> None:
+    pool = pool_of([1, 2, 3, 4], [1, 2, 3, 5])
+    tree = whole(pool, [1])
+    assert lines(tree) == {(2,), (2, 3), (2, 3, 4), (2, 3, 5)}
+    assert len(tree) == 5
+
+
+def test_the_likeliest_guess_comes_first_and_brings_its_children_along() -> None:
+    pool = pool_of()
+    says(pool, [1], 2, 3, lead=10.0)
+    says(pool, [1, 2], 4, lead=10.0)
+    assert whole(pool, [1], rows=3).tokens == [1, 2, 4], "3, far behind 2, has to wait"
+
+
+def test_the_longest_known_context_speaks() -> None:
+    pool = pool_of([9, 1, 10], [8, 1, 11])
+    assert lines(whole(pool, [9, 1], depth=1)) == {(10,)}
+    assert lines(whole(pool, [8, 1], depth=1)) == {(11,)}
+    assert lines(whole(pool, [7, 1], depth=1)) == {(10,), (11,)}
+
+
+def test_tokens_of_a_text_and_of_the_model_meet_in_one_tree() -> None:
+    pool = pool_of([1, 2, 3])
+    says(pool, [1, 2], 4, 3)
+    tree = whole(pool, [1, 2], depth=1)
+    assert sorted(tree.tokens[1:]) == [3, 4]
+    origins = dict(zip(tree.tokens, tree.origins, strict=True))
+    assert (origins[3], origins[4]) == ("document", "successor")
+
+
+def test_a_special_token_may_end_a_guess_and_is_never_followed() -> None:
+    pool = pool_of([1, 2, 60, 3, 4], special={60})
+    assert lines(whole(pool, [1], depth=9)) == {(2,), (2, 60)}
+    assert lines(whole(pool, [1, 2, 60], depth=9)) == {(3,), (3, 4)}, "behind a committed one text goes on"
+
+
+@pytest.mark.parametrize("origin", ["window", "prompt", "output", "document"])
+def test_every_text_is_known_by_its_source(origin: Origin) -> None:
+    pool = pool_of([1, 2, 3], origin=origin)
+    assert whole(pool, [1], depth=2).origins == ["model", origin, origin]
+
+
+def test_what_was_prompt_and_output_is_history_in_the_next_reply() -> None:
+    pool = pool_of()
+    pool.begin([1, 2, 3], EdgeChances())
+    pool.learn([1, 2, 3, 4], 1, "output")
+    assert whole(pool, [1], depth=3).origins == ["model", "prompt", "prompt", "output"]
+    pool.begin([1, 2, 3, 4, 50, 51], EdgeChances())
+    assert whole(pool, [1], depth=5).origins == ["model", *["history"] * 3, *["prompt"] * 2]
+    assert whole(pool, [50], depth=1).origins == ["model", "prompt"]
+
+
+def test_a_document_stays_a_document_in_the_next_reply() -> None:
+    pool = pool_of()
+    pool.begin([1, 2], EdgeChances())
+    pool.learn([7, 8], 2, "document")
+    pool.begin([1, 2, 3], EdgeChances())
+    assert whole(pool, [7], depth=1).origins == ["model", "document"]
+
+
+def test_a_chat_goes_on_with_all_that_was_its_prompt() -> None:
+    pool = pool_of()
+    assert pool.goes_on([1]), "nothing was said yet"
+    pool.begin([1, 2, 3], EdgeChances())
+    pool.learn([1, 2, 3, 4, 5], 2, "output")
+    assert pool.goes_on([1, 2, 3])
+    assert pool.goes_on([1, 2, 3, 9]), "the reply may be asked anew"
+    assert pool.goes_on([1, 2, 3, 4, 5, 6])
+    assert not pool.goes_on([1, 2])
+    assert not pool.goes_on([1, 2, 9, 4, 5])
+
+
+def test_a_reply_that_is_asked_anew_learns_its_prompt_but_once() -> None:
+    pool = pool_of()
+    pool.begin([1, 2, 3], EdgeChances())
+    size = len(pool)
+    pool.learn([1, 2, 3, 4], 1, "output")
+    pool.begin([1, 2, 3], EdgeChances())
+    assert len(pool) == size + 1
+    assert pool.goes_on([1, 2, 3])
+
+
+def test_the_size_counts_n_grams_once() -> None:
+    pool = pool_of([1, 2, 3], [1, 2, 3], [2, 3, 4])
+    assert len(pool) == 3, "1 2, 1 2 3 and 2 3 4"
+
+
+def test_a_continuation_follows_the_likeliest_guesses() -> None:
+    assert pool_of(GONE_ON).continuation([1, 2], 4) == [3, 4, 5, 6]
+
+
+def test_a_continuation_of_the_unknown_is_the_context_once_more() -> None:
+    assert pool_of().continuation([7, 8, 9], 5) == [7, 8, 9, 7, 8]
+    assert pool_of().continuation([7], 0) == []
+
+
+@given(texts=TEXTS, context=CONTEXTS, length=st.integers(0, 9))
+def test_a_continuation_has_the_asked_length(texts: list[list[int]], context: list[int], length: int) -> None:
+    assert len(pool_of(*texts).continuation(context, length)) == length
+
+
+@given(texts=TEXTS)
+def test_a_text_is_learned_alike_at_once_and_token_by_token(texts: list[list[int]]) -> None:
+    at_once, in_pieces = pool_of(*texts), pool_of()
+    for text in texts:
+        for end in range(1, len(text) + 1):
+            in_pieces.learn(text[:end], 1, "document")
+    assert len(at_once) == len(in_pieces)
+    for text in texts:
+        assert at_once.edges(text) == in_pieces.edges(text)
+
+
+@given(texts=TEXTS, split=st.integers(0, 14))
+def test_a_reply_in_steps_teaches_what_the_whole_reply_teaches(texts: list[list[int]], split: int) -> None:
+    text = texts[0]
+    at_once, in_steps = pool_of(), pool_of()
+    at_once.learn(text, len(text), "output")
+    in_steps.learn(text[:split], len(text[:split]), "output")
+    in_steps.learn(text, len(text[split:]), "output")
+    assert len(at_once) == len(in_steps)
+    assert all(at_once.edges(text[:end]) == in_steps.edges(text[:end]) for end in range(1, len(text)))
+
+
+def varied(texts: list[list[int]], rates: list[float], trust: float) -> ContextPool:
+    """A pool of texts and successors, with made-up chances."""
+    chances = EdgeChances()
+    chances.rates = [rates[cell % len(rates)] for cell in range(NUM_CELLS)]
+    chances.trust = trust
+    pool = pool_of(*texts, chances=chances, special={5})
+    for text in texts:
+        says(pool, text, 3, 1, 4)
+    return pool
+
+
+def every_reach(pool: ContextPool, trust: float, context: list[int], depth: int, reach: float) -> list[float]:
+    """The reach of every node of the unbounded tree, looked up one by one."""
+    found = []
+    for chance, token, _ in pool.edges(context[-4:]) if depth else []:
+        below = reach * min(chance * trust, SUREST)
+        found.append(below)
+        if token != 5:
+            found += every_reach(pool, trust, [*context, token], depth - 1, below)
+    return found
+
+
+@given(
+    texts=TEXTS,
+    context=CONTEXTS,
+    rates=st.lists(st.floats(0.01, 1.0), min_size=1, max_size=7),
+    trust=st.floats(0.05, 1.1),
+    rows=st.integers(1, 30),
+    depth=st.integers(1, 3),
+    floor=st.sampled_from([0.0, 0.01, 0.2]),
+)
+def test_a_tree_holds_the_likeliest_nodes_there_are_best_first(
+    texts: list[list[int]],
+    context: list[int],
+    rates: list[float],
+    trust: float,
+    rows: int,
+    depth: int,
+    floor: float,
+) -> None:
+    pool = varied(texts, rates, trust)
+    tree = pool.draft(context, rows, depth, floor)
+    assert tree.reaches == sorted(tree.reaches, reverse=True)
+    assert max(tree.depths) <= depth
+    best = sorted(every_reach(pool, trust, context, depth, 1.0), reverse=True)
+    expected = [reach for reach in best[: rows - 1] if reach >= floor]
+    assert tree.reaches[1:] == pytest.approx(expected)
+    for node in range(1, len(tree)):
+        assert tree.reaches[node] <= tree.reaches[tree.parents[node]]
+        assert tree.tokens[tree.parents[node]] != 5 or tree.parents[node] == 0
+
+
+def test_every_guess_behind_an_accepted_token_counts_whether_it_had_a_row_or_not() -> None:
+    chances = EdgeChances()
+    pool = pool_of([1, 2], [1, 3], [2, 4], chances=chances)
+    tried = [cell for _, _, cell in (*pool.edges([1]), *pool.edges([1, 2]))]
+    accepted = [cell for _, token, cell in pool.edges([1]) if token == 2]
+    pool.observe([1], [2, 9])
+    assert sum(total for _, total in chances.counts.values()) == len(tried) == 3
+    assert {cell: right for cell, (right, _) in chances.counts.items() if right} == dict.fromkeys(
+        accepted, 1.0
+    )
+
+
+def test_a_kind_of_guess_that_is_always_right_is_soon_drafted_before_others() -> None:
+    chances = EdgeChances()
+    pool = pool_of([1, 2], chances=chances)
+    says(pool, [1], 3, lead=10.0)
+    assert pool.edges([1])[0][1] == 3
+    for _ in range(60):
+        pool.observe([1], [2])
+    assert pool.edges([1])[0][1] == 2
+
+
+def test_where_guesses_fail_all_reaches_shrink() -> None:
+    chances = EdgeChances()
+    pool = pool_of(GONE_ON, chances=chances)
+    before = whole(pool, [5]).reaches[1]
+    for _ in range(30):
+        pool.observe([1], [60])
+    assert whole(pool, [5]).reaches[1] < before
+
+
+def test_the_chances_of_a_reply_are_those_that_it_began_with() -> None:
+    doubtful = EdgeChances()
+    doubtful.rates = [0.01] * NUM_CELLS
+    pool = pool_of(GONE_ON)
+    pool.begin([1], doubtful)
+    assert whole(pool, [1]).reaches[1] == pytest.approx(0.01)
+
+
+def test_a_cell_says_what_is_known_of_both_kinds() -> None:
+    pool = pool_of()
+    says(pool, [1, 2], 3, 4, lead=3.0)
+    (_, first, cell), (_, second, other) = pool.edges([1, 2])
+    assert (first, second) == (3, 4)
+    assert cell == said_code(2, LEADS + 4) * NUM_SEEN
+    assert other == said_code(2, 4) * NUM_SEEN
