@@ -27,6 +27,8 @@ REFINE = 0.05
 """How fast a real step corrects the curve; one that took twice or half the time counts as just that."""
 REDRAW = 16
 """Steps between two readings of the refined curve."""
+SPARE = 8
+"""Rows that are drafted beyond what paid lately, to see whether more would."""
 LEAST_REACH = 0.002
 """Guesses less likely than this are not worth looking up, even where rows are free."""
 WIDEST = 128
@@ -49,10 +51,12 @@ class Tuner:
         self._cheapest = self._cheapest_row()
         self._tokens, self._time = 1.0, self._plain
         self._steps = 0
+        self._lately = SPARE
 
     def plan(self, window: int) -> Plan:
-        """All rows whose guesses could pay, were they as cheap as the cheapest."""
-        return Plan(max(self._most - window, 1), DEEPEST, max(self._cheapest * self._speed, LEAST_REACH))
+        """Twice what paid lately, of guesses that could pay were their rows as cheap as the cheapest."""
+        rows = min(self._most - window, 2 * self._lately + SPARE)
+        return Plan(max(rows, 1), DEEPEST, max(self._cheapest * self._speed, LEAST_REACH))
 
     def kept(self, reaches: Sequence[float], window: int) -> int:
         """The rows with the largest worth."""
@@ -62,6 +66,7 @@ class Tuner:
             worth = expected - price * self._costs[min(rows + window, self._most)]
             if worth > best:
                 best, kept = worth, rows
+        self._lately = max(kept, self._lately - 1)
         return kept
 
     def price(self, reaches: Sequence[float], window: int) -> float:
@@ -96,10 +101,24 @@ class Tuner:
         return max(min(slopes, default=0.0), 0.0)
 
     def _cost_by_rows(self) -> list[float]:
-        times = StepTimes(tuple(self._widths), tuple(self._seconds))
+        times = StepTimes(tuple(self._widths), tuple(ascending(self._seconds)))
         padded = self._padded
         rows = [
             padded[bisect_left(padded, count)] if padded and count <= padded[-1] else count
             for count in range(self._most + 1)
         ]
         return [times.seconds_for(count) for count in rows]
+
+
+def ascending(seconds: Sequence[float]) -> list[float]:
+    """The closest times that never fall: neighbours out of order share their mean (pool adjacent violators).
+
+    A step of more rows never takes less time; where it was measured so, that was noise."""
+    pools: list[tuple[float, int]] = []
+    for second in seconds:
+        mean, count = second, 1
+        while pools and pools[-1][0] > mean:
+            before, size = pools.pop()
+            mean, count = (before * size + mean * count) / (size + count), size + count
+        pools.append((mean, count))
+    return [mean for mean, count in pools for _ in range(count)]
