@@ -11,7 +11,7 @@ model's own next token as well, every row's logits teach the pool, guesses are c
 the end rules cut a step's tokens before cache, pool and text see them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from time import perf_counter
@@ -46,14 +46,24 @@ def lookahead(
     window = _open_window(planner, pool, tokens)
     reason = None
     while reason is None:
-        for step in islice(plain(runner, tokens, sampler, stopper), planner.rest()):
+        for step, seconds in timed(islice(plain(runner, tokens, sampler, stopper), planner.rest())):
             reason = step.reason
+            planner.observe_rest(seconds)
             pool.learn(tokens, 1, "output")
             yield replace(step, pool_size=len(pool))
         if reason is None:
             step = _step(runner, tokens, sampler, stopper, planner, pool, window)
             reason = step.reason
             yield step
+
+
+def timed(steps: Iterable[Step]) -> Iterator[tuple[Step, float]]:
+    """Each step with the seconds that it took, whoever waits between two of them."""
+    source = iter(steps)
+    began = perf_counter()
+    while (step := next(source, None)) is not None:
+        yield step, perf_counter() - began
+        began = perf_counter()
 
 
 def _step(

@@ -41,6 +41,9 @@ class Planner(Protocol):
     def rest(self) -> int:
         """How many plain steps to take before the next look at what could be drafted."""
 
+    def observe_rest(self, seconds: float) -> None:
+        """One of these plain steps took this long."""
+
     def price(self, reaches: Sequence[float], window: int) -> float:
         """The tokens that the window's rows would be worth elsewhere."""
 
@@ -72,6 +75,9 @@ class FixedSizes:
     def rest(self) -> int:
         """Never."""
         return 0
+
+    def observe_rest(self, seconds: float) -> None:
+        """There is none."""
 
     def price(self, reaches: Sequence[float], window: int) -> float:
         """Nothing: the person wants this window."""
@@ -111,6 +117,9 @@ class RowBudget:
     def rest(self) -> int:
         """Never."""
         return 0
+
+    def observe_rest(self, seconds: float) -> None:
+        """There is none."""
 
     def price(self, reaches: Sequence[float], window: int) -> float:
         """A window row takes the place of one more row like the tree's last."""

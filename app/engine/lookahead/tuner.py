@@ -41,8 +41,7 @@ class Tuner:
     def __init__(self, curve: StepCurve, share: WindowShare) -> None:
         self.share = share
         self._curve = curve
-        self._plain = curve.seconds[1]
-        self._tokens, self._time = 1.0, self._plain
+        self._tokens, self._time = 1.0, curve.plain
         self._lately = SPARE
         self._calm = 0
         self._rest = CALM
@@ -53,9 +52,9 @@ class Tuner:
         return Plan(max(rows, 1), DEEPEST, max(self._curve.cheapest_row * self._speed, LEAST_REACH))
 
     def kept(self, reaches: Sequence[float], window: int) -> int:
-        """The rows with the largest worth, counted with the window's."""
+        """The rows with the largest worth, counted with the window's; one where a plain step is worth more."""
         price, seconds, widest = self._speed, self._curve.seconds, self._curve.widest
-        best, kept, expected = -1e9, 1, 0.0
+        best, kept, expected = 1 - price * self._curve.plain, 1, 0.0
         for rows, reach in enumerate(reaches, start=1):
             expected += reach
             worth = expected - price * seconds[min(rows + window, widest)]
@@ -73,6 +72,12 @@ class Tuner:
         self._rest = min(2 * self._rest, LONGEST_REST)
         return self._rest
 
+    def observe_rest(self, seconds: float) -> None:
+        """A plain step took this long."""
+        self._curve.refine_plain(seconds)
+        self._tokens = MEMORY * self._tokens + 1
+        self._time = MEMORY * self._time + self._curve.plain
+
     def price(self, reaches: Sequence[float], window: int) -> float:
         """What the time of the window's rows is worth in tokens."""
         rows, seconds = len(reaches), self._curve.seconds
@@ -88,7 +93,9 @@ class Tuner:
 
     def split(self, tree: int, window: int) -> Split:
         """The rows of both branches, and their cost against one row."""
-        return Split(tree, window, self._curve.seconds[min(tree + window, self._curve.widest)] / self._plain)
+        return Split(
+            tree, window, self._curve.seconds[min(tree + window, self._curve.widest)] / self._curve.plain
+        )
 
     @property
     def _speed(self) -> float:

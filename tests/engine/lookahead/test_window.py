@@ -75,3 +75,44 @@ def test_a_closed_window_adds_nothing_and_learns_nothing() -> None:
 def test_a_line_of_the_wrong_length_is_refused_with_both_lengths() -> None:
     with pytest.raises(ValueError, match="a window 3 wide needs 5 guesses, got 2"):
         Window(3, 4, [1, 2])
+
+
+def test_a_narrower_window_keeps_its_first_columns() -> None:
+    window = counting()
+    window.narrow(2)
+    assert window.rows == [[CURRENT, 1], [1, 2], [2, 3]]
+    assert (window.width, window.size, window.reach) == (2, 5, 3)
+    assert drawn(window.visible()) == drawn(Window(2, 4, [CURRENT, 1, 2, 3]).visible())
+    window.shift([30, 40])
+    assert window.lines(777, [5, 6]) == [[777, 2, 30, 5], [2, 3, 40, 6]]
+
+
+def test_a_window_grows_no_wider() -> None:
+    window = counting()
+    window.narrow(9)
+    assert (window.width, window.rows) == (3, counting().rows)
+
+
+@pytest.mark.parametrize("width", [0, -1])
+def test_narrowed_to_nothing_a_window_is_closed_for_good(width: int) -> None:
+    window = counting()
+    window.narrow(width)
+    window.narrow(3)
+    assert (window.width, window.size, window.reach, window.tokens(), window.top()) == (0, 0, 0, [], [])
+    assert (window.lines(CURRENT, []), drawn(window.visible())) == ([], ["1"])
+
+
+@pytest.mark.parametrize(
+    ("places", "rows", "width"), [(4, 8, 3), (3, 8, 0), (4, 7, 0), (100, 100, 3), (0, 0, 0), (-1, -1, 0)]
+)
+def test_a_window_that_does_not_fit_is_closed(places: int, rows: int, width: int) -> None:
+    """Three columns and three levels reach four places ahead and take eight rows beside the current token."""
+    window = counting()
+    window.fit(places, rows)
+    assert window.width == width
+
+
+def test_the_size_is_the_rows_beside_the_current_token() -> None:
+    for width, ngram in ((1, 2), (3, 4), (15, 5)):
+        window = counting(width, ngram)
+        assert window.size == len(window.tokens()) == len(window.visible()) - 1

@@ -1,0 +1,70 @@
+"""Every token of the vocabulary is asked once, each as if a text began with it."""
+
+from collections.abc import Sequence
+from time import sleep
+
+import pytest
+from torch import Tensor
+
+from app.engine.block import Block
+from app.engine.lookahead.entries import SUCCESSORS, unpack_successor
+from app.engine.lookahead.first_successors import ROWS, SECONDS, ask_first_successors
+from tests.engine.lookahead.scripted_runner import VOCABULARY, ScriptedRunner, triple_plus_one
+
+START = 5
+
+
+class SlowRunner(ScriptedRunner):
+    """Takes as long for a block as all questions may take together."""
+
+    def forward(self, block: Block) -> Tensor:
+        sleep(SECONDS)
+        return super().forward(block)
+
+
+def silent(_done: int, _total: int) -> None:
+    """Nobody watches."""
+
+
+def sums(line: Sequence[int]) -> int:
+    return sum(line) % VOCABULARY
+
+
+def test_each_tokens_likeliest_successor_is_what_the_model_says_behind_it() -> None:
+    found = ask_first_successors(ScriptedRunner([]), VOCABULARY, START, silent)
+    assert found.shape == (VOCABULARY, SUCCESSORS)
+    assert [unpack_successor(row[0])[0] for row in found.tolist()] == [
+        triple_plus_one([token]) for token in range(VOCABULARY)
+    ]
+    assert (found > 0).all(), "and seven others"
+
+
+@pytest.mark.parametrize("rows", [1, 7, 40, ROWS])
+def test_rows_do_not_see_each_other_however_many_there_are(rows: int) -> None:
+    runner = ScriptedRunner([9, 9], rule=sums)
+    found = ask_first_successors(runner, VOCABULARY, START, silent, rows)
+    assert [unpack_successor(row[0])[0] for row in found.tolist()] == [
+        (START + token) % VOCABULARY for token in range(VOCABULARY)
+    ]
+    assert max(len(block) for block in runner.blocks) == min(rows, VOCABULARY)
+    assert [token for block in runner.blocks for token in block.tokens] == list(range(VOCABULARY))
+
+
+def test_no_prefix_is_left_behind() -> None:
+    runner = ScriptedRunner([1, 2, 3])
+    ask_first_successors(runner, VOCABULARY, START, silent)
+    assert runner.prefix == []
+
+
+def test_the_person_is_told_how_far_it_is() -> None:
+    told = []
+    ask_first_successors(
+        ScriptedRunner([]), VOCABULARY, START, lambda done, total: told.append((done, total)), rows=40
+    )
+    assert told == [(40, VOCABULARY), (80, VOCABULARY), (VOCABULARY, VOCABULARY)]
+
+
+def test_on_a_slow_machine_the_later_tokens_stay_unasked() -> None:
+    found = ask_first_successors(SlowRunner([]), VOCABULARY, START, silent, rows=10)
+    assert (found[:10] > 0).all()
+    assert not found[10:].any()

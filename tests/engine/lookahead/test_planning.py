@@ -1,0 +1,97 @@
+"""Fixed sizes stay fixed; a row budget holds on average over the reply."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.engine.lookahead.planning import ROOM_FOR_WINDOW, FixedSizes, RowBudget
+from app.engine.lookahead.window import Window
+from app.engine.lookahead.window_share import WindowShare
+from app.messages import PRESETS, Decoding, Preset, Split
+
+REACHES = [1.0, 0.5, 0.25, 0.1]
+
+
+def fixed(window: int = 5, ngram: int = 4, guesses: int = 5) -> FixedSizes:
+    return FixedSizes(Decoding("lookahead", window, ngram, guesses))
+
+
+def budget(rows: int, columns: int = 3) -> RowBudget:
+    return RowBudget(rows, WindowShare(columns))
+
+
+@pytest.mark.parametrize(("preset", "rows"), [("7b", 61), ("13b", 41), ("33b", 29)])
+def test_fixed_sizes_give_the_tree_the_rows_of_g_guesses(preset: Preset, rows: int) -> None:
+    window, ngram, _ = PRESETS[preset]
+    planner = fixed(*PRESETS[preset])
+    plan = planner.plan(window * (ngram - 1) - 1)
+    assert (plan.rows, plan.depth) == (rows, ngram - 1)
+    assert (planner.share.columns, planner.ngram) == (window, ngram)
+
+
+def test_without_guesses_there_is_the_current_token_alone() -> None:
+    assert fixed(guesses=0).plan(9).rows == 1
+
+
+def test_a_fixed_tree_is_kept_whole_and_the_window_costs_nothing() -> None:
+    planner = fixed()
+    before = planner.plan(14)
+    planner.observe(200, 1, 9.0)
+    assert (planner.kept(REACHES, 14), planner.price(REACHES, 14)) == (4, 0.0)
+    assert (planner.plan(0), planner.split(4, 14)) == (before, Split(4, 14))
+
+
+def test_a_window_that_the_person_chose_is_never_dropped() -> None:
+    planner, window = fixed(window=3), Window(3, 4, [0] * 5)
+    for _ in range(100):
+        planner.share.settle(window, planner.price(REACHES, window.size), accepted=0)
+    assert (window.width, planner.share.columns) == (3, 3)
+
+
+def test_a_budget_is_shared_by_window_and_tree() -> None:
+    planner = budget(32)
+    assert (planner.plan(0).rows, planner.plan(5).rows) == (32, 27)
+    assert planner.kept(REACHES, 5) == 4
+    assert planner.split(27, 5) == Split(27, 5)
+
+
+def test_however_wide_the_window_there_is_room_for_the_current_token() -> None:
+    assert budget(16).plan(15).rows == budget(16).plan(40).rows == 1
+
+
+def test_a_small_budget_has_no_window() -> None:
+    assert budget(ROOM_FOR_WINDOW - 1).share.columns == 0
+    assert budget(ROOM_FOR_WINDOW).share.columns == 3
+
+
+def test_what_a_step_leaves_over_the_later_ones_may_take() -> None:
+    planner = budget(20)
+    planner.observe(4, 1, 0.01)
+    assert planner.plan(0).rows == 24, "a quarter of the 16 rows that were left"
+    for _ in range(20):
+        planner.observe(1, 1, 0.01)
+    assert planner.plan(0).rows == 40, "at most twice the budget"
+
+
+def test_a_window_row_is_worth_as_much_as_the_trees_last_one() -> None:
+    assert budget(32).price(REACHES, 5) == pytest.approx(0.5)
+    assert budget(32).price(REACHES, 0) == 0.0
+
+
+@given(
+    rows=st.integers(1, 256),
+    columns=st.integers(0, 8),
+    found=st.lists(st.integers(1, 600), min_size=1, max_size=80),
+)
+def test_the_mean_is_never_above_the_budget(rows: int, columns: int, found: list[int]) -> None:
+    """Whatever a step finds to guess, and with the widest window of the planner's own."""
+    planner = budget(rows, columns)
+    window = Window(planner.share.columns, planner.ngram, [0] * (planner.share.columns + planner.ngram - 2))
+    window.fit(1000, rows - 1)
+    fed = []
+    for nodes in found:
+        plan = planner.plan(window.size)
+        fed.append(min(nodes, plan.rows) + window.size)
+        assert 1 <= fed[-1] <= 2 * rows
+        planner.observe(fed[-1], 1, 0.01)
+        assert sum(fed) <= rows * len(fed)

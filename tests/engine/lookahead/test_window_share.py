@@ -1,0 +1,71 @@
+"""Columns that do not earn their rows are dropped; one that earns twice its price gets company."""
+
+import pytest
+
+from app.engine.lookahead.window import Window
+from app.engine.lookahead.window_share import MOST_COLUMNS, STEPS, WORTH, WindowShare
+
+
+def window_of(share: WindowShare, ngram: int = 3) -> Window:
+    return Window(share.columns, ngram, [0] * (share.columns + ngram - 2))
+
+
+def settle(share: WindowShare, window: Window, price: float, accepted: int, steps: int = STEPS) -> None:
+    for _ in range(steps):
+        share.settle(window, price, accepted)
+
+
+def test_a_window_that_earns_nothing_loses_a_column_every_few_steps() -> None:
+    share = WindowShare(3)
+    window = window_of(share)
+    settle(share, window, price=0.1, accepted=0, steps=STEPS - 1)
+    assert window.width == 3
+    widths = []
+    for _ in range(4):
+        settle(share, window, price=0.1, accepted=0, steps=1 if not widths else STEPS)
+        widths.append(window.width)
+    assert widths == [2, 1, 0, 0]
+    assert share.columns == 1, "one column in the next reply, to try again"
+
+
+def test_a_window_that_earns_its_price_stays() -> None:
+    share = WindowShare(3)
+    window = window_of(share)
+    settle(share, window, price=1 / (1.5 * WORTH), accepted=1, steps=20 * STEPS)
+    assert (window.width, share.columns) == (3, 3)
+
+
+def test_a_window_that_earns_far_more_gets_another_column_in_the_next_reply() -> None:
+    share = WindowShare(3)
+    window = window_of(share)
+    settle(share, window, price=0.01, accepted=1)
+    assert (window.width, share.columns) == (3, 4), "this reply's window keeps its size"
+
+
+def test_there_are_never_more_columns_than_the_most() -> None:
+    share = WindowShare(3)
+    for _ in range(20):
+        settle(share, window_of(share), price=0.01, accepted=1)
+    assert share.columns == MOST_COLUMNS
+
+
+@pytest.mark.parametrize("accepted", [0, 1])
+def test_a_window_without_a_price_stays_as_it_is(accepted: int) -> None:
+    share = WindowShare(5)
+    window = window_of(share)
+    settle(share, window, price=0.0, accepted=accepted, steps=10 * STEPS)
+    assert (window.width, share.columns) == (5, 5)
+
+
+def test_a_closed_window_settles_nothing() -> None:
+    share = WindowShare(3)
+    settle(share, Window(0, 3, ()), price=9.0, accepted=0, steps=10 * STEPS)
+    assert share.columns == 3
+
+
+def test_old_earnings_fade() -> None:
+    share = WindowShare(4)
+    window = window_of(share)
+    settle(share, window, price=0.1, accepted=1, steps=4 * STEPS)
+    settle(share, window, price=0.1, accepted=0, steps=8 * STEPS)
+    assert window.width < 4
