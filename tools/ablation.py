@@ -23,7 +23,7 @@ from app.engine.lookahead.chances import EdgeChances
 from app.engine.lookahead.contexts import ContextTable
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.entries import Packed
-from app.engine.lookahead.first_successors import ask_first_successors
+from app.engine.lookahead.first_successors import ask_first_successors, no_successors
 from app.engine.lookahead.planning import RowBudget
 from app.engine.lookahead.pool import ContextPool
 from app.engine.lookahead.window import Window
@@ -85,7 +85,9 @@ class Bench:
         assert isinstance(loaded.runner, BlockRunner)
         self.vocabulary = loaded.runner.model.config.get_text_config(decoder=True).vocab_size
         start = loaded.tokenizer.bos_token_id or 0
-        self.first = ask_first_successors(loaded.runner, self.vocabulary, start, lambda *_: None)
+        self.first = ask_first_successors(
+            loaded.runner, no_successors(self.vocabulary), start, lambda *_: None
+        )
         self._plain = [self._reply(plain, prompt)[0] for prompt in prompts]
 
     def tokens_per_step(self, rows: int, sources: Sources) -> tuple[float, float]:

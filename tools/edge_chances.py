@@ -24,7 +24,7 @@ from app.engine.lookahead.contexts import LONGEST
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.entries import SOURCES
 from app.engine.lookahead.experience import Experience
-from app.engine.lookahead.first_successors import ask_first_successors
+from app.engine.lookahead.first_successors import ask_first_successors, no_successors
 from app.engine.lookahead.planning import RowBudget
 from app.engine.lookahead.window_share import WindowShare
 from app.engine.prompt import encode
@@ -65,7 +65,7 @@ class Recording(Experience):
         assert isinstance(loaded.runner, BlockRunner)
         vocabulary = loaded.runner.model.config.get_text_config(decoder=True).vocab_size
         start = loaded.tokenizer.bos_token_id or 0
-        first = ask_first_successors(loaded.runner, vocabulary, start, lambda *_: None)
+        first = ask_first_successors(loaded.runner, no_successors(vocabulary), start, lambda *_: None)
         super().__init__(vocabulary, first=first, special=loaded.eos_ids)
         self._recorder = recorder
 

@@ -1,4 +1,4 @@
-"""The curves that `step_times` measured as one picture: least milliseconds against rows, both axes logarithmic."""
+"""The curves that `step_times` measured as one picture: median milliseconds against rows, both axes logarithmic."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ DASHES = {"bfloat16": "none", "float32": "6 4"}
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One side's least milliseconds by row count, in one dtype."""
+    """One side's median milliseconds by row count, in one dtype."""
 
     side: str
     dtype: str
@@ -29,7 +29,7 @@ class Curve:
 def curves(found: Sequence[dict[str, Any]]) -> list[Curve]:
     """The curves of several measurements; what was measured for one row alone is none."""
     return [
-        Curve(side, run["dtype"], tuple((int(rows), times["least"]) for rows, times in by_rows.items()))
+        Curve(side, run["dtype"], tuple((int(rows), times["median"]) for rows, times in by_rows.items()))
         for run in found
         for side, by_rows in run["sides"].items()
         if side in COLOURS

@@ -1,11 +1,12 @@
 """Who takes the step: our runner, transformers' own forward and generate, and llama.cpp."""
 
 import json
+import resource
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import torch
@@ -51,6 +52,9 @@ SHAPES: dict[str, dict[str, Any]] = {
 Make = Callable[[], PreTrainedModel]
 TakeStep = Callable[[int], float]
 """Row count -> milliseconds of one step."""
+Clock = Callable[[], float]
+CLOCKS: dict[str, Clock] = {"wall": perf_counter, "cpu": process_time}
+"""With one thread the CPU's time is the wall's on a machine of one's own, and hardly more on a shared one."""
 
 
 def maker(model: str, dtype: torch.dtype) -> Make:
@@ -68,7 +72,7 @@ def _random(shape: str, dtype: torch.dtype) -> PreTrainedModel:
     return made
 
 
-def our_step(make: Make) -> TakeStep:
+def our_step(make: Make, clock: Clock) -> TakeStep:
     """A block of rows through the runner that the app would use, with logits for every row."""
     tokenizer = AutoTokenizer.from_pretrained(assets_dir() / "demo-model", local_files_only=True)
     loaded = prepare(
@@ -80,9 +84,9 @@ def our_step(make: Make) -> TakeStep:
 
     def step(rows: int) -> float:
         block = chain_block(ids[:rows], PREFIX, wanted=tuple(range(rows)))
-        begin = perf_counter()
+        begin = clock()
         runner.forward(block)
-        return 1000 * (perf_counter() - begin)
+        return 1000 * (clock() - begin)
 
     return step
 
@@ -92,7 +96,7 @@ def make_stock(make: Make) -> Any:
     return make().requires_grad_(False).train(False)
 
 
-def stock_step(model: Any) -> TakeStep:
+def stock_step(model: Any, clock: Clock) -> TakeStep:
     """The same rows through transformers' forward, with its default attention and cache."""
     cache = stock_cache(model.config)
     ids = torch.tensor([_ids(PREFIX)])
@@ -102,23 +106,23 @@ def stock_step(model: Any) -> TakeStep:
     @torch.inference_mode()
     def step(rows: int) -> float:
         model.set_attn_implementation("sdpa")
-        begin = perf_counter()
+        begin = clock()
         model(input_ids=ids[:, :rows], past_key_values=cache, use_cache=True)
-        took = 1000 * (perf_counter() - begin)
+        took = 1000 * (clock() - begin)
         cache.crop(-rows)  # a negative number takes away
         return took
 
     return step
 
 
-def generate_step(model: Any, attention: str) -> TakeStep:
+def generate_step(model: Any, attention: str, clock: Clock) -> TakeStep:
     """One token of transformers' generate, for one row alone; its prefill is taken off."""
     prompt = torch.tensor([_ids(PREFIX)])
-    short, long = 1, 9
+    short, long = 1, 33
 
     def seconds(tokens: int) -> float:
         model.set_attn_implementation(attention)
-        begin = perf_counter()
+        begin = clock()
         model.generate(
             prompt,
             attention_mask=torch.ones_like(prompt),
@@ -127,7 +131,7 @@ def generate_step(model: Any, attention: str) -> TakeStep:
             do_sample=False,
             pad_token_id=0,
         )
-        return perf_counter() - begin
+        return clock() - begin
 
     def step(rows: int) -> float:
         if rows != 1:
@@ -137,15 +141,38 @@ def generate_step(model: Any, attention: str) -> TakeStep:
     return step
 
 
-def llama_steps(program: Path, gguf: Path, rows: Sequence[int], threads: int) -> dict[int, list[float]]:
-    """Milliseconds of llama-bench's samples by row count: one generated token, or a prompt of so many."""
-    many = ",".join(str(count) for count in rows if count > 1)
-    command = [str(program), "-m", str(gguf), "-t", str(threads), "-d", str(PREFIX), "-r", "5", "-o", "json"]
-    ran = subprocess.run([*command, "-p", many, "-n", "1"], check=True, capture_output=True, text=True)
-    return {
-        max(test["n_prompt"], 1): [nanoseconds / 1e6 for nanoseconds in test["samples_ns"]]
-        for test in json.loads(ran.stdout)
-    }
+def llama_wall(program: Path, gguf: Path, rows: int, threads: int) -> list[float]:
+    """Milliseconds of llama-bench's own samples: one generated token, or a prompt of so many behind a prefix."""
+    ran = _llama_bench(program, gguf, rows, threads, repeats=5)
+    return [nanoseconds / 1e6 for nanoseconds in json.loads(ran)[0]["samples_ns"]]
+
+
+def llama_cpu(program: Path, gguf: Path, rows: int, threads: int) -> list[float]:
+    """CPU milliseconds of the same, by the difference of a long and a short run.
+
+    Loading and prefix are in both and vary from run to run by more than one row takes, so the long run is long.
+    Raises ValueError when they varied by more than all its steps took."""
+    few, many = 2, 102 if rows <= 4 else 42 if rows <= 16 else 14
+    short, long = (_children_cpu(program, gguf, rows, threads, repeats) for repeats in (few, many))
+    if long <= short:
+        raise ValueError(
+            f"{many} steps of {rows} rows took {long:.2f} s and {few} took {short:.2f} s: measure anew"
+        )
+    return [1000 * (long - short) / (many - few)]
+
+
+def _children_cpu(program: Path, gguf: Path, rows: int, threads: int, repeats: int) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    _llama_bench(program, gguf, rows, threads, repeats)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _llama_bench(program: Path, gguf: Path, rows: int, threads: int, repeats: int) -> str:
+    test = ["-p", "0", "-n", "1"] if rows == 1 else ["-p", str(rows), "-n", "0"]
+    command = [str(program), "-m", str(gguf), "-t", str(threads), "-r", str(repeats), "-o", "json"]
+    ran = subprocess.run([*command, *test, "-d", str(PREFIX)], check=True, capture_output=True, text=True)
+    return ran.stdout
 
 
 def _ids(count: int) -> list[int]:

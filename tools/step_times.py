@@ -16,11 +16,13 @@ import torch
 import transformers
 
 from tools.step_sides import (
+    CLOCKS,
     PREFIX,
     SHAPES,
     TakeStep,
     generate_step,
-    llama_steps,
+    llama_cpu,
+    llama_wall,
     make_stock,
     maker,
     our_step,
@@ -34,20 +36,19 @@ Times = dict[str, dict[int, list[float]]]
 
 def measure(arguments: argparse.Namespace) -> Times:
     """All sides in turn, round by round, so that the machine's drift meets each of them."""
-    make = maker(arguments.model, getattr(torch, arguments.dtype))
+    make, clock = maker(arguments.model, getattr(torch, arguments.dtype)), CLOCKS[arguments.clock]
     stock = make_stock(make)
-    sides = {"foresight": our_step(make), "transformers": stock_step(stock)}
-    generates = {f"generate, {name}": generate_step(stock, name) for name in ("sdpa", "eager")}
+    sides = {"foresight": our_step(make, clock), "transformers": stock_step(stock, clock)}
+    generates = {f"generate, {name}": generate_step(stock, name, clock) for name in ("sdpa", "eager")}
     times: Times = {}
     for _ in range(arguments.rounds):
         for rows in ROWS:
             for side, step in sides.items():
                 _add(times, side, rows, _several(step, rows))
+            _add(times, "llama.cpp", rows, _llama(arguments, rows))
         for side, step in generates.items():
             _add(times, side, 1, [step(1)])
-        for rows, took in _llama(arguments).items():
-            _add(times, "llama.cpp", rows, took)
-    return times
+    return {side: by_rows for side, by_rows in times.items() if all(by_rows.values())}
 
 
 def _several(step: TakeStep, rows: int) -> Iterator[float]:
@@ -60,10 +61,11 @@ def _add(times: Times, side: str, rows: int, took: Iterable[float]) -> None:
     times.setdefault(side, {}).setdefault(rows, []).extend(took)
 
 
-def _llama(arguments: argparse.Namespace) -> dict[int, list[float]]:
+def _llama(arguments: argparse.Namespace, rows: int) -> list[float]:
     if not arguments.llama_bench:
-        return {}
-    return llama_steps(arguments.llama_bench, arguments.gguf, ROWS, torch.get_num_threads())
+        return []
+    steps = {"wall": llama_wall, "cpu": llama_cpu}[arguments.clock]
+    return steps(arguments.llama_bench, arguments.gguf, rows, torch.get_num_threads())
 
 
 def summary(arguments: argparse.Namespace, times: Times) -> dict[str, Any]:
@@ -73,6 +75,7 @@ def summary(arguments: argparse.Namespace, times: Times) -> dict[str, Any]:
         "dtype": arguments.dtype,
         "prefix": PREFIX,
         "rounds": arguments.rounds,
+        "clock": arguments.clock,
         "threads": torch.get_num_threads(),
         "machine": platform.machine(),
         "torch": torch.__version__,
@@ -88,11 +91,11 @@ def summary(arguments: argparse.Namespace, times: Times) -> dict[str, Any]:
 
 
 def table(found: dict[str, Any]) -> str:
-    """Least milliseconds (and the median) by side and rows, as a table in Markdown."""
+    """Median milliseconds (and the least) by side and rows, as a table in Markdown."""
     lines = ["| side | " + " | ".join(map(str, ROWS)) + " |", "|---" * (len(ROWS) + 1) + "|"]
     for side, by_rows in found["sides"].items():
         cells = [by_rows.get(str(rows)) for rows in ROWS]
-        texts = [f"{cell['least']:.1f} ({cell['median']:.1f})" if cell else "" for cell in cells]
+        texts = [f"{cell['median']:.1f} ({cell['least']:.1f})" if cell else "" for cell in cells]
         lines.append(f"| {side} | " + " | ".join(texts) + " |")
     return "\n".join(lines)
 
@@ -103,11 +106,14 @@ def main() -> None:
     parser.add_argument("model", help=f"a model's folder, or one of {', '.join(SHAPES)} with random weights")
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall", help="cpu: with one thread alone")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--json", type=Path)
     parser.add_argument("--llama-bench", type=Path, help="the program of that name, to run beside ours")
     parser.add_argument("--gguf", type=Path, help="the model that it is given")
     arguments = parser.parse_args()
+    if arguments.clock == "cpu" and arguments.threads != 1:
+        parser.error("--clock cpu needs --threads 1: the threads' times would be added up")
     if bool(arguments.llama_bench) != bool(arguments.gguf):
         parser.error("--llama-bench and --gguf go together")
     torch.set_num_threads(arguments.threads)

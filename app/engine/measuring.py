@@ -16,7 +16,7 @@ from app.engine.loading import LoadedModel
 from app.engine.lookahead.chances import CELLS_LAYOUT, Counts
 from app.engine.lookahead.entries import SUCCESSORS, Packed
 from app.engine.lookahead.experience import Experience
-from app.engine.lookahead.first_successors import ROWS, ask_first_successors
+from app.engine.lookahead.first_successors import ROWS, ask_first_successors, no_successors, num_asked
 from app.engine.notes import Notes, Subject, subject_of
 from app.engine.probing import probe
 from app.engine.runner import BlockRunner
@@ -60,9 +60,11 @@ def _experience(
     vocabulary = runner.model.config.get_text_config(decoder=True).vocab_size
     first = notes.read("successors", subject, _to_packed, NOTHING_SAID)
     if len(first) != vocabulary:
+        first = no_successors(vocabulary)
+    if num_asked(first) < vocabulary:
         start = loaded.tokenizer.bos_token_id
         look = partial(progress, "Asking the model for each token's successors")
-        first = ask_first_successors(runner, vocabulary, start or 0, look, min(ROWS, widest))
+        first = ask_first_successors(runner, first, start or 0, look, min(ROWS, widest))
         notes.write("successors", subject, b64encode(compress(first.tobytes())).decode())
     return Experience(
         vocabulary,

@@ -45,6 +45,8 @@ class ContextTable:
         self._vocabulary = vocabulary
         self._shift = 64 - bits
         self._rows = np.zeros((vocabulary + 2**bits, _ROW), dtype=np.int32)
+        # The same memory as plain numbers: reading one takes half the time of numpy's.
+        self._flat = self._rows.data.cast("B").cast("i")
 
     @property
     def num_bytes(self) -> int:
@@ -80,19 +82,19 @@ class ContextTable:
         said: list[int] = []
         seen: list[int] = []
         said_length = seen_length = 0
-        places = self._places(context)
+        places, flat = self._places(context), self._flat
         for length in range(len(places), 0, -1):
             slot, tag = places[length - 1]
-            row = self._rows[slot].tolist()
-            if row[0] != tag:
+            row = slot * _ROW
+            if flat[row] != tag:
                 continue
-            if not said_length and row[1]:
-                said, said_length = _filled(row[_SAID]), length
-            if not seen_length and row[_SEEN.start]:
-                seen, seen_length = _filled(row[_SEEN]), length
+            if not said_length and flat[row + _SAID.start]:
+                said, said_length = flat[row + _SAID.start : row + _SAID.stop].tolist(), length
+            if not seen_length and flat[row + _SEEN.start]:
+                seen, seen_length = flat[row + _SEEN.start : row + _SEEN.stop].tolist(), length
             if said_length and seen_length:
                 break
-        return Found(said, said_length, seen, seen_length)
+        return Found(_filled(said), said_length, _filled(seen), seen_length)
 
     def _places(self, context: Sequence[int]) -> list[tuple[int, int]]:
         """(slot, tag) of the last token, the last two, ... up to four."""
@@ -140,4 +142,4 @@ def _put_first(seen: list[int], entry: int) -> bool:
 
 def _filled(entries: list[int]) -> list[int]:
     """The entries before the first empty place."""
-    return entries if entries[-1] else entries[: entries.index(0)]
+    return entries if not entries or entries[-1] else entries[: entries.index(0)]

@@ -11,7 +11,9 @@ model's own next token as well, every row's logits teach the pool, guesses are c
 the end rules cut a step's tokens before cache, pool and text see them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from time import perf_counter
 
 import numpy as np
@@ -24,6 +26,7 @@ from app.engine.lookahead.planning import Planner
 from app.engine.lookahead.pool import Pool
 from app.engine.lookahead.verification import verify
 from app.engine.lookahead.window import Window
+from app.engine.plain import plain
 from app.engine.runner import Runner
 from app.engine.sampling import Choices, Sampler
 from app.engine.step import Step
@@ -43,25 +46,55 @@ def lookahead(
     window = _open_window(planner, pool, tokens)
     reason = None
     while reason is None:
+        for step, seconds in timed(islice(plain(runner, tokens, sampler, stopper), planner.rest())):
+            reason = step.reason
+            planner.observe_rest(seconds)
+            pool.learn(tokens, 1, "output")
+            yield replace(step, pool_size=len(pool))
+        if reason is None:
+            step = _step(runner, tokens, sampler, stopper, planner, pool, window)
+            reason = step.reason
+            yield step
+
+
+def timed(steps: Iterable[Step]) -> Iterator[tuple[Step, float]]:
+    """Each step with the seconds that it took, whoever waits between two of them."""
+    source = iter(steps)
+    began = perf_counter()
+    while (step := next(source, None)) is not None:
+        yield step, perf_counter() - began
         began = perf_counter()
-        places = runner.horizon(len(tokens) - 1) - len(tokens)
-        window.fit(places, runner.limit - 1)
-        tree = _draft(planner, pool, tokens, window, min(places, stopper.left - 1), runner.limit)
-        layout = lay_out(tree, window, len(tokens) - 1)
-        choices = sampler(runner.forward(layout.block), likely=SUCCESSORS)
-        accepted = verify(tree, choices.choose, tokens)
-        cut = stopper.cut(accepted.tokens)
-        new, origins, reason = accepted.tokens[: cut.kept], accepted.origins[: cut.kept], cut.reason
-        runner.commit(accepted.rows[: cut.kept])
-        pool.observe(tokens, new)
-        _teach(pool, tree, window, tokens, choices)
-        split, price = planner.split(len(tree), window.size), planner.price(tree.reaches, window.size)
-        window.shift(choices.ids[layout.top, 0].tolist())
-        planner.share.settle(window, price, origins.count("window"))
-        tokens += new
-        pool.learn(tokens, len(new), "output")
-        planner.observe(len(layout.block), len(new), perf_counter() - began)
-        yield Step(new, origins, len(layout.block), len(tree) > 1, len(pool), reason, split)
+
+
+def _step(
+    runner: Runner,
+    tokens: list[int],
+    sampler: Sampler,
+    stopper: Stopper,
+    planner: Planner,
+    pool: Pool,
+    window: Window,
+) -> Step:
+    """One forward pass: appends what it commits to `tokens`, moves the window on."""
+    began = perf_counter()
+    places = runner.horizon(len(tokens) - 1) - len(tokens)
+    window.fit(places, runner.limit - 1)
+    tree = _draft(planner, pool, tokens, window, min(places, stopper.left - 1), runner.limit)
+    layout = lay_out(tree, window, len(tokens) - 1)
+    choices = sampler(runner.forward(layout.block), likely=SUCCESSORS)
+    accepted = verify(tree, choices.choose, tokens)
+    cut = stopper.cut(accepted.tokens)
+    new, origins = accepted.tokens[: cut.kept], accepted.origins[: cut.kept]
+    runner.commit(accepted.rows[: cut.kept])
+    pool.observe(tokens, new)
+    _teach(pool, tree, window, tokens, choices)
+    split, price = planner.split(len(tree), window.size), planner.price(tree.reaches, window.size)
+    window.shift(choices.ids[layout.top, 0].tolist())
+    planner.share.settle(window, price, origins.count("window"))
+    tokens += new
+    pool.learn(tokens, len(new), "output")
+    planner.observe(len(layout.block), len(new), perf_counter() - began)
+    return Step(new, origins, len(layout.block), len(tree) > 1, len(pool), cut.reason, split)
 
 
 def _open_window(planner: Planner, pool: Pool, tokens: Sequence[int]) -> Window:

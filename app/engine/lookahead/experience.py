@@ -14,12 +14,14 @@ from app.engine.lookahead.chances import Counts, EdgeChances
 from app.engine.lookahead.contexts import ContextTable
 from app.engine.lookahead.entries import Packed
 from app.engine.lookahead.pool import ContextPool
+from app.engine.lookahead.step_curve import StepCurve
 from app.engine.lookahead.window_share import WindowShare
+from app.engine.step_times import StepTimes, Widths
 
 SMALL_BITS, LARGE_BITS = 18, 20
 """Rows of the pool's table: 16 MiB, and 64 MiB for models of a billion parameters and more."""
 LARGE_MODEL = 10**9
-FIRST_COLUMNS = 3
+FIRST_COLUMNS = 2
 """Columns of auto's window in a model's first reply."""
 UNKNOWN_VOCABULARY = 2**18
 
@@ -41,6 +43,7 @@ class Experience:
         self._first = first
         self._special = special
         self._chances = {kind: EdgeChances(of_kind) for kind, of_kind in (counts or {}).items()}
+        self._curves: dict[Widths, StepCurve] = {}
         self._pool: ContextPool | None = None
 
     def pool(
@@ -69,6 +72,12 @@ class Experience:
     def counts(self) -> dict[int, Counts]:
         """What was counted of guesses, by kind of temperature: to be kept."""
         return {kind: chances.counts for kind, chances in self._chances.items()}
+
+    def curve(self, times: StepTimes, padded: Widths) -> StepCurve:
+        """What steps cost when blocks are padded to these widths."""
+        if padded not in self._curves:
+            self._curves[padded] = StepCurve(times, padded)
+        return self._curves[padded]
 
     def forget(self) -> None:
         """Drop the pool, and with it all text."""

@@ -47,4 +47,4 @@ def _make_planner(decoding: Decoding, known: Known, runner: Runner) -> Planner:
         return FixedSizes(decoding)
     if decoding.rows or not times:
         return RowBudget(decoding.rows or UNMEASURED_ROWS, share)
-    return Tuner(times, runner.widths, runner.limit, share)
+    return Tuner(known.experience.curve(times, runner.widths), share)

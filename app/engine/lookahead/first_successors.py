@@ -22,14 +22,16 @@ SECONDS = 3.0
 
 
 def ask_first_successors(
-    runner: Runner, vocabulary: int, start: int, progress: Callable[[int, int], None], rows: int = ROWS
+    runner: Runner, known: Packed, start: int, progress: Callable[[int, int], None], rows: int = ROWS
 ) -> Packed:
-    """Successors [vocabulary, 8] behind `start` and each token; zeros where there was no time. Leaves no prefix."""
-    successors = np.zeros((vocabulary, SUCCESSORS), dtype=np.int32)
+    """Successors [vocabulary, 8] behind `start` and each token: those that are known, and those asked now.
+
+    Zeros stand where there was no time yet. Leaves no prefix."""
+    successors, vocabulary = known.copy(), len(known)
     began = perf_counter()
     for _ in runner.prefill([start]):
         pass
-    for first in range(0, vocabulary, rows):
+    for first in range(num_asked(known), vocabulary, rows):
         tokens = tuple(range(first, min(first + rows, vocabulary)))
         ids, logits = likeliest(runner.forward(_apart(tokens)), SUCCESSORS)
         successors[first : first + len(tokens)] = pack_successors(ids, logits)
@@ -38,6 +40,16 @@ def ask_first_successors(
             break
     runner.forget()
     return successors
+
+
+def no_successors(vocabulary: int) -> Packed:
+    """Nothing was asked yet."""
+    return np.zeros((vocabulary, SUCCESSORS), dtype=np.int32)
+
+
+def num_asked(successors: Packed) -> int:
+    """How many tokens the model was asked about; the first ones, in order."""
+    return int(np.count_nonzero(successors[:, 0]))
 
 
 def _apart(tokens: tuple[int, ...]) -> Block:

@@ -38,6 +38,12 @@ class Planner(Protocol):
     def kept(self, reaches: Sequence[float], window: int) -> int:
         """How many rows of a tree, best first with these reaches, the step should feed."""
 
+    def rest(self) -> int:
+        """How many plain steps to take before the next look at what could be drafted."""
+
+    def observe_rest(self, seconds: float) -> None:
+        """One of these plain steps took this long."""
+
     def price(self, reaches: Sequence[float], window: int) -> float:
         """The tokens that the window's rows would be worth elsewhere."""
 
@@ -65,6 +71,13 @@ class FixedSizes:
         """All of them."""
         del window
         return len(reaches)
+
+    def rest(self) -> int:
+        """Never."""
+        return 0
+
+    def observe_rest(self, seconds: float) -> None:
+        """There is none."""
 
     def price(self, reaches: Sequence[float], window: int) -> float:
         """Nothing: the person wants this window."""
@@ -100,6 +113,13 @@ class RowBudget:
         """All of them."""
         del window
         return len(reaches)
+
+    def rest(self) -> int:
+        """Never."""
+        return 0
+
+    def observe_rest(self, seconds: float) -> None:
+        """There is none."""
 
     def price(self, reaches: Sequence[float], window: int) -> float:
         """A window row takes the place of one more row like the tree's last."""

@@ -156,7 +156,7 @@ class ContextPool:
         codes = self._seen_codes(seen, seen_length) if seen_length else {}
         first = said_code(said_length, 0) if said_length else 0
         edges = []
-        for packed in said:
+        for packed in said:  # best first
             token = (packed >> 4) - 1
             cell = (first + (packed & 15)) * NUM_SEEN + codes.pop(token, seen_length)
             edges.append((rates[cell], token, cell))

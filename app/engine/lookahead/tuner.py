@@ -10,24 +10,27 @@ sums by pricing its denominator at the ratio reached). With R = 500 and steps of
 16 rows, seven guesses of 0.1 each are worth 0.7 tokens and cost 0.1: they pay. Eight more of 0.03 are worth 0.24
 and cost 0.4: they do not. Where no guess pays, n is 1: plain decoding.
 
-Seconds come from the curve measured at load and are refined by real steps.
+Where nothing paid for some steps the tuner rests: plain steps, which cost nothing but themselves, and a new look
+after twice as many each time.
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
 
 from app.engine.lookahead.planning import DEEPEST, Plan
+from app.engine.lookahead.step_curve import StepCurve
 from app.engine.lookahead.window_share import WindowShare
-from app.engine.step_times import StepTimes
 from app.messages import Split
 
 MEMORY = 0.97
 """What is left of an old step in the running speed."""
-REFINE = 0.05
-"""How fast a real step corrects the curve; one that took twice or half the time counts as just that."""
-REDRAW = 16
-"""Steps between two readings of the refined curve."""
-WIDEST = 128
+SPARE = 8
+"""Rows that are drafted beyond what paid lately, to see whether more would."""
+LEAST_REACH = 0.002
+"""Guesses less likely than this are not worth looking up, even where rows are free."""
+CALM = 4
+"""Steps in a row in which nothing paid, before the tuner rests."""
+LONGEST_REST = 64
+"""Plain steps after which it is tried again whether drafting pays."""
 
 
 class Tuner:
@@ -35,66 +38,65 @@ class Tuner:
 
     ngram = 3
 
-    def __init__(self, times: StepTimes, widths: Sequence[int], limit: int, share: WindowShare) -> None:
-        """`widths` are the row counts that blocks are padded to, none where they are not."""
+    def __init__(self, curve: StepCurve, share: WindowShare) -> None:
         self.share = share
-        self._widths = list(times.widths)
-        self._seconds = list(times.seconds)
-        self._padded = list(widths)
-        self._most = min(limit, WIDEST, times.widths[-1])  # memory may be too small for wider blocks
-        self._costs = self._cost_by_rows()
-        self._plain = self._costs[1]
-        self._tokens, self._time = 1.0, self._plain
-        self._steps = 0
+        self._curve = curve
+        self._tokens, self._time = 1.0, curve.plain
+        self._lately = SPARE
+        self._calm = 0
+        self._rest = CALM
 
     def plan(self, window: int) -> Plan:
-        """Everything that could pay: a guess below the floor does not, however cheap its row."""
-        rows = max(self._most - window, 1)
-        slope = min(
-            (self._costs[-1] - self._costs[1]) / len(self._costs),
-            self._costs[min(8, self._most)] - self._costs[1],
-        )
-        return Plan(rows, DEEPEST, max(0.002, 0.25 * slope * self._speed))
+        """Twice what paid lately, of guesses that could pay were their rows as cheap as the cheapest."""
+        rows = min(self._curve.widest - window, 2 * self._lately + SPARE)
+        return Plan(max(rows, 1), DEEPEST, max(self._curve.cheapest_row * self._speed, LEAST_REACH))
 
     def kept(self, reaches: Sequence[float], window: int) -> int:
-        """The rows with the largest worth."""
-        price, best, kept, expected = self._speed, -1e9, 1, 0.0
+        """The rows with the largest worth, counted with the window's; one where a plain step is worth more."""
+        price, seconds, widest = self._speed, self._curve.seconds, self._curve.widest
+        best, kept, expected = 1 - price * self._curve.plain, 1, 0.0
         for rows, reach in enumerate(reaches, start=1):
             expected += reach
-            worth = expected - price * self._costs[min(rows + window, self._most)]
+            worth = expected - price * seconds[min(rows + window, widest)]
             if worth > best:
                 best, kept = worth, rows
+        self._lately = max(kept, self._lately - 1)
+        self._calm = self._calm + 1 if kept == 1 else 0
         return kept
+
+    def rest(self) -> int:
+        """How many plain steps to take now."""
+        if self._calm < CALM:
+            return 0
+        self._calm = CALM - 1  # one look, and if nothing pays, on with the rest
+        self._rest = min(2 * self._rest, LONGEST_REST)
+        return self._rest
+
+    def observe_rest(self, seconds: float) -> None:
+        """A plain step took this long."""
+        self._curve.refine_plain(seconds)
+        self._tokens = MEMORY * self._tokens + 1
+        self._time = MEMORY * self._time + self._curve.plain
 
     def price(self, reaches: Sequence[float], window: int) -> float:
         """What the time of the window's rows is worth in tokens."""
-        rows = len(reaches)
-        return self._speed * (self._costs[min(rows + window, self._most)] - self._costs[rows])
+        rows, seconds = len(reaches), self._curve.seconds
+        return self._speed * (seconds[min(rows + window, self._curve.widest)] - seconds[rows])
 
     def observe(self, rows: int, tokens: int, seconds: float) -> None:
         """Refine the curve at this width, and the speed."""
-        width = min(bisect_left(self._widths, self._fed(rows)), len(self._widths) - 1)
-        before = self._seconds[width]
-        self._seconds[width] += REFINE * (min(max(seconds, before / 2), before * 2) - before)
-        self._steps += 1
-        if self._steps % REDRAW == 0:
-            self._costs = self._cost_by_rows()
+        self._curve.refine(rows, seconds)
         self._tokens = MEMORY * self._tokens + tokens
-        self._time = MEMORY * self._time + self._costs[min(rows, self._most)]
+        self._time = MEMORY * self._time + self._curve.seconds[min(rows, self._curve.widest)]
+        if tokens > 1:
+            self._rest = CALM
 
     def split(self, tree: int, window: int) -> Split:
         """The rows of both branches, and their cost against one row."""
-        return Split(tree, window, self._costs[min(tree + window, self._most)] / self._plain)
+        return Split(
+            tree, window, self._curve.seconds[min(tree + window, self._curve.widest)] / self._curve.plain
+        )
 
     @property
     def _speed(self) -> float:
         return self._tokens / self._time
-
-    def _cost_by_rows(self) -> list[float]:
-        times = StepTimes(tuple(self._widths), tuple(self._seconds))
-        return [times.seconds_for(self._fed(rows)) for rows in range(self._most + 1)]
-
-    def _fed(self, rows: int) -> int:
-        """The rows of a block once it is padded."""
-        padded = self._padded
-        return padded[bisect_left(padded, rows)] if padded and rows <= padded[-1] else rows
