@@ -1,8 +1,8 @@
 """Seconds of a step by its rows, as the tuner sees them: measured at load, refined by every real step.
 
 A drafted step costs more than its forward pass: looking up guesses, checking them and learning from them take time
-on the host. So `plain`, a step without all that, is kept apart, and the curve begins with a guess of the host's share.
-It belongs to the model's experience and goes on learning from reply to reply.
+on the host. So `plain`, a step without all that, is kept apart, and the curve begins with a guess of the host's
+share. It belongs to the model's experience and goes on learning from reply to reply.
 """
 
 from bisect import bisect_left
