@@ -1,0 +1,246 @@
+"""Auto says what plain says: at every row budget, for every choice of the tuner, from every source of the pool."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import pytest
+
+from app.engine.decoders import make_decoder
+from app.engine.lookahead import Experience, make_lookahead
+from app.engine.lookahead.factory import Known
+from app.engine.lookahead.first_successors import ask_first_successors
+from app.engine.lookahead.planning import FixedSizes, Planner, RowBudget
+from app.engine.lookahead.tuner import Tuner
+from app.engine.lookahead.window_share import WindowShare
+from app.engine.runner import Runner
+from app.engine.step_times import StepProfile, StepTimes, Widths
+from app.messages import PRESETS, Decoding, Origin, Preset, Sampling
+from tests.engine.oracle import Oracle, branching
+from tests.engine.replies import GREEDY, Reply, Zoo, numbers, planned, says_plainly, write
+from tests.engine.sources import SOURCES, knowing, only
+from tests.engine.zoo import BRANCHING, GEMMA3, LLAMA, VOCABULARY, WINDOW, Architecture
+
+PROMPT = numbers(WINDOW + 18)
+ROWS = (1, 2, 8, 24, 64, 200)
+SAMPLINGS = (GREEDY, Sampling(0.8, top_k=20, seed=2), Sampling(1.0, repetition_penalty=1.3, seed=3))
+
+every_architecture = pytest.mark.parametrize("architecture", BRANCHING, ids=str)
+both = pytest.mark.parametrize("architecture", (LLAMA, GEMMA3), ids=str)
+every_sampling = pytest.mark.parametrize("sampling", SAMPLINGS, ids=("greedy", "top-k", "penalised"))
+every_source = pytest.mark.parametrize("source", SOURCES)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Made-up step times, the widths that blocks are padded to, and the rows that the tuner should choose then."""
+
+    times: StepTimes
+    widths: Widths
+    rows: range
+
+
+MACHINES = {
+    "plain": Machine(StepTimes((1, 2, 128), (0.001, 0.1, 9.0)), (), range(1, 2)),
+    "narrow": Machine(StepTimes((1, 6, 7, 128), (0.001, 0.00101, 0.1, 1.0)), (), range(4, 7)),
+    "wide": Machine(StepTimes((1, 128), (0.001, 0.001001)), (), range(20, 129)),
+    "one-width": Machine(StepTimes((1, 16, 32), (0.001, 0.0011, 0.0012)), (16,), range(10, 17)),
+    "padded": Machine(StepTimes((1, 4, 24, 64), (0.001, 0.0011, 0.00111, 0.1)), (4, 24, 64), range(12, 25)),
+    "padded-plain": Machine(StepTimes((1, 8, 32), (0.001, 0.1, 0.2)), (1, 8, 32), range(1, 2)),
+}
+every_machine = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+
+
+def same_again(
+    runner: Runner, prompt: Sequence[int], decoding: Decoding, known: Known, sampling: Sampling = GREEDY
+) -> Reply:
+    """The reply, which must be plain's, and the same once more with all that the first one taught."""
+    expected = says_plainly(runner, prompt, sampling)
+    decoder = make_decoder(decoding, known)
+    for _ in range(2):
+        runner.forget()
+        said = write(runner, prompt, decoder, sampling)
+        assert (said.tokens, said.reason) == (expected.tokens, expected.reason)
+    return said
+
+
+@every_architecture
+@every_sampling
+def test_auto_says_what_plain_says_at_every_budget(
+    zoo: Zoo, architecture: Architecture, sampling: Sampling
+) -> None:
+    runner = zoo.runner(architecture)
+    for rows in ROWS if sampling is GREEDY else (8, 64):
+        known = Known(Experience(VOCABULARY), temperature=sampling.temperature)
+        said = same_again(runner, PROMPT, Decoding("auto", rows=rows), known, sampling)
+        assert sum(step.rows for step in said.steps) <= rows * len(said.steps)
+        assert rows < 8 or said.longest_run > 3, "the second time the text is known"
+
+
+@both
+@every_machine
+@every_sampling
+@pytest.mark.parametrize("columns", (0, 3))
+def test_whatever_the_tuner_chooses_the_text_is_plains(
+    zoo: Zoo, architecture: Architecture, machine: Machine, sampling: Sampling, columns: int
+) -> None:
+    """The oracle's guesses are all as good as sure, so that only the curve tells how many of them are fed."""
+    runner = zoo.runner(architecture)
+    expected = says_plainly(runner, PROMPT, sampling)
+    runner.forget()
+    oracle = Oracle((*PROMPT, *expected.tokens), (branching,))
+    planner = Tuner(machine.times, machine.widths, widest(machine), WindowShare(columns))
+    runner.widths = machine.widths
+    try:
+        said = write(runner, PROMPT, planned(planner, oracle), sampling)
+    finally:
+        runner.widths = ()
+    assert said.tokens == expected.tokens
+    if not columns:
+        # Near the reply's end there is less and less room for guesses.
+        assert max(step.rows for step in said.steps[:4]) in machine.rows
+
+
+def widest(machine: Machine) -> int:
+    return machine.widths[-1] if machine.widths else 256
+
+
+@both
+@every_machine
+@pytest.mark.parametrize("sampling", (GREEDY, SAMPLINGS[1]), ids=("greedy", "sampled"))
+def test_auto_with_measured_steps_says_what_plain_says(
+    zoo: Zoo, architecture: Architecture, machine: Machine, sampling: Sampling
+) -> None:
+    runner = zoo.runner(architecture)
+    classes = (machine.widths,) if machine.widths else ()
+    steady = StepTimes((*machine.widths,), (*map(machine.times.seconds_for, machine.widths),))
+    profile = StepProfile(machine.times, steady, classes)
+    expected = says_plainly(runner, PROMPT, sampling)
+    decoder = make_lookahead(Decoding(), Known(Experience(VOCABULARY), profile, sampling.temperature))
+    runner.widths = machine.widths
+    try:
+        for _ in range(3):
+            runner.forget()
+            said = write(runner, PROMPT, decoder, sampling)
+            assert (said.tokens, said.reason) == (expected.tokens, expected.reason)
+            assert all(step.split.cost > 0 for step in said.steps)
+    finally:
+        runner.widths = ()
+
+
+@every_architecture
+@every_source
+def test_each_source_alone_is_accepted_and_changes_nothing(
+    zoo: Zoo, architecture: Architecture, source: Origin
+) -> None:
+    runner = zoo.runner(architecture)
+    for sampling in (GREEDY, SAMPLINGS[1]):
+        expected = says_plainly(runner, PROMPT, sampling)
+        pool = knowing(source, (*PROMPT, *expected.tokens), VOCABULARY)
+        runner.forget()
+        said = write(runner, PROMPT, planned(RowBudget(24, WindowShare(0)), pool), sampling)
+        assert said.tokens == expected.tokens
+        assert {origin for step in said.steps for origin in step.origins} == {source, "model"}
+        assert said.longest_run > 5
+
+
+@both
+@every_source
+@pytest.mark.parametrize("columns", (0, 4))
+@pytest.mark.parametrize("rows", (1, 2, 8, 64))
+def test_a_source_that_has_to_learn_by_itself_changes_nothing(
+    zoo: Zoo, architecture: Architecture, source: Origin, columns: int, rows: int
+) -> None:
+    runner = zoo.runner(architecture)
+    expected = says_plainly(runner, PROMPT)
+    runner.forget()
+    planners: tuple[Planner, ...] = (
+        RowBudget(rows, WindowShare(columns)),
+        FixedSizes(Decoding("lookahead", columns, 4, rows)),
+    )
+    for planner in planners:
+        runner.forget()
+        said = write(runner, PROMPT, planned(planner, only(source, VOCABULARY)))
+        assert said.tokens == expected.tokens
+
+
+@both
+@every_sampling
+def test_a_document_that_holds_the_answer_is_drafted_from(
+    zoo: Zoo, architecture: Architecture, sampling: Sampling
+) -> None:
+    runner = zoo.runner(architecture)
+    expected = says_plainly(runner, PROMPT, sampling)
+    known = Known(
+        Experience(VOCABULARY), StepProfile(), sampling.temperature, (numbers(30, seed=9), expected.tokens)
+    )
+    runner.forget()
+    said = write(runner, PROMPT, make_lookahead(Decoding(rows=16), known), sampling)
+    assert said.tokens == expected.tokens
+    assert sum(step.origins.count("document") for step in said.steps) > 20
+
+
+@both
+@every_sampling
+def test_turns_of_a_chat_that_repeat_themselves_are_drafted_from_history(
+    zoo: Zoo, architecture: Architecture, sampling: Sampling
+) -> None:
+    """Each turn quotes the reply before it; what was said there is history, and the text is still plain's."""
+    runner, chat = zoo.runner(architecture), PROMPT
+    decoder = make_lookahead(
+        Decoding(rows=24), Known(Experience(VOCABULARY), temperature=sampling.temperature)
+    )
+    for turn in range(4):
+        said = write(runner, chat, decoder, sampling, limit=20)
+        warm = runner.reused
+        assert said.tokens == says_plainly(runner, chat, sampling, limit=20).tokens
+        assert warm > 0 or turn == 0
+        assert write(runner, chat, decoder, sampling, limit=20).tokens == said.tokens
+        chat = (*chat, *said.tokens, *said.tokens[:5], turn)
+    origins = {origin for step in said.steps for origin in step.origins}
+    assert origins <= {"model", "history", "successor", "prompt", "output", "window"}
+
+
+@both
+@pytest.mark.parametrize("is_asked_first", (False, True), ids=("empty", "asked"))
+def test_the_first_successors_change_nothing(
+    zoo: Zoo, architecture: Architecture, is_asked_first: bool
+) -> None:
+    runner = zoo.runner(architecture)
+    first = (
+        ask_first_successors(runner, VOCABULARY, 0, lambda _done, _total: None) if is_asked_first else None
+    )
+    expected = says_plainly(runner, PROMPT)
+    runner.forget()
+    known = Known(Experience(VOCABULARY, first=first))
+    said = write(runner, PROMPT, make_lookahead(Decoding(rows=24), known))
+    assert said.tokens == expected.tokens
+    assert said.steps[0].is_covered == is_asked_first, "with them even the first step has something to try"
+
+
+@both
+def test_no_special_token_is_drafted_inside_a_run(zoo: Zoo, architecture: Architecture) -> None:
+    """The text is known by heart, but one of its tokens is special: every run ends with it at the latest."""
+    runner = zoo.runner(architecture)
+    expected = says_plainly(runner, PROMPT)
+    special = {expected.tokens[3], expected.tokens[11]}
+    known = Known(Experience(VOCABULARY, special=special), documents=((*PROMPT, *expected.tokens),))
+    runner.forget()
+    said = write(runner, PROMPT, make_lookahead(Decoding(rows=16), known))
+    assert said.tokens == expected.tokens
+    assert said.longest_run > 2
+    for step in said.steps:
+        drafted = step.tokens[:-1]
+        assert not special & set(drafted[:-1]), (
+            "a special token may end the guesses, the model goes on itself"
+        )
+
+
+@both
+@pytest.mark.parametrize("preset", PRESETS)
+@every_sampling
+def test_the_authors_presets_say_what_plain_says(
+    zoo: Zoo, architecture: Architecture, preset: str, sampling: Sampling
+) -> None:
+    decoding = Decoding("lookahead", *PRESETS[cast(Preset, preset)])
+    same_again(zoo.runner(architecture), PROMPT, decoding, Known(Experience(VOCABULARY)), sampling)
