@@ -13,6 +13,7 @@ from collections.abc import Container, Mapping, Sequence
 from app.engine.lookahead.chances import Counts, EdgeChances
 from app.engine.lookahead.contexts import ContextTable
 from app.engine.lookahead.entries import Packed
+from app.engine.lookahead.patience import Patience
 from app.engine.lookahead.pool import ContextPool
 from app.engine.lookahead.step_curve import StepCurve
 from app.engine.lookahead.window_share import WindowShare
@@ -43,6 +44,7 @@ class Experience:
         self._first = first
         self._special = special
         self._chances = {kind: EdgeChances(of_kind) for kind, of_kind in (counts or {}).items()}
+        self._patience: dict[int, Patience] = {}
         self._curves: dict[Widths, StepCurve] = {}
         self._pool: ContextPool | None = None
 
@@ -63,10 +65,14 @@ class Experience:
 
     def chances(self, temperature: float) -> EdgeChances:
         """What is known about guesses at this temperature, in steps of a half."""
-        kind = round(2 * temperature)
+        kind = _kind(temperature)
         if kind not in self._chances:
             self._chances[kind] = EdgeChances()
         return self._chances[kind]
+
+    def patience(self, temperature: float) -> Patience:
+        """How patient text of this temperature made the tuner."""
+        return self._patience.setdefault(_kind(temperature), Patience())
 
     @property
     def counts(self) -> dict[int, Counts]:
@@ -82,3 +88,8 @@ class Experience:
     def forget(self) -> None:
         """Drop the pool, and with it all text."""
         self._pool = None
+
+
+def _kind(temperature: float) -> int:
+    """Temperatures in steps of a half."""
+    return round(2 * temperature)

@@ -47,4 +47,5 @@ def _make_planner(decoding: Decoding, known: Known, runner: Runner) -> Planner:
         return FixedSizes(decoding)
     if decoding.rows or not times:
         return RowBudget(decoding.rows or UNMEASURED_ROWS, share)
-    return Tuner(known.experience.curve(times, runner.widths), share)
+    experience = known.experience
+    return Tuner(experience.curve(times, runner.widths), share, experience.patience(known.temperature))

@@ -1,8 +1,8 @@
 """Seconds of a step by its rows, as the tuner sees them: measured at load, refined by every real step.
 
 A drafted step costs more than its forward pass: looking up guesses, checking them and learning from them take time
-on the host. So `plain`, a step without all that, is kept apart, and the curve begins with a guess of the host's
-share. It belongs to the model's experience and goes on learning from reply to reply.
+on the host. So `plain`, a step without all that, is kept apart, and the curve begins with a guess of that time.
+It belongs to the model's experience and goes on learning from reply to reply.
 """
 
 from bisect import bisect_left
@@ -39,6 +39,7 @@ class StepCurve:
         """A real step of so many rows took this long."""
         fed = padded_rows(min(rows, self.widest), self._padded)
         width = min(bisect_left(self._widths, fed), len(self._widths) - 1)
+        self._drift(self._measured[width], seconds)
         self._measured[width] = _nearer(self._measured[width], seconds)
         self._steps += 1
         if self._steps % REDRAW == 0:
@@ -46,7 +47,14 @@ class StepCurve:
 
     def refine_plain(self, seconds: float) -> None:
         """A plain step took this long."""
+        self._drift(self.plain, seconds)
         self.plain = _nearer(self.plain, seconds)
+
+    def _drift(self, expected: float, seconds: float) -> None:
+        """A busy machine or a longer text slows every width alike: widths not seen lately must not look cheap."""
+        ratio = _nearer(expected, seconds) / expected
+        self.plain *= ratio
+        self._measured = [second * ratio for second in self._measured]
 
     def _draw(self) -> None:
         times = StepTimes(self._widths, tuple(ascending(self._measured)))

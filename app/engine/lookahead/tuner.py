@@ -16,6 +16,7 @@ after twice as many each time.
 
 from collections.abc import Sequence
 
+from app.engine.lookahead.patience import Patience
 from app.engine.lookahead.planning import DEEPEST, Plan
 from app.engine.lookahead.step_curve import StepCurve
 from app.engine.lookahead.window_share import WindowShare
@@ -27,10 +28,6 @@ SPARE = 8
 """Rows that are drafted beyond what paid lately, to see whether more would."""
 LEAST_REACH = 0.002
 """Guesses less likely than this are not worth looking up, even where rows are free."""
-CALM = 4
-"""Steps in a row in which nothing paid, before the tuner rests."""
-LONGEST_REST = 64
-"""Plain steps after which it is tried again whether drafting pays."""
 
 
 class Tuner:
@@ -38,13 +35,13 @@ class Tuner:
 
     ngram = 3
 
-    def __init__(self, curve: StepCurve, share: WindowShare) -> None:
+    def __init__(self, curve: StepCurve, share: WindowShare, patience: Patience) -> None:
         self.share = share
         self._curve = curve
         self._tokens, self._time = 1.0, curve.plain
         self._lately = SPARE
-        self._calm = 0
-        self._rest = CALM
+        self._patience = patience
+        patience.begin_reply()
 
     def plan(self, window: int) -> Plan:
         """Twice what paid lately, of guesses that could pay were their rows as cheap as the cheapest."""
@@ -61,16 +58,12 @@ class Tuner:
             if worth > best:
                 best, kept = worth, rows
         self._lately = max(kept, self._lately - 1)
-        self._calm = self._calm + 1 if kept == 1 else 0
+        self._patience.look(did_pay=kept > 1)
         return kept
 
     def rest(self) -> int:
         """How many plain steps to take now."""
-        if self._calm < CALM:
-            return 0
-        self._calm = CALM - 1  # one look, and if nothing pays, on with the rest
-        self._rest = min(2 * self._rest, LONGEST_REST)
-        return self._rest
+        return self._patience.rest()
 
     def observe_rest(self, seconds: float) -> None:
         """A plain step took this long."""
@@ -88,8 +81,6 @@ class Tuner:
         self._curve.refine(rows, seconds)
         self._tokens = MEMORY * self._tokens + tokens
         self._time = MEMORY * self._time + self._curve.seconds[min(rows, self._curve.widest)]
-        if tokens > 1:
-            self._rest = CALM
 
     def split(self, tree: int, window: int) -> Split:
         """The rows of both branches, and their cost against one row."""

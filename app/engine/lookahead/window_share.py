@@ -11,6 +11,8 @@ from app.engine.lookahead.window import Window
 STEPS = 16
 """Steps between two comparisons."""
 MOST_COLUMNS = 8
+RETRY = 8
+"""Replies after which a window that never paid is tried again."""
 WORTH = 2.0
 """Tokens that pay for one: the tree would have drafted many of the window's without it (docs/lookahead.md)."""
 FADE = 0.5
@@ -23,12 +25,17 @@ class WindowShare:
     def __init__(self, columns: int) -> None:
         self._columns = columns
         self._earned = self._price = 0.0
-        self._steps = 0
+        self._steps = self._replies = 0
 
     @property
     def columns(self) -> int:
         """How many columns a reply's window begins with."""
         return self._columns
+
+    def open(self) -> int:
+        """The columns of a new reply's window; one now and then although none paid, to try again."""
+        self._replies += 1
+        return self._columns or int(self._replies % RETRY == 0)
 
     def settle(self, window: Window, price: float, accepted: int) -> None:
         """A step fed this window at this price, and so many of its guesses were accepted."""
@@ -43,7 +50,7 @@ class WindowShare:
     def _compare(self, window: Window) -> None:
         if self._earned < WORTH * self._price:
             window.narrow(window.width - 1)
-            self._columns = max(window.width, 1)  # one column in the next reply, to try again
+            self._columns = window.width
         elif self._earned > 2 * WORTH * self._price > 0:
             self._columns = min(window.width + 1, MOST_COLUMNS)
         self._earned *= FADE
