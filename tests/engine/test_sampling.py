@@ -244,5 +244,7 @@ def test_a_tie_of_eight_is_won_by_the_lowest_wherever_it_stands() -> None:
 def test_asking_for_the_likeliest_changes_no_choice(sampling: Sampling) -> None:
     rows = torch.stack([random_logits(seed).round() for seed in range(20)])
     alone, asked = make_sampler(sampling)(rows), make_sampler(sampling)(rows, likely=8)
-    assert [alone.choose(row, [1, 2]) for row in range(20)] == [asked.choose(row, [1, 2]) for row in range(20)]
+    assert [alone.choose(row, [1, 2]) for row in range(20)] == [
+        asked.choose(row, [1, 2]) for row in range(20)
+    ]
     assert alone.ids.tolist() == asked.ids[:, :1].tolist()
