@@ -10,6 +10,7 @@ from app.engine.decoders import make_decoder
 from app.engine.lookahead import Experience, make_lookahead
 from app.engine.lookahead.factory import Known
 from app.engine.lookahead.first_successors import ask_first_successors, no_successors
+from app.engine.lookahead.patience import Patience
 from app.engine.lookahead.planning import FixedSizes, Planner, RowBudget
 from app.engine.lookahead.step_curve import StepCurve
 from app.engine.lookahead.tuner import Tuner
@@ -90,7 +91,7 @@ def test_whatever_the_tuner_chooses_the_text_is_plains(
     expected = says_plainly(runner, PROMPT, sampling)
     runner.forget()
     oracle = Oracle((*PROMPT, *expected.tokens), (branching,))
-    planner = Tuner(StepCurve(machine.times, machine.widths), WindowShare(columns))
+    planner = Tuner(StepCurve(machine.times, machine.widths), WindowShare(columns), Patience())
     runner.widths = machine.widths
     try:
         said = write(runner, PROMPT, planned(planner, oracle), sampling)

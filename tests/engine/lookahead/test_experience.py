@@ -5,6 +5,7 @@ import numpy as np
 from app.engine.lookahead.entries import SUCCESSORS, pack_successors
 from app.engine.lookahead.experience import LARGE_MODEL, Experience
 from app.engine.lookahead.pool import ContextPool
+from app.engine.step_times import StepTimes
 from app.messages import Origin
 
 VOCABULARY = 64
@@ -118,3 +119,11 @@ def test_the_pools_memory_is_bounded_and_larger_for_large_models() -> None:
     small, large = Experience(VOCABULARY), Experience(VOCABULARY, LARGE_MODEL)
     sizes = [known.pool(CHAT, 0.0, ())._table.num_bytes >> 20 for known in (small, large)]
     assert sizes == [16, 64]
+
+
+def test_the_curve_of_each_padding_and_the_patience_of_each_temperature_stay() -> None:
+    known, times = experience(), StepTimes((1, 8), (0.01, 0.02))
+    assert known.curve(times, ()) is known.curve(times, ())
+    assert known.curve(times, (8,)) is not known.curve(times, ())
+    assert known.patience(0.0) is known.patience(0.1)
+    assert known.patience(0.0) is not known.patience(1.0)

@@ -3,7 +3,7 @@
 import pytest
 
 from app.engine.lookahead.window import Window
-from app.engine.lookahead.window_share import MOST_COLUMNS, STEPS, WORTH, WindowShare
+from app.engine.lookahead.window_share import MOST_COLUMNS, RETRY, STEPS, WORTH, WindowShare
 
 
 def window_of(share: WindowShare, ngram: int = 3) -> Window:
@@ -25,7 +25,13 @@ def test_a_window_that_earns_nothing_loses_a_column_every_few_steps() -> None:
         settle(share, window, price=0.1, accepted=0, steps=1 if not widths else STEPS)
         widths.append(window.width)
     assert widths == [2, 1, 0, 0]
-    assert share.columns == 1, "one column in the next reply, to try again"
+    assert share.columns == 0
+
+
+def test_a_window_that_never_paid_is_tried_again_every_few_replies() -> None:
+    assert [WindowShare(3).open() for _ in range(2)] == [3, 3]
+    share = WindowShare(0)
+    assert [share.open() for _ in range(2 * RETRY)] == ([0] * (RETRY - 1) + [1]) * 2
 
 
 def test_a_window_that_earns_its_price_stays() -> None:
