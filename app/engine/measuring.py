@@ -6,6 +6,7 @@ Both are remembered for this model on this machine, so that only the first load 
 from base64 import b64decode, b64encode
 from dataclasses import asdict, replace
 from functools import partial
+from math import inf
 from typing import Any
 from zlib import compress, decompress
 from zlib import error as zlib_error
@@ -13,7 +14,7 @@ from zlib import error as zlib_error
 import numpy as np
 
 from app.engine.loading import LoadedModel
-from app.engine.lookahead.chances import CELLS_LAYOUT, Counts
+from app.engine.lookahead.chances import CELLS_LAYOUT, NUM_CELLS, Counts
 from app.engine.lookahead.entries import SUCCESSORS, Packed
 from app.engine.lookahead.experience import Experience
 from app.engine.lookahead.first_successors import ROWS, ask_first_successors, no_successors, num_asked
@@ -96,6 +97,18 @@ def _to_counts(note: dict[str, Any]) -> dict[int, Counts]:
     if note["layout"] != CELLS_LAYOUT:
         return {}
     return {
-        int(kind): {int(cell): (float(right), float(tried)) for cell, (right, tried) in cells}
+        int(kind): {_cell(cell): _counted(*pair) for cell, pair in cells}
         for kind, cells in note["counts"].items()
     }
+
+
+def _cell(number: int) -> int:
+    if not 0 <= number < NUM_CELLS:
+        raise ValueError(f"cells have numbers from 0 to {NUM_CELLS - 1}, got {number}")
+    return number
+
+
+def _counted(right: float, tried: float) -> tuple[float, float]:
+    if not 0 <= right <= tried < inf:
+        raise ValueError(f"a guess is right as often as it was tried at most, got {right} of {tried}")
+    return float(right), float(tried)

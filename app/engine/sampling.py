@@ -69,7 +69,7 @@ def likeliest(logits: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np
     # Ids are exact in float32, vocabularies being smaller than 2**24.
     found = torch.stack((ids.float(), values.float())).cpu().numpy()
     order, best = found[0].astype(np.int64), found[1]
-    if count > 1:
+    if best.shape[1] > 1:
         for row in np.flatnonzero(best[:, 0] == best[:, 1]):
             _lowest_first(order[row], int(logits[row].argmax()))
     return order, best

@@ -9,8 +9,9 @@ import pytest
 from app.engine.decoders import make_decoder
 from app.engine.lookahead import Experience, make_lookahead
 from app.engine.lookahead.factory import Known
-from app.engine.lookahead.first_successors import ask_first_successors
+from app.engine.lookahead.first_successors import ask_first_successors, no_successors
 from app.engine.lookahead.planning import FixedSizes, Planner, RowBudget
+from app.engine.lookahead.step_curve import StepCurve
 from app.engine.lookahead.tuner import Tuner
 from app.engine.lookahead.window_share import WindowShare
 from app.engine.runner import Runner
@@ -89,7 +90,7 @@ def test_whatever_the_tuner_chooses_the_text_is_plains(
     expected = says_plainly(runner, PROMPT, sampling)
     runner.forget()
     oracle = Oracle((*PROMPT, *expected.tokens), (branching,))
-    planner = Tuner(machine.times, machine.widths, widest(machine), WindowShare(columns))
+    planner = Tuner(StepCurve(machine.times, machine.widths), WindowShare(columns))
     runner.widths = machine.widths
     try:
         said = write(runner, PROMPT, planned(planner, oracle), sampling)
@@ -99,10 +100,6 @@ def test_whatever_the_tuner_chooses_the_text_is_plains(
     if not columns:
         # Near the reply's end there is less and less room for guesses.
         assert max(step.rows for step in said.steps[:4]) in machine.rows
-
-
-def widest(machine: Machine) -> int:
-    return machine.widths[-1] if machine.widths else 256
 
 
 @both
@@ -207,9 +204,9 @@ def test_the_first_successors_change_nothing(
     zoo: Zoo, architecture: Architecture, is_asked_first: bool
 ) -> None:
     runner = zoo.runner(architecture)
-    first = (
-        ask_first_successors(runner, VOCABULARY, 0, lambda _done, _total: None) if is_asked_first else None
-    )
+    first = no_successors(VOCABULARY)
+    if is_asked_first:
+        first = ask_first_successors(runner, first, 0, lambda _done, _total: None)
     expected = says_plainly(runner, PROMPT)
     runner.forget()
     known = Known(Experience(VOCABULARY, first=first))

@@ -14,7 +14,7 @@ from app.engine.loading import LoadedModel, load
 from app.engine.lookahead import Experience, make_lookahead
 from app.engine.lookahead.entries import Packed
 from app.engine.lookahead.factory import Known
-from app.engine.lookahead.first_successors import ask_first_successors
+from app.engine.lookahead.first_successors import ask_first_successors, no_successors
 from app.engine.prompt import encode
 from app.engine.runner import Runner
 from app.engine.sampling import Sampler
@@ -83,9 +83,8 @@ class Trained:
 
 def prepared(folder: ModelFolder) -> Trained:
     loaded = load(folder, ModelChoice(folder.name, "float32", "cpu"))
-    vocabulary = loaded.tokenizer.vocab_size
-    start = loaded.tokenizer.bos_token_id or 0
-    return Trained(loaded, ask_first_successors(loaded.runner, vocabulary, start, lambda _done, _total: None))
+    nothing, start = no_successors(loaded.tokenizer.vocab_size), loaded.tokenizer.bos_token_id or 0
+    return Trained(loaded, ask_first_successors(loaded.runner, nothing, start, lambda _done, _total: None))
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from app.engine.sampling import draw, gumbel, make_sampler, penalised, survivors
+from app.engine.sampling import draw, gumbel, likeliest, make_sampler, penalised, survivors
 from app.messages import Sampling
 
 DRAWS = 4000
@@ -195,3 +195,56 @@ def test_half_precision_logits_are_drawn_as_their_float32_values() -> None:
     sampling = Sampling(temperature=0.8, top_p=0.95)
     for place in range(20):
         assert draw(logits, [1] * place, sampling) == draw(logits.float(), [1] * place, sampling)
+
+
+@given(seed=st.integers(0, 1000), rows=st.integers(1, 5), count=st.integers(1, 20))
+def test_the_likeliest_tokens_come_best_first_with_their_logits(seed: int, rows: int, count: int) -> None:
+    logits = random_logits(seed, rows * VOCABULARY).reshape(rows, VOCABULARY)
+    ids, values = likeliest(logits, count)
+    assert ids.shape == values.shape == (rows, min(count, VOCABULARY))
+    assert (np.take_along_axis(logits.numpy(), ids, axis=1) == values).all()
+    assert (values[:, 0] == logits.max(dim=-1).values.numpy()).all()
+    assert (np.diff(values, axis=1) <= 0).all()
+    assert all(len(set(row)) == len(row) for row in ids.tolist())
+
+
+@given(
+    row=st.lists(st.sampled_from([0.0, 1.0, 2.0]), min_size=1, max_size=40),
+    count=st.integers(1, 12),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16]),
+)
+def test_the_first_of_the_likeliest_is_argmaxs_even_where_many_are_equal(
+    row: list[float], count: int, dtype: torch.dtype
+) -> None:
+    logits = torch.tensor([row, row[::-1]], dtype=dtype)
+    ids, values = likeliest(logits, count)
+    assert ids[:, 0].tolist() == logits.argmax(dim=-1).tolist()
+    assert all(len(set(found)) == len(found) for found in ids.tolist())
+    assert (np.take_along_axis(logits.float().numpy(), ids, axis=1) == values).all()
+
+
+@pytest.mark.parametrize("vocabulary", [8, 9, 300, 32_000])
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_a_tie_of_all_tokens_is_won_by_the_lowest(vocabulary: int, count: int) -> None:
+    ids, _ = likeliest(torch.zeros(3, vocabulary), count)
+    assert ids[:, 0].tolist() == [0, 0, 0]
+    assert all(len(set(row)) == count for row in ids.tolist())
+
+
+def test_a_tie_of_eight_is_won_by_the_lowest_wherever_it_stands() -> None:
+    for lowest in range(0, 4000, 371):
+        logits = torch.zeros(1, 5000)
+        logits[0, lowest : lowest + 800 : 100] = 3.0
+        ids, values = likeliest(logits, 8)
+        assert sorted(ids[0].tolist()) == list(range(lowest, lowest + 800, 100))
+        assert (ids[0, 0], values[0].tolist()) == (lowest, [3.0] * 8)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.9, seed=1)])
+def test_asking_for_the_likeliest_changes_no_choice(sampling: Sampling) -> None:
+    rows = torch.stack([random_logits(seed).round() for seed in range(20)])
+    alone, asked = make_sampler(sampling)(rows), make_sampler(sampling)(rows, likely=8)
+    assert [alone.choose(row, [1, 2]) for row in range(20)] == [
+        asked.choose(row, [1, 2]) for row in range(20)
+    ]
+    assert alone.ids.tolist() == asked.ids[:, :1].tolist()

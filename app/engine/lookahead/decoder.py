@@ -50,7 +50,7 @@ def lookahead(
             reason = step.reason
             planner.observe_rest(seconds)
             pool.learn(tokens, 1, "output")
-            yield replace(step, pool_size=len(pool))
+            yield replace(step, pool_size=len(pool), split=planner.split(1, 0))
         if reason is None:
             step = _step(runner, tokens, sampler, stopper, planner, pool, window)
             reason = step.reason

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -38,6 +39,7 @@ class Kept:
     worth: float = 0.0
     ngram: int = 3
     told: list[tuple[int, int, bool]] = field(default_factory=list)
+    rests: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.share = WindowShare(self.columns)
@@ -49,6 +51,12 @@ class Kept:
     def kept(self, reaches: Sequence[float], window: int) -> int:
         del window
         return min(self.rows, len(reaches))
+
+    def rest(self) -> int:
+        return self.rests.pop(0) if self.rests else 0
+
+    def observe_rest(self, seconds: float) -> None:
+        self.told.append((1, 1, seconds > 0))
 
     def price(self, reaches: Sequence[float], window: int) -> float:
         del reaches
@@ -230,6 +238,26 @@ def test_the_planner_is_told_what_a_step_took_and_gave() -> None:
     planner = Kept(rows=9)
     list(decode(ScriptedRunner([40]), planner, ScriptedPool([(13, 40)]), ends(5)))
     assert planner.told == [(3, 3, True), (2, 1, True), (1, 1, True)]
+
+
+def test_a_planner_that_rests_gets_plain_steps_which_teach_what_was_said_alone() -> None:
+    planner, pool, runner = Kept(rows=9, rests=[0, 2]), ScriptedPool([(13, 40)]), ScriptedRunner([40])
+    steps = list(islice(decode(runner, planner, pool), 4))
+    assert said(steps) == TEXT[:6]
+    assert [step.rows for step in steps] == [3, 1, 1, 3]
+    assert planner.told == [(3, 3, True), (1, 1, True), (1, 1, True), (3, 1, True)]
+    assert [text[-new:] for text, new, _ in pool.taught] == [[13, 40, 24], [73], [26], [79]]
+    assert (steps[2].pool_size, steps[2].split) == (3, Split(1, 0))
+    assert (len(pool.asked), len(pool.said)) == (2, 2), "a resting planner drafts nothing"
+
+
+@pytest.mark.parametrize("limit", range(1, 9))
+def test_a_reply_may_end_while_the_planner_rests(limit: int) -> None:
+    planner, runner = Kept(rows=9, rests=[2] * 9), ScriptedRunner([40])
+    steps = list(decode(runner, planner, ScriptedPool([(13, 40)]), ends(limit)))
+    assert said(steps) == TEXT[:limit]
+    assert [step.reason for step in steps] == [None] * (len(steps) - 1) + ["max_tokens"]
+    assert runner.prefix == [*START, *TEXT[: limit - 1]]
 
 
 def test_a_window_that_never_pays_loses_its_columns() -> None:

@@ -8,10 +8,17 @@ from torch import Tensor
 
 from app.engine.block import Block
 from app.engine.lookahead.entries import SUCCESSORS, unpack_successor
-from app.engine.lookahead.first_successors import ROWS, SECONDS, ask_first_successors
+from app.engine.lookahead.first_successors import (
+    ROWS,
+    SECONDS,
+    ask_first_successors,
+    no_successors,
+    num_asked,
+)
 from tests.engine.lookahead.scripted_runner import VOCABULARY, ScriptedRunner, triple_plus_one
 
 START = 5
+NOTHING = no_successors(VOCABULARY)
 
 
 class SlowRunner(ScriptedRunner):
@@ -31,7 +38,7 @@ def sums(line: Sequence[int]) -> int:
 
 
 def test_each_tokens_likeliest_successor_is_what_the_model_says_behind_it() -> None:
-    found = ask_first_successors(ScriptedRunner([]), VOCABULARY, START, silent)
+    found = ask_first_successors(ScriptedRunner([]), NOTHING, START, silent)
     assert found.shape == (VOCABULARY, SUCCESSORS)
     assert [unpack_successor(row[0])[0] for row in found.tolist()] == [
         triple_plus_one([token]) for token in range(VOCABULARY)
@@ -42,7 +49,7 @@ def test_each_tokens_likeliest_successor_is_what_the_model_says_behind_it() -> N
 @pytest.mark.parametrize("rows", [1, 7, 40, ROWS])
 def test_rows_do_not_see_each_other_however_many_there_are(rows: int) -> None:
     runner = ScriptedRunner([9, 9], rule=sums)
-    found = ask_first_successors(runner, VOCABULARY, START, silent, rows)
+    found = ask_first_successors(runner, NOTHING, START, silent, rows)
     assert [unpack_successor(row[0])[0] for row in found.tolist()] == [
         (START + token) % VOCABULARY for token in range(VOCABULARY)
     ]
@@ -52,19 +59,30 @@ def test_rows_do_not_see_each_other_however_many_there_are(rows: int) -> None:
 
 def test_no_prefix_is_left_behind() -> None:
     runner = ScriptedRunner([1, 2, 3])
-    ask_first_successors(runner, VOCABULARY, START, silent)
+    ask_first_successors(runner, NOTHING, START, silent)
     assert runner.prefix == []
 
 
 def test_the_person_is_told_how_far_it_is() -> None:
     told = []
     ask_first_successors(
-        ScriptedRunner([]), VOCABULARY, START, lambda done, total: told.append((done, total)), rows=40
+        ScriptedRunner([]), NOTHING, START, lambda done, total: told.append((done, total)), rows=40
     )
     assert told == [(40, VOCABULARY), (80, VOCABULARY), (VOCABULARY, VOCABULARY)]
 
 
 def test_on_a_slow_machine_the_later_tokens_stay_unasked() -> None:
-    found = ask_first_successors(SlowRunner([]), VOCABULARY, START, silent, rows=10)
+    found = ask_first_successors(SlowRunner([]), NOTHING, START, silent, rows=10)
     assert (found[:10] > 0).all()
     assert not found[10:].any()
+    assert (num_asked(NOTHING), num_asked(found), NOTHING.any()) == (0, 10, False)
+
+
+@pytest.mark.parametrize("asked", [0, 1, 50, VOCABULARY])
+def test_the_next_load_goes_on_where_there_was_no_time(asked: int) -> None:
+    whole = ask_first_successors(ScriptedRunner([]), NOTHING, START, silent)
+    known, runner = whole.copy(), ScriptedRunner([])
+    known[asked:] = 0
+    assert (ask_first_successors(runner, known, START, silent) == whole).all()
+    assert [token for block in runner.blocks for token in block.tokens] == list(range(asked, VOCABULARY))
+    assert num_asked(known) == asked

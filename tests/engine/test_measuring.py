@@ -1,0 +1,209 @@
+"""What is found out at load is remembered for this model, believed only if it makes sense, and never in the way."""
+
+import json
+from base64 import b64encode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from zlib import compress
+
+import numpy as np
+import pytest
+
+from app.engine.loading import LoadedModel, load
+from app.engine.lookahead.chances import NUM_CELLS
+from app.engine.lookahead.entries import SUCCESSORS, Packed
+from app.engine.lookahead.first_successors import num_asked
+from app.engine.measuring import keep, measured
+from app.engine.notes import Notes, NotesFolder, make_notes
+from app.messages import ModelChoice, ModelFolder
+from tests.engine.replies import load as load_zoo
+from tests.engine.zoo import RECURRENT
+
+MEASURING, ASKING = "Measuring the model's step", "Asking the model for each token's successors"
+
+
+class Told:
+    """A progress that remembers what went on."""
+
+    def __init__(self) -> None:
+        self.whats = list[str]()
+
+    def __call__(self, what: str, _done: int, _total: int) -> None:
+        if what not in self.whats:
+            self.whats.append(what)
+
+
+@pytest.fixture
+def fresh(model_folders: dict[str, Path]) -> Callable[[], LoadedModel]:
+    """The tiny model, loaded anew at each call."""
+    folder = ModelFolder(model_folders["tiny"], "tiny")
+    return lambda: load(folder, ModelChoice("tiny", "float32", "cpu"))
+
+
+def opened(loaded: LoadedModel, notes: Notes) -> tuple[LoadedModel, list[str]]:
+    """The measured model, and what the person was told meanwhile."""
+    told = Told()
+    return measured(loaded, notes, told), told.whats
+
+
+def first_of(loaded: LoadedModel) -> Packed:
+    first = loaded.experience._first
+    assert first is not None
+    return first
+
+
+def note_of(folder: Path, kind: str) -> Path:
+    (file,) = folder.glob(f"{kind}-*.json")
+    return file
+
+
+def rewrite(file: Path, change: Callable[[Any], Any]) -> None:
+    saved = json.loads(file.read_text())
+    saved["note"] = change(saved["note"])
+    file.write_text(json.dumps(saved))
+
+
+def test_the_second_load_measures_and_asks_nothing(fresh: Callable[[], LoadedModel], tmp_path: Path) -> None:
+    first, told = opened(fresh(), NotesFolder(tmp_path))
+    assert told == [MEASURING, ASKING]
+    again, told = opened(fresh(), NotesFolder(tmp_path))
+    assert told == []
+    assert again.profile == first.profile
+    assert (first_of(again) == first_of(first)).all()
+    assert first_of(first).shape == (4096, SUCCESSORS)
+    assert num_asked(first_of(first)) == 4096
+
+
+def test_without_a_folder_every_load_finds_out_anew(fresh: Callable[[], LoadedModel]) -> None:
+    for _ in range(2):
+        assert opened(fresh(), make_notes(None))[1] == [MEASURING, ASKING]
+
+
+def test_a_folder_that_cannot_be_written_costs_a_measurement_and_no_more(
+    fresh: Callable[[], LoadedModel], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    loaded, told = opened(fresh(), NotesFolder(tmp_path / "file"))
+    assert told == [MEASURING, ASKING]
+    keep(loaded, NotesFolder(tmp_path / "file"))
+    assert bool(loaded.profile)
+
+
+def test_tokens_that_there_was_no_time_to_ask_about_are_asked_next_time(
+    fresh: Callable[[], LoadedModel], tmp_path: Path
+) -> None:
+    notes = NotesFolder(tmp_path)
+    whole, _ = opened(fresh(), notes)
+    loaded, kept = fresh(), first_of(whole).copy()
+    kept[700:] = 0
+    write_successors(tmp_path, kept)
+    again, told = opened(loaded, notes)
+    assert told == [ASKING]
+    assert (first_of(again) == first_of(whole)).all()
+
+
+def write_successors(folder: Path, first: Packed) -> None:
+    rewrite(note_of(folder, "successors"), lambda _note: b64encode(compress(first.tobytes())).decode())
+
+
+@pytest.mark.parametrize("garbage", ["", "???", "AAAA", 7, None, [], "eJwDAAAAAAE="])
+def test_successors_that_make_no_sense_are_asked_anew(
+    fresh: Callable[[], LoadedModel], tmp_path: Path, garbage: object
+) -> None:
+    notes = NotesFolder(tmp_path)
+    whole, _ = opened(fresh(), notes)
+    rewrite(note_of(tmp_path, "successors"), lambda _note: garbage)
+    again, told = opened(fresh(), notes)
+    assert told == [ASKING]
+    assert (first_of(again) == first_of(whole)).all()
+
+
+def test_successors_of_another_vocabulary_are_asked_anew(
+    fresh: Callable[[], LoadedModel], tmp_path: Path
+) -> None:
+    notes = NotesFolder(tmp_path)
+    opened(fresh(), notes)
+    write_successors(tmp_path, np.ones((99, SUCCESSORS), dtype=np.int32))
+    assert opened(fresh(), notes)[1] == [ASKING]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda note: {**note, "free": {**note["free"], "seconds": [-1.0] * len(note["free"]["seconds"])}},
+        lambda note: {**note, "free": {"widths": [1], "seconds": []}},
+        lambda note: {**note, "classes": [[7]]},
+        lambda _note: {},
+        lambda _note: None,
+    ],
+)
+def test_a_profile_with_impossible_values_is_measured_anew(
+    fresh: Callable[[], LoadedModel], tmp_path: Path, change: Callable[[Any], Any]
+) -> None:
+    notes = NotesFolder(tmp_path)
+    opened(fresh(), notes)
+    rewrite(note_of(tmp_path, "step"), change)
+    assert opened(fresh(), notes)[1] == [MEASURING]
+
+
+def counted(loaded: LoadedModel) -> LoadedModel:
+    """The model after a reply at two temperatures."""
+    for temperature in (0.0, 1.0):
+        loaded.experience.pool([1, 2, 3, 1, 2, 3], temperature, ()).observe([1, 2], [3, 1, 9])
+    return loaded
+
+
+def test_what_was_counted_of_guesses_is_there_after_the_next_start(
+    fresh: Callable[[], LoadedModel], tmp_path: Path
+) -> None:
+    notes = NotesFolder(tmp_path)
+    loaded = counted(opened(fresh(), notes)[0])
+    keep(loaded, notes)
+    again, _ = opened(fresh(), notes)
+    assert again.experience.counts == loaded.experience.counts
+    assert set(again.experience.counts) == {0, 2}
+
+
+def test_nothing_of_what_was_written_is_kept(fresh: Callable[[], LoadedModel], tmp_path: Path) -> None:
+    notes = NotesFolder(tmp_path)
+    loaded = opened(fresh(), notes)[0]
+    loaded.experience.pool([3001, 3002, 3003], 0.0, ([3004, 3005],)).observe([3001], [3002])
+    keep(loaded, notes)
+    note = json.loads(note_of(tmp_path, "chances").read_text())["note"]
+    assert set(note) == {"layout", "counts"}
+    assert all(cell < NUM_CELLS and len(pair) == 2 for cell, pair in note["counts"]["0"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda note: {**note, "layout": "another"},
+        lambda note: {**note, "counts": {"0": [[10**9, [1, 2]]]}},
+        lambda note: {**note, "counts": {"0": [[-1, [1, 2]]]}},
+        lambda note: {**note, "counts": {"0": [[5, [3, 2]]]}},
+        lambda note: {**note, "counts": {"0": [[5, [0, -6]]]}},
+        lambda note: {**note, "counts": {"0": [[5, [0, float("nan")]]]}},
+        lambda note: {**note, "counts": {"0": [["5", "2"]]}},
+        lambda note: {**note, "counts": {"cold": []}},
+        lambda note: {**note, "counts": []},
+        lambda _note: "nothing",
+    ],
+)
+def test_counts_of_another_layout_and_garbage_are_not_believed(
+    fresh: Callable[[], LoadedModel], tmp_path: Path, change: Callable[[Any], Any]
+) -> None:
+    notes = NotesFolder(tmp_path)
+    keep(counted(opened(fresh(), notes)[0]), notes)
+    rewrite(note_of(tmp_path, "chances"), change)
+    again, told = opened(fresh(), notes)
+    assert told == []
+    assert again.experience.counts == {}
+
+
+def test_a_model_that_takes_one_row_at_a_time_is_not_measured(tmp_path: Path) -> None:
+    recurrent = load_zoo(RECURRENT[0].make())
+    notes = NotesFolder(tmp_path)
+    loaded, told = opened(recurrent, notes)
+    keep(loaded, notes)
+    assert (loaded, told, list(tmp_path.iterdir())) == (recurrent, [], [])
