@@ -136,6 +136,41 @@ def test_a_session_that_forgot_reads_everything(session: Session) -> None:
     assert ids_of(first) == ids_of(second)
 
 
+def sources_of(events: Sequence[Event]) -> set[str]:
+    return {origin for event in events if isinstance(event, Piece) for origin in event.origins}
+
+
+def test_a_cold_request_owes_nothing_to_earlier_ones(session: Session) -> None:
+    options = replace(SHORT, decoding=Decoding("auto", rows=24), max_new_tokens=60)
+    first = ask(session, options=options)
+    warm = ask(session, options=options)
+    cold = list(session.events(Request(CPU, PROMPT, options, is_cold=True), silent, Patience()))
+    assert ids_of(first) == ids_of(warm) == ids_of(cold)
+    assert (end_of(warm).statistics.reused_tokens > 0, end_of(cold).statistics.reused_tokens) == (True, 0)
+    assert "history" in sources_of(warm)
+    assert "history" not in sources_of(cold)
+    assert end_of(cold).statistics.steps > end_of(warm).statistics.steps
+
+
+def test_the_reply_may_quote_a_document_and_stays_as_it_was(session: Session) -> None:
+    options = replace(SHORT, decoding=Decoding("auto", rows=24), max_new_tokens=60)
+    text = text_of(ask(session, options=replace(options, decoding=Decoding("plain"))))
+    documents = ("Something else.", text)
+    asked = Request(CPU, PROMPT, options, documents, is_cold=True)
+    quoted = list(session.events(asked, silent, Patience()))
+    assert text_of(quoted) == text
+    assert "document" in sources_of(quoted)
+
+
+def test_what_was_counted_of_guesses_outlives_the_session(places: Places, tmp_path: Path) -> None:
+    options = replace(SHORT, decoding=Decoding("auto", rows=24), max_new_tokens=60)
+    before = Session(places, tmp_path)
+    ask(before, options=options)
+    counts = before.open(CPU, silent).experience.counts
+    assert counts[0] != {}
+    assert Session(places, tmp_path).open(CPU, silent).experience.counts == counts
+
+
 def test_forgetting_without_a_model_is_nothing(session: Session) -> None:
     session.forget()
     assert session.info is None
