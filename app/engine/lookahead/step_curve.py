@@ -58,10 +58,10 @@ class StepCurve:
 
     def _draw(self) -> None:
         times = StepTimes(self._widths, tuple(ascending(self._measured)))
-        self.plain = min(self.plain, *times.seconds)  # nothing costs less than a plain step
         counts = range(1, self.widest + 1)
         self.seconds = [0.0, *(times.seconds_for(padded_rows(count, self._padded)) for count in counts)]
         one = self.seconds[1]
+        self.plain = min(self.plain, one)  # nothing costs less than a plain step
         slopes = [(self.seconds[count] - one) / (count - 1) for count in counts[1:]]
         self.cheapest_row = min(slopes, default=0.0)
 
