@@ -176,6 +176,29 @@ def test_a_newer_context_displaces_an_older_one_in_its_row() -> None:
     assert (found.seen_length, followers(found)[0]) == (1, 39), "only the token alone still knows it"
 
 
+@given(asked=st.lists(st.tuples(CONTEXTS, st.booleans()), min_size=1, max_size=30), bits=st.integers(1, 8))
+def test_a_context_that_takes_a_row_over_takes_nothing_else_with_it(
+    asked: list[tuple[list[int], bool]], bits: int
+) -> None:
+    """Texts and the model teach by turns."""
+    known = table(bits)
+    for context, is_text in asked:
+        said = 10 * len(context) + context[0]
+        if is_text:
+            known.learn_follower(context, entry(said))
+        else:
+            known.learn_successors(behind(context), says(said))
+    truth = {
+        (tuple(context[-length:]), 10 * len(context) + context[0])
+        for context, _ in asked
+        for length in range(1, len(context) + 1)
+    }
+    for context, _ in asked:
+        found = known.look(context)
+        for tokens, length in ((followers(found), found.seen_length), (successors(found), found.said_length)):
+            assert {(tuple(context[len(context) - length :]), token) for token in tokens} <= truth
+
+
 @given(contexts=st.lists(CONTEXTS, min_size=1, max_size=6), bits=st.integers(1, 20))
 def test_many_contexts_at_once_have_the_places_they_have_alone(contexts: list[list[int]], bits: int) -> None:
     known = ContextTable(VOCABULARY, bits)

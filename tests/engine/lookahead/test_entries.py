@@ -28,7 +28,8 @@ LARGEST = 2**31 - 1
 
 def packed(ids: list[int], logits: list[float]) -> Packed:
     """One row of successors."""
-    return pack_successors(np.array([ids]), np.array([logits], dtype=np.float32))[0]
+    row: Packed = pack_successors(np.array([ids]), np.array([logits], dtype=np.float32))[0]
+    return row
 
 
 def gaps(logits: list[float]) -> list[int]:

@@ -1,42 +1,22 @@
 """The pool and the trees that grow from it, on texts small enough to follow by hand."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.lookahead.chances import NUM_CELLS, NUM_SEEN, EdgeChances, said_code
-from app.engine.lookahead.contexts import ContextTable, last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.entries import LEADS, pack_successors
-from app.engine.lookahead.pool import SUREST, ContextPool
+from app.engine.lookahead.entries import LEADS
+from app.engine.lookahead.pool import ContextPool
 from app.messages import Origin
+from tests.engine.lookahead.pools import pool_of, says
 
-VOCABULARY = 64
 ALL = 10_000
 TEXTS = st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=14), min_size=1, max_size=6)
 CONTEXTS = st.lists(st.integers(0, 5), min_size=1, max_size=6)
 GONE_ON = [1, 2, 3, 4, 5, 6, 7, 8]
-
-
-def pool_of(
-    *texts: Sequence[int],
-    origin: Origin = "document",
-    special: Container[int] = (),
-    chances: EdgeChances | None = None,
-) -> ContextPool:
-    pool = ContextPool(ContextTable(VOCABULARY, 12), chances or EdgeChances(), special)
-    for text in texts:
-        pool.learn(text, len(text), origin)
-    return pool
-
-
-def says(pool: ContextPool, context: Sequence[int], *tokens: int, lead: float = 3.0) -> None:
-    """The model held these tokens likely behind a context, the first by this lead."""
-    logits = np.array([[0.0, *(-lead - place for place in range(len(tokens) - 1))]], dtype=np.float32)
-    pool.learn_successors(np.array([last_tokens(context)]), pack_successors(np.array([tokens]), logits))
 
 
 def whole(pool: ContextPool, context: Sequence[int], rows: int = ALL, depth: int = 4) -> DraftTree:
@@ -199,58 +179,6 @@ def test_a_reply_in_steps_teaches_what_the_whole_reply_teaches(texts: list[list[
     in_steps.learn(text, len(text[split:]), "output")
     assert len(at_once) == len(in_steps)
     assert all(at_once.edges(text[:end]) == in_steps.edges(text[:end]) for end in range(1, len(text)))
-
-
-def varied(texts: list[list[int]], rates: list[float], trust: float) -> ContextPool:
-    """A pool of texts and successors, with made-up chances."""
-    chances = EdgeChances()
-    chances.rates = [rates[cell % len(rates)] for cell in range(NUM_CELLS)]
-    chances.trust = trust
-    pool = pool_of(*texts, chances=chances, special={5})
-    for text in texts:
-        says(pool, text, 3, 1, 4)
-    return pool
-
-
-def every_reach(pool: ContextPool, trust: float, context: list[int], depth: int, reach: float) -> list[float]:
-    """The reach of every node of the unbounded tree, looked up one by one."""
-    found = []
-    for chance, token, _ in pool.edges(context[-4:]) if depth else []:
-        below = reach * min(chance * trust, SUREST)
-        found.append(below)
-        if token != 5:
-            found += every_reach(pool, trust, [*context, token], depth - 1, below)
-    return found
-
-
-@given(
-    texts=TEXTS,
-    context=CONTEXTS,
-    rates=st.lists(st.floats(0.01, 1.0), min_size=1, max_size=7),
-    trust=st.floats(0.05, 1.1),
-    rows=st.integers(1, 30),
-    depth=st.integers(1, 3),
-    floor=st.sampled_from([0.0, 0.01, 0.2]),
-)
-def test_a_tree_holds_the_likeliest_nodes_there_are_best_first(
-    texts: list[list[int]],
-    context: list[int],
-    rates: list[float],
-    trust: float,
-    rows: int,
-    depth: int,
-    floor: float,
-) -> None:
-    pool = varied(texts, rates, trust)
-    tree = pool.draft(context, rows, depth, floor)
-    assert tree.reaches == sorted(tree.reaches, reverse=True)
-    assert max(tree.depths) <= depth
-    best = sorted(every_reach(pool, trust, context, depth, 1.0), reverse=True)
-    expected = [reach for reach in best[: rows - 1] if reach >= floor]
-    assert tree.reaches[1:] == pytest.approx(expected)
-    for node in range(1, len(tree)):
-        assert tree.reaches[node] <= tree.reaches[tree.parents[node]]
-        assert tree.tokens[tree.parents[node]] != 5 or tree.parents[node] == 0
 
 
 def test_every_guess_behind_an_accepted_token_counts_whether_it_had_a_row_or_not() -> None:

@@ -20,7 +20,7 @@ def test_a_window_that_earns_nothing_loses_a_column_every_few_steps() -> None:
     window = window_of(share)
     settle(share, window, price=0.1, accepted=0, steps=STEPS - 1)
     assert window.width == 3
-    widths = []
+    widths = list[int]()
     for _ in range(4):
         settle(share, window, price=0.1, accepted=0, steps=1 if not widths else STEPS)
         widths.append(window.width)

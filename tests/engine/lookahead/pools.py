@@ -1,0 +1,31 @@
+"""Pools that know what a test tells them."""
+
+from collections.abc import Container, Sequence
+
+import numpy as np
+
+from app.engine.lookahead.chances import EdgeChances
+from app.engine.lookahead.contexts import ContextTable, last_tokens
+from app.engine.lookahead.entries import pack_successors
+from app.engine.lookahead.pool import ContextPool
+from app.messages import Origin
+
+VOCABULARY = 64
+
+
+def pool_of(
+    *texts: Sequence[int],
+    origin: Origin = "document",
+    special: Container[int] = (),
+    chances: EdgeChances | None = None,
+) -> ContextPool:
+    pool = ContextPool(ContextTable(VOCABULARY, 12), chances or EdgeChances(), special)
+    for text in texts:
+        pool.learn(text, len(text), origin)
+    return pool
+
+
+def says(pool: ContextPool, context: Sequence[int], *tokens: int, lead: float = 3.0) -> None:
+    """The model held these tokens likely behind a context, the first by this lead."""
+    logits = np.array([[0.0, *(-lead - place for place in range(len(tokens) - 1))]], dtype=np.float32)
+    pool.learn_successors(np.array([last_tokens(context)]), pack_successors(np.array([tokens]), logits))
