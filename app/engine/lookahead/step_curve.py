@@ -14,7 +14,7 @@ HOST, HOST_ROW = 2e-4, 8e-6
 """Seconds that the host is guessed to spend on a drafted step and on each of its rows, before any was seen."""
 REFINE = 0.05
 """How fast a real step corrects the curve; one that took twice or half the time counts as just that."""
-REDRAW = 16
+REDRAW = 32
 """Steps between two readings of the refined curve."""
 WIDEST = 128
 
@@ -27,7 +27,7 @@ class StepCurve:
             WIDEST, *times.widths[-1:], *padded[-1:]
         )  # memory may be too small for wider blocks
         self._widths = times.widths
-        self.plain = times.seconds_for(padded_rows(1, padded))
+        self._plain = times.seconds_for(padded_rows(1, padded))
         self._measured = [
             second + HOST + HOST_ROW * rows for rows, second in zip(times.widths, times.seconds, strict=True)
         ]
@@ -41,19 +41,23 @@ class StepCurve:
         width = min(bisect_left(self._widths, fed), len(self._widths) - 1)
         self._drift(self._measured[width], seconds)
         self._measured[width] = _nearer(self._measured[width], seconds)
+        self._count()
+
+    def refine_plain(self, seconds: float) -> None:
+        """A plain step took this long."""
+        self._drift(self._plain, seconds)
+        self._plain = _nearer(self._plain, seconds)
+        self._count()
+
+    def _count(self) -> None:
         self._steps += 1
         if self._steps % REDRAW == 0:
             self._draw()
 
-    def refine_plain(self, seconds: float) -> None:
-        """A plain step took this long."""
-        self._drift(self.plain, seconds)
-        self.plain = _nearer(self.plain, seconds)
-
     def _drift(self, expected: float, seconds: float) -> None:
         """A busy machine or a longer text slows every width alike: widths not seen lately must not look cheap."""
         ratio = _nearer(expected, seconds) / expected
-        self.plain *= ratio
+        self._plain *= ratio
         self._measured = [second * ratio for second in self._measured]
 
     def _draw(self) -> None:
@@ -61,7 +65,7 @@ class StepCurve:
         counts = range(1, self.widest + 1)
         self.seconds = [0.0, *(times.seconds_for(padded_rows(count, self._padded)) for count in counts)]
         one = self.seconds[1]
-        self.plain = min(self.plain, one)  # nothing costs less than a plain step
+        self.plain = min(self._plain, one)  # nothing costs less than a plain step
         slopes = [(self.seconds[count] - one) / (count - 1) for count in counts[1:]]
         self.cheapest_row = min(slopes, default=0.0)
 

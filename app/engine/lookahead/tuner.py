@@ -44,8 +44,8 @@ class Tuner:
         patience.begin_reply()
 
     def plan(self, window: int) -> Plan:
-        """Twice what paid lately, of guesses that could pay were their rows as cheap as the cheapest."""
-        rows = min(self._curve.widest - window, 2 * self._lately + SPARE)
+        """Some more than paid lately, of guesses that could pay were their rows as cheap as the cheapest."""
+        rows = min(self._curve.widest - window, self._lately + SPARE)
         return Plan(max(rows, 1), DEEPEST, max(self._curve.cheapest_row * self._speed, LEAST_REACH))
 
     def kept(self, reaches: Sequence[float], window: int) -> int:
@@ -72,9 +72,10 @@ class Tuner:
         self._time = MEMORY * self._time + self._curve.plain
 
     def price(self, reaches: Sequence[float], window: int) -> float:
-        """What the time of the window's rows is worth in tokens."""
+        """What the window's time is worth in tokens, and at least what the tree would make of its rows."""
         rows, seconds = len(reaches), self._curve.seconds
-        return self._speed * (seconds[min(rows + window, self._curve.widest)] - seconds[rows])
+        time = seconds[min(rows + window, self._curve.widest)] - seconds[rows]
+        return max(self._speed * time, window * reaches[-1])
 
     def observe(self, rows: int, tokens: int, seconds: float) -> None:
         """Refine the curve at this width, and the speed."""
