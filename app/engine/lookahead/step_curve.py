@@ -17,6 +17,8 @@ REFINE = 0.05
 REDRAW = 32
 """Steps between two readings of the refined curve."""
 WIDEST = 128
+BUCKETS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+"""Row counts that a free block may have: kernels are prepared for each count, so few are better than many."""
 
 
 class StepCurve:
@@ -26,6 +28,7 @@ class StepCurve:
         self.widest = min(
             WIDEST, *times.widths[-1:], *padded[-1:]
         )  # memory may be too small for wider blocks
+        self.buckets = (*(rows for rows in padded or BUCKETS if rows < self.widest), self.widest)
         self._widths = times.widths
         self._plain = times.seconds_for(padded_rows(1, padded))
         self._measured = [

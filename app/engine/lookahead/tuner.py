@@ -15,6 +15,7 @@ after twice as many each time.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 from app.engine.lookahead.patience import Patience
 from app.engine.lookahead.planning import DEEPEST, Plan
@@ -51,10 +52,13 @@ class Tuner:
     def kept(self, reaches: Sequence[float], window: int) -> int:
         """The rows with the largest worth, counted with the window's; one where a plain step is worth more."""
         price, seconds, widest = self._speed, self._curve.seconds, self._curve.widest
-        best, kept, expected = 1 - price * self._curve.plain, 1, 0.0
-        for rows, reach in enumerate(reaches, start=1):
-            expected += reach
-            worth = expected - price * seconds[min(rows + window, widest)]
+        best, kept = 1 - price * self._curve.plain, 1
+        expected = [0.0, *accumulate(reaches)]
+        for width in self._curve.buckets:
+            rows = min(width - window, len(reaches))
+            if rows < 1:
+                continue
+            worth = expected[rows] - price * seconds[min(rows + window, widest)]
             if worth > best:
                 best, kept = worth, rows
         self._lately = max(kept, self._lately - 1)

@@ -1,6 +1,7 @@
 """The tuner takes the rows with the largest worth, on step times made up so that they can be reckoned."""
 
 from itertools import accumulate
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -34,10 +35,14 @@ def tuner(times: StepTimes, widths: Widths = ()) -> Tuner:
 
 
 def worths(curve: StepCurve, reaches: list[float], window: int, speed: float) -> list[float]:
-    """Of the first row, the first two, ..., reckoned anew; a plain step has no window."""
+    """Of the first row, the first two, ..., reckoned anew; a plain step has no window.
+
+    What would not fill a bucket, although there are guesses for it, is worth nothing."""
+    filled = {1, *(min(width - window, len(reaches)) for width in curve.buckets)}
     seconds = [curve.seconds[min(rows + window, curve.widest)] for rows in range(1, len(reaches) + 1)]
     found = [sum(reaches[: rows + 1]) - speed * second for rows, second in enumerate(seconds)]
-    return [max(found[0], 1 - speed * curve.plain), *found[1:]]
+    found = [max(found[0], 1 - speed * curve.plain), *found[1:]]
+    return [worth if rows in filled else -inf for rows, worth in enumerate(found, start=1)]
 
 
 @given(times=CURVES, reaches=REACHES, window=st.integers(0, 15))
