@@ -78,12 +78,14 @@ def origin_of(cell: int) -> Origin:
 class EdgeChances:
     """Chances by cell. `rates` [NUM_CELLS] is read directly, where microseconds count."""
 
-    def __init__(self, counts: Mapping[int, tuple[float, float]] | None = None) -> None:
+    def __init__(
+        self, counts: Mapping[int, tuple[float, float]] | None = None, first_trust: float = 1.0
+    ) -> None:
         """Starts from the priors, and from the counts that an earlier run kept."""
         self._priors = _priors()
         self.rates = list(self._priors)
         self.counts: Counts = {}
-        self.trust = 1.0
+        self.trust = self._first_trust = first_trust
         self._expected = self._right = 0.0
         for cell, (accepted, tried) in (counts or {}).items():
             self._set(cell, accepted, tried)
@@ -92,7 +94,7 @@ class EdgeChances:
         """The likeliest guess was expected to be right this often, and was right or not."""
         self._expected = TRUST_FADE * self._expected + expected
         self._right = TRUST_FADE * self._right + is_right
-        trust = (TRUST_PRIOR + self._right) / (TRUST_PRIOR + self._expected)
+        trust = (TRUST_PRIOR * self._first_trust + self._right) / (TRUST_PRIOR + self._expected)
         self.trust = min(max(trust, TRUST[0]), TRUST[1])
 
     def observe(self, cell: int, is_accepted: bool) -> None:

@@ -43,7 +43,9 @@ class Experience:
         self._bits = LARGE_BITS if parameters >= LARGE_MODEL else SMALL_BITS
         self._first = first
         self._special = special
-        self._chances = {kind: EdgeChances(of_kind) for kind, of_kind in (counts or {}).items()}
+        self._chances = {
+            kind: EdgeChances(of_kind, _first_trust(kind)) for kind, of_kind in (counts or {}).items()
+        }
         self._patience: dict[int, Patience] = {}
         self._curves: dict[Widths, StepCurve] = {}
         self._pool: ContextPool | None = None
@@ -67,7 +69,7 @@ class Experience:
         """What is known about guesses at this temperature, in steps of a half."""
         kind = _kind(temperature)
         if kind not in self._chances:
-            self._chances[kind] = EdgeChances()
+            self._chances[kind] = EdgeChances(first_trust=_first_trust(kind))
         return self._chances[kind]
 
     def patience(self, temperature: float) -> Patience:
@@ -93,3 +95,8 @@ class Experience:
 def _kind(temperature: float) -> int:
     """Temperatures in steps of a half."""
     return round(2 * temperature)
+
+
+def _first_trust(kind: int) -> float:
+    """The priors were fitted on greedy text: the hotter a text, the less they hold, until it decides itself."""
+    return 1 / (1 + kind / 2)
