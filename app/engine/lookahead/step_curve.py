@@ -14,6 +14,8 @@ HOST, HOST_ROW = 2e-4, 8e-6
 """Seconds that the host is guessed to spend on a drafted step and on each of its rows, before any was seen."""
 REFINE = 0.05
 """How fast a real step corrects the curve; one that took twice or half the time counts as just that."""
+PLAIN_WEIGHT = 4
+"""Plain steps are few where drafting pays: one counts as much as this many of others."""
 REDRAW = 32
 """Steps between two readings of the refined curve."""
 WIDEST = 128
@@ -48,8 +50,8 @@ class StepCurve:
 
     def refine_plain(self, seconds: float) -> None:
         """A plain step took this long."""
-        self._drift(self._plain, seconds)
-        self._plain = _nearer(self._plain, seconds)
+        for _ in range(PLAIN_WEIGHT):
+            self._plain = _nearer(self._plain, seconds)
         self._count()
 
     def _count(self) -> None:

@@ -27,6 +27,8 @@ MEMORY = 0.97
 """What is left of an old step in the running speed."""
 SPARE = 8
 """Rows that are drafted beyond what paid lately, to see whether more would."""
+CHECK, CLEAR = 12, 1.3
+"""After so many drafted steps comes a plain one, to see what it costs by now, unless drafting is so much faster."""
 LEAST_REACH = 0.002
 """Guesses less likely than this are not worth looking up, even where rows are free."""
 
@@ -41,6 +43,7 @@ class Tuner:
         self._curve = curve
         self._tokens, self._time = 1.0, curve.plain
         self._lately = SPARE
+        self._unseen = 0  # drafted steps since a plain one
         self._patience = patience
         patience.begin_reply()
 
@@ -67,10 +70,14 @@ class Tuner:
 
     def rest(self) -> int:
         """How many plain steps to take now."""
-        return self._patience.rest()
+        rest = self._patience.rest()
+        if rest == 0 and self._unseen >= CHECK and self._speed * self._curve.plain < CLEAR:
+            return 1
+        return rest
 
     def observe_rest(self, seconds: float) -> None:
         """A plain step took this long."""
+        self._unseen = 0
         self._curve.refine_plain(seconds)
         self._tokens = MEMORY * self._tokens + 1
         self._time = MEMORY * self._time + self._curve.plain
@@ -83,6 +90,7 @@ class Tuner:
 
     def observe(self, rows: int, tokens: int, seconds: float) -> None:
         """Refine the curve at this width, and the speed."""
+        self._unseen += 1
         self._curve.refine(rows, seconds)
         self._tokens = MEMORY * self._tokens + tokens
         self._time = MEMORY * self._time + self._curve.seconds[min(rows, self._curve.widest)]
