@@ -27,7 +27,7 @@ MEMORY = 0.97
 """What is left of an old step in the running speed."""
 SPARE = 8
 """Rows that are drafted beyond what paid lately, to see whether more would."""
-CHECK, CLEAR = 12, 1.3
+CHECK, CLEAR = 48, 1.3
 """After so many drafted steps comes a plain one, to see what it costs by now, unless drafting is so much faster."""
 LEAST_REACH = 0.002
 """Guesses less likely than this are not worth looking up, even where rows are free."""
