@@ -78,12 +78,14 @@ def person(browser: Any, app: str) -> Iterator[PageDriver]:
         assert driver.foreign == []
 
 
-def test_the_demo_model_replies_with_lookahead_and_the_numbers_move(person: PageDriver) -> None:
+def test_the_demo_model_replies_with_auto_and_the_numbers_move(person: PageDriver) -> None:
     person.send(QUESTION)
     texts = person.observe("#live", seconds=60)
     assert len(texts) >= 3
     assert len(person.wait_for_reply()) > 10
-    assert float(person.text("#tokens-per-step")) > 1
+    # On a machine that is busy with a browser auto may find that no draft pays, and write plainly.
+    assert float(person.text("#tokens-per-step")) >= 1
+    assert "auto" in person.text("#reply-note")
     assert person.page.locator(".strip rect").count() > 3
 
 
