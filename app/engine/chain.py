@@ -6,25 +6,19 @@
     fed     7  8  9  5
     says    8  9  4  .        rows 0 1 2 are kept, the tokens 8 9 4 are new
 
-The guesses are a draft tree without branches, so that the one walk of verification.py decides here, too.
+The guesses are a draft tree without branches, so that what `acceptance.py` decides for trees is decided here, too.
 """
 
 from collections.abc import Sequence
 
 from app.engine.block import chain_block
+from app.engine.lookahead.acceptance import accept
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.verification import verify
 from app.engine.runner import Runner
 from app.engine.sampling import Choices, Sampler
 from app.engine.step import Step
 from app.engine.stopping import Stopper
 from app.messages import Origin
-
-
-def room(runner: Runner, tokens: Sequence[int], stopper: Stopper) -> int:
-    """How many guesses the next step may carry: up to the reply's end, and not across the runner's horizon."""
-    position = len(tokens) - 1
-    return min(stopper.left, runner.horizon(position) - position) - 1
 
 
 def try_chain(
@@ -39,12 +33,9 @@ def try_chain(
     tree = _chain(tokens[-1], guesses, origins)
     wanted = tuple(range(len(tree)))
     choices = sampler(runner.forward(chain_block(tree.tokens, len(tokens) - 1, wanted)))
-    accepted = verify(tree, choices.choose, tokens)
-    cut = stopper.cut(accepted.tokens)
-    new = accepted.tokens[: cut.kept]
-    runner.commit(accepted.rows[: cut.kept])
-    tokens += new
-    return Step(new, accepted.origins[: cut.kept], len(tree), bool(guesses), reason=cut.reason), choices
+    kept = accept(runner, tree, choices.choose, tokens, stopper)
+    tokens += kept.tokens
+    return Step(kept.tokens, kept.origins, len(tree), bool(guesses), reason=kept.reason), choices
 
 
 def _chain(current: int, guesses: Sequence[int], origins: Sequence[Origin]) -> DraftTree:

@@ -15,7 +15,8 @@ What a row says is drawn with the noise of its own position, so a sampled text h
 
 from collections.abc import Iterator, Sequence
 
-from app.engine.chain import room, try_chain
+from app.engine.chain import try_chain
+from app.engine.lookahead.acceptance import room
 from app.engine.runner import Runner
 from app.engine.sampling import Choose, Sampler
 from app.engine.step import Decoder, Step

@@ -13,7 +13,8 @@ three tokens instead of two, and where a match stood is remembered instead of se
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from app.engine.chain import room, try_chain
+from app.engine.chain import try_chain
+from app.engine.lookahead.acceptance import room
 from app.engine.runner import Runner
 from app.engine.sampling import Sampler
 from app.engine.step import Step

@@ -28,6 +28,15 @@ def test_every_decoder_says_what_the_model_says(name: DecoderName) -> None:
     assert steps[-1].reason == "max_tokens"
 
 
+@pytest.mark.parametrize("name", get_args(DecoderName))
+def test_no_decoder_feeds_more_rows_than_the_runner_takes(name: DecoderName) -> None:
+    runner, stopper = ScriptedRunner([40]), Stopper(frozenset(), 60, 1000, (), decode=str)
+    runner.widths = (1, 4)
+    steps = list(make_decoder(Decoding(name, window=9))(runner, [40, 4], make_sampler(Sampling()), stopper))
+    assert [token for step in steps for token in step.tokens] == text_after([40, 4], 60)
+    assert max(map(len, runner.blocks)) <= 4
+
+
 @pytest.mark.parametrize(("name", "rows"), [("plain", 1), ("jacobi", 4)])
 def test_the_window_is_as_wide_as_asked(name: DecoderName, rows: int) -> None:
     runner, stopper = ScriptedRunner([40]), Stopper(frozenset(), 30, 1000, (), decode=str)

@@ -18,13 +18,13 @@ from time import perf_counter
 
 import numpy as np
 
+from app.engine.lookahead.acceptance import accept, room
 from app.engine.lookahead.contexts import last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.entries import SUCCESSORS, pack_successors
 from app.engine.lookahead.layout import lay_out
 from app.engine.lookahead.planning import Planner
 from app.engine.lookahead.pool import Pool
-from app.engine.lookahead.verification import verify
 from app.engine.lookahead.window import Window
 from app.engine.plain import plain
 from app.engine.runner import Runner
@@ -77,15 +77,12 @@ def _step(
 ) -> Step:
     """One forward pass: appends what it commits to `tokens`, moves the window on."""
     began = perf_counter()
-    places = runner.horizon(len(tokens) - 1) - len(tokens)
-    window.fit(places, runner.limit - 1)
-    tree = _draft(planner, pool, tokens, window, min(places, stopper.left - 1), runner.limit)
+    window.fit(runner.horizon(len(tokens) - 1) - len(tokens), runner.limit - 1)
+    tree = _draft(planner, pool, tokens, window, room(runner, tokens, stopper), runner.limit)
     layout = lay_out(tree, window, len(tokens) - 1)
     choices = sampler(runner.forward(layout.block), likely=SUCCESSORS)
-    accepted = verify(tree, choices.choose, tokens)
-    cut = stopper.cut(accepted.tokens)
-    new, origins = accepted.tokens[: cut.kept], accepted.origins[: cut.kept]
-    runner.commit(accepted.rows[: cut.kept])
+    kept = accept(runner, tree, choices.choose, tokens, stopper)
+    new, origins = kept.tokens, kept.origins
     pool.observe(tokens, new)
     _teach(pool, tree, window, tokens, choices)
     split, price = planner.split(len(tree), window.size), planner.price(tree.reaches, window.size)
@@ -94,7 +91,7 @@ def _step(
     tokens += new
     pool.learn(tokens, len(new), "output")
     planner.observe(len(layout.block), len(new), perf_counter() - began)
-    return Step(new, origins, len(layout.block), len(tree) > 1, len(pool), cut.reason, split)
+    return Step(new, origins, len(layout.block), len(tree) > 1, len(pool), kept.reason, split)
 
 
 def _open_window(planner: Planner, pool: Pool, tokens: Sequence[int]) -> Window:
