@@ -23,7 +23,6 @@ from app.engine.lookahead.chances import EdgeChances
 from app.engine.lookahead.contexts import ContextTable
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.entries import Packed
-from app.engine.lookahead.first_successors import ask_first_successors, no_successors
 from app.engine.lookahead.planning import RowBudget
 from app.engine.lookahead.pool import ContextPool
 from app.engine.lookahead.window import Window
@@ -83,11 +82,7 @@ class Bench:
         self._prompts = prompts
         self._limit = limit
         assert isinstance(loaded.runner, BlockRunner)
-        self.vocabulary = loaded.runner.model.config.get_text_config(decoder=True).vocab_size
-        start = loaded.tokenizer.bos_token_id or 0
-        self.first = ask_first_successors(
-            loaded.runner, no_successors(self.vocabulary), start, lambda *_: None
-        )
+        self._vocabulary = loaded.runner.vocabulary
         self._plain = [self._reply(plain, prompt)[0] for prompt in prompts]
 
     def tokens_per_step(self, rows: int, sources: Sources) -> tuple[float, float]:
@@ -107,9 +102,9 @@ class Bench:
 
     def _decoder(self, rows: int, sources: Sources, chances: EdgeChances) -> Decoder:
         def decode(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
-            table = ContextTable(self.vocabulary, bits=18)
+            table = ContextTable(self._vocabulary, bits=18)
             if "first" in sources:
-                table.begin_with(self.first)
+                self._loaded.experience.teach_first(table)
             pool = SomeSources(table, chances, sources)
             pool.begin(tokens, chances)
             planner = RowBudget(rows, FixedShare(rows // 6 if "window" in sources else 0))

@@ -23,12 +23,10 @@ from app.engine.lookahead.chances import FIRST_CODE, NUM_SAID, NUM_SEEN, RANKS, 
 from app.engine.lookahead.contexts import LONGEST
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.entries import SOURCES
-from app.engine.lookahead.experience import Experience
-from app.engine.lookahead.first_successors import ask_first_successors, no_successors
 from app.engine.lookahead.planning import RowBudget
 from app.engine.lookahead.window_share import WindowShare
 from app.engine.prompt import encode
-from app.engine.runner import BlockRunner, Runner
+from app.engine.runner import Runner
 from app.engine.sampling import Sampler, make_sampler
 from app.engine.session import Session
 from app.engine.step import Step
@@ -58,41 +56,23 @@ class Recorder(EdgeChances):
         super().observe(cell, is_accepted)
 
 
-class Recording(Experience):
-    """An experience whose replies all add to one record."""
-
-    def __init__(self, loaded: LoadedModel, recorder: Recorder) -> None:
-        assert isinstance(loaded.runner, BlockRunner)
-        vocabulary = loaded.runner.model.config.get_text_config(decoder=True).vocab_size
-        start = loaded.tokenizer.bos_token_id or 0
-        first = ask_first_successors(loaded.runner, no_successors(vocabulary), start, lambda *_: None)
-        super().__init__(vocabulary, first=first, special=loaded.eos_ids)
-        self._recorder = recorder
-
-    def chances(self, temperature: float) -> EdgeChances:
-        """The record."""
-        del temperature
-        return self._recorder
-
-
 def observe(name: str, is_raw: bool, prompts: int) -> list[tuple[int, bool]]:
     """(cell, right or not) of every candidate while a model writes its replies."""
     loaded = Session(locate).open(ModelChoice(name, "float32"), lambda *_: None)
     made: Iterator[Prompt] = stories(SEED) if is_raw else questions(SEED)
     recorder = Recorder()
-    experience = Recording(loaded, recorder)
     for prompt in islice(made, prompts):
         tokens = encode(loaded.tokenizer, prompt, loaded.info.context)
         for rows in BUDGETS:
-            for _ in _write(loaded, tokens, rows, experience):
+            for _ in _write(loaded, tokens, rows, recorder):
                 pass
     return recorder.seen
 
 
-def _write(loaded: LoadedModel, prompt: Sequence[int], rows: int, experience: Experience) -> Iterator[object]:
+def _write(loaded: LoadedModel, prompt: Sequence[int], rows: int, recorder: Recorder) -> Iterator[object]:
     def decode(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
-        experience.forget()
-        pool = experience.pool(tokens, 0.0, ())
+        pool = loaded.experience.new_pool(recorder)
+        pool.begin(tokens, recorder)
         return lookahead(
             runner, tokens, sampler, stopper, planner=RowBudget(rows, WindowShare(rows // 8)), pool=pool
         )
@@ -126,17 +106,21 @@ def fit(observed: Sequence[Sequence[tuple[int, bool]]]) -> tuple[float, Tensor, 
 
 def module(base: float, said: Tensor, seen: Tensor) -> str:
     """priors.py with these weights."""
-    texts = seen[FIRST_CODE:].reshape(len(SOURCES), LONGEST, RANKS).clone()
+    texts = seen[FIRST_CODE:].reshape(len(SOURCES), LONGEST, RANKS)
     mean = (texts[SOURCES.index("prompt")] + texts[SOURCES.index("output")]) / 2
-    for source in BORROWED:
-        texts[SOURCES.index(source)] = mean
-    lines = [f"    # {name}\n" + _rows(texts[number]) for number, name in enumerate(SOURCES)]
+    own = [
+        f"    # {name}\n" + _rows(texts[number])
+        for number, name in enumerate(SOURCES)
+        if name not in BORROWED
+    ]
+    borrowed = [f"    *_BORROWED,  # {name}\n" for name in BORROWED]
     said_absent = _ABSENT.format("successors") + _rows(said[None, :FIRST_CODE])
     seen_absent = _ABSENT.format("followers") + _rows(seen[None, :FIRST_CODE])
     return (
         f"{_HEAD}\nBASE = {base:.2f}\n\n"
         f"SAID_WEIGHTS = (\n{said_absent}{_SAID}{_rows(said[FIRST_CODE:].reshape(-1, 8))})\n\n"
-        f"SEEN_WEIGHTS = (\n{seen_absent}{_SEEN}{''.join(lines)})\n"
+        f"{_BORROW}_BORROWED = (\n{_rows(mean)})\n\n"
+        f"SEEN_WEIGHTS = (\n{seen_absent}{_SEEN}{''.join(own + borrowed)})\n"
     )
 
 
@@ -156,6 +140,7 @@ _SAID = (
     "    # Two lines for each matched length, 1 to 4: gap classes 0 to 7 of those behind the best, then 8 to 15\n"
     "    # of the best by its lead.\n"
 )
+_BORROW = "# Documents and history: the mean of prompt and output.\n"
 _SEEN = "    # A line for each length, 1 to 4: newest and seen again, newest, older and seen again, older.\n"
 
 

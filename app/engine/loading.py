@@ -22,6 +22,7 @@ from app.engine.hardware import choose_device, choose_dtype, dtype_name
 from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.experience import Experience
 from app.engine.memory import is_out_of_memory
+from app.engine.notes import Subject
 from app.engine.packing import pack_weights
 from app.engine.rotary import rotary_of
 from app.engine.runner import BlockRunner, Runner, SequentialRunner
@@ -56,6 +57,7 @@ class LoadedModel:
     runner: Runner
     eos_ids: frozenset[int]
     profile: StepProfile = field(default_factory=StepProfile)  # empty until it is measured
+    subject: Subject = field(default_factory=dict)  # what notes about it go by, once it is measured
     experience: Experience = field(default_factory=Experience)
 
     @property

@@ -42,6 +42,7 @@ def measured(loaded: LoadedModel, notes: Notes, progress: Progress) -> LoadedMod
     return replace(
         loaded,
         profile=profile,
+        subject=subject,
         info=replace(loaded.info, same_text_note=profile.note),
         experience=_experience(loaded, runner, notes, subject, progress, profile.free.widths[-1]),
     )
@@ -49,16 +50,16 @@ def measured(loaded: LoadedModel, notes: Notes, progress: Progress) -> LoadedMod
 
 def keep(loaded: LoadedModel, notes: Notes) -> None:
     """Remember the edge chances, which hold nothing of what was written."""
-    if isinstance(loaded.runner, BlockRunner):
+    if loaded.subject:
         counts = {kind: list(cells.items()) for kind, cells in loaded.experience.counts.items()}
         note = {"layout": CELLS_LAYOUT, "counts": counts}
-        notes.write("chances", subject_of(loaded.runner.model, loaded.info), note)
+        notes.write("chances", loaded.subject, note)
 
 
 def _experience(
     loaded: LoadedModel, runner: BlockRunner, notes: Notes, subject: Subject, progress: Progress, widest: int
 ) -> Experience:
-    vocabulary = runner.model.config.get_text_config(decoder=True).vocab_size
+    vocabulary = runner.vocabulary
     first = notes.read("successors", subject, _to_packed, NOTHING_SAID)
     if len(first) != vocabulary:
         first = no_successors(vocabulary)

@@ -72,8 +72,7 @@ def found(dtype: str, classes: Sequence[Widths]) -> str:
 def _text(runner: BlockRunner) -> list[int]:
     """Random tokens: a varied text, whatever the model. As long as the rotary table does not change."""
     length = min(PREFIX + WIDTHS[-1], runner.horizon(0))
-    vocabulary = runner.model.config.get_text_config(decoder=True).vocab_size
-    return [int(token) for token in np.random.default_rng(0).integers(0, vocabulary, length)]
+    return [int(token) for token in np.random.default_rng(0).integers(0, runner.vocabulary, length)]
 
 
 def _classes(

@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 from app.engine.attention import BlockView
 from app.engine.block import Block, chain_block, padded
 from app.engine.kv_cache import BlockCache, stock_cache
+from app.engine.prefix import common_length
 from app.engine.rotary import Rotary, anchored
 from app.engine.step_times import Widths, padded_rows
 from app.messages import MAX_ROWS, Prefilling
@@ -78,7 +79,7 @@ class BlockRunner:
     def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
         """Reads only what differs from the prefix the cache holds, in chunks."""
         # Keys of a table that depends on the text's length fit no text of another length.
-        self._rewind(_common_length(self._prefix, ids[:-1]) if self._rotary.kind == "fixed" else 0)
+        self._rewind(common_length(self._prefix, ids[:-1]) if self._rotary.kind == "fixed" else 0)
         self.reused = len(self._prefix)
         logits = torch.empty(0)
         for chunk in self._read(ids):
@@ -116,6 +117,11 @@ class BlockRunner:
     def model(self) -> PreTrainedModel:
         """What is run."""
         return self._model
+
+    @property
+    def vocabulary(self) -> int:
+        """Tokens that the model knows, numbered from 0."""
+        return int(self._model.config.get_text_config(decoder=True).vocab_size)
 
     def remembered(self) -> list[Tensor]:
         """Every layer's keys and values [1, heads, L, size] of the prefix, as views."""
@@ -230,13 +236,3 @@ class SequentialRunner:
         self._state = {name: value for name, value in found.items() if value is not None} or self._state
         logits: Tensor = output.logits[0, -1]
         return logits
-
-
-def _common_length(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many leading items agree: ([1, 2, 3], [1, 2, 5, 6]) -> 2."""
-    length = 0
-    for a, b in zip(left, right, strict=False):
-        if a != b:
-            break
-        length += 1
-    return length

@@ -96,7 +96,7 @@ def _step(
 
 def _open_window(planner: Planner, pool: Pool, tokens: Sequence[int]) -> Window:
     """A window that starts from what the pool expects, not from noise."""
-    columns = planner.share.open()
+    columns = planner.columns()
     if not columns:
         return Window(0, planner.ngram, ())
     ahead = columns + planner.ngram - 3

@@ -11,7 +11,7 @@ that is grown best first has them in descending order, so that cutting it short 
 their sum is the number of drafted tokens that the step may expect to commit.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -72,13 +72,3 @@ class DraftTree:
         for node in range(1, len(self)):
             seen[node] |= seen[self.parents[node]]
         return seen
-
-
-def tree_of(current: int, lines: Iterable[Sequence[int]], origin: Origin) -> DraftTree:
-    """Whole lines of guesses merged below the current token."""
-    tree = DraftTree(current)
-    for line in lines:
-        node = 0
-        for token in line:
-            node = tree.add(node, token, origin)
-    return tree

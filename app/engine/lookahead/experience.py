@@ -56,14 +56,22 @@ class Experience:
         """The pool for a reply to this text: the one so far if the same chat goes on, else a new one."""
         chances = self.chances(temperature)
         if self._pool is None or not self._pool.goes_on(text):
-            table = ContextTable(self._vocabulary, self._bits)
-            if self._first is not None:
-                table.begin_with(self._first)
-            self._pool = ContextPool(table, chances, self._special)
+            self._pool = self.new_pool(chances)
         self._pool.begin(text, chances)
         for document in documents:
             self._pool.learn(document, len(document), "document")
         return self._pool
+
+    def new_pool(self, chances: EdgeChances) -> ContextPool:
+        """A pool that knows nothing but the first successors."""
+        table = ContextTable(self._vocabulary, self._bits)
+        self.teach_first(table)
+        return ContextPool(table, chances, self._special)
+
+    def teach_first(self, table: ContextTable) -> None:
+        """File what the model says behind each token alone, if it was asked."""
+        if self._first is not None:
+            table.begin_with(self._first)
 
     def chances(self, temperature: float) -> EdgeChances:
         """What is known about guesses at this temperature, in steps of a half."""

@@ -32,6 +32,9 @@ class Planner(Protocol):
     share: WindowShare
     ngram: int
 
+    def columns(self) -> int:
+        """How many columns the window of the reply begins with."""
+
     def plan(self, window: int) -> Plan:
         """What the next step may draft beside so many window rows."""
 
@@ -54,7 +57,33 @@ class Planner(Protocol):
         """What to tell about a step."""
 
 
-class FixedSizes:
+class Untimed:
+    """What planners have in common that do not look at the clock: all that they asked for is fed."""
+
+    share: WindowShare
+
+    def columns(self) -> int:
+        """As many as the share has."""
+        return self.share.open()
+
+    def kept(self, reaches: Sequence[float], window: int) -> int:
+        """All of them."""
+        del window
+        return len(reaches)
+
+    def rest(self) -> int:
+        """Never."""
+        return 0
+
+    def observe_rest(self, seconds: float) -> None:
+        """There is none."""
+
+    def split(self, tree: int, window: int) -> Split:
+        """The rows of both branches."""
+        return Split(tree, window)
+
+
+class FixedSizes(Untimed):
     """W, N and G as the person chose them: the tree has the rows of G guesses of N - 1 tokens."""
 
     def __init__(self, decoding: Decoding) -> None:
@@ -67,18 +96,6 @@ class FixedSizes:
         del window
         return self._plan
 
-    def kept(self, reaches: Sequence[float], window: int) -> int:
-        """All of them."""
-        del window
-        return len(reaches)
-
-    def rest(self) -> int:
-        """Never."""
-        return 0
-
-    def observe_rest(self, seconds: float) -> None:
-        """There is none."""
-
     def price(self, reaches: Sequence[float], window: int) -> float:
         """Nothing: the person wants this window."""
         del reaches, window
@@ -87,12 +104,8 @@ class FixedSizes:
     def observe(self, rows: int, tokens: int, seconds: float) -> None:
         """Nothing is to be learned."""
 
-    def split(self, tree: int, window: int) -> Split:
-        """The rows of both branches."""
-        return Split(tree, window)
 
-
-class RowBudget:
+class RowBudget(Untimed):
     """So many rows a step, on average over the reply.
 
     A step that finds little to guess leaves its rows to the later ones; none gets more than twice the budget."""
@@ -104,22 +117,14 @@ class RowBudget:
         self._rows = rows
         self._left = 0
 
+    def columns(self) -> int:
+        """At most so many that two thirds of the budget are the tree's."""
+        return min(self.share.open(), self._rows // (3 * (self.ngram - 1)))
+
     def plan(self, window: int) -> Plan:
         """The budget and a quarter of what is left over, at most twice the budget."""
         rows = min(self._rows + self._left // 4, 2 * self._rows)
         return Plan(max(rows - window, 1), DEEPEST, UNLIKELY)
-
-    def kept(self, reaches: Sequence[float], window: int) -> int:
-        """All of them."""
-        del window
-        return len(reaches)
-
-    def rest(self) -> int:
-        """Never."""
-        return 0
-
-    def observe_rest(self, seconds: float) -> None:
-        """There is none."""
 
     def price(self, reaches: Sequence[float], window: int) -> float:
         """A window row takes the place of one more row like the tree's last."""
@@ -129,10 +134,6 @@ class RowBudget:
         """Keep count of what is left over."""
         del tokens, seconds
         self._left += self._rows - rows
-
-    def split(self, tree: int, window: int) -> Split:
-        """The rows of both branches."""
-        return Split(tree, window)
 
 
 ROOM_FOR_WINDOW = 16

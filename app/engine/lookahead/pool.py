@@ -27,7 +27,8 @@ from app.engine.lookahead.chances import (
 )
 from app.engine.lookahead.contexts import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.entries import Packed, pack_follower, unpack_follower
+from app.engine.lookahead.entries import Packed, pack_follower, unpack_follower, unpack_successor
+from app.engine.prefix import common_length
 from app.messages import Origin
 
 SUREST = 0.98
@@ -77,15 +78,13 @@ class ContextPool:
 
     def goes_on(self, text: Sequence[int]) -> bool:
         """Whether a text begins with all that was prompt when the newest reply began."""
-        return self._prompt_length <= len(text) and self._text[: self._prompt_length] == list(
-            text[: self._prompt_length]
-        )
+        return common_length(self._text, text) >= self._prompt_length
 
     def begin(self, text: Sequence[int], chances: EdgeChances) -> None:
         """A reply to this text begins. What it has in common with the text so far is history from now on."""
         self._chances = chances
         self._reply += 1
-        known = _common_length(self._text, text)
+        known = common_length(self._text, text)
         self._text = list(text[:known])
         self.learn(text, len(text) - known, "prompt")
         self._prompt_length = len(text)
@@ -157,8 +156,8 @@ class ContextPool:
         first = said_code(said_length, 0) if said_length else 0
         edges = []
         for packed in said:  # best first
-            token = (packed >> 4) - 1
-            cell = (first + (packed & 15)) * NUM_SEEN + codes.pop(token, seen_length)
+            token, gap = unpack_successor(packed)
+            cell = (first + gap) * NUM_SEEN + codes.pop(token, seen_length)
             edges.append((rates[cell], token, cell))
         for token, code in codes.items():
             cell = said_length * NUM_SEEN + code
@@ -175,10 +174,3 @@ class ContextPool:
             codes[token] = seen_code(source, length, older + is_new)
             older = 2
         return codes
-
-
-def _common_length(left: Sequence[int], right: Sequence[int]) -> int:
-    pairs = zip(left, right, strict=False)
-    return next(
-        (place for place, (one, other) in enumerate(pairs) if one != other), min(len(left), len(right))
-    )

@@ -82,6 +82,26 @@ SAID_WEIGHTS = (
     4.24,
 )
 
+# Documents and history: the mean of prompt and output.
+_BORROWED = (
+    0.73,
+    0.12,
+    0.25,
+    -0.59,
+    1.94,
+    0.87,
+    -0.32,
+    -1.17,
+    -0.29,
+    0.70,
+    -0.39,
+    0.72,
+    1.01,
+    0.85,
+    -0.11,
+    -0.53,
+)
+
 SEEN_WEIGHTS = (
     # Not among the followers; the context was known up to 0 (nothing), 1, 2, 3, 4 tokens.
     -0.98,
@@ -141,38 +161,6 @@ SEEN_WEIGHTS = (
     0.29,
     -0.22,
     -0.12,
-    # document
-    0.73,
-    0.12,
-    0.25,
-    -0.59,
-    1.94,
-    0.87,
-    -0.32,
-    -1.17,
-    -0.29,
-    0.70,
-    -0.39,
-    0.72,
-    1.01,
-    0.85,
-    -0.11,
-    -0.53,
-    # history
-    0.73,
-    0.12,
-    0.25,
-    -0.59,
-    1.94,
-    0.87,
-    -0.32,
-    -1.17,
-    -0.29,
-    0.70,
-    -0.39,
-    0.72,
-    1.01,
-    0.85,
-    -0.11,
-    -0.53,
+    *_BORROWED,  # document
+    *_BORROWED,  # history
 )

@@ -47,6 +47,10 @@ class Tuner:
         self._patience = patience
         patience.begin_reply()
 
+    def columns(self) -> int:
+        """As many as earned their rows so far."""
+        return self.share.open()
+
     def plan(self, window: int) -> Plan:
         """Some more than paid lately, of guesses that could pay were their rows as cheap as the cheapest."""
         rows = min(self._curve.widest - window, self._lately + SPARE)

@@ -7,9 +7,10 @@ from itertools import cycle, islice
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.lookahead.draft_tree import DraftTree, tree_of
+from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.entries import Packed, unpack_successor
 from app.messages import Origin
+from tests.engine.lookahead.drafting import tree_of
 
 Line = tuple[int, ...]
 

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.lookahead.draft_tree import DraftTree, tree_of
+from app.engine.lookahead.draft_tree import DraftTree
+from tests.engine.lookahead.drafting import tree_of
 from tests.engine.lookahead.drawing import drawn
 
 GUESSES = ((8, 9), (8, 6), (5,))

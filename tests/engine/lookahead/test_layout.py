@@ -1,8 +1,9 @@
 """One block of a small tree and a small window, written out."""
 
-from app.engine.lookahead.draft_tree import DraftTree, tree_of
+from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.layout import lay_out
 from app.engine.lookahead.window import Window
+from tests.engine.lookahead.drafting import tree_of
 from tests.engine.lookahead.drawing import drawn
 
 TREE = tree_of(7, [(8, 9), (5,)], "prompt")

@@ -59,6 +59,14 @@ def test_however_wide_the_window_there_is_room_for_the_current_token() -> None:
     assert budget(16).plan(15).rows == budget(16).plan(40).rows == 1
 
 
+@pytest.mark.parametrize("rows", [16, 24, 32, 64])
+def test_two_thirds_of_the_budget_are_the_trees(rows: int) -> None:
+    planner = budget(rows, columns=8)
+    window = Window(planner.columns(), planner.ngram, [1])
+    assert 3 * window.size <= rows
+    assert planner.plan(window.size).rows == rows - window.size
+
+
 def test_a_small_budget_has_no_window() -> None:
     assert budget(ROOM_FOR_WINDOW - 1).share.columns == 0
     assert budget(ROOM_FOR_WINDOW).share.columns == 3

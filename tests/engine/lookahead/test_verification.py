@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.lookahead.draft_tree import DraftTree, tree_of
+from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.verification import Accepted, verify
 from app.engine.sampling import Choose
+from tests.engine.lookahead.drafting import tree_of
 
 CHAIN = tree_of(7, [(8, 9)], "prompt")
 BRANCHES = tree_of(7, [(8, 9)], "prompt")
