@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.lookahead.draft_tree import DraftTree, tree_of
+from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.entries import Packed
 from app.messages import Origin
+from tests.engine.lookahead.drafting import tree_of
 from tests.engine.zoo import VOCABULARY
 
 Line = tuple[int, ...]

@@ -28,14 +28,17 @@ class Kept:
     """Wants a window and so many rows of each tree, and remembers what it was told."""
 
     rows: int
-    columns: int = 0
+    first_columns: int = 0
     worth: float = 0.0
     ngram: int = 3
     told: list[tuple[int, int, bool]] = field(default_factory=list)
     rests: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.share = WindowShare(self.columns)
+        self.share = WindowShare(self.first_columns)
+
+    def columns(self) -> int:
+        return self.share.open()
 
     def plan(self, window: int) -> Plan:
         del window

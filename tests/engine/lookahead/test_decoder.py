@@ -181,7 +181,7 @@ def test_a_reply_may_end_while_the_planner_rests(limit: int) -> None:
 
 
 def test_a_window_that_never_pays_loses_its_columns() -> None:
-    planner = Kept(rows=9, columns=3, worth=0.5)
+    planner = Kept(rows=9, first_columns=3, worth=0.5)
     steps = list(decode(ScriptedRunner([40]), planner, ScriptedPool(), ends(60)))
     widths = [step.split.window for step in steps]
     assert widths == [5] * 16 + [3] * 16 + [1] * 16 + [0] * 12
