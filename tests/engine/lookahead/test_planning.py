@@ -62,7 +62,8 @@ def test_however_wide_the_window_there_is_room_for_the_current_token() -> None:
 @pytest.mark.parametrize("rows", [16, 24, 32, 64])
 def test_two_thirds_of_the_budget_are_the_trees(rows: int) -> None:
     planner = budget(rows, columns=8)
-    window = Window(planner.columns(), planner.ngram, [1] * 9)
+    columns = planner.columns()
+    window = Window(columns, planner.ngram, range(columns + planner.ngram - 2))
     assert 3 * window.size <= rows
     assert planner.plan(window.size).rows == rows - window.size
 
