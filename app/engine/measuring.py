@@ -18,13 +18,15 @@ from app.engine.lookahead.chances import CELLS_LAYOUT, NUM_CELLS, Counts
 from app.engine.lookahead.entries import SUCCESSORS, Packed
 from app.engine.lookahead.experience import Experience
 from app.engine.lookahead.first_successors import ROWS, ask_first_successors, no_successors, num_asked
+from app.engine.lookahead.step_curve import CurveShape
 from app.engine.notes import Notes, Subject, subject_of
 from app.engine.probing import probe
 from app.engine.runner import BlockRunner
-from app.engine.step_times import StepProfile, StepTimes
+from app.engine.step_times import StepProfile, StepTimes, Widths
 from app.messages import Progress
 
 NOTHING_COUNTED: dict[int, Counts] = {}
+NO_SHAPES: dict[Widths, CurveShape] = {}
 NOTHING_SAID: Packed = np.zeros((0, SUCCESSORS), dtype=np.int32)
 
 
@@ -49,11 +51,15 @@ def measured(loaded: LoadedModel, notes: Notes, progress: Progress) -> LoadedMod
 
 
 def keep(loaded: LoadedModel, notes: Notes) -> None:
-    """Remember the edge chances, which hold nothing of what was written."""
-    if loaded.subject:
-        counts = {kind: list(cells.items()) for kind, cells in loaded.experience.counts.items()}
-        note = {"layout": CELLS_LAYOUT, "counts": counts}
-        notes.write("chances", loaded.subject, note)
+    """Remember edge chances and what steps took, which hold nothing of what was written."""
+    if not loaded.subject:
+        return
+    known = loaded.experience
+    counts = {kind: list(cells.items()) for kind, cells in known.counts.items()}
+    notes.write("chances", loaded.subject, {"layout": CELLS_LAYOUT, "counts": counts})
+    shapes = [[padded, shape.plain, shape.drafted] for padded, shape in known.shapes.items()]
+    if shapes:
+        notes.write("curves", loaded.subject, shapes)
 
 
 def _experience(
@@ -74,6 +80,7 @@ def _experience(
         first,
         special=frozenset(loaded.tokenizer.all_special_ids) | loaded.eos_ids,
         counts=notes.read("chances", subject, _to_counts, NOTHING_COUNTED),
+        shapes=notes.read("curves", subject, _to_shapes, NO_SHAPES),
     )
 
 
@@ -100,6 +107,13 @@ def _to_counts(note: dict[str, Any]) -> dict[int, Counts]:
     return {
         int(kind): {_cell(cell): _counted(*pair) for cell, pair in cells}
         for kind, cells in note["counts"].items()
+    }
+
+
+def _to_shapes(note: list[Any]) -> dict[Widths, CurveShape]:
+    return {
+        tuple(map(int, padded)): CurveShape(float(plain), tuple(map(float, drafted)))
+        for padded, plain, drafted in note
     }
 
 

@@ -165,6 +165,44 @@ def test_what_was_counted_of_guesses_is_there_after_the_next_start(
     assert set(again.experience.counts) == {0, 2}
 
 
+def test_what_steps_really_took_is_there_after_the_next_start(
+    fresh: Callable[[], LoadedModel], tmp_path: Path
+) -> None:
+    notes = NotesFolder(tmp_path)
+    loaded = opened(fresh(), notes)[0]
+    free, padded = loaded.profile.free, loaded.profile.steady.widths[:1]
+    loaded.experience.curve(free, ()).refine(8, 1.0)
+    loaded.experience.curve(loaded.profile.steady, padded).refine_plain(2.0)
+    keep(loaded, notes)
+    again, told = opened(fresh(), notes)
+    assert (again.experience.shapes, told) == (loaded.experience.shapes, [])
+    assert set(again.experience.shapes) == {(), padded}
+    assert again.experience.curve(free, ()).shape == loaded.experience.curve(free, ()).shape
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda note: [[*note[0][:2], []]],
+        lambda note: [[*note[0][:2], [0.0] * len(note[0][2])]],
+        lambda note: [[note[0][0], float("nan"), note[0][2]]],
+        lambda note: [["wide", *note[0][1:]]],
+        lambda note: [note[0][:2]],
+        lambda _note: {"0": "nothing"},
+    ],
+)
+def test_a_curve_of_other_widths_and_garbage_are_not_believed(
+    fresh: Callable[[], LoadedModel], tmp_path: Path, change: Callable[[Any], Any]
+) -> None:
+    notes = NotesFolder(tmp_path)
+    loaded = opened(fresh(), notes)[0]
+    loaded.experience.curve(loaded.profile.free, ()).refine(8, 1.0)
+    keep(loaded, notes)
+    rewrite(note_of(tmp_path, "curves"), change)
+    again, _ = opened(fresh(), notes)
+    assert again.experience.curve(again.profile.free, ()).is_unproven
+
+
 def test_nothing_of_what_was_written_is_kept(fresh: Callable[[], LoadedModel], tmp_path: Path) -> None:
     notes = NotesFolder(tmp_path)
     loaded = opened(fresh(), notes)[0]

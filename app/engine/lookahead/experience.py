@@ -2,10 +2,11 @@
 
     first successors     what the model says behind each token alone    asked once at load
     edge chances         how often guesses of each kind were right      learned from every step, by temperature
+    step curves          what steps of so many rows really took         learned from every step
     window columns       how many of them earned their rows             learned from every reply
     pool                 which tokens followed which in this chat       dropped when another chat begins
 
-The first three hold nothing of what was written; the pool never leaves memory.
+All but the last hold nothing of what was written; the pool never leaves memory.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -15,7 +16,7 @@ from app.engine.lookahead.contexts import ContextTable
 from app.engine.lookahead.entries import Packed
 from app.engine.lookahead.patience import Patience
 from app.engine.lookahead.pool import ContextPool
-from app.engine.lookahead.step_curve import StepCurve
+from app.engine.lookahead.step_curve import CurveShape, StepCurve
 from app.engine.lookahead.window_share import WindowShare
 from app.engine.step_times import StepTimes, Widths
 
@@ -37,6 +38,7 @@ class Experience:
         first: Packed | None = None,
         special: Container[int] = (),
         counts: Mapping[int, Counts] | None = None,
+        shapes: Mapping[Widths, CurveShape] | None = None,
     ) -> None:
         self.share = WindowShare(FIRST_COLUMNS)
         self._vocabulary = vocabulary
@@ -48,6 +50,7 @@ class Experience:
         }
         self._patience: dict[int, Patience] = {}
         self._curves: dict[Widths, StepCurve] = {}
+        self._shapes = dict(shapes or {})
         self._pool: ContextPool | None = None
 
     def pool(
@@ -92,8 +95,15 @@ class Experience:
     def curve(self, times: StepTimes, padded: Widths) -> StepCurve:
         """What steps cost when blocks are padded to these widths."""
         if padded not in self._curves:
-            self._curves[padded] = StepCurve(times, padded)
+            shape = self._shapes.get(padded)
+            fits = shape is not None and len(shape.drafted) == len(times.widths)
+            self._curves[padded] = StepCurve(times, padded, shape if fits else None)
         return self._curves[padded]
+
+    @property
+    def shapes(self) -> dict[Widths, CurveShape]:
+        """What real steps made of the curves: to be kept."""
+        return self._shapes | {padded: curve.shape for padded, curve in self._curves.items()}
 
     def forget(self) -> None:
         """Drop the pool, and with it all text."""

@@ -2,71 +2,124 @@
 
 A drafted step costs more than its forward pass: looking up guesses, checking them and learning from them take time
 on the host. So `plain`, a step without all that, is kept apart, and the curve begins with a guess of that time.
-It belongs to the model's experience and goes on learning from reply to reply.
+
+A real step that takes longer than expected may mean two things: the machine is slower just now, which says nothing
+about rows, or steps of this width cost more than was measured. The pace takes up what all steps have in common,
+and the width what is left. The curve says 2.0 ms plain and 2.4 ms for 8 rows, and now come steps of
+
+    4.0 ms plain, 4.8 ms for 8 rows      the pace becomes 2; the curve, in seconds of pace 1, stays
+    2.0 ms plain, 4.8 ms for 8 rows      the curve's ratio of the two becomes 2.4, and its neighbours follow
+
+It belongs to the model's experience, goes on learning from reply to reply, and its shape is kept on disk.
 """
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, inf, log, log2
 
 from app.engine.step_times import StepTimes, Widths, padded_rows
 
 HOST, HOST_ROW = 2e-4, 8e-6
 """Seconds that the host is guessed to spend on a drafted step and on each of its rows, before any was seen."""
-REFINE = 0.05
-"""How fast a real step corrects the curve; one that took twice or half the time counts as just that."""
+PACE = 0.1
+"""How much of a step's surprise the pace takes up, once there were some steps."""
+BELIEF, MOST_BELIEF = 1, 16
+"""Real steps that the measure at load counts for, and those that count at most: what is newer counts more."""
+MOST_SURPRISE = log(2)
+"""A step that took more than twice or less than half of what was expected counts as just that."""
 PLAIN_WEIGHT = 4
 """Plain steps are few where drafting pays: one counts as much as this many of others."""
 REDRAW = 32
 """Steps between two readings of the refined curve."""
+PROOF, STALE = 4, 256
+"""A curve is proven by so many real steps that drafted, and no longer after so many steps that did not."""
 WIDEST = 128
 BUCKETS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Row counts that a free block may have: kernels are prepared for each count, so few are better than many."""
 
 
+@dataclass(frozen=True, slots=True)
+class CurveShape:
+    """What real steps made of a curve, in seconds: a plain step, and a drafted one at each measured width."""
+
+    plain: float
+    drafted: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not all(0 < second < inf for second in (self.plain, *self.drafted)):
+            raise ValueError(f"steps take time, got {self}")
+
+
 class StepCurve:
     """`seconds` [rows] up to the widest block; what is padded costs as much as the width that it is padded to."""
 
-    def __init__(self, times: StepTimes, padded: Widths) -> None:
+    def __init__(self, times: StepTimes, padded: Widths, shape: CurveShape | None = None) -> None:
+        """The shape, if there is one, is of the same widths as the times."""
         self.widest = min(
             WIDEST, *times.widths[-1:], *padded[-1:]
         )  # memory may be too small for wider blocks
         self.buckets = (*(rows for rows in padded or BUCKETS if rows < self.widest), self.widest)
         self._widths = times.widths
-        self._plain = times.seconds_for(padded_rows(1, padded))
-        self._measured = [
-            second + HOST + HOST_ROW * rows for rows, second in zip(times.widths, times.seconds, strict=True)
-        ]
         self._padded = padded
-        self._steps = 0
+        self._drafted = PROOF if shape else 0
+        shape = shape or _measured(times, padded)
+        self._plain, self._measured = shape.plain, list(shape.drafted)
+        self._belief = [BELIEF] * len(self._measured)
+        self._pace = 1.0
+        self._steps = self._newest_drafted = 0
         self._draw()
+
+    @property
+    def shape(self) -> CurveShape:
+        """What is to be kept."""
+        return CurveShape(self._plain, tuple(self._measured))
+
+    @property
+    def is_unproven(self) -> bool:
+        """Whether it is time to see what a drafted step really takes."""
+        return self._drafted < PROOF or self._steps - self._newest_drafted > STALE
 
     def refine(self, rows: int, seconds: float) -> None:
         """A real step of so many rows took this long."""
-        fed = padded_rows(min(rows, self.widest), self._padded)
-        width = min(bisect_left(self._widths, fed), len(self._widths) - 1)
-        self._drift(self._measured[width], seconds)
-        self._measured[width] = _nearer(self._measured[width], seconds)
-        self._count()
+        width = self._width(rows)
+        surprise = self._surprise(self._measured[width], seconds)
+        self._belief[width] = min(self._belief[width] + 1, MOST_BELIEF)
+        self._move(width, surprise / self._belief[width])
+        if rows > 1:
+            self._drafted += 1
+            self._newest_drafted = self._steps
 
     def refine_plain(self, seconds: float) -> None:
         """A plain step took this long."""
-        for _ in range(PLAIN_WEIGHT):
-            self._plain = _nearer(self._plain, seconds)
-        self._count()
+        surprise = PLAIN_WEIGHT * self._surprise(self._plain, seconds) / MOST_BELIEF
+        self._plain *= exp(surprise)
+        self._move(self._width(1), surprise)  # the same pass, and the host's share besides
 
-    def _count(self) -> None:
+    def _width(self, rows: int) -> int:
+        """Which of the measured widths a step of so many rows is counted for."""
+        fed = padded_rows(min(rows, self.widest), self._padded)
+        return min(bisect_left(self._widths, fed), len(self._widths) - 1)
+
+    def _move(self, width: int, surprise: float) -> None:
+        """Make a width dearer by the exponential of the surprise, and its neighbours the less the farther away."""
+        for other, rows in enumerate(self._widths):
+            nearness = 2 ** -abs(log2(rows / self._widths[width]))
+            self._measured[other] *= exp(nearness * surprise)
+
+    def _surprise(self, expected: float, seconds: float) -> float:
+        """How much longer a step took than at this pace, as a logarithm: what the pace leaves of it."""
         self._steps += 1
+        found = log(seconds / (expected * self._pace))
+        surprise = min(max(found, -MOST_SURPRISE), MOST_SURPRISE)
+        share = max(PACE, 1 / self._steps)
+        self._pace *= exp(share * surprise)
         if self._steps % REDRAW == 0:
             self._draw()
-
-    def _drift(self, expected: float, seconds: float) -> None:
-        """A busy machine or a longer text slows every width alike: widths not seen lately must not look cheap."""
-        ratio = _nearer(expected, seconds) / expected
-        self._plain *= ratio
-        self._measured = [second * ratio for second in self._measured]
+        return (1 - share) * surprise
 
     def _draw(self) -> None:
-        times = StepTimes(self._widths, tuple(ascending(self._measured)))
+        times = StepTimes(self._widths, tuple(ascending(self._measured, self._belief)))
         counts = range(1, self.widest + 1)
         self.seconds = [0.0, *(times.seconds_for(padded_rows(count, self._padded)) for count in counts)]
         one = self.seconds[1]
@@ -75,19 +128,23 @@ class StepCurve:
         self.cheapest_row = min(slopes, default=0.0)
 
 
-def _nearer(before: float, seconds: float) -> float:
-    return before + REFINE * (min(max(seconds, before / 2), before * 2) - before)
+def _measured(times: StepTimes, padded: Widths) -> CurveShape:
+    drafted = (
+        second + HOST + HOST_ROW * rows for rows, second in zip(times.widths, times.seconds, strict=True)
+    )
+    return CurveShape(times.seconds_for(padded_rows(1, padded)), tuple(drafted))
 
 
-def ascending(seconds: Sequence[float]) -> list[float]:
+def ascending(seconds: Sequence[float], weights: Sequence[float]) -> list[float]:
     """The closest times that never fall: neighbours out of order share their mean (pool adjacent violators).
 
     A step of more rows never takes less time; where it was measured so, that was noise."""
-    pools: list[tuple[float, int]] = []
-    for second in seconds:
-        mean, count = second, 1
+    pools: list[tuple[float, float, int]] = []  # mean, weight, size
+    for second, weight in zip(seconds, weights, strict=True):
+        mean, weighs, size = second, weight, 1
         while pools and pools[-1][0] > mean:
-            before, size = pools.pop()
-            mean, count = (before * size + mean * count) / (size + count), size + count
-        pools.append((mean, count))
-    return [mean for mean, count in pools for _ in range(count)]
+            before, heft, count = pools.pop()
+            mean = (before * heft + mean * weighs) / (heft + weighs)
+            weighs, size = weighs + heft, size + count
+        pools.append((mean, weighs, size))
+    return [mean for mean, _, size in pools for _ in range(size)]

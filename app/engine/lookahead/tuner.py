@@ -11,7 +11,8 @@ sums by pricing its denominator at the ratio reached). With R = 500 and steps of
 and cost 0.4: they do not. Where no guess pays, n is 1: plain decoding.
 
 Where nothing paid for some steps the tuner rests: plain steps, which cost nothing but themselves, and a new look
-after twice as many each time.
+after twice as many each time. A curve that was measured on a busy machine may be wrong about what pays: a few small
+trees are fed against its word, at first and after a long time without any.
 """
 
 from collections.abc import Sequence
@@ -29,6 +30,8 @@ SPARE = 8
 """Rows that are drafted beyond what paid lately, to see whether more would."""
 CHECK, CLEAR = 48, 1.3
 """After so many drafted steps comes a plain one, to see what it costs by now, unless drafting is so much faster."""
+TRIAL = 8
+"""Rows that are fed although they do not pay, where the curve was not proven by real steps."""
 LEAST_REACH = 0.002
 """Guesses less likely than this are not worth looking up, even where rows are free."""
 
@@ -54,9 +57,19 @@ class Tuner:
     def plan(self, window: int) -> Plan:
         """Some more than paid lately, of guesses that could pay were their rows as cheap as the cheapest."""
         rows = min(self._curve.widest - window, self._lately + SPARE)
-        return Plan(max(rows, 1), DEEPEST, max(self._curve.cheapest_row * self._speed, LEAST_REACH))
+        price = 0.0 if self._curve.is_unproven else self._curve.cheapest_row * self._speed
+        return Plan(max(rows, 1), DEEPEST, max(price, LEAST_REACH))
 
     def kept(self, reaches: Sequence[float], window: int) -> int:
+        """The rows with the largest worth; some more now and then, to see whether the curve holds."""
+        kept = self._best(reaches, window)
+        self._lately = max(kept, self._lately - 1)
+        self._patience.look(did_pay=kept > 1)
+        if kept == 1 and self._curve.is_unproven:
+            return min(TRIAL, len(reaches))
+        return kept
+
+    def _best(self, reaches: Sequence[float], window: int) -> int:
         """The rows with the largest worth, counted with the window's; one where a plain step is worth more."""
         price, seconds, widest = self._speed, self._curve.seconds, self._curve.widest
         best, kept = 1 - price * self._curve.plain, 1
@@ -68,8 +81,6 @@ class Tuner:
             worth = expected[rows] - price * seconds[min(rows + window, widest)]
             if worth > best:
                 best, kept = worth, rows
-        self._lately = max(kept, self._lately - 1)
-        self._patience.look(did_pay=kept > 1)
         return kept
 
     def rest(self) -> int:

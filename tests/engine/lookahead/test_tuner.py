@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from app.engine.lookahead.patience import CALM, Patience
 from app.engine.lookahead.planning import DEEPEST
-from app.engine.lookahead.step_curve import REDRAW, StepCurve
-from app.engine.lookahead.tuner import LEAST_REACH, MEMORY, SPARE, Tuner
+from app.engine.lookahead.step_curve import PROOF, REDRAW, STALE, StepCurve
+from app.engine.lookahead.tuner import LEAST_REACH, MEMORY, SPARE, TRIAL, Tuner
 from app.engine.lookahead.window_share import WindowShare
 from app.engine.step_times import StepTimes, Widths
 
@@ -31,7 +31,8 @@ REACHES = st.lists(st.floats(0, 1), max_size=60).map(lambda chances: [1.0, *sort
 
 
 def tuner(times: StepTimes, widths: Widths = ()) -> Tuner:
-    return Tuner(StepCurve(times, widths), WindowShare(3), Patience())
+    """On a curve that real steps have proven."""
+    return Tuner(StepCurve(times, widths, StepCurve(times, widths).shape), WindowShare(3), Patience())
 
 
 def worths(curve: StepCurve, reaches: list[float], window: int, speed: float) -> list[float]:
@@ -160,12 +161,12 @@ def test_a_guess_that_pays_ends_the_rest() -> None:
 
 
 def test_plain_steps_in_a_rest_count_for_the_speed() -> None:
-    planner = tuner(StepTimes((1, 128), (1.0, 3.0)))
+    planner = tuner(StepTimes((1, 2, 128), (1.0, 1.02, 3.0)))
     before = planner.plan(0).floor
     for _ in range(300):
-        planner.observe(1, 6, 1.0)
+        planner.observe(2, 6, 1.02)
     assert planner.plan(0).floor > 2 * before, "a fast text makes time dear"
-    for _ in range(300):
+    for _ in range(STALE):
         planner.observe_rest(1.0)
     assert planner.plan(0).floor == pytest.approx(before, rel=0.1)
 
@@ -180,6 +181,32 @@ def test_real_steps_refine_the_curve() -> None:
         planner.observe_rest(1.0)
     assert planner.split(8, 0).cost == pytest.approx(3, rel=0.1)
     assert planner.kept(reaches, 0) == 1
+
+
+def test_a_curve_that_was_not_proven_is_put_to_the_test() -> None:
+    """Measured on a busy machine, eight rows seem to cost ten steps; they cost little more than one."""
+    curve = StepCurve(StepTimes((1, 8, 128), (1.0, 10.0, 30.0)), ())
+    planner, guesses = Tuner(curve, WindowShare(3), Patience()), [1.0, *[0.2] * 20]
+    assert planner.plan(0).floor == LEAST_REACH
+    for _ in range(PROOF):
+        assert planner.kept(guesses, 0) >= TRIAL
+        assert planner.kept(guesses[:3], 0) == 3
+        planner.observe_rest(1.0)
+        planner.observe(TRIAL, 4, 1.2)
+    assert not curve.is_unproven
+    for _ in range(2 * REDRAW):
+        planner.observe_rest(1.0)
+        planner.observe(TRIAL, 4, 1.2)
+    assert planner.kept(guesses, 0) >= TRIAL, "so that it may believe again"
+
+
+def test_trials_of_a_curve_do_not_keep_the_tuner_from_resting() -> None:
+    planner = Tuner(StepCurve(DEAR, ()), WindowShare(3), Patience())
+    rests = []
+    for _ in range(CALM + 2):
+        rests.append(planner.rest())
+        assert planner.kept(HOPELESS, 0) == TRIAL
+    assert rests == [0] * CALM + [8, 16]
 
 
 def test_the_windows_price_is_the_time_of_its_rows_in_tokens() -> None:
