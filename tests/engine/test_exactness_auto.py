@@ -91,7 +91,9 @@ def test_whatever_the_tuner_chooses_the_text_is_plains(
     expected = says_plainly(runner, PROMPT, sampling)
     runner.forget()
     oracle = Oracle((*PROMPT, *expected.tokens), (branching,))
-    planner = Tuner(StepCurve(machine.times, machine.widths), WindowShare(columns), Patience())
+    measured = StepCurve(machine.times, machine.widths)
+    proven = StepCurve(machine.times, machine.widths, measured.shape)
+    planner = Tuner(proven, WindowShare(columns), Patience())
     runner.widths = machine.widths
     try:
         said = write(runner, PROMPT, planned(planner, oracle), sampling)

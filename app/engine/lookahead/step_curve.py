@@ -22,12 +22,14 @@ from app.engine.step_times import StepTimes, Widths, padded_rows
 
 HOST, HOST_ROW = 2e-4, 8e-6
 """Seconds that the host is guessed to spend on a drafted step and on each of its rows, before any was seen."""
-PACE = 0.1
+PACE = 0.2
 """How much of a step's surprise the pace takes up, once there were some steps."""
 BELIEF, MOST_BELIEF = 1, 16
 """Real steps that the measure at load counts for, and those that count at most: what is newer counts more."""
 MOST_SURPRISE = log(2)
-"""A step that took more than twice or less than half of what was expected counts as just that."""
+"""A step that took more than twice or less than half of what was expected counts as just that for the pace."""
+OUTLIER = 4
+"""The surer a width is, the less one step may say against it: this many times `MOST_SURPRISE` through its belief."""
 PLAIN_WEIGHT = 4
 """Plain steps are few where drafting pays: one counts as much as this many of others."""
 REDRAW = 32
@@ -65,7 +67,7 @@ class StepCurve:
         self._drafted = PROOF if shape else 0
         shape = shape or _measured(times, padded)
         self._plain, self._measured = shape.plain, list(shape.drafted)
-        self._belief = [BELIEF] * len(self._measured)
+        self._belief, self._plain_belief = [BELIEF] * len(self._measured), BELIEF
         self._pace = 1.0
         self._steps = self._newest_drafted = 0
         self._draw()
@@ -83,18 +85,17 @@ class StepCurve:
     def refine(self, rows: int, seconds: float) -> None:
         """A real step of so many rows took this long."""
         width = self._width(rows)
-        surprise = self._surprise(self._measured[width], seconds)
-        self._belief[width] = min(self._belief[width] + 1, MOST_BELIEF)
-        self._move(width, surprise / self._belief[width])
+        belief = self._belief[width] = min(self._belief[width] + 1, MOST_BELIEF)
+        self._move(width, self._surprise(self._measured[width], seconds, belief) / belief)
         if rows > 1:
             self._drafted += 1
             self._newest_drafted = self._steps
 
     def refine_plain(self, seconds: float) -> None:
         """A plain step took this long."""
-        surprise = PLAIN_WEIGHT * self._surprise(self._plain, seconds) / MOST_BELIEF
-        self._plain *= exp(surprise)
-        self._move(self._width(1), surprise)  # the same pass, and the host's share besides
+        belief = self._plain_belief = min(self._plain_belief + 1, MOST_BELIEF)
+        surprise = self._surprise(self._plain, seconds, belief)
+        self._plain *= exp(surprise * PLAIN_WEIGHT / (PLAIN_WEIGHT + belief))
 
     def _width(self, rows: int) -> int:
         """Which of the measured widths a step of so many rows is counted for."""
@@ -107,25 +108,32 @@ class StepCurve:
             nearness = 2 ** -abs(log2(rows / self._widths[width]))
             self._measured[other] *= exp(nearness * surprise)
 
-    def _surprise(self, expected: float, seconds: float) -> float:
+    def _surprise(self, expected: float, seconds: float, belief: int) -> float:
         """How much longer a step took than at this pace, as a logarithm: what the pace leaves of it."""
         self._steps += 1
-        found = log(seconds / (expected * self._pace))
-        surprise = min(max(found, -MOST_SURPRISE), MOST_SURPRISE)
+        surprise = _within(MOST_SURPRISE, log(seconds / (expected * self._pace)))
         share = max(PACE, 1 / self._steps)
         self._pace *= exp(share * surprise)
         if self._steps % REDRAW == 0:
             self._draw()
-        return (1 - share) * surprise
+        return _within(OUTLIER * MOST_SURPRISE / belief, (1 - share) * surprise)
 
     def _draw(self) -> None:
-        times = StepTimes(self._widths, tuple(ascending(self._measured, self._belief)))
+        # Nothing costs less than a plain step: where the two do not agree, the better known says more.
+        first = self._width(1)  # narrower ones are not fed
+        self.plain, *straight = ascending(
+            [self._plain, *self._measured[first:]], [self._plain_belief, *self._belief[first:]]
+        )
+        times = StepTimes(self._widths[first:], tuple(straight))
         counts = range(1, self.widest + 1)
         self.seconds = [0.0, *(times.seconds_for(padded_rows(count, self._padded)) for count in counts)]
         one = self.seconds[1]
-        self.plain = min(self._plain, one)  # nothing costs less than a plain step
         slopes = [(self.seconds[count] - one) / (count - 1) for count in counts[1:]]
         self.cheapest_row = min(slopes, default=0.0)
+
+
+def _within(bound: float, value: float) -> float:
+    return min(max(value, -bound), bound)
 
 
 def _measured(times: StepTimes, padded: Widths) -> CurveShape:
