@@ -4,11 +4,13 @@ A drafted step costs more than its forward pass: looking up guesses, checking th
 on the host. So `plain`, a step without all that, is kept apart, and the curve begins with a guess of that time.
 
 A real step that takes longer than expected may mean two things: the machine is slower just now, which says nothing
-about rows, or steps of this width cost more than was measured. The pace takes up what all steps have in common,
-and the width what is left. The curve says 2.0 ms plain and 2.4 ms for 8 rows, and now come steps of
+about rows, or steps of this width cost more than was measured. So every step is held against the ones just before
+it: they set the pace, and only a step that follows one of another width says something about widths. The curve says
+2.0 ms plain and 2.4 ms for 8 rows, and now come, in turn, steps of
 
     4.0 ms plain, 4.8 ms for 8 rows      the pace becomes 2; the curve, in seconds of pace 1, stays
     2.0 ms plain, 4.8 ms for 8 rows      the curve's ratio of the two becomes 2.4, and its neighbours follow
+    2.0 and then 4.0 ms, both plain      the pace becomes 2; the curve stays
 
 It belongs to the model's experience, goes on learning from reply to reply, and its shape is kept on disk.
 """
@@ -22,7 +24,7 @@ from app.engine.step_times import StepTimes, Widths, padded_rows
 
 HOST, HOST_ROW = 2e-4, 8e-6
 """Seconds that the host is guessed to spend on a drafted step and on each of its rows, before any was seen."""
-PACE = 0.2
+PACE = 0.3
 """How much of a step's surprise the pace takes up, once there were some steps."""
 BELIEF, MOST_BELIEF = 1, 16
 """Real steps that the measure at load counts for, and those that count at most: what is newer counts more."""
@@ -36,6 +38,8 @@ REDRAW = 32
 """Steps between two readings of the refined curve."""
 PROOF, STALE = 4, 256
 """A curve is proven by so many real steps that drafted, and no longer after so many steps that did not."""
+PLAIN, NONE = -1, -2
+"""What stands for a plain step, and for no step, among the numbers of widths."""
 WIDEST = 128
 BUCKETS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Row counts that a free block may have: kernels are prepared for each count, so few are better than many."""
@@ -70,6 +74,7 @@ class StepCurve:
         self._belief, self._plain_belief = [BELIEF] * len(self._measured), BELIEF
         self._pace = 1.0
         self._steps = self._newest_drafted = 0
+        self._newest = NONE  # width of the newest step
         self._draw()
 
     @property
@@ -86,7 +91,7 @@ class StepCurve:
         """A real step of so many rows took this long."""
         width = self._width(rows)
         belief = self._belief[width] = min(self._belief[width] + 1, MOST_BELIEF)
-        self._move(width, self._surprise(self._measured[width], seconds, belief) / belief)
+        self._move(width, self._surprise(width, self._measured[width], seconds, belief) / belief)
         if rows > 1:
             self._drafted += 1
             self._newest_drafted = self._steps
@@ -94,7 +99,7 @@ class StepCurve:
     def refine_plain(self, seconds: float) -> None:
         """A plain step took this long."""
         belief = self._plain_belief = min(self._plain_belief + 1, MOST_BELIEF)
-        surprise = self._surprise(self._plain, seconds, belief)
+        surprise = self._surprise(PLAIN, self._plain, seconds, belief)
         self._plain *= exp(surprise * PLAIN_WEIGHT / (PLAIN_WEIGHT + belief))
 
     def _width(self, rows: int) -> int:
@@ -108,15 +113,15 @@ class StepCurve:
             nearness = 2 ** -abs(log2(rows / self._widths[width]))
             self._measured[other] *= exp(nearness * surprise)
 
-    def _surprise(self, expected: float, seconds: float, belief: int) -> float:
-        """How much longer a step took than at this pace, as a logarithm: what the pace leaves of it."""
+    def _surprise(self, width: int, expected: float, seconds: float, belief: int) -> float:
+        """How much longer a step took than at this pace, as a logarithm; nothing after a step of the same width."""
         self._steps += 1
         surprise = _within(MOST_SURPRISE, log(seconds / (expected * self._pace)))
-        share = max(PACE, 1 / self._steps)
-        self._pace *= exp(share * surprise)
+        self._pace *= exp(max(PACE, 1 / self._steps) * surprise)
         if self._steps % REDRAW == 0:
             self._draw()
-        return _within(OUTLIER * MOST_SURPRISE / belief, (1 - share) * surprise)
+        before, self._newest = self._newest, width
+        return 0.0 if before in (width, NONE) else _within(OUTLIER * MOST_SURPRISE / belief, surprise)
 
     def _draw(self) -> None:
         # Nothing costs less than a plain step: where the two do not agree, the better known says more.
