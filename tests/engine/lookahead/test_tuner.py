@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.engine.lookahead.patience import CALM, Patience
 from app.engine.lookahead.planning import DEEPEST
-from app.engine.lookahead.step_curve import PROOF, REDRAW, STALE, StepCurve
+from app.engine.lookahead.step_curve import PROOF, ROUND, STALE, StepCurve
 from app.engine.lookahead.tuner import LEAST_REACH, MEMORY, SPARE, TRIAL, Tuner
 from app.engine.lookahead.window_share import WindowShare
 from app.engine.step_times import StepTimes, Widths
@@ -60,7 +60,7 @@ def test_no_other_number_of_rows_is_worth_more(times: StepTimes, reaches: list[f
     times=CURVES.map(lambda times: StepTimes(times.widths, tuple(sorted(times.seconds)))),
     reaches=REACHES,
     tokens=st.integers(1, 6),
-    steps=st.integers(1, REDRAW - 1),
+    steps=st.integers(1, ROUND - 1),
 )
 def test_a_second_is_worth_the_tokens_that_were_written_in_one(
     times: StepTimes, reaches: list[float], tokens: int, steps: int
@@ -176,7 +176,7 @@ def test_real_steps_refine_the_curve() -> None:
     planner = tuner(StepTimes((1, 8, 128), (1.0, 1.01, 20.0)))
     reaches = [1.0, *[0.1] * 7]
     assert planner.kept(reaches, 0) == 8
-    for _ in range(8 * REDRAW):
+    for _ in range(8 * ROUND):
         planner.observe(8, 1, 3.0)
         planner.observe_rest(1.0)
     assert planner.split(8, 0).cost == pytest.approx(3, rel=0.1)
@@ -194,7 +194,7 @@ def test_a_curve_that_was_not_proven_is_put_to_the_test() -> None:
         planner.observe_rest(1.0)
         planner.observe(TRIAL, 4, 1.2)
     assert not curve.is_unproven
-    for _ in range(2 * REDRAW):
+    for _ in range(2 * ROUND):
         planner.observe_rest(1.0)
         planner.observe(TRIAL, 4, 1.2)
     assert planner.kept(guesses, 0) >= TRIAL, "so that it may believe again"
