@@ -1,7 +1,7 @@
 """Who takes the step: our runner, transformers' own forward and generate, and llama.cpp."""
 
 import json
-import resource
+import os
 import subprocess
 from collections.abc import Callable
 from functools import partial
@@ -162,10 +162,12 @@ def llama_cpu(program: Path, gguf: Path, rows: int, threads: int) -> list[float]
 
 
 def _children_cpu(program: Path, gguf: Path, rows: int, threads: int, repeats: int) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = os.times()
     _llama_bench(program, gguf, rows, threads, repeats)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    after = os.times()
+    return (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )  # which Windows does not count
 
 
 def _llama_bench(program: Path, gguf: Path, rows: int, threads: int, repeats: int) -> str:

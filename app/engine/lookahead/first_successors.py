@@ -22,13 +22,18 @@ SECONDS = 3.0
 
 
 def ask_first_successors(
-    runner: Runner, known: Packed, start: int, progress: Callable[[int, int], None], rows: int = ROWS
+    runner: Runner,
+    known: Packed,
+    start: int,
+    progress: Callable[[int, int], None],
+    rows: int = ROWS,
+    clock: Callable[[], float] = perf_counter,
 ) -> Packed:
     """Successors [vocabulary, 8] behind `start` and each token: those that are known, and those asked now.
 
     Zeros stand where there was no time yet. Leaves no prefix."""
     successors, vocabulary = known.copy(), len(known)
-    began = perf_counter()
+    began = clock()
     for _ in runner.prefill([start]):
         pass
     for first in range(num_asked(known), vocabulary, rows):
@@ -36,7 +41,7 @@ def ask_first_successors(
         ids, logits = likeliest(runner.forward(_apart(tokens)), SUCCESSORS)
         successors[first : first + len(tokens)] = pack_successors(ids, logits)
         progress(first + len(tokens), vocabulary)
-        if perf_counter() - began > SECONDS:
+        if clock() - began > SECONDS:
             break
     runner.forget()
     return successors

@@ -100,7 +100,7 @@ def test_a_machine_that_slows_down_changes_nothing(factor: float) -> None:
 def test_neighbours_of_a_width_follow_it_the_less_the_farther_they_are() -> None:
     """Measured while the machine was busy, eight rows cost four plain steps; really they cost one."""
     curve = StepCurve(StepTimes((1, 8, 16, 128), (0.01, 0.04, 0.05, 0.4)), ())
-    for _ in range(ROUND):
+    for _ in range(4 * ROUND):
         curve.refine(8, 0.01)
         curve.refine_plain(0.01)
     assert curve.seconds[8] < 1.2 * curve.plain

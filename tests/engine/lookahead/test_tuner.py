@@ -194,7 +194,7 @@ def test_a_curve_that_was_not_proven_is_put_to_the_test() -> None:
         planner.observe_rest(1.0)
         planner.observe(TRIAL, 4, 1.2)
     assert not curve.is_unproven
-    for _ in range(2 * ROUND):
+    for _ in range(4 * ROUND):
         planner.observe_rest(1.0)
         planner.observe(TRIAL, 4, 1.2)
     assert planner.kept(guesses, 0) >= TRIAL, "so that it may believe again"
