@@ -1,14 +1,14 @@
 """What weight-only quantisation is called, and what quantised weights weigh. Known without torch or the weights.
 
-A weight is kept as a whole number of 8 or 4 bits, and each group of neighbours in a row shares a scale, in int4 also
-an offset, in the precision of the activations (2 bytes in half precision):
+A weight is kept as a whole number of 8 or 4 bits. Each group of neighbours in a row shares a scale, in int4 also an
+offset, in the precision of the activations (2 bytes in half precision):
 
     int8    one group for each row      1 byte                          in 4096: 1.0005 bytes a weight
     int4    groups of 32                half a byte, 4 bytes a group             0.625 bytes a weight
 
-Linears and the embedding are quantised; norms, positions and experts stay as they are. Embedding and head take 8 bits,
-in int4 as well: between them and the text nothing could make an error good. Tied, they share one table. Rows that do
-not divide into groups take 8 bits, too.
+Linears and the embedding are quantised; norms, positions and experts stay as they are. Embedding and head take 8
+bits, in int4 as well: between them and the text nothing could make an error good. Tied, they share one table. Rows
+that do not divide into groups take 8 bits, too.
 """
 
 from collections.abc import Mapping

@@ -128,21 +128,21 @@ class TiledInt4Linear(_TiledLinear):
 
     bits = 4
     pairs: Tensor
-    offset: Tensor
+    zero: Tensor
 
     def _keep(self, numbers: Numbers, dtype: torch.dtype) -> None:
         low, high = (numbers.values + 8).to(torch.uint8).chunk(2, 1)
         self.register_buffer("pairs", low | (high << 4))
         self.register_buffer("scale", numbers.scale.to(dtype))
-        self.register_buffer("offset", ((-8 - numbers.zero) * numbers.scale).to(dtype))
+        self.register_buffer("zero", (numbers.zero + 8).to(torch.int8))
         self._group = numbers.group
 
     def _tiles(self) -> Iterator[Tensor]:
         rows = self._tile_rows()
-        parts = (part.split(rows) for part in (self.pairs, self.scale, self.offset))
-        for pairs, scale, offset in zip(*parts, strict=True):
-            values = torch.cat([pairs & 15, pairs >> 4], 1).unflatten(1, (-1, self._group))
-            yield (values * scale[..., None]).add_(offset[..., None]).flatten(1)
+        parts = (part.split(rows) for part in (self.pairs, self.scale, self.zero))
+        for pairs, scale, zero in zip(*parts, strict=True):
+            values = torch.cat([pairs & 15, pairs >> 4], 1).view(torch.int8).unflatten(1, (-1, self._group))
+            yield ((values - zero[..., None]) * scale[..., None]).flatten(1)
 
 
 class CpuInt8Linear(TiledInt8Linear):
@@ -163,7 +163,7 @@ class CpuInt8Linear(TiledInt8Linear):
 
 
 class _PackedInt4Linear(QuantisedLinear):
-    """Four bits in the order of one of torch's kernels: a packed weight; `scale` is [groups, out, 2] with offsets."""
+    """Four bits in the order of one of torch's kernels; `scale` [groups, out, 2] holds offsets, too."""
 
     bits = 4
     packed: Tensor

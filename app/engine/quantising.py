@@ -6,12 +6,13 @@ neither the device nor, beyond the model as it was read, main memory ever holds 
 
     14B, bfloat16, int4      main memory 28 GB, the device at most what stays there, 10 GB, and a slice
 
-The embedding becomes 8 bits, and a head that is tied to it multiplies by the same numbers. What stays as it is: norms
-and stacked experts. Activations keep their type, so float32 still means the same
-text for every decoder.
+The embedding becomes 8 bits, and a head that is tied to it multiplies by the same numbers. What stays as it is:
+norms, and experts that are stacked in one tensor. Activations keep their type, so float32 still means the same text
+for every decoder.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -45,18 +46,23 @@ FASTEST: Mapping[tuple[str, torch.dtype, int], Kernel] = {
 ANYWHERE: Mapping[int, Kernel] = {8: TiledInt8Linear, 4: TiledInt4Linear}
 
 MISSING = (
-    "Quantised weights need torchao, which is not installed: run pip install 'foresight[quantisation]', "
-    "or choose the quantisation none."
+    "Quantised weights need torchao 0.17 or newer, which is not installed: "
+    "run pip install 'foresight[quantisation]', or choose the quantisation none."
 )
 
 
 def check_can_quantise(quantisation: Quantisation) -> None:
     """Raises BadOption where torchao is asked for and not there, before gigabytes are read in vain."""
-    if quantisation == "none":
-        return
+    if quantisation != "none":
+        torchao()
+
+
+def torchao(load: Callable[[str], Any] = import_module) -> Any:
+    """torchao's tensors of whole numbers; raises BadOption where they are not to be had."""
     try:
-        import torchao.quantization  # noqa: F401
-    except ImportError as error:
+        found = load("torchao.quantization")
+        return found.IntxUnpackedToInt8Tensor, found.MappingType
+    except (ImportError, AttributeError) as error:  # none, or a release from before these tensors
         raise BadOption(MISSING) from error
 
 
@@ -85,7 +91,9 @@ def quantise(model: PreTrainedModel, quantisation: Quantisation, device: torch.d
     return before - model.num_parameters()
 
 
-def _linears(model: PreTrainedModel, quantisation: Quantisation) -> Iterator[tuple[nn.Module, str, int, bool]]:
+def _linears(
+    model: PreTrainedModel, quantisation: Quantisation
+) -> Iterator[tuple[nn.Module, str, int, bool]]:
     """Every Linear to be quantised: its parent, its name there, its bits, and whether it is tied."""
     if not layer_windows(model.config.get_text_config(decoder=True)):
         return  # recurrent layers read their Linears' weights in ways of their own
@@ -125,14 +133,9 @@ def quantised(weight: Tensor, bits: int, device: torch.device) -> Numbers:
 
 def _numbers(weight: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
     """Values, scale and zero of some rows. They come in float32: in bfloat16 torchao takes no scale below 1/128."""
-    from torchao.quantization import IntxUnpackedToInt8Tensor, MappingType
-
-    found = IntxUnpackedToInt8Tensor.from_hp(
-        weight,
-        (1, group_of(bits, weight.shape[1])),
-        {8: torch.int8, 4: torch.int4}[bits],
-        mapping_type={8: MappingType.SYMMETRIC, 4: MappingType.ASYMMETRIC}[bits],
-    )
+    tensor, mapping = torchao()
+    whole, kind = {8: (torch.int8, mapping.SYMMETRIC), 4: (torch.int4, mapping.ASYMMETRIC)}[bits]
+    found = tensor.from_hp(weight, (1, group_of(bits, weight.shape[1])), whole, mapping_type=kind)
     return found.qdata, found.scale, found.zero_point.float()
 
 

@@ -145,7 +145,11 @@ def _quantisation_in_words(model: ModelInfo) -> list[str]:
     if model.quantisation == "none":
         return []
     is_most = model.quantised_share >= MOST
-    return [f"{model.quantisation} weights" if is_most else f"{model.quantisation} for {model.quantised_share:.0%}"]
+    return [
+        f"{model.quantisation} weights"
+        if is_most
+        else f"{model.quantisation} for {model.quantised_share:.0%}"
+    ]
 
 
 def parameters_in_words(count: int) -> str:
