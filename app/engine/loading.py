@@ -83,9 +83,9 @@ def load(folder: ModelFolder, choice: ModelChoice) -> LoadedModel:
         if is_out_of_memory(error):
             raise
         raise _broken(folder, error) from error
-    model.requires_grad_(False).train(False)
+    model.requires_grad_(False)
     quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room there
-    model.to(device)
+    model.train(False).to(device)
     return prepare(model, tokenizer, folder, choice.quantisation, quantised)
 
 

@@ -33,8 +33,8 @@ from app.engine.quantised_linear import (
 from app.errors import BadOption
 from app.quantisation import Quantisation, bits_of, group_of
 
-SLICE = 2**24
-"""Weights that are quantised at a time: choosing the numbers takes some 20 bytes for each."""
+SLICE = 2**20
+"""Weights that are quantised at a time: choosing the numbers passes over them many times, best in the cache."""
 
 Kernel = type[QuantisedLinear]
 
@@ -97,7 +97,8 @@ def _linears(
     """Every Linear to be quantised: its parent, its name there, its bits, and whether it is tied."""
     if not layer_windows(model.config.get_text_config(decoder=True)):
         return  # recurrent layers read their Linears' weights in ways of their own
-    head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
+    head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
+    embedding = model.get_input_embeddings()
     for parent in model.modules():
         for name, child in parent.named_children():
             if type(child) is nn.Linear:
@@ -126,7 +127,8 @@ def _quantised_linear(linear: Any, numbers: Numbers, kernel: Kernel) -> Quantise
 def quantised(weight: Tensor, bits: int, device: torch.device) -> Numbers:
     """A weight [out, in] as whole numbers on the device."""
     rows = max(1, SLICE // weight.shape[1])
-    parts = [_numbers(part.to(device).float(), bits) for part in weight.detach().split(rows)]
+    slices = (weight[start : start + rows] for start in range(0, len(weight), rows))
+    parts = [_numbers(part.detach().to(device).float(), bits) for part in slices]
     values, scale, zero = (torch.cat(part) for part in zip(*parts, strict=True))
     return Numbers(values, scale, zero)
 
@@ -134,7 +136,8 @@ def quantised(weight: Tensor, bits: int, device: torch.device) -> Numbers:
 def _numbers(weight: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
     """Values, scale and zero of some rows. They come in float32: in bfloat16 torchao takes no scale below 1/128."""
     tensor, mapping = torchao()
-    whole, kind = {8: (torch.int8, mapping.SYMMETRIC), 4: (torch.int4, mapping.ASYMMETRIC)}[bits]
+    kind = {8: mapping.SYMMETRIC, 4: mapping.ASYMMETRIC}[bits]
+    whole = getattr(torch, f"int{bits}")
     found = tensor.from_hp(weight, (1, group_of(bits, weight.shape[1])), whole, mapping_type=kind)
     return found.qdata, found.scale, found.zero_point.float()
 
