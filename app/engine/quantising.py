@@ -47,7 +47,7 @@ ANYWHERE: Mapping[int, Kernel] = {8: TiledInt8Linear, 4: TiledInt4Linear}
 
 MISSING = (
     "Quantised weights need torchao 0.17 or newer, which is not installed: "
-    "run pip install 'foresight[quantisation]', or choose the quantisation none."
+    "run pip install 'torchao>=0.17,<0.19', or choose the quantisation none."
 )
 
 

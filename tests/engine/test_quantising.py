@@ -26,7 +26,7 @@ from tests.engine.replies import load as load_made
 from tests.engine.tiny import DEMO, STORIES
 from tests.engine.zoo import BRANCHING, PLAIN_ONLY, Architecture
 
-pytest.importorskip("torchao", reason="torchao is not installed: pip install 'foresight[quantisation]'")
+pytest.importorskip("torchao", reason="torchao is not installed")
 
 CPU = torch.device("cpu")
 SAMPLED = Sampling(temperature=0.8, top_p=0.95, seed=3)
@@ -198,7 +198,7 @@ def test_without_torchao_a_sentence_says_what_to_install(error: type[Exception])
     def lacking(name: str) -> object:
         raise error(name)
 
-    with pytest.raises(BadOption, match=r"need torchao .* run pip install 'foresight\[quantisation\]'"):
+    with pytest.raises(BadOption, match=r"need torchao .* run pip install 'torchao>=0"):
         torchao(lacking)
 
 
