@@ -126,10 +126,12 @@ def _quantised_linear(linear: Any, numbers: Numbers, kernel: Kernel) -> Quantise
 
 def quantised(weight: Tensor, bits: int, device: torch.device) -> Numbers:
     """A weight [out, in] as whole numbers on the device."""
-    rows = max(1, SLICE // weight.shape[1])
-    slices = (weight[start : start + rows] for start in range(0, len(weight), rows))
-    parts = [_numbers(part.detach().to(device).float(), bits) for part in slices]
-    values, scale, zero = (torch.cat(part) for part in zip(*parts, strict=True))
+    rows, groups = max(1, SLICE // weight.shape[1]), weight.shape[1] // group_of(bits, weight.shape[1])
+    values = torch.empty(weight.shape, dtype=torch.int8, device=device)
+    scale, zero = torch.empty((2, len(weight), groups), device=device)
+    for start in range(0, len(weight), rows):
+        part = slice(start, start + rows)
+        values[part], scale[part], zero[part] = _numbers(weight.detach()[part].to(device).float(), bits)
     return Numbers(values, scale, zero)
 
 
