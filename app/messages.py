@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
+
+from app.quantisation import Quantisation
 
 Role = Literal["system", "user", "assistant"]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
@@ -23,6 +25,10 @@ Origin = Literal["model", "window", "prompt", "output", "document", "history", "
 def _require(condition: bool, rule: str, value: object) -> None:
     if not condition:
         raise ValueError(f"{rule}, got {value!r}")
+
+
+def _require_one_of(choices: Any, name: str, value: object) -> None:
+    _require(value in get_args(choices), f"{name} must be one of " + ", ".join(get_args(choices)), value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +91,7 @@ class Decoding:
     same_text: bool = True
 
     def __post_init__(self) -> None:
-        _require(
-            self.decoder in get_args(DecoderName),
-            "decoder must be one of " + ", ".join(get_args(DecoderName)),
-            self.decoder,
-        )
+        _require_one_of(DecoderName, "decoder", self.decoder)
         _require(0 <= self.window <= 128, "window must be from 0 (off) to 128", self.window)
         _require(2 <= self.ngram <= 16, "ngram must be from 2 to 16", self.ngram)
         _require(0 <= self.guesses <= 128, "guesses must be from 0 (off) to 128", self.guesses)
@@ -118,17 +120,13 @@ class ModelChoice:
     name: str
     dtype: DType = "auto"
     device: Device = "auto"
+    quantisation: Quantisation = "none"
 
     def __post_init__(self) -> None:
         _require(bool(self.name.strip()), "model must be a folder or a hub id", self.name)
-        _require(
-            self.dtype in get_args(DType), "dtype must be one of " + ", ".join(get_args(DType)), self.dtype
-        )
-        _require(
-            self.device in get_args(Device),
-            "device must be one of " + ", ".join(get_args(Device)),
-            self.device,
-        )
+        _require_one_of(DType, "dtype", self.dtype)
+        _require_one_of(Device, "device", self.device)
+        _require_one_of(Quantisation, "quantisation", self.quantisation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +166,8 @@ class Request:
 class ModelInfo:
     """What was loaded. `lookahead_note` says why it decodes plainly; it is empty when lookahead works.
 
-    `same_text_note` says which steps write the same text with lookahead on and off, or why none do."""
+    `same_text_note` says which steps write the same text with lookahead on and off, or why none do;
+    `quantised_share` is the share of its parameters that are kept as whole numbers."""
 
     name: str
     label: str
@@ -180,6 +179,8 @@ class ModelInfo:
     device: str
     lookahead_note: str = ""
     same_text_note: str = ""
+    quantisation: Quantisation = "none"
+    quantised_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

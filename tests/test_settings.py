@@ -16,7 +16,7 @@ from app.messages import DecoderName, Decoding, ModelChoice, Options, Sampling
 from app.settings import DEMO_MODEL, DataFolder, Settings, SettingsFile, assets_dir
 
 UNUSUAL = Settings(
-    model=ModelChoice("org/näme", dtype="bfloat16", device="cpu"),
+    model=ModelChoice("org/näme", dtype="bfloat16", device="cpu", quantisation="int4"),
     options=Options(
         sampling=Sampling(0.7, 40, 0.9, 0.05, 1.1, 2**63 - 1),
         decoding=Decoding("plain", 0, 2, 0),

@@ -7,6 +7,7 @@ import typer
 
 from app.commands.lanes import LANES, OnOff
 from app.messages import DecoderName, Decoding, Device, DType, Preset
+from app.quantisation import Quantisation
 
 MODEL_HELP = "A folder, a hub id such as org/name, or 'demo'."
 
@@ -72,6 +73,10 @@ Seed = Annotated[
     ),
 ]
 DTypeOption = Annotated[DType, typer.Option("--dtype", help="auto suits the machine.")]
+QuantisationOption = Annotated[
+    Quantisation,
+    typer.Option("--quantisation", help="Keep weights in 8 or 4 bits, to fit a larger model; needs torchao."),
+]
 DeviceOption = Annotated[Device, typer.Option("--device", help="auto takes CUDA where there is one.")]
 MaxNewTokens = Annotated[int, typer.Option("--max-new-tokens", metavar="M")]
 IgnoreEos = Annotated[bool, typer.Option("--ignore-eos", help="Write on to the token limit.")]

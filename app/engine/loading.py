@@ -24,11 +24,13 @@ from app.engine.lookahead.experience import Experience
 from app.engine.memory import is_out_of_memory
 from app.engine.notes import Subject
 from app.engine.packing import pack_weights
+from app.engine.quantising import check_can_quantise, quantise
 from app.engine.rotary import rotary_of
 from app.engine.runner import BlockRunner, Runner, SequentialRunner
 from app.engine.step_times import StepProfile
 from app.errors import ModelBroken, ModelUnsafe
 from app.messages import ModelChoice, ModelFolder, ModelInfo
+from app.quantisation import Quantisation
 
 UNKNOWN_CONTEXT = 32_768
 """Positions granted to a model whose config sets no limit, such as a recurrent one."""
@@ -74,6 +76,7 @@ def load(folder: ModelFolder, choice: ModelChoice) -> LoadedModel:
     """Read a model from its folder. Raises ModelError with a sentence for whatever is wrong with its files."""
     device = choose_device(choice.device)
     dtype = choose_dtype(choice.dtype, device)
+    check_can_quantise(choice.quantisation)
     try:
         config = AutoConfig.from_pretrained(folder.path, local_files_only=True)
         tokenizer = AutoTokenizer.from_pretrained(folder.path, local_files_only=True)
@@ -82,15 +85,23 @@ def load(folder: ModelFolder, choice: ModelChoice) -> LoadedModel:
         if is_out_of_memory(error):
             raise
         raise _broken(folder, error) from error
-    model.requires_grad_(False).train(False).to(device)
-    return prepare(model, tokenizer, folder)
+    model.requires_grad_(False)
+    quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room there
+    model.train(False).to(device)
+    return prepare(model, tokenizer, folder, choice.quantisation, quantised)
 
 
-def prepare(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: ModelFolder) -> LoadedModel:
-    """Find out how a model can decode, and wrap it."""
+def prepare(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: ModelFolder,
+    quantisation: Quantisation = "none",
+    quantised: int = 0,
+) -> LoadedModel:
+    """Find out how a model can decode, and wrap it; `quantised` of its weights are whole numbers."""
     attention.register()
     text_config = model.config.get_text_config(decoder=True)
-    parameters = model.num_parameters()
+    parameters = model.num_parameters() + quantised
     if layer_windows(text_config):  # recurrent layers read their Linears' weights in ways of their own
         pack_weights(model)
     info = ModelInfo(
@@ -103,6 +114,8 @@ def prepare(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: 
         dtype=dtype_name(model.dtype),
         device=str(model.device),
         lookahead_note=lookahead_note(model),
+        quantisation=quantisation,
+        quantised_share=quantised / parameters,
     )
     runner = _make_runner(model, info)
     return LoadedModel(info, tokenizer, runner, eos_ids(model, tokenizer))

@@ -49,6 +49,7 @@ def subject_of(model: PreTrainedModel, info: ModelInfo) -> Subject:
         "config": _digest(config),
         "layers": _digest(*layers),
         "dtype": info.dtype,
+        "quantisation": info.quantisation,
         "device": _device_name(model.device),
         "libraries": f"foresight {__version__} torch {torch.__version__} transformers {transformers.__version__}",
     }

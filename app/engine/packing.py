@@ -73,7 +73,9 @@ def _is_worth_it(module: nn.Module, tied: Tensor | None) -> bool:
 
 def _tied_weight(model: PreTrainedModel) -> Tensor | None:
     """The embedding's weight where a packed head beside it would need too much memory."""
-    embedding: Any = model.get_input_embeddings().weight
+    embedding = getattr(model.get_input_embeddings(), "weight", None)
+    if embedding is None:  # it is quantised
+        return None
     share = embedding.numel() / model.num_parameters()
     return embedding if share > _TIED_SHARE else None
 

@@ -141,7 +141,13 @@ def layers_with_rows(runner: BlockRunner, text: Sequence[int]) -> list[tuple[nn.
 
 
 def _kind(layer: nn.Module, states: Tensor) -> tuple[object, ...]:
-    return type(layer), states.shape[-1], *(parameter.shape for parameter in layer.parameters(recurse=False))
+    outputs = getattr(layer, "out_features", 0)  # packed and quantised Linears have no weight to tell it
+    return (
+        type(layer),
+        states.shape[-1],
+        outputs,
+        *(parameter.shape for parameter in layer.parameters(recurse=False)),
+    )
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
+from app.engine.quiet import quiet_imports
 from app.errors import AppError, EngineClosed, ModelTooLarge
 from app.messages import EngineStatus, Event, Failed, Loading, Locate, ModelChoice, Progress, Request
 
@@ -96,6 +97,7 @@ class Engine:
         self._status = EngineStatus("closed")
 
     def _start(self) -> "Session":
+        quiet_imports()
         from app.engine.session import Session  # torch comes with it: not before there is work
 
         return Session(self._locate, self._notes_dir)

@@ -60,12 +60,12 @@ def read_options(controls: OptionControls, base: Options) -> Options:
         )
 
 
-def read_model(name: str, dtype: Any, device: Any) -> ModelChoice:
+def read_model(name: str, dtype: Any, device: Any, quantisation: Any) -> ModelChoice:
     """The model that the boxes name. Raises BadOption."""
     if not name.strip():
         raise BadOption('The model box is empty: type "demo", a folder, or a hub id such as org/model.')
     with impossible_values():
-        return ModelChoice(name.strip(), dtype, device)
+        return ModelChoice(name.strip(), dtype, device, quantisation)
 
 
 def _refuse_empty(controls: OptionControls) -> None:

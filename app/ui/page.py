@@ -138,7 +138,7 @@ def _wire_load(blocks: gr.Blocks, page: Page, desk: Desk, handlers: Handlers, li
 def _chosen(desk: Desk) -> tuple[Any, ...]:
     """The values of all boxes, in their order."""
     model = desk.settings.model
-    return (*show_options(desk.settings.options), model.name, model.dtype, model.device)
+    return (*show_options(desk.settings.options), model.name, model.dtype, model.device, model.quantisation)
 
 
 def _wire_chat(page: Page, handlers: Handlers, listen: dict[str, Any]) -> None:

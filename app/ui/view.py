@@ -120,6 +120,9 @@ def status_html(status: EngineStatus) -> str:
     )
 
 
+MOST = 0.8
+"""Share of the weights from which on a model is simply called quantised."""
+
 PHASES = {
     "starting": "Starting…",
     "loading": "Loading the model…",
@@ -131,9 +134,22 @@ PHASES = {
 
 
 def describe(model: ModelInfo) -> str:
-    """A model in one line: demo · 7.3M parameters · bfloat16 · cpu."""
+    """A model in one line: demo · 7.3M parameters · int4 weights · bfloat16 · cpu."""
     name = model.name if model.label in ("", model.name) else f"{model.name} ({model.label})"
-    return f"{name} · {parameters_in_words(model.parameters)} · {model.dtype} · {model.device}"
+    size = parameters_in_words(model.parameters)
+    return " · ".join([name, size, *_quantisation_in_words(model), model.dtype, model.device])
+
+
+def _quantisation_in_words(model: ModelInfo) -> list[str]:
+    """Experts and a head tied to the embedding stay as they are: where that is much, it is said."""
+    if model.quantisation == "none":
+        return []
+    is_most = model.quantised_share >= MOST
+    return [
+        f"{model.quantisation} weights"
+        if is_most
+        else f"{model.quantisation} for {model.quantised_share:.0%}"
+    ]
 
 
 def parameters_in_words(count: int) -> str:

@@ -22,6 +22,7 @@ FIELDS = [
     "model",
     "dtype",
     "device",
+    "quantisation",
     "stop_reason",
     "temperature",
     "decoding",

@@ -97,6 +97,7 @@ def test_a_subject_is_the_model_its_config_its_layers_the_device_and_the_librari
     assert subject == subject_of(LlamaForCausalLM(tiny_config()), INFO)
     assert subject != subject_of(model, replace(INFO, revision="other"))
     assert subject != subject_of(model, replace(INFO, dtype="float32"))
+    assert subject != subject_of(model, replace(INFO, quantisation="int4"))
     assert subject != subject_of(LlamaForCausalLM(tiny_config(context=512)), INFO)
     assert f"torch {torch.__version__}" in subject["libraries"]
 

@@ -19,6 +19,7 @@ from app.messages import (
     Request,
     Sampling,
 )
+from app.quantisation import Quantisation
 from tests.engine.oracle import Oracle, branching
 from tests.engine.replies import GREEDY, Zoo, numbers, says_plainly, with_pool, write
 from tests.engine.tiny import DEMO, STORIES
@@ -76,8 +77,10 @@ class Patience:
     is_stopping = False
 
 
-def ids_of(session: Session, model: str, prompt: str, options: Options) -> list[int]:
-    request = Request(ModelChoice(model, "bfloat16", "cpu"), prompt, options)
+def ids_of(
+    session: Session, model: str, prompt: str, options: Options, quantisation: Quantisation = "none"
+) -> list[int]:
+    request = Request(ModelChoice(model, "bfloat16", "cpu", quantisation), prompt, options)
     events = list(session.events(request, lambda *_progress: None, Patience()))
     assert isinstance(events[-1], Finished)
     return [token for event in events if isinstance(event, Piece) for token in event.token_ids]
@@ -103,6 +106,21 @@ def test_in_bfloat16_lookahead_writes_what_plain_writes(
         off = ids_of(session, model, prompt, plain)
         session.forget()
         assert ids_of(session, model, prompt, options) == off
+
+
+@pytest.mark.parametrize("quantisation", ("int8", "int4"))
+@pytest.mark.parametrize("sampling", (GREEDY, SAMPLED), ids=("greedy", "sampled"))
+def test_in_bfloat16_quantised_lookahead_writes_what_quantised_plain_writes(
+    session: Session, quantisation: Quantisation, sampling: Sampling
+) -> None:
+    pytest.importorskip("torchao", reason="torchao is not installed")
+    options = Options(sampling, Decoding("lookahead"), max_new_tokens=60, ignore_eos=True)
+    plain = replace(options, decoding=Decoding("plain"))
+    for prompt in QUESTIONS:
+        session.forget()
+        off = ids_of(session, "demo", prompt, plain, quantisation)
+        session.forget()
+        assert ids_of(session, "demo", prompt, options, quantisation) == off
 
 
 def test_with_same_text_off_nothing_is_padded(session: Session) -> None:

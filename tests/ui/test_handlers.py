@@ -101,9 +101,9 @@ def test_settings_that_cannot_be_saved_are_told_and_hold(
 
 
 def test_an_empty_model_box_loads_nothing(handlers: Handlers, engine: ScriptedEngine) -> None:
-    assert "model box is empty" in handlers.load_model(" ", "auto", "auto")
+    assert "model box is empty" in handlers.load_model(" ", "auto", "auto", "none")
     assert engine.loads == []
-    assert handlers.load_model("org/model", "auto", "auto") == ""
+    assert handlers.load_model("org/model", "auto", "auto", "int8") == ""
     assert engine.loads[0].name == "org/model"
 
 

@@ -114,6 +114,12 @@ def test_a_label_is_told_beside_another_name() -> None:
     assert describe(model).startswith("foresight-demo (demo) · ")
 
 
+def test_quantised_weights_are_told_and_how_many_they_are_where_they_are_few() -> None:
+    model = replace(DEMO, quantisation="int4", quantised_share=0.99)
+    assert describe(model) == "demo · 7.3M parameters · int4 weights · float32 · cpu"
+    assert " · int4 for 31% · " in describe(replace(model, quantised_share=0.31))
+
+
 def test_parameters_are_counted_in_words() -> None:
     counts = (512, 260_000, 7_340_000, 7_000_000_000)
     assert [parameters_in_words(count).split()[0] for count in counts] == ["512", "260K", "7.3M", "7B"]

@@ -1,0 +1,162 @@
+"""Weight-only quantisation of a model that was read and not moved yet: each Linear's weight becomes whole numbers.
+
+torchao chooses the numbers; `quantised_linear.py` multiplies by them. One layer after the other: a slice of its
+weight goes to the device, becomes numbers there, and the dense weight is let go before the next layer's turn. So
+neither the device nor, beyond the model as it was read, main memory ever holds two copies of more than a slice:
+
+    14B, bfloat16, int4      main memory 28 GB, the device at most what stays there, 10 GB, and a slice
+
+The embedding becomes 8 bits, and a head that is tied to it multiplies by the same numbers. What stays as it is:
+norms, and experts that are stacked in one tensor. Activations keep their type, so float32 still means the same text
+for every decoder.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from app.engine.kv_cache import layer_windows
+from app.engine.quantised_embedding import QuantisedEmbedding, stands_for
+from app.engine.quantised_linear import (
+    CpuInt4Linear,
+    CpuInt8Linear,
+    CudaInt4Linear,
+    Numbers,
+    QuantisedLinear,
+    TiledInt4Linear,
+    TiledInt8Linear,
+)
+from app.errors import BadOption
+from app.quantisation import Quantisation, bits_of, group_of
+
+SLICE = 2**20
+"""Weights that are quantised at a time: choosing the numbers passes over them many times, best in the cache."""
+
+Kernel = type[QuantisedLinear]
+
+FASTEST: Mapping[tuple[str, torch.dtype, int], Kernel] = {
+    ("cpu", torch.bfloat16, 8): CpuInt8Linear,
+    ("cpu", torch.bfloat16, 4): CpuInt4Linear,
+    ("cuda", torch.bfloat16, 4): CudaInt4Linear,
+}
+ANYWHERE: Mapping[int, Kernel] = {8: TiledInt8Linear, 4: TiledInt4Linear}
+
+MISSING = (
+    "Quantised weights need torchao 0.17 or newer, which is not installed: "
+    "run pip install 'torchao>=0.17,<0.19', or choose the quantisation none."
+)
+
+
+def check_can_quantise(quantisation: Quantisation) -> None:
+    """Raises BadOption where torchao is asked for and not there, before gigabytes are read in vain."""
+    if quantisation != "none":
+        torchao()
+
+
+def torchao(load: Callable[[str], Any] = import_module) -> Any:
+    """torchao's tensors of whole numbers; raises BadOption where they are not to be had."""
+    try:
+        found = load("torchao.quantization")
+        return found.IntxUnpackedToInt8Tensor, found.MappingType
+    except (ImportError, AttributeError) as error:  # none, or a release from before these tensors
+        raise BadOption(MISSING) from error
+
+
+@torch.inference_mode()
+def quantise(model: PreTrainedModel, quantisation: Quantisation, device: torch.device) -> int:
+    """Put quantised layers, on the device, in the place of the model's own; how many weights they hold.
+
+    Raises BadOption for a model none of whose layers can be quantised."""
+    if quantisation == "none":
+        return 0
+    before = model.num_parameters()
+    kernels = {bits: choose_kernel(bits, model.dtype, device) for bits in ANYWHERE}
+    linears = list(_linears(model, quantisation))
+    table = _quantise_embedding(model, device) if linears else None
+    for parent, name, bits, is_tied in linears:
+        linear: Any = parent.get_submodule(name)
+        if is_tied and not table:
+            continue
+        numbers = table.numbers if is_tied and table else quantised(linear.weight, bits, device)
+        setattr(parent, name, _quantised_linear(linear, numbers, kernels[bits]))
+    if not linears:
+        raise BadOption(
+            f"The layers of this model cannot be quantised to {quantisation} (it is recurrent or hybrid): "
+            "choose the quantisation none."
+        )
+    return before - model.num_parameters()
+
+
+def _linears(
+    model: PreTrainedModel, quantisation: Quantisation
+) -> Iterator[tuple[nn.Module, str, int, bool]]:
+    """Every Linear to be quantised: its parent, its name there, its bits, and whether it is tied."""
+    if not layer_windows(model.config.get_text_config(decoder=True)):
+        return  # recurrent layers read their Linears' weights in ways of their own
+    head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
+    embedding = model.get_input_embeddings()
+    for parent in model.modules():
+        for name, child in parent.named_children():
+            if type(child) is nn.Linear:
+                bits = bits_of(quantisation, child.in_features, is_table=child is head)
+                yield parent, name, bits, child.weight is embedding.weight
+
+
+def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> QuantisedEmbedding | None:
+    """Replace the embedding by a table of 8 bits; None where it does more than look up."""
+    embedding: Any = model.get_input_embeddings()
+    numbers = quantised(embedding.weight, 8, device)
+    factor = getattr(embedding, "embed_scale", 1.0)  # of Gemma and its kin
+    table = QuantisedEmbedding(numbers, embedding.weight.dtype, factor)
+    if not stands_for(table, embedding):
+        return None
+    model.set_input_embeddings(table)
+    return table
+
+
+def _quantised_linear(linear: Any, numbers: Numbers, kernel: Kernel) -> QuantisedLinear:
+    bias = None if linear.bias is None else linear.bias.to(numbers.values.device)
+    fitting = kernel if kernel.fits(linear.out_features, linear.in_features) else ANYWHERE[kernel.bits]
+    return fitting(numbers, bias, linear.weight.dtype)
+
+
+def quantised(weight: Tensor, bits: int, device: torch.device) -> Numbers:
+    """A weight [out, in] as whole numbers on the device."""
+    rows, groups = max(1, SLICE // weight.shape[1]), weight.shape[1] // group_of(bits, weight.shape[1])
+    values = torch.empty(weight.shape, dtype=torch.int8, device=device)
+    scale, zero = torch.empty((2, len(weight), groups), device=device)
+    for start in range(0, len(weight), rows):
+        part = slice(start, start + rows)
+        values[part], scale[part], zero[part] = _numbers(weight.detach()[part].to(device).float(), bits)
+    return Numbers(values, scale, zero)
+
+
+def _numbers(weight: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Values, scale and zero of some rows. They come in float32: in bfloat16 torchao takes no scale below 1/128."""
+    tensor, mapping = torchao()
+    kind = {8: mapping.SYMMETRIC, 4: mapping.ASYMMETRIC}[bits]
+    whole = getattr(torch, f"int{bits}")
+    found = tensor.from_hp(weight, (1, group_of(bits, weight.shape[1])), whole, mapping_type=kind)
+    return found.qdata, found.scale, found.zero_point.float()
+
+
+def choose_kernel(bits: int, dtype: torch.dtype, device: torch.device) -> Kernel:
+    """The fastest class of layers that works on this machine."""
+    fastest = FASTEST.get((device.type, dtype, bits))
+    return fastest if fastest and _works(fastest, dtype, device) else ANYWHERE[bits]
+
+
+def _works(kernel: Kernel, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether this machine's kernel makes the product that it should, tried on a small layer."""
+    weight = torch.linspace(-9, 9, 64 * 256, device=device).sin().reshape(64, 256)
+    states = torch.linspace(-9, 9, 3 * 256, device=device).cos().reshape(3, 256)
+    numbers = quantised(weight, kernel.bits, device)
+    try:
+        product = kernel(numbers, None, dtype)(states.to(dtype)).float()
+    except (RuntimeError, AttributeError):  # another device, or a torch whose kernels have other names
+        return False
+    return torch.allclose(product, states @ numbers.dense().t(), rtol=0.05, atol=0.5)

@@ -1,0 +1,60 @@
+"""What weight-only quantisation is called, and what quantised weights weigh. Known without torch or the weights.
+
+A weight is kept as a whole number of 8 or 4 bits. Each group of neighbours in a row shares a scale, in int4 also an
+offset, in the precision of the activations (2 bytes in half precision):
+
+    int8    one group for each row      1 byte                          in 4096: 1.0005 bytes a weight
+    int4    groups of 32                half a byte, 4 bytes a group             0.625 bytes a weight
+
+Linears and the embedding are quantised; norms, positions and experts stay as they are. Embedding and head take 8
+bits, in int4 as well: between them and the text nothing could make an error good. Tied, they share one table. Rows
+that do not divide into groups take 8 bits, too.
+"""
+
+from collections.abc import Mapping
+from math import prod
+from typing import Literal
+
+Quantisation = Literal["none", "int8", "int4"]
+
+GROUP = 32
+"""Neighbours in a row that share a scale in int4."""
+
+_TABLES = ("lm_head.", "embed_out.", "embed_tokens.", "embed_in.", "wte.", "word_embeddings.")
+_POSITIONS = ("wpe.", "embed_positions.", "position_embeddings.")
+"""How checkpoints name the tables by tokens and by positions."""
+
+
+def bits_of(quantisation: Quantisation, in_features: int, is_table: bool = False) -> int:
+    """Bits that a weight's numbers take, in a Linear or in a table by tokens; 0 where they stay as they are."""
+    if quantisation == "none":
+        return 0
+    return 4 if quantisation == "int4" and not is_table and in_features % GROUP == 0 else 8
+
+
+def group_of(bits: int, in_features: int) -> int:
+    """Neighbours in a row that share a scale."""
+    return in_features if bits == 8 else GROUP
+
+
+def weight_bytes(shape: tuple[int, int], itemsize: int, bits: int) -> int:
+    """Bytes of a weight [out, in] with so many bits; `itemsize` is that of the activations."""
+    if not bits:
+        return prod(shape) * itemsize
+    groups = shape[0] * shape[1] // group_of(bits, shape[1])
+    return prod(shape) * bits // 8 + groups * itemsize * (2 if bits == 4 else 1)
+
+
+def model_bytes(shapes: Mapping[str, tuple[int, ...]], itemsize: int, quantisation: Quantisation) -> int:
+    """Bytes of a checkpoint's weights once loaded, from its tensors' names and shapes.
+
+    What is tied must be given once."""
+    return sum(_tensor_bytes(name, shape, itemsize, quantisation) for name, shape in shapes.items())
+
+
+def _tensor_bytes(name: str, shape: tuple[int, ...], itemsize: int, quantisation: Quantisation) -> int:
+    is_matrix = len(shape) == 2 and name.endswith(".weight")
+    if not is_matrix or any(part in name for part in _POSITIONS):
+        return prod(shape) * itemsize
+    bits = bits_of(quantisation, shape[1], is_table=any(part in name for part in _TABLES))
+    return weight_bytes((shape[0], shape[1]), itemsize, bits)

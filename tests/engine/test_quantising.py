@@ -1,0 +1,228 @@
+"""A quantised model is nearly the model, takes the memory that was foretold, and keeps the promise of text."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedModel
+
+from app.engine.loading import load
+from app.engine.lookahead import make_lookahead
+from app.engine.plain import plain
+from app.engine.prompt import encode
+from app.engine.quantised_embedding import QuantisedEmbedding
+from app.engine.quantised_linear import QuantisedLinear
+from app.engine.quantising import quantise, quantised, torchao
+from app.engine.runner import BlockRunner
+from app.errors import BadOption
+from app.messages import Decoding, ModelChoice, ModelFolder, Sampling
+from app.quantisation import Quantisation, model_bytes
+from tests.engine.oracle import Oracle, branching, half_right, right
+from tests.engine.replies import GREEDY, numbers, says_plainly, with_pool, write
+from tests.engine.replies import load as load_made
+from tests.engine.tiny import DEMO, STORIES
+from tests.engine.zoo import BRANCHING, PLAIN_ONLY, Architecture
+
+pytest.importorskip("torchao", reason="torchao is not installed")
+
+CPU = torch.device("cpu")
+SAMPLED = Sampling(temperature=0.8, top_p=0.95, seed=3)
+QUESTIONS = ("Hello, who are you?", "How do I list the files of a folder?")
+KINDS: tuple[Quantisation, ...] = ("int8", "int4")
+
+both_kinds = pytest.mark.parametrize("quantisation", KINDS)
+both_samplings = pytest.mark.parametrize("sampling", (GREEDY, SAMPLED), ids=("greedy", "sampled"))
+
+
+def make_model(dtype: torch.dtype = torch.float32, **settings: Any) -> PreTrainedModel:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=256,
+        hidden_size=64,
+        intermediate_size=172,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=128,
+        **settings,
+    )
+    return LlamaForCausalLM(config).to(dtype).requires_grad_(False).train(False)
+
+
+def bits(model: PreTrainedModel) -> dict[str, int]:
+    return {name: layer.bits for name, layer in model.named_modules() if isinstance(layer, QuantisedLinear)}
+
+
+@pytest.mark.parametrize(("size", "error"), [(8, 0.01), (4, 0.1)])
+@pytest.mark.parametrize("spread", [1e-5, 0.02, 30.0])
+def test_numbers_are_near_the_weight_however_small_it_is(size: int, error: float, spread: float) -> None:
+    weight = torch.randn((64, 256), generator=torch.Generator().manual_seed(0)).mul(spread).bfloat16()
+    found = quantised(weight, size, CPU)
+    assert found.values.dtype == torch.int8
+    assert (found.dense() - weight.float()).norm() / weight.float().norm() < error
+
+
+def test_slices_of_a_weight_make_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = torch.randn((50, 64), generator=torch.Generator().manual_seed(0))
+    whole = quantised(weight, 4, CPU)
+    monkeypatch.setattr("app.engine.quantising.SLICE", 7 * 64)
+    sliced = quantised(weight, 4, CPU)
+    assert torch.equal(whole.values, sliced.values)
+    assert torch.equal(whole.scale, sliced.scale)
+
+
+def test_linears_take_four_bits_but_the_head_and_rows_that_do_not_divide() -> None:
+    model = make_model()
+    total = model.num_parameters()
+    count = quantise(model, "int4", CPU)
+    found = bits(model)
+    assert {bit for name, bit in found.items() if "down_proj" in name or name == "lm_head"} == {8}
+    assert {bit for name, bit in found.items() if "down_proj" not in name and name != "lm_head"} == {4}
+    assert len(found) == 2 * 7 + 1
+    assert total - count == sum(parameter.numel() for parameter in model.parameters()) == 5 * 64  # norms
+
+
+def test_a_tied_head_shares_the_embeddings_numbers() -> None:
+    model = make_model(tie_word_embeddings=True)
+    quantise(model, "int8", CPU)
+    table = model.get_input_embeddings()
+    assert isinstance(table, QuantisedEmbedding)
+    assert model.lm_head.get_buffer("values") is table.values
+
+
+def test_none_leaves_the_model_alone() -> None:
+    model = make_model()
+    assert quantise(model, "none", CPU) == 0
+    assert bits(model) == {}
+
+
+@both_kinds
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.float16), ids=str)
+def test_the_quantised_model_says_nearly_what_the_model_says(
+    quantisation: Quantisation, dtype: torch.dtype
+) -> None:
+    model, ids = make_model(dtype), torch.arange(5, 45)[None]
+    before = model(ids).logits.float()
+    quantise(model, quantisation, CPU)
+    after = model(ids).logits
+    assert after.dtype == dtype
+    assert (after.float() - before).norm() / before.norm() < {"int8": 0.05, "int4": 0.25}[quantisation]
+
+
+def test_an_embedding_that_scales_is_quantised_with_its_scale() -> None:
+    torch.manual_seed(0)
+    config = Gemma2Config(
+        vocab_size=256, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16, max_position_embeddings=128,
+    )  # fmt: skip
+    model = Gemma2ForCausalLM(config).requires_grad_(False).train(False)
+    ids = torch.arange(5, 45)[None]
+    before = model(ids).logits
+    quantise(model, "int8", CPU)
+    assert isinstance(model.get_input_embeddings(), QuantisedEmbedding)
+    assert (model(ids).logits - before).norm() / before.norm() < 0.05
+
+
+@both_kinds
+@pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
+def test_a_loaded_model_takes_the_bytes_that_were_foretold(quantisation: Quantisation, dtype: Any) -> None:
+    shapes = {name: tuple(tensor.shape) for name, tensor in read_demo().items()}
+    loaded = load(ModelFolder(DEMO, "demo"), ModelChoice("demo", dtype, "cpu", quantisation))
+    assert isinstance(loaded.runner, BlockRunner)
+    model = loaded.runner.model
+    tensors = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    held = sum(tensor.nbytes for tensor in tensors.values())
+    foretold = model_bytes(shapes, model.dtype.itemsize, quantisation)
+    # Beside the weights there is the rotary table; tiles of int4 keep their zeros in one byte.
+    assert foretold * 0.88 < held < foretold * 1.01
+    assert (loaded.info.quantisation, loaded.info.parameters) == (quantisation, 7_344_384)
+    assert loaded.info.quantised_share > 0.99
+    assert loaded.can_branch
+
+
+def read_demo() -> dict[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(DEMO / "model.safetensors")
+
+
+@pytest.mark.shared
+@both_kinds
+@both_samplings
+@pytest.mark.parametrize("folder", (DEMO, STORIES), ids=("demo", "stories"))
+def test_lookahead_writes_what_plain_writes_also_when_a_prefix_is_reused(
+    quantisation: Quantisation, sampling: Sampling, folder: Any
+) -> None:
+    if not folder.exists():
+        pytest.skip("the trained model stories260K is not beside this checkout")
+    loaded = load(ModelFolder(folder, folder.name), ModelChoice("it", "float32", "cpu", quantisation))
+    for question in QUESTIONS:
+        prompt = encode(loaded.tokenizer, question, loaded.info.context)
+        said = says_plainly(loaded.runner, prompt, sampling, limit=60).tokens
+        longer = (*prompt, *said[:30], *prompt[1:])
+        again = write(loaded.runner, longer, plain, sampling, limit=60).tokens
+        assert loaded.runner.reused >= len(prompt) + 29
+        loaded.runner.forget()
+        ahead = make_lookahead(Decoding())
+        assert write(loaded.runner, prompt, ahead, sampling, limit=60).tokens == said
+        assert write(loaded.runner, longer, ahead, sampling, limit=60).tokens == again
+        assert loaded.runner.reused >= len(prompt) + 29
+
+
+@pytest.mark.parametrize("architecture", BRANCHING, ids=str)
+@both_kinds
+def test_every_architecture_keeps_its_promise_when_quantised(
+    architecture: Architecture, quantisation: Quantisation
+) -> None:
+    model, prompt = architecture.make(), numbers(30)
+    quantise(model, quantisation, CPU)
+    loaded = load_made(model)
+    assert loaded.can_branch
+    expected = says_plainly(loaded.runner, prompt, SAMPLED)
+    for drafts in ((right,), (branching, half_right)):
+        loaded.runner.forget()
+        oracle = Oracle((*prompt, *expected.tokens), drafts)
+        assert write(loaded.runner, prompt, with_pool(oracle, Decoding()), SAMPLED).tokens == expected.tokens
+
+
+def test_recurrent_models_are_refused_in_one_sentence() -> None:
+    architecture = next(one for one in PLAIN_ONLY if one.name == "mamba")
+    with pytest.raises(BadOption, match=r"cannot be quantised to int8 .* choose the quantisation none\.$"):
+        quantise(architecture.make(), "int8", CPU)
+
+
+@pytest.mark.parametrize("error", [ModuleNotFoundError, ImportError, AttributeError])
+def test_without_torchao_a_sentence_says_what_to_install(error: type[Exception]) -> None:
+    def lacking(name: str) -> object:
+        raise error(name)
+
+    with pytest.raises(BadOption, match=r"need torchao .* run pip install 'torchao>=0"):
+        torchao(lacking)
+
+
+def test_a_person_sees_nothing_of_torchaos_import() -> None:
+    script = (
+        "from app.engine.quiet import quiet_imports; quiet_imports()\n"
+        "import app.engine.session, sys; sys.exit(0 if 'torchao' in sys.modules else 'not imported')"
+    )
+    child = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (child.returncode, child.stderr) == (0, "")
+
+
+def test_biases_are_kept() -> None:
+    model = make_model(attention_bias=True)
+    for layer in model.modules():
+        if isinstance(layer, nn.Linear) and layer.bias is not None:
+            layer.bias.data.normal_()
+    ids = torch.arange(5, 45)[None]
+    before = model(ids).logits
+    quantise(model, "int8", CPU)
+    assert (model(ids).logits - before).norm() / before.norm() < 0.05
