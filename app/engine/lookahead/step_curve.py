@@ -31,7 +31,7 @@ ROUND = 32
 BELIEF, MOST_BELIEF = 1, 8
 """Steps that the measure at load counts for, and what was learned since: one more with each round, at most."""
 MOST_SURPRISE = log(2)
-"""A step that took more than twice or less than half of what was expected counts as just that."""
+"""Steps of a width that took more than twice or less than half of what was expected count as just that."""
 PROOF, STALE = 4, 256
 """A curve is proven by so many real steps that drafted, and no longer after so many steps that did not."""
 PLAIN = -1
@@ -95,7 +95,7 @@ class StepCurve:
         self._observe(PLAIN, seconds / self._plain)
 
     def _observe(self, width: int, ratio: float) -> None:
-        self._round[width].append(_within(MOST_SURPRISE, log(ratio)))
+        self._round[width].append(log(ratio))
         self._steps += 1
         if self._steps % ROUND == 0:
             self._settle()
@@ -104,12 +104,12 @@ class StepCurve:
 
     def _settle(self) -> None:
         """Each width takes up, as far as it is known, what its steps took longer than all steps of the round."""
-        found = {width: (median(logs), len(logs)) for width, logs in self._round.items()}
-        pace = sum(middle * count for middle, count in found.values()) / ROUND
-        for width, (middle, count) in found.items():
+        pace = median(step for steps in self._round.values() for step in steps)
+        for width, steps in self._round.items():
             belief = min(BELIEF + self._rounds[width], MOST_BELIEF)
             self._rounds[width] += 1
-            self._move(width, (middle - pace) * count / (count + belief))
+            surprise = min(max(median(steps) - pace, -MOST_SURPRISE), MOST_SURPRISE)
+            self._move(width, surprise * len(steps) / (len(steps) + belief))
 
     def _move(self, width: int, surprise: float) -> None:
         """Make a width dearer by the exponential of the surprise, and its neighbours the less the farther away."""
@@ -136,10 +136,6 @@ class StepCurve:
         one = self.seconds[1]
         slopes = [(self.seconds[count] - one) / (count - 1) for count in counts[1:]]
         self.cheapest_row = min(slopes, default=0.0)
-
-
-def _within(bound: float, value: float) -> float:
-    return min(max(value, -bound), bound)
 
 
 def _measured(times: StepTimes, padded: Widths) -> CurveShape:
