@@ -14,6 +14,8 @@ from typing import Literal, get_args
 Role = Literal["system", "user", "assistant"]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
 Device = Literal["auto", "cpu", "cuda"]
+AttentionName = Literal["sdpa", "triton", "flash"]
+AttentionChoice = Literal["auto", "sdpa", "triton", "flash"]
 DecoderName = Literal["auto", "lookahead", "plain", "prompt-lookup", "jacobi"]
 StopReason = Literal["eos", "stop_string", "max_tokens", "context", "stopped"]
 Origin = Literal["model", "window", "prompt", "output", "document", "history", "successor"]
@@ -118,17 +120,16 @@ class ModelChoice:
     name: str
     dtype: DType = "auto"
     device: Device = "auto"
+    attention: AttentionChoice = "auto"
 
     def __post_init__(self) -> None:
         _require(bool(self.name.strip()), "model must be a folder or a hub id", self.name)
         _require(
             self.dtype in get_args(DType), "dtype must be one of " + ", ".join(get_args(DType)), self.dtype
         )
-        _require(
-            self.device in get_args(Device),
-            "device must be one of " + ", ".join(get_args(Device)),
-            self.device,
-        )
+        choices = {"device": (self.device, Device), "attention": (self.attention, AttentionChoice)}
+        for name, (value, kind) in choices.items():
+            _require(value in get_args(kind), f"{name} must be one of " + ", ".join(get_args(kind)), value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,8 @@ class Request:
 class ModelInfo:
     """What was loaded. `lookahead_note` says why it decodes plainly; it is empty when lookahead works.
 
-    `same_text_note` says which steps write the same text with lookahead on and off, or why none do."""
+    `same_text_note` says which steps write the same text with lookahead on and off, or why none do. `attention` is
+    our backend that attends, or "" where the model keeps its own; its note says why it is not a better one."""
 
     name: str
     label: str
@@ -180,6 +182,8 @@ class ModelInfo:
     device: str
     lookahead_note: str = ""
     same_text_note: str = ""
+    attention: AttentionName | Literal[""] = ""
+    attention_note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
