@@ -123,9 +123,9 @@ def _first_good(machine: Machine, heads: Heads) -> Attention:
 
 def _make(name: AttentionName, machine: Machine, heads: Heads, note: str = "") -> Attention:
     if name == "triton":
-        from app.engine.attention.fused import make_fused
+        from app.engine.attention.fused import FusedAttention, on_device
 
-        fused = make_fused(machine.device, machine.shared_memory)
+        fused = on_device(FusedAttention(machine.shared_memory), machine.device)
         return Attention(name, fused, fused, note)
     if name == "flash":
         from app.engine.attention.flash import FlashAttention, flash_over_cache

@@ -1,8 +1,8 @@
 """The `triton` backend: launches the two fused kernels of `kernels.py`.
 
 This module needs triton, so it is imported only when the backend is chosen. A pass waits for nothing on the host:
-the grid comes from the buffers' shapes, and what changes from step to step (prefix length, positions, who sees whom)
-is read by the kernels from the one table of paths.
+the grid comes from the buffers' shapes; what changes from step to step (prefix length, positions, who sees whom) is
+read by the kernels from the one table of paths.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from torch import Tensor
 from app.engine.attention.kernels import finish_kernel, prefix_kernel
 from app.engine.attention.paths import NEWEST, SLOTS
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
-from app.engine.attention.tiles import GROUP_SPANS, SPAN, Tiles, choose_tiles, padded, spans_per_program
+from app.engine.attention.tiles import BUSY, GROUP_SPANS, SPAN, Tiles, choose_tiles, padded, spans_per_program
 
 SCRATCH = 1 << 26
 """Bytes of partial sums that a layer may have: what needs more, a long prompt's chunk, is done rows by rows."""
@@ -25,9 +25,12 @@ SCRATCH = 1 << 26
 class FusedAttention:
     """Attention by our own kernels: a row's bits depend on nothing but the text before it.
 
-    `shared_memory` is what the device has for one program, in bytes."""
+    `shared_memory` is what the device has for one program and `scratch` what a layer may have, in bytes; `busy` is
+    how many programs keep the device busy."""
 
     shared_memory: int
+    busy: int = BUSY
+    scratch: int = SCRATCH
     _tiles: dict[tuple[int, int, int], Tiles] = field(default_factory=dict)
 
     def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
@@ -38,9 +41,9 @@ class FusedAttention:
         out = query.new_empty((1, rows, heads, values.shape[3]))
         tiles = self._tiles_for(query.shape[3], values.shape[3], query.element_size())
         blocks = -(-rows * heads // keys.shape[1] // tiles.rows) * keys.shape[1]
-        spans = spans_per_program(keys.shape[2], blocks)
+        spans = spans_per_program(keys.shape[2], blocks, self.busy)
         parts = -(-keys.shape[2] // (SPAN * spans))
-        few = max(1, SCRATCH // (parts * heads * values.shape[3] * 4))
+        few = max(1, self.scratch // (parts * heads * values.shape[3] * 4))
         for first in range(0, rows, few):
             part = slice(first, first + few)
             work = _Work(query[:, :, part], keys, values, paths[part], out[:, part], scoring, tiles, spans)
@@ -139,9 +142,8 @@ class Interpreted:
         return self.fused(query.float(), wide, view, scoring).to(query.dtype)
 
 
-def make_fused(device: torch.device, shared_memory: int) -> Attend:
-    """The backend for a device that has so much shared memory for one program, in bytes."""
-    fused = FusedAttention(shared_memory)
+def on_device(fused: FusedAttention, device: torch.device) -> Attend:
+    """The kernels as this device can run them."""
     return fused if device.type == "cuda" else Interpreted(fused)
 
 

@@ -15,7 +15,7 @@ factors of 1. So a row's bits depend on its position and on the text before it, 
 
 Sums are kept as (peak, total, mixed): the largest score in units of log2, the weights' sum and the weighted values,
 both relative to the peak. Multiplications and additions are fused where it is written (tl.fma) and nowhere else:
-the kernels are compiled with enable_fp_fusion off, for where a compiler fuses, and where not, would show in the bits.
+the kernels are compiled with enable_fp_fusion off, for where a compiler fuses and where not would show in the bits.
 """
 
 import triton

@@ -63,7 +63,7 @@ def padded(size: int) -> int:
     return max(16, 1 << (size - 1).bit_length())
 
 
-def spans_per_program(positions: int, blocks: int) -> int:
-    """A whole group where these many positions and blocks (of rows and key heads) make enough programs of that."""
+def spans_per_program(positions: int, blocks: int, busy: int = BUSY) -> int:
+    """A whole group where so many positions and blocks (of rows and key heads) make enough programs of that."""
     groups = -(-positions // (SPAN * GROUP_SPANS))
-    return GROUP_SPANS if groups * blocks >= BUSY else 1
+    return GROUP_SPANS if groups * blocks >= busy else 1

@@ -9,14 +9,15 @@ from torch import Tensor
 from app.engine.attention import Attend, sdpa
 from app.engine.attention.choosing import machine_of
 from app.engine.attention.flash import FlashAttention
+from app.engine.attention.tiles import BUSY
 from tests.engine.attention.cases import DEVICE
 
 
-def triton_backend() -> Attend:
+def triton_backend(busy: int = BUSY, scratch: int = 1 << 26) -> Attend:
     pytest.importorskip("triton", reason="triton is not installed")
-    from app.engine.attention.fused import make_fused
+    from app.engine.attention.fused import FusedAttention, on_device
 
-    return make_fused(DEVICE, machine_of(DEVICE).shared_memory)
+    return on_device(FusedAttention(machine_of(DEVICE).shared_memory, busy, scratch), DEVICE)
 
 
 def flash_backend() -> Attend:
