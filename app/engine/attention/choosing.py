@@ -10,7 +10,7 @@ The trial is one tiny block: triton needs a C compiler on the machine, and a hea
 a person asks for by name is used, or refused with a sentence.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 import torch
@@ -82,13 +82,13 @@ def machine_of(device: torch.device) -> Machine:
 
 def choose(asked: AttentionChoice, machine: Machine, heads: Heads) -> Attention:
     """The backend that was asked for, or the best; raises AttentionUnavailable for one that cannot be used."""
-    if asked != "auto":
-        if reason := refusal(asked, machine, heads):
-            raise AttentionUnavailable(asked, reason)
-        return _make(asked, machine, heads)
-    if machine.device.type == "cpu":  # triton's interpreter is for tests
-        return SDPA
-    return _first_good(machine, heads)
+    if asked == "auto":
+        # Triton's interpreter is for tests: on a CPU there is nothing to choose from.
+        return SDPA if machine.device.type == "cpu" else _first_good(machine, heads)
+    found = refusal(asked, machine, heads) or _tried(asked, machine, heads)
+    if isinstance(found, str):
+        raise AttentionUnavailable(asked, found)
+    return found
 
 
 def refusal(name: AttentionName, machine: Machine, heads: Heads) -> str:
@@ -114,24 +114,37 @@ def _first_good(machine: Machine, heads: Heads) -> Attention:
     for name in names:
         if refusal(name, machine, heads):
             continue
-        attention = _make(name, machine, heads, "; ".join(faults))
-        if not (fault := _fault(attention.attend, machine.device, heads)):
-            return attention
-        faults.append(f"{name} failed ({fault})")
-    return Attention("sdpa", sdpa.attend, sdpa.attend_steadily, "; ".join(faults))
+        found = _tried(name, machine, heads)
+        if isinstance(found, Attention):
+            return replace(found, note="; ".join(faults))
+        faults.append(f"{name}: {found}")
+    return replace(SDPA, note="; ".join(faults))
 
 
-def _make(name: AttentionName, machine: Machine, heads: Heads, note: str = "") -> Attention:
+def _tried(name: AttentionName, machine: Machine, heads: Heads) -> Attention | str:
+    """The backend, if it attends to one tiny block as it should; else what went wrong."""
+    try:
+        attention = _make(name, machine, heads)
+        if name != "sdpa":
+            _try(attention.attend, machine.device, heads)
+    except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
+        if is_out_of_memory(error):
+            raise
+        return f"its trial failed ({(str(error).strip() or type(error).__name__).splitlines()[0][:200]})"
+    return attention
+
+
+def _make(name: AttentionName, machine: Machine, heads: Heads) -> Attention:
     if name == "triton":
         from app.engine.attention.fused import FusedAttention, on_device
 
         fused = on_device(FusedAttention(machine.shared_memory), machine.device)
-        return Attention(name, fused, fused, note)
+        return Attention(name, fused, fused)
     if name == "flash":
         from app.engine.attention.flash import FlashAttention, flash_over_cache
 
         other = SDPA if refusal("triton", machine, heads) else _make("triton", machine, heads)
-        return Attention(name, FlashAttention(flash_over_cache(), other.attend), other.steady, note)
+        return Attention(name, FlashAttention(flash_over_cache(), other.attend), other.steady)
     return SDPA
 
 
@@ -142,15 +155,11 @@ def _is_interpreted() -> bool:
 
 
 @torch.inference_mode()
-def _fault(attend: Attend, device: torch.device, heads: Heads) -> str:
-    """What goes wrong when one row behind a prefix of 64 is attended; "" when nothing does."""
+def _try(attend: Attend, device: torch.device, heads: Heads) -> None:
+    """Attend with one row to a prefix of 64; raises whatever goes wrong, ArithmeticError for wrong values."""
     view = BlockView(chain_block((0,), 64, ()), 64, attend, device)
     query = torch.ones((1, heads.count, 1, heads.size), dtype=heads.dtype, device=device)
     states = query.new_ones((1, heads.shared, 65, heads.size))
-    try:
-        out = attend(query, LayerCache(states, states), view, Scoring(heads.size**-0.5))
-        return "" if torch.allclose(out, torch.ones_like(out), rtol=0.02) else "wrong values"
-    except Exception as error:  # a compiler's, a driver's, a linker's: each has types of its own
-        if is_out_of_memory(error):
-            raise
-        return str(error).strip().partition("\n")[0][:200] or type(error).__name__
+    out = attend(query, LayerCache(states, states), view, Scoring(heads.size**-0.5))
+    if not torch.allclose(out, torch.ones_like(out), rtol=0.02):
+        raise ArithmeticError("wrong values")
