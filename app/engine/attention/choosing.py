@@ -97,12 +97,12 @@ def refusal(name: AttentionName, machine: Machine, heads: Heads) -> str:
         return ""
     if not (machine.has_triton if name == "triton" else machine.has_flash):
         return "it is not installed for this device"
+    if heads.size > LARGEST_HEAD:
+        return f"the model's heads have {heads.size} values, and it takes at most {LARGEST_HEAD}"
     if machine.device.type == "cpu":
         return "" if _is_interpreted() else "it needs a CUDA device"
     if machine.capability < AMPERE:
         return "it needs a card of the Ampere generation or newer"
-    if heads.size > LARGEST_HEAD:
-        return f"the model's heads have {heads.size} values, and it takes at most {LARGEST_HEAD}"
     if name == "flash" and (heads.dtype.itemsize != 2 or heads.size % 8):
         return "it needs bfloat16 or float16, and heads of a multiple of 8 values"
     return ""

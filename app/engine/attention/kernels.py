@@ -31,7 +31,7 @@ def is_interpreted() -> bool:
 def _nothing(ROWS: tl.constexpr, SIZE: tl.constexpr):
     """The sum over no keys."""
     peak = tl.full([ROWS], float("-inf"), tl.float32)
-    return peak, tl.zeros([ROWS], tl.float32), tl.zeros([ROWS, SIZE], tl.float32)
+    return peak, tl.full([ROWS], 0.0, tl.float32), tl.full([ROWS, SIZE], 0.0, tl.float32)
 
 
 @triton.jit

@@ -4,11 +4,11 @@
 
 `cache` is one layer's keys and values, the prefix's and behind them the block's; `view` says which of them each row
 sees (prefix length, positions, visibility), once for all layers of a pass; `scoring` is what only the layer knows
-(scale, window, soft cap, sinks).
+(scale, window, soft cap, sinks). Every layer of every step makes a cache and a scoring, so they are bare tuples.
 """
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -18,8 +18,7 @@ from app.engine.attention.paths import row_paths
 from app.engine.block import Block
 
 
-@dataclass(frozen=True, slots=True)
-class LayerCache:
+class LayerCache(NamedTuple):
     """Keys [1, KV, n, D] and values [1, KV, n, DV]: slots up to L are committed, the block's T follow.
 
     There may be more slots; what is in them counts for nothing."""
@@ -28,8 +27,7 @@ class LayerCache:
     values: Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class Scoring:
+class Scoring(NamedTuple):
     """How a layer weighs keys: by softmax of `scale` times the products.
 
     A row sees positions less than `window` before its own (0: all); scores are bent by `softcap` * tanh(scores /
@@ -39,10 +37,6 @@ class Scoring:
     window: int = 0
     softcap: float | None = None
     sinks: Tensor | None = None
-
-    def __post_init__(self) -> None:
-        if self.scale <= 0 or self.window < 0 or (self.softcap is not None and self.softcap <= 0):
-            raise ValueError(f"scale and softcap must be above 0 and window 0 or more, got {self}")
 
 
 @dataclass(slots=True)

@@ -1,11 +1,8 @@
 """What a pass and a layer are to attention."""
 
-from typing import Any
-
-import pytest
 import torch
 
-from app.engine.attention import BlockView, Scoring, sdpa
+from app.engine.attention import BlockView, sdpa
 from app.engine.block import chain_block
 from tests.engine.attention.cases import Case
 from tests.engine.lookahead.drawing import drawn
@@ -42,9 +39,3 @@ def test_a_sliding_window_counts_positions_and_not_rows() -> None:
 def test_a_given_table_of_paths_is_used() -> None:
     table = torch.zeros((1, 34), dtype=torch.int32)
     assert BlockView(chain_block((1,), 5, ()), 5, sdpa.attend, paths=table).path_table() is table
-
-
-@pytest.mark.parametrize("wrong", [{"scale": 0.0}, {"window": -1}, {"softcap": 0.0}])
-def test_an_impossible_scoring_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"must be above 0 and window 0 or more"):
-        Scoring(**{"scale": 1.0, **wrong})
