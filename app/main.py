@@ -75,6 +75,7 @@ def generate(
     seed: given.Seed = None,
     dtype: given.DTypeOption = "auto",
     device: given.DeviceOption = "auto",
+    attention: given.AttentionOption = "auto",
     max_new_tokens: given.MaxNewTokens = 512,
     ignore_eos: given.IgnoreEos = False,
     stop: given.Stop = None,
@@ -85,7 +86,7 @@ def generate(
     with sentences():
         decoding = read_decoding(decoder, Sizes(preset, window, ngram, guesses, rows), same_text)
         with impossible_values():
-            choice = ModelChoice(model, dtype, device)
+            choice = ModelChoice(model, dtype, device, attention)
             sampling = draw.apply(Sampling(0.0, top_k, top_p, min_p, repetition_penalty))
             options = Options(sampling, decoding, max_new_tokens, ignore_eos, tuple(stop or ()))
         asked = read_prompts(prompt, prompts, raw, draw)
@@ -109,6 +110,7 @@ def bench(
     seed: given.Seed = None,
     dtype: given.DTypeOption = "auto",
     device: given.DeviceOption = "auto",
+    attention: given.AttentionOption = "auto",
     max_new_tokens: given.MaxNewTokens = 128,
     ignore_eos: given.IgnoreEos = False,
     rounds: Annotated[int, typer.Option(help="How often all prompts run.")] = 2,
@@ -122,7 +124,7 @@ def bench(
         lanes = read_lanes(decoders, base)
         with impossible_values():
             options = Options(draw.apply(GREEDY), base, max_new_tokens, ignore_eos)
-            plan = Plan(ModelChoice(model, dtype, device), sets, lanes, options, rounds)
+            plan = Plan(ModelChoice(model, dtype, device, attention), sets, lanes, options, rounds)
         with _engine(default_data_dir()) as engine:
             run_bench(engine, plan, json)
 

@@ -46,6 +46,7 @@ class Outcome:
             "model": model.name,
             "dtype": model.dtype,
             "device": model.device,
+            "attention": model.attention,
             "stop_reason": self.finished.reason,
             "temperature": self.request.options.sampling.temperature,
             "decoding": asdict(self.request.options.decoding),

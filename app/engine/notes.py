@@ -50,6 +50,7 @@ def subject_of(model: PreTrainedModel, info: ModelInfo) -> Subject:
         "layers": _digest(*layers),
         "dtype": info.dtype,
         "device": _device_name(model.device),
+        "attention": info.attention,
         "libraries": f"foresight {__version__} torch {torch.__version__} transformers {transformers.__version__}",
     }
 

@@ -22,6 +22,7 @@ FIELDS = [
     "model",
     "dtype",
     "device",
+    "attention",
     "stop_reason",
     "temperature",
     "decoding",
