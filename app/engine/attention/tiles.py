@@ -5,7 +5,7 @@ matrix instruction does it, so they are chosen once for a model: by head size, t
 How many spans one program does (`spans_per_program`) changes no bit, and is chosen for every pass.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SPAN = 256
 """Positions that are summed from nothing, tile by tile: four tiles, enough to keep loads in flight."""
@@ -41,21 +41,17 @@ def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int) 
     wide = max(padded(size), padded(value_size))
     if itemsize == 4:
         # No tensor core multiplies float32 without rounding it first: few rows, so that one row wastes little.
-        shape = Tiles(rows=16, keys=32, warps=4, stages=2)
+        shape = Tiles(rows=16, keys=32 if wide <= 128 else 16, warps=4, stages=2)
     elif wide <= 128:
         # 64 rows by 4 warps are one warpgroup: Hopper's own matrix instruction.
         shape = Tiles(rows=64, keys=64, warps=4, stages=3)
     else:
         # 64 rows of 256 values, twice (span and group), fill the registers of 4 warps; 8 hold them.
         shape = Tiles(rows=64, keys=32, warps=8, stages=3)
-    return _fitted(shape, (padded(size) + padded(value_size)) * itemsize, shared_memory)
-
-
-def _fitted(tiles: Tiles, key_bytes: int, shared_memory: int) -> Tiles:
-    """As many stages as there is room for beside the tile of rows; one at least."""
-    room = shared_memory - _RESERVED - tiles.rows * key_bytes
-    stages = max(1, min(tiles.stages, room // (tiles.keys * key_bytes)))
-    return Tiles(tiles.rows, tiles.keys, tiles.warps, stages)
+    # Hopper reads rows from shared memory, older cards from registers; there is room for either.
+    room = shared_memory - _RESERVED - shape.rows * padded(size) * itemsize
+    stage = shape.keys * (padded(size) + padded(value_size)) * itemsize
+    return replace(shape, stages=max(1, min(shape.stages, room // stage)))
 
 
 def padded(size: int) -> int:

@@ -93,7 +93,7 @@ def test_caps_sinks_and_windows_in_half_precision(attend: Attend, case: Case, dt
 
 
 # The fixture is a function without state: every example may use the same one.
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_tree_behind_any_prefix_attends_as_the_definition_says(
     attend: Attend, data: st.DataObject

@@ -10,7 +10,7 @@ HOPPER, A100, SMALL = 232_448, 166_912, 101_376
 
 def shared_bytes(tiles: Tiles, size: int, itemsize: int) -> int:
     """What a program of these tiles holds: its rows, and the tiles of keys and values that were loaded ahead."""
-    return (tiles.rows + tiles.stages * tiles.keys * 2) * padded(size) * itemsize
+    return (tiles.rows + 2 * tiles.stages * tiles.keys) * padded(size) * itemsize
 
 
 @pytest.mark.parametrize("memory", [HOPPER, A100, SMALL, 65_536])
