@@ -43,6 +43,11 @@ NAN = float("nan")
         (ModelChoice, {"name": "  "}, "model must be a folder or a hub id, got '  '"),
         (ModelChoice, {"name": "demo", "dtype": "int8"}, "dtype must be one of auto, float32"),
         (ModelChoice, {"name": "demo", "device": "tpu"}, "device must be one of auto, cpu, cuda, got 'tpu'"),
+        (
+            ModelChoice,
+            {"name": "demo", "attention": "fast"},
+            "attention must be one of auto, sdpa, triton, flash",
+        ),
         (Request, {"model": ModelChoice("demo"), "prompt": ()}, "the prompt must not be empty, got ()"),
         (Request, {"model": ModelChoice("demo"), "prompt": ""}, "the prompt must not be empty, got ''"),
     ],
