@@ -2,6 +2,7 @@
 
 AppError                     shown to the user as written
 ├── BadOption                an argument or a setting has an impossible value
+│   └── AttentionUnavailable the attention backend that was asked for cannot be used here
 ├── SettingsNotSaved         the data folder cannot be written (full disk, no permission)
 ├── SettingsNotRead          the settings are there and cannot be opened
 ├── DataFolderInUse          another Foresight runs on this data folder
@@ -27,6 +28,13 @@ class AppError(Exception):
 
 class BadOption(AppError):
     """An argument or a setting has an impossible value."""
+
+
+class AttentionUnavailable(BadOption):
+    """The attention backend that was asked for cannot be used on this machine or with this model."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"Attention by {name} cannot be used here: {reason}. Choose attention auto.")
 
 
 class SettingsNotSaved(AppError):

@@ -76,6 +76,7 @@ def generate(
     dtype: given.DTypeOption = "auto",
     device: given.DeviceOption = "auto",
     quantisation: given.QuantisationOption = "none",
+    attention: given.AttentionOption = "auto",
     max_new_tokens: given.MaxNewTokens = 512,
     ignore_eos: given.IgnoreEos = False,
     stop: given.Stop = None,
@@ -86,7 +87,7 @@ def generate(
     with sentences():
         decoding = read_decoding(decoder, Sizes(preset, window, ngram, guesses, rows), same_text)
         with impossible_values():
-            choice = ModelChoice(model, dtype, device, quantisation)
+            choice = ModelChoice(model, dtype, device, quantisation, attention)
             sampling = draw.apply(Sampling(0.0, top_k, top_p, min_p, repetition_penalty))
             options = Options(sampling, decoding, max_new_tokens, ignore_eos, tuple(stop or ()))
         asked = read_prompts(prompt, prompts, raw, draw)
@@ -111,6 +112,7 @@ def bench(
     dtype: given.DTypeOption = "auto",
     device: given.DeviceOption = "auto",
     quantisation: given.QuantisationOption = "none",
+    attention: given.AttentionOption = "auto",
     max_new_tokens: given.MaxNewTokens = 128,
     ignore_eos: given.IgnoreEos = False,
     rounds: Annotated[int, typer.Option(help="How often all prompts run.")] = 2,
@@ -124,7 +126,9 @@ def bench(
         lanes = read_lanes(decoders, base)
         with impossible_values():
             options = Options(draw.apply(GREEDY), base, max_new_tokens, ignore_eos)
-            plan = Plan(ModelChoice(model, dtype, device, quantisation), sets, lanes, options, rounds)
+            plan = Plan(
+                ModelChoice(model, dtype, device, quantisation, attention), sets, lanes, options, rounds
+            )
         with _engine(default_data_dir()) as engine:
             run_bench(engine, plan, json)
 

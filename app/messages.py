@@ -16,6 +16,8 @@ from app.quantisation import Quantisation
 Role = Literal["system", "user", "assistant"]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
 Device = Literal["auto", "cpu", "cuda"]
+AttentionName = Literal["sdpa", "triton", "flash"]
+AttentionChoice = Literal["auto", "sdpa", "triton", "flash"]
 DecoderName = Literal["auto", "lookahead", "plain", "prompt-lookup", "jacobi"]
 StopReason = Literal["eos", "stop_string", "max_tokens", "context", "stopped"]
 Origin = Literal["model", "window", "prompt", "output", "document", "history", "successor"]
@@ -121,12 +123,14 @@ class ModelChoice:
     dtype: DType = "auto"
     device: Device = "auto"
     quantisation: Quantisation = "none"
+    attention: AttentionChoice = "auto"
 
     def __post_init__(self) -> None:
         _require(bool(self.name.strip()), "model must be a folder or a hub id", self.name)
         _require_one_of(DType, "dtype", self.dtype)
         _require_one_of(Device, "device", self.device)
         _require_one_of(Quantisation, "quantisation", self.quantisation)
+        _require_one_of(AttentionChoice, "attention", self.attention)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +171,8 @@ class ModelInfo:
     """What was loaded. `lookahead_note` says why it decodes plainly; it is empty when lookahead works.
 
     `same_text_note` says which steps write the same text with lookahead on and off, or why none do;
-    `quantised_share` is the share of its parameters that are kept as whole numbers."""
+    `quantised_share` is the share of its parameters that are kept as whole numbers. `attention` is our backend that
+    attends, or "" where the model keeps its own; its note says why it is not a better one."""
 
     name: str
     label: str
@@ -181,6 +186,8 @@ class ModelInfo:
     same_text_note: str = ""
     quantisation: Quantisation = "none"
     quantised_share: float = 0.0
+    attention: AttentionName | Literal[""] = ""
+    attention_note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+if not any(Path(device).exists() for device in ("/dev/nvidiactl", "/dev/dxg")):
+    # Without a card triton's kernels run in its interpreter. Triton reads this when it is imported, and the other
+    # conftests import transformers, which imports it: no fixture and no hook would be early enough.
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",

@@ -48,6 +48,11 @@ NAN = float("nan")
             {"name": "demo", "quantisation": "int2"},
             "quantisation must be one of none, int8, int4, got 'int2'",
         ),
+        (
+            ModelChoice,
+            {"name": "demo", "attention": "fast"},
+            "attention must be one of auto, sdpa, triton, flash, got 'fast'",
+        ),
         (Request, {"model": ModelChoice("demo"), "prompt": ()}, "the prompt must not be empty, got ()"),
         (Request, {"model": ModelChoice("demo"), "prompt": ""}, "the prompt must not be empty, got ''"),
     ],

@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from app.engine.block import chain_block
 from app.engine.kv_cache import stock_cache
 from app.engine.loading import prepare
-from app.messages import ModelFolder
+from app.messages import ModelChoice, ModelFolder
 from app.settings import assets_dir
 
 PREFIX = 128
@@ -75,9 +75,8 @@ def _random(shape: str, dtype: torch.dtype) -> PreTrainedModel:
 def our_step(make: Make, clock: Clock) -> TakeStep:
     """A block of rows through the runner that the app would use, with logits for every row."""
     tokenizer = AutoTokenizer.from_pretrained(assets_dir() / "demo-model", local_files_only=True)
-    loaded = prepare(
-        make().requires_grad_(False).train(False), tokenizer, ModelFolder(Path("shape"), name="shape")
-    )
+    model = make().requires_grad_(False).train(False)
+    loaded = prepare(model, tokenizer, ModelFolder(Path("shape"), name="shape"), ModelChoice("shape"))
     runner, ids = loaded.runner, _ids(PREFIX)
     for _ in runner.prefill(ids):
         pass

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from app.commands.lanes import LANES, OnOff
-from app.messages import DecoderName, Decoding, Device, DType, Preset
+from app.messages import AttentionChoice, DecoderName, Decoding, Device, DType, Preset
 from app.quantisation import Quantisation
 
 MODEL_HELP = "A folder, a hub id such as org/name, or 'demo'."
@@ -78,6 +78,9 @@ QuantisationOption = Annotated[
     typer.Option("--quantisation", help="Keep weights in 8 or 4 bits, to fit a larger model; needs torchao."),
 ]
 DeviceOption = Annotated[Device, typer.Option("--device", help="auto takes CUDA where there is one.")]
+AttentionOption = Annotated[
+    AttentionChoice, typer.Option("--attention", help="The backend; auto takes the best that works here.")
+]
 MaxNewTokens = Annotated[int, typer.Option("--max-new-tokens", metavar="M")]
 IgnoreEos = Annotated[bool, typer.Option("--ignore-eos", help="Write on to the token limit.")]
 Stop = Annotated[list[str] | None, typer.Option("--stop", help="End at this string; may be repeated.")]

@@ -47,6 +47,7 @@ class Outcome:
             "dtype": model.dtype,
             "device": model.device,
             "quantisation": model.quantisation,
+            "attention": model.attention,
             "stop_reason": self.finished.reason,
             "temperature": self.request.options.sampling.temperature,
             "decoding": asdict(self.request.options.decoding),

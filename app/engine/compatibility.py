@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine import attention
+from app.engine.attention import Attend
 from app.engine.block import Block, chain_block
 from app.engine.kv_cache import BlockCache, layer_windows
 from app.engine.lookahead.draft_tree import DraftTree
@@ -31,7 +32,7 @@ TOLERANCE = {torch.float32: 1e-2, torch.bfloat16: 0.15, torch.float16: 0.05}
 """How far a trial's logits may be apart, in standard deviations of all logits. Wrong ones differ by 1 and more."""
 
 
-def lookahead_note(model: PreTrainedModel) -> str:
+def lookahead_note(model: PreTrainedModel, attend: Attend) -> str:
     """Why this model decodes plainly; "" when it can decode blocks, and then its attention is set to ours."""
     windows = layer_windows(model.config.get_text_config(decoder=True))
     if not windows:
@@ -42,7 +43,7 @@ def lookahead_note(model: PreTrainedModel) -> str:
         model.set_attn_implementation("eager")
         expected = _path_logits(model)
         model.set_attn_implementation(attention.NAME)
-        note = _trial(model, expected, windows)
+        note = _trial(model, expected, windows, attend)
     except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
         if is_out_of_memory(error):
             raise
@@ -77,11 +78,11 @@ def _logits(model: PreTrainedModel, text: list[int]) -> Tensor:
     return logits
 
 
-def _trial(model: PreTrainedModel, expected: Tensor, windows: list[int]) -> str:
+def _trial(model: PreTrainedModel, expected: Tensor, windows: list[int], attend: Attend) -> str:
     cache = BlockCache()
-    run_block(model, cache, chain_block(_PREFIX, 0, wanted=()))
+    run_block(model, cache, chain_block(_PREFIX, 0, wanted=()), attend)
     cache.commit(range(len(_PREFIX)))
-    logits, view = run_block(model, cache, _tree_block())
+    logits, view = run_block(model, cache, _tree_block(), attend)
     if not view.windows:
         return "This model has attention code of its own, so it decodes plainly."
     if view.windows != windows:

@@ -16,7 +16,8 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from app.engine import attention
+from app.engine.attention import register
+from app.engine.attention.choosing import Attention, Heads, choose, machine_of
 from app.engine.compatibility import check_sequential, lookahead_note
 from app.engine.hardware import choose_device, choose_dtype, dtype_name
 from app.engine.kv_cache import layer_windows
@@ -30,7 +31,6 @@ from app.engine.runner import BlockRunner, Runner, SequentialRunner
 from app.engine.step_times import StepProfile
 from app.errors import ModelBroken, ModelUnsafe
 from app.messages import ModelChoice, ModelFolder, ModelInfo
-from app.quantisation import Quantisation
 
 UNKNOWN_CONTEXT = 32_768
 """Positions granted to a model whose config sets no limit, such as a recurrent one."""
@@ -88,19 +88,21 @@ def load(folder: ModelFolder, choice: ModelChoice) -> LoadedModel:
     model.requires_grad_(False)
     quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room there
     model.train(False).to(device)
-    return prepare(model, tokenizer, folder, choice.quantisation, quantised)
+    return prepare(model, tokenizer, folder, choice, quantised)
 
 
 def prepare(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     folder: ModelFolder,
-    quantisation: Quantisation = "none",
+    choice: ModelChoice,
     quantised: int = 0,
 ) -> LoadedModel:
     """Find out how a model can decode, and wrap it; `quantised` of its weights are whole numbers."""
-    attention.register()
+    register()
     text_config = model.config.get_text_config(decoder=True)
+    attention = choose(choice.attention, machine_of(model.device), heads_of(text_config, model.dtype))
+    note = lookahead_note(model, attention.attend)
     parameters = model.num_parameters() + quantised
     if layer_windows(text_config):  # recurrent layers read their Linears' weights in ways of their own
         pack_weights(model)
@@ -113,22 +115,35 @@ def prepare(
         context=context_of(text_config),
         dtype=dtype_name(model.dtype),
         device=str(model.device),
-        lookahead_note=lookahead_note(model),
-        quantisation=quantisation,
+        lookahead_note=note,
+        quantisation=choice.quantisation,
         quantised_share=quantised / parameters,
+        attention="" if note else attention.name,
+        attention_note="" if note else attention.note,
     )
-    runner = _make_runner(model, info)
+    runner = _make_runner(model, info, attention)
     return LoadedModel(info, tokenizer, runner, eos_ids(model, tokenizer))
 
 
-def _make_runner(model: PreTrainedModel, info: ModelInfo) -> Runner:
+def _make_runner(model: PreTrainedModel, info: ModelInfo, attention: Attention) -> Runner:
     if not info.lookahead_note:
-        return BlockRunner(
-            model, info.context, rotary_of(model.config.get_text_config(decoder=True), info.context)
-        )
+        rotary = rotary_of(model.config.get_text_config(decoder=True), info.context)
+        return BlockRunner(model, info.context, rotary, attention)
     runner = SequentialRunner(model, info.context)
     check_sequential(runner, model)
     return runner
+
+
+def heads_of(config: PreTrainedConfig, dtype: torch.dtype) -> Heads:
+    """The shape of a model's attention; that of the largest heads where layers differ, as Gemma 4's do."""
+    layers = config.per_layer_config if getattr(config, "is_heterogeneous", False) else [config]
+    return max((_layer_heads(layer, dtype) for layer in layers), key=lambda heads: heads.size)
+
+
+def _layer_heads(config: PreTrainedConfig, dtype: torch.dtype) -> Heads:
+    count = int(getattr(config, "num_attention_heads", None) or 1)
+    size = getattr(config, "head_dim", None) or config.hidden_size // count
+    return Heads(count, int(getattr(config, "num_key_value_heads", None) or count), int(size), dtype)
 
 
 def context_of(config: PreTrainedConfig) -> int:

@@ -51,6 +51,7 @@ def subject_of(model: PreTrainedModel, info: ModelInfo) -> Subject:
         "dtype": info.dtype,
         "quantisation": info.quantisation,
         "device": _device_name(model.device),
+        "attention": info.attention,
         "libraries": f"foresight {__version__} torch {torch.__version__} transformers {transformers.__version__}",
     }
 

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from app.engine.attention import BlockView
+from app.engine.attention import Attend, BlockView
+from app.engine.attention.choosing import SDPA, Attention
 from app.engine.block import Block, chain_block, padded
 from app.engine.kv_cache import BlockCache, stock_cache
 from app.engine.prefix import common_length
@@ -56,11 +57,14 @@ class Runner(Protocol):
 class BlockRunner:
     """Runs blocks on a transformers model whose attention is ours and whose cache is a BlockCache."""
 
-    def __init__(self, model: PreTrainedModel, context: int, rotary: Rotary) -> None:
+    def __init__(
+        self, model: PreTrainedModel, context: int, rotary: Rotary, attention: Attention = SDPA
+    ) -> None:
         self.context = context
         self.reused = 0
         self.widths: Widths = ()
         self._model = model
+        self._attention = attention
         self._rotary = rotary
         self._cache = BlockCache()
         self._prefix: list[int] = []
@@ -145,7 +149,8 @@ class BlockRunner:
         return self._rotary.kind == "longrope" and is_long and not self._rotary.is_long(self._farthest + 1)
 
     def _run(self, block: Block, is_steady: bool = False) -> Tensor:
-        logits, _ = run_block(self._model, self._cache, block, is_steady)
+        attend = self._attention.steady if is_steady else self._attention.attend
+        logits, _ = run_block(self._model, self._cache, block, attend)
         self._block = block
         return logits
 
@@ -157,18 +162,14 @@ class BlockRunner:
 
 @torch.inference_mode()
 def run_block(
-    model: PreTrainedModel, cache: BlockCache, block: Block, is_steady: bool = False
+    model: PreTrainedModel, cache: BlockCache, block: Block, attend: Attend
 ) -> tuple[Tensor, BlockView]:
-    """One forward pass: logits [R, vocab] of the wanted rows, and what attention saw. Nothing is committed.
-
-    `is_steady` takes attention's sums out of half precision's sight."""
+    """One forward pass: logits [R, vocab] of the wanted rows, and what attention saw. Nothing is committed."""
     device = model.device
-    positions = torch.tensor(block.positions, device=device)
-    visible = torch.from_numpy(block.visible).to(device) if len(block) > 1 else None
-    view = BlockView(cache.length, positions, visible, is_steady)
+    view = BlockView(block, cache.length, attend, device)
     output = model(
         input_ids=torch.tensor([block.tokens], device=device),
-        position_ids=positions[None],
+        position_ids=view.positions[None],
         past_key_values=cache,
         use_cache=True,
         logits_to_keep=torch.tensor(block.wanted, dtype=torch.long, device=device),

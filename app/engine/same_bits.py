@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from app.engine.attention.paths import NEWEST
 from app.engine.block import Block, chain_block
 from app.engine.runner import BlockRunner
 from app.engine.step_times import Widths
@@ -35,7 +36,7 @@ ROWS = (8, 4096)
 PASSES = 3
 """The most blocks in one reading of the text."""
 STRIDE = 3
-"""One row in so many is real in the drafted reading."""
+"""One row in so many is real in the drafted reading, fewer where they would be deeper than a tree ever is."""
 
 Make = Callable[[Sequence[int], int], tuple[Block, tuple[int, ...]]]
 """(what is left of the text, its position) -> a block, and which of its rows are the text."""
@@ -101,13 +102,14 @@ def _chained(line: Sequence[int], place: int) -> tuple[Block, tuple[int, ...]]:
 
 def _drafted(line: Sequence[int], place: int, width: int) -> tuple[Block, tuple[int, ...]]:
     """Real rows 0, 3, 6, ... see those before them; the rows between see these and themselves."""
-    count = min(width, STRIDE * len(line))
-    real = tuple(range(0, count, STRIDE))
+    stride = max(STRIDE, -(-width // NEWEST))
+    count = min(width, stride * len(line))
+    real = tuple(range(0, count, stride))
     visible = np.eye(count, dtype=np.bool_)
     for row in real:
         visible[row:, row] = True
-    tokens = [line[row // STRIDE] if row in real else line[0] for row in range(count)]
-    positions = tuple(place + row // STRIDE + (row not in real) for row in range(count))
+    tokens = [line[row // stride] if row in real else line[0] for row in range(count)]
+    positions = tuple(place + row // stride + (row not in real) for row in range(count))
     return Block(tuple(tokens), positions, visible, real), real
 
 

@@ -23,6 +23,7 @@ FIELDS = [
     "dtype",
     "device",
     "quantisation",
+    "attention",
     "stop_reason",
     "temperature",
     "decoding",

@@ -19,7 +19,7 @@ from app.engine.runner import Runner
 from app.engine.sampling import Sampler, make_sampler
 from app.engine.step import Decoder, FirstToken, Step
 from app.engine.stopping import Stopper
-from app.messages import Decoding, ModelFolder, Prefilling, Sampling, StopReason
+from app.messages import Decoding, ModelChoice, ModelFolder, Prefilling, Sampling, StopReason
 from tests.engine.zoo import VOCABULARY, Architecture
 
 GREEDY = Sampling()
@@ -50,7 +50,7 @@ class Letters:
 
 def load(model: PreTrainedModel) -> LoadedModel:
     """The model as the app prepares one that it has read."""
-    return prepare(model, cast(Any, Letters()), ModelFolder(Path("models/zoo"), "zoo"))
+    return prepare(model, cast(Any, Letters()), ModelFolder(Path("models/zoo"), "zoo"), ModelChoice("zoo"))
 
 
 class Zoo:

@@ -13,7 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig
 
 from app.engine.loading import UNKNOWN_CONTEXT, context_of, load
 from app.engine.runner import BlockRunner
-from app.errors import BadOption, ModelBroken, ModelError, ModelUnsafe
+from app.errors import AttentionUnavailable, BadOption, ModelBroken, ModelError, ModelUnsafe
 from app.messages import ModelChoice, ModelFolder
 from tests.engine.tiny import DEMO, write_tiny
 
@@ -61,7 +61,13 @@ def _config(folder: ModelFolder) -> LlamaConfig:
 def test_the_demo_model_is_loaded_by_the_same_code() -> None:
     loaded = load(ModelFolder(DEMO, "demo", "demo"), ModelChoice("demo", "bfloat16", "cpu"))
     assert (loaded.info.label, loaded.info.dtype, loaded.info.context) == ("demo", "bfloat16", 1024)
+    assert (loaded.info.attention, loaded.info.attention_note) == ("sdpa", "")
     assert loaded.can_branch
+
+
+def test_attention_that_cannot_be_had_is_refused_with_a_sentence() -> None:
+    with pytest.raises(AttentionUnavailable, match=r"flash cannot be used here: it is not installed"):
+        load(ModelFolder(DEMO, "demo", "demo"), ModelChoice("demo", "bfloat16", "cpu", "flash"))
 
 
 def test_every_id_that_ends_a_reply_is_found(folder: ModelFolder) -> None:

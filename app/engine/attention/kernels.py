@@ -1,0 +1,224 @@
+"""Our fused attention: two kernels whose sums go by absolute position.
+
+    position  0          256        512   ...   border       own position
+              | span 0   | span 1   | ...  part |    newest keys    |
+              `-------- prefix_kernel ----------'`- finish_kernel --'
+
+`prefix_kernel` reads the keys before each row's border: BLOCK_M rows (the query heads that share a key head count
+as rows) against tiles of BLOCK_N keys. A span of SPAN positions is summed from nothing, tile after tile, and
+GROUP_SPANS spans are folded into a group, in order. A program does one span or one whole group (SPANS): the same
+sums either way, so that the choice is free, by what keeps the device busy.
+
+`finish_kernel` serves one row: it folds the groups in order, then the newest keys (gathered through the table of
+paths, `paths.py`), then the sink. Before a row's first key and after its last, all is an exact no-op: weights of 0,
+factors of 1. So a row's bits depend on its position and on the text before it, and on nothing else.
+
+Sums are kept as (peak, total, mixed): the largest score in units of log2, the weights' sum and the weighted values,
+both relative to the peak. Multiplications and additions are fused where it is written (tl.fma) and nowhere else:
+the kernels are compiled with enable_fp_fusion off, for where a compiler fuses and where not would show in the bits.
+"""
+
+import triton
+import triton.language as tl
+
+
+def is_interpreted() -> bool:
+    """Whether kernels run in triton's interpreter (TRITON_INTERPRET=1 when triton was imported)."""
+    return not isinstance(prefix_kernel, triton.JITFunction)
+
+
+@triton.jit
+def _nothing(ROWS: tl.constexpr, SIZE: tl.constexpr):
+    """The sum over no keys."""
+    peak = tl.full([ROWS], float("-inf"), tl.float32)
+    return peak, tl.full([ROWS], 0.0, tl.float32), tl.full([ROWS, SIZE], 0.0, tl.float32)
+
+
+@triton.jit
+def _fold(peak, total, mixed, more_peak, more_total, more_mixed):
+    """Two sums as one. The sum over no keys changes no bit of the other."""
+    new_peak = tl.maximum(peak, more_peak)
+    base = tl.where(new_peak == float("-inf"), 0.0, new_peak)
+    kept, added = tl.exp2(peak - base), tl.exp2(more_peak - base)
+    total = tl.fma(total, kept, more_total * added)
+    return new_peak, total, tl.fma(mixed, kept[:, None], more_mixed * added[:, None])
+
+
+@triton.jit
+def _scores(states, key, inner, HAS_SOFTCAP: tl.constexpr):
+    """States [M, D] against keys [N, D]: [M, N], in units of log2 when multiplied by `outer`."""
+    scores = tl.dot(states, tl.trans(key), input_precision="ieee")
+    if HAS_SOFTCAP:
+        scaled = scores * inner
+        small = tl.exp2(tl.abs(scaled) * -2.885390081777927)  # exp(-2 |x|)
+        flat = (1.0 - small) / (1.0 + small)
+        scores = tl.where(scaled < 0.0, -flat, flat)
+    return scores
+
+
+@triton.jit
+def _with_tile(peak, total, mixed, scores, value, outer):
+    """The sum with these keys added: scores [M, N], -inf where unseen, and values [N, D]."""
+    new_peak = tl.maximum(peak, tl.max(scores, 1) * outer)
+    base = tl.where(new_peak == float("-inf"), 0.0, new_peak)
+    weights = tl.exp2(tl.fma(scores, outer, -base[:, None]))
+    kept = tl.exp2(peak - base)
+    total = tl.fma(total, kept, tl.sum(weights, 1))
+    mixed = tl.dot(weights.to(value.dtype), value, mixed * kept[:, None], input_precision="ieee")
+    return new_peak, total, mixed
+
+
+@triton.jit
+def _of_tile(scores, value, outer, ROWS: tl.constexpr, SIZE: tl.constexpr):
+    """The sum over these keys alone."""
+    peak, total, mixed = _nothing(ROWS, SIZE)
+    return _with_tile(peak, total, mixed, scores, value, outer)
+
+
+@triton.jit
+def _gathered(states, slots, mask, slot_stride, SIZE: tl.constexpr, BLOCK: tl.constexpr):
+    """One head's rows [N, SIZE] in these slots, 0 where masked out and from SIZE up to BLOCK."""
+    size = tl.arange(0, BLOCK)
+    places = slots.to(tl.int64)[:, None] * slot_stride + size[None, :]
+    return tl.load(states + places, mask=mask[:, None] & (size < SIZE)[None, :], other=0.0)
+
+
+@triton.jit
+def _store(states, places, given, mask, SIZE: tl.constexpr, BLOCK: tl.constexpr):
+    """The other way: rows [N, BLOCK] to these places, of which SIZE values count."""
+    size = tl.arange(0, BLOCK)
+    to = states + places[:, None] * SIZE + size[None, :]
+    tl.store(to, given, mask=mask[:, None] & (size < SIZE)[None, :])
+
+
+@triton.jit
+def _sight(path, mask, WINDOW: tl.constexpr):
+    """The first position that rows see, and their borders; 0 and 0 where masked out."""
+    oldest = tl.load(path, mask=mask, other=0)
+    if WINDOW:
+        oldest = tl.maximum(oldest - (WINDOW - 1), 0)
+    else:
+        oldest = oldest * 0
+    return oldest, tl.load(path + 1, mask=mask, other=0)
+
+
+@triton.jit(do_not_specialize=["rows", "path_row"])
+def prefix_kernel(
+    query, keys, values, paths, peaks, totals, mixes,
+    rows, query_head, query_row, key_head, key_slot, value_head, value_slot, path_row, inner, outer,
+    GROUP: tl.constexpr, SIZE: tl.constexpr, VALUE_SIZE: tl.constexpr,
+    WINDOW: tl.constexpr, HAS_SOFTCAP: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr,
+    SPAN: tl.constexpr, SPANS: tl.constexpr,
+):  # fmt: skip
+    """Sums over the keys before each row's border: peaks and totals [parts, KV, rows], mixes [.., VALUE_SIZE].
+
+    `rows` are T * GROUP, row and head in one. A part that holds no key for any row of its block writes nothing."""
+    shared, part = tl.program_id(1), tl.program_id(2)
+    place = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    is_row, row = place < rows, place // GROUP
+    oldest, border = _sight(paths + row * path_row, is_row, WINDOW)
+    begin, end = part * (SPAN * SPANS), tl.minimum(tl.max(border), (part + 1) * (SPAN * SPANS))
+    begin = tl.maximum(begin, tl.min(tl.where(is_row, oldest, 1 << 30)) // BLOCK_N * BLOCK_N)
+    if begin >= end:
+        return
+    # The tiles between these are seen whole, by every row.
+    all_from, all_to = tl.max(oldest), tl.min(tl.where(is_row, border, 1 << 30))
+    head = shared * GROUP + place % GROUP
+    states = _gathered(query, head.to(tl.int64) * query_head + row * query_row, is_row, 1, SIZE, BLOCK_D)
+    keys += shared.to(tl.int64) * key_head
+    values += shared.to(tl.int64) * value_head
+    peak, total, mixed = _nothing(BLOCK_M, BLOCK_V)
+    group_peak, group_total, group_mixed = _nothing(BLOCK_M, BLOCK_V)
+    for start in tl.range(begin, end, BLOCK_N):
+        if SPANS > 1:
+            if start % SPAN == 0:
+                group_peak, group_total, group_mixed = _fold(
+                    group_peak, group_total, group_mixed, peak, total, mixed
+                )
+                peak, total, mixed = _nothing(BLOCK_M, BLOCK_V)
+        at = start + tl.arange(0, BLOCK_N)
+        # Slots behind the last border may never have been written: they are not read.
+        key = _gathered(keys, at, at < end, key_slot, SIZE, BLOCK_D)
+        value = _gathered(values, at, at < end, value_slot, VALUE_SIZE, BLOCK_V)
+        scores = _scores(states, key, inner, HAS_SOFTCAP)
+        if (start < all_from) | (start + BLOCK_N > all_to):
+            is_seen = (at[None, :] < border[:, None]) & (at[None, :] >= oldest[:, None])
+            scores = tl.where(is_seen, scores, float("-inf"))
+        peak, total, mixed = _with_tile(peak, total, mixed, scores, value, outer)
+    if SPANS > 1:
+        peak, total, mixed = _fold(group_peak, group_total, group_mixed, peak, total, mixed)
+    to = (part * tl.num_programs(1) + shared).to(tl.int64) * rows + place
+    tl.store(peaks + to, peak, mask=is_row)
+    tl.store(totals + to, total, mask=is_row)
+    _store(mixes, to, mixed, is_row, VALUE_SIZE, BLOCK_V)
+
+
+@triton.jit
+def _folded_parts(
+    peaks, totals, mixes, first, last, part_rows, place, is_head,
+    VALUE_SIZE: tl.constexpr, BLOCK_G: tl.constexpr, BLOCK_V: tl.constexpr,
+    SPANS: tl.constexpr, GROUP_SPANS: tl.constexpr,
+):  # fmt: skip
+    """One row's sum [BLOCK_G] over its parts, from `first` up to `last`: spans group by group, or whole groups."""
+    peak, total, mixed = _nothing(BLOCK_G, BLOCK_V)
+    group_peak, group_total, group_mixed = _nothing(BLOCK_G, BLOCK_V)
+    for part in tl.range(first, last, num_stages=3):
+        at = place.to(tl.int64) + part * part_rows
+        part_peak = tl.load(peaks + at, mask=is_head, other=float("-inf"))
+        part_total = tl.load(totals + at, mask=is_head, other=0.0)
+        part_mixed = _gathered(mixes, at, is_head, VALUE_SIZE, VALUE_SIZE, BLOCK_V)
+        group_peak, group_total, group_mixed = _fold(
+            group_peak, group_total, group_mixed, part_peak, part_total, part_mixed
+        )
+        if (part + 1) * SPANS % GROUP_SPANS == 0:
+            peak, total, mixed = _fold(peak, total, mixed, group_peak, group_total, group_mixed)
+            group_peak, group_total, group_mixed = _nothing(BLOCK_G, BLOCK_V)
+    return _fold(peak, total, mixed, group_peak, group_total, group_mixed)
+
+
+@triton.jit(do_not_specialize=["rows", "path_row", "width"])
+def finish_kernel(
+    query, keys, values, paths, peaks, totals, mixes, sinks, out,
+    rows, query_head, query_row, key_head, key_slot, value_head, value_slot, path_row, width, inner, outer,
+    GROUP: tl.constexpr, SIZE: tl.constexpr, VALUE_SIZE: tl.constexpr,
+    WINDOW: tl.constexpr, HAS_SOFTCAP: tl.constexpr, HAS_SINKS: tl.constexpr,
+    BLOCK_G: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr,
+    NEWEST: tl.constexpr, SPAN: tl.constexpr, SPANS: tl.constexpr, GROUP_SPANS: tl.constexpr,
+):  # fmt: skip
+    """One row and key head: what the prefix came to, the newest keys and the sinks, to out [T, H, VALUE_SIZE].
+
+    `width` is how many slots the table of paths has for each row."""
+    row, shared = tl.program_id(0), tl.program_id(1)
+    member = tl.arange(0, BLOCK_G)
+    is_head, head = member < GROUP, shared * GROUP + member
+    path = paths + row * path_row
+    position = tl.load(path)
+    oldest, border = _sight(path, True, WINDOW)
+    # first == last where the window leaves nothing of what lies before the border
+    first, last = oldest // (SPAN * SPANS), tl.cdiv(tl.maximum(border, oldest), SPAN * SPANS)
+    last = tl.where(oldest < border, last, first)
+    place, part_rows = shared * rows + row * GROUP + member, tl.num_programs(1).to(tl.int64) * rows
+    peak, total, mixed = _folded_parts(
+        peaks, totals, mixes, first, last, part_rows, place, is_head,
+        VALUE_SIZE, BLOCK_G, BLOCK_V, SPANS, GROUP_SPANS,
+    )  # fmt: skip
+    states = _gathered(query, head.to(tl.int64) * query_head + row * query_row, is_head, 1, SIZE, BLOCK_D)
+    keys += shared.to(tl.int64) * key_head
+    values += shared.to(tl.int64) * value_head
+    chunks = tl.minimum(tl.cdiv(position + 1 - border, NEWEST), width // NEWEST)
+    for chunk in tl.range(0, chunks):
+        column = width - (chunks - chunk) * NEWEST + tl.arange(0, NEWEST)
+        slots = tl.load(path + 2 + column)
+        is_seen = (slots >= 0) & (position + 1 - width + column >= oldest)
+        key = _gathered(keys, slots, is_seen, key_slot, SIZE, BLOCK_D)
+        value = _gathered(values, slots, is_seen, value_slot, VALUE_SIZE, BLOCK_V)
+        scores = tl.where(is_seen[None, :], _scores(states, key, inner, HAS_SOFTCAP), float("-inf"))
+        new_peak, new_total, new_mixed = _of_tile(scores, value, outer, BLOCK_G, BLOCK_V)
+        peak, total, mixed = _fold(peak, total, mixed, new_peak, new_total, new_mixed)
+    if HAS_SINKS:
+        sink = tl.load(sinks + head, mask=is_head, other=0.0).to(tl.float32) * 1.4426950408889634
+        peak, total, mixed = _fold(peak, total, mixed, sink, tl.full([BLOCK_G], 1.0, tl.float32), mixed * 0.0)
+    # A tile has 16 rows, more than there are heads: the others' total may be 0.
+    mixed = mixed / tl.where(total == 0.0, 1.0, total)[:, None]
+    _store(out, row * tl.num_programs(1) * GROUP + head, mixed, is_head, VALUE_SIZE, BLOCK_V)

@@ -1,0 +1,92 @@
+"""Where each row finds its keys: by position, whatever is drafted and whatever committed.
+
+Every row of a block sees the whole prefix and then one row for each further position up to its own: its path. So a
+row has exactly one key for each position, and only the newest few may lie out of order in the cache:
+
+    slot      0 1 2 3 4 | 5 6 7 8        prefix of 5, then the rows of a tree: 5, 6 and 7 below it, 8 below 7
+    position  0 1 2 3 4 | 5 6 6 7
+
+    row 3 (position 7), NEWEST = 4:   border 4   newest keys in the slots 4 5 7 8   (positions 4 5 6 7)
+    row 1 (position 6)                border 3                            3 4 5 6   (positions 3 4 5 6)
+
+Keys before the border lie in the slot of their position. Border and places are told by the row's position alone, so
+a sum over them rounds the same when the same text was committed row by row. A row that is deeper than NEWEST, and
+whose path is no straight chain behind the prefix, has a border that is some more NEWEST keys away.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.engine.block import Visible
+
+NEWEST = 32
+"""Keys that each row gathers one by one, its own the last. Trees are at most 24 guesses deep (planning.DEEPEST)."""
+
+POSITION, BORDER, SLOTS = 0, 1, 2
+"""Columns of the table of paths; from SLOTS on, the newest keys' slots, oldest first, -1 where there is none."""
+
+Paths = NDArray[np.int32]
+"""[T, 2 + n * NEWEST]: a row's position, its border, and the slots of its newest keys."""
+
+
+def row_paths(prefix_length: int, positions: NDArray[np.int64], visible: Visible) -> Paths:
+    """The table of a block; raises ValueError for a row that sees two keys at one position."""
+    straight = _straight(prefix_length, positions, visible)
+    chunks = _chunks(positions, visible, straight)
+    # A row that leaves positions out (an anchor) has nothing to find behind its straight part.
+    borders = np.minimum(positions + 1 - NEWEST * chunks, prefix_length + straight).clip(min=0)
+    slots = _slots(prefix_length, positions, visible, NEWEST * int(chunks.max()))
+    _check(slots, prefix_length, positions, borders, visible)
+    return np.column_stack((positions, borders, slots)).astype(np.int32)
+
+
+def _check(
+    slots: NDArray[np.int64],
+    prefix_length: int,
+    positions: NDArray[np.int64],
+    borders: NDArray[np.int64],
+    visible: Visible,
+) -> None:
+    """Raise ValueError where a row's keys are not all found: of two at one position, one would be lost."""
+    width = slots.shape[1]
+    gathered = (slots >= prefix_length) & (_places(positions, width) >= borders[:, None])
+    found = gathered.sum(axis=1) + (borders - prefix_length).clip(min=0)
+    wrong = np.flatnonzero(found != visible.sum(axis=1))
+    if wrong.size:
+        row = int(wrong[0])
+        seen = positions[visible[row]].tolist()
+        raise ValueError(f"a row must see one key at each position, row {row} sees the block's {seen}")
+
+
+def _places(positions: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """The positions of each row's newest `width` keys, oldest first: [T, width]."""
+    return positions[:, None] + 1 - width + np.arange(width)
+
+
+def _straight(prefix_length: int, positions: NDArray[np.int64], visible: Visible) -> NDArray[np.int64]:
+    """How many of the block's first rows each row sees in the slots of their positions, without a gap: [T]."""
+    in_place = positions == prefix_length + np.arange(len(positions))
+    run: NDArray[np.int64] = np.logical_and.accumulate(visible & in_place, axis=1).sum(axis=1)
+    return run
+
+
+def _chunks(positions: NDArray[np.int64], visible: Visible, straight: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many times NEWEST keys each row gathers: [T], 1 but for the deepest."""
+    rows = np.arange(len(positions))
+    strewn = visible & (rows >= straight[:, None])
+    oldest = np.where(strewn, positions, positions[:, None]).min(axis=1)
+    needed: NDArray[np.int64] = -(-(positions + 1 - oldest) // NEWEST)
+    return needed
+
+
+def _slots(
+    prefix_length: int, positions: NDArray[np.int64], visible: Visible, width: int
+) -> NDArray[np.int64]:
+    """The slots of each row's newest `width` keys, by position: [T, width]."""
+    at = _places(positions, width)
+    slots = np.where(at < prefix_length, at.clip(min=-1), -1)
+    rows, seen = np.nonzero(visible)
+    places = positions[seen] - positions[rows] + width - 1
+    is_new = places >= 0
+    slots[rows[is_new], places[is_new]] = prefix_length + seen[is_new]
+    return slots

@@ -1,0 +1,88 @@
+"""The `sdpa` backend: torch's own kernel under a dense mask. The reference; it runs on any device.
+
+A sum of rounded numbers depends on their order, so on where each key lies. `attend_steadily` sums in float64, where
+that is too little to show in half precision.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from app.engine.attention.signature import BlockView, LayerCache, Scoring
+
+FLOAT64_VALUES = 1 << 17
+"""Keys that are widened at once: 1 MiB of them."""
+
+
+def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+    """Attention as fast as torch has it."""
+    key, value = _written(cache, view)
+    if scoring.softcap is None and scoring.sinks is None:
+        mask = view.additive(scoring.window, query.shape[1] // key.shape[1], query.dtype)
+        return _rows_first(_fused(query, key, value, mask, scoring.scale))
+    return _rows_first(_explicit(query, key, value, view.sight(scoring.window), scoring, torch.float32))
+
+
+def attend_steadily(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+    """The same in float64: half-precision results depend neither on the rows of a block nor on where keys lie."""
+    key, value = _written(cache, view)
+    if scoring.softcap is None and scoring.sinks is None:
+        mask = view.additive(scoring.window, query.shape[1] // key.shape[1], torch.float64)
+        return _rows_first(_fused_in_float64(query, key, value, mask, scoring.scale))
+    return _rows_first(_explicit(query, key, value, view.sight(scoring.window), scoring, torch.float64))
+
+
+def _written(cache: LayerCache, view: BlockView) -> tuple[Tensor, Tensor]:
+    """The slots that hold prefix and block."""
+    end = view.prefix_length + len(view.block)
+    if cache.keys.shape[2] == end:
+        return cache.keys, cache.values
+    return cache.keys[:, :, :end], cache.values[:, :, :end]
+
+
+def _rows_first(out: Tensor) -> Tensor:
+    return out.transpose(1, 2).contiguous()
+
+
+def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """torch's own kernel; query heads that share a key head are packed as extra rows of it."""
+    _, heads, rows, size = query.shape
+    packed = query.reshape(1, key.shape[1], heads // key.shape[1] * rows, size)
+    out = scaled_dot_product_attention(packed, key, value, attn_mask=mask, scale=scale)
+    return out.reshape(1, heads, rows, value.shape[3])
+
+
+def _fused_in_float64(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """The same, a few key heads at a time: float64 copies of all heads would not stay in the processor's cache."""
+    share = query.shape[1] // key.shape[1]
+    few = max(1, FLOAT64_VALUES // key[0, 0].numel())
+    parts: list[Tensor] = []
+    for head in range(0, key.shape[1], few):
+        heads, shared = slice(head, head + few), slice(head * share, (head + few) * share)
+        states = query[:, shared].double(), key[:, heads].double(), value[:, heads].double()
+        parts.append(_fused(*states, mask, scale).to(query.dtype))
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+
+
+def _explicit(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scoring: Scoring, inside: torch.dtype
+) -> Tensor:
+    """Attention written out, in this precision, for layers that cap their scores or send some weight to sinks."""
+    _, heads, rows, size = query.shape
+    grouped = query.to(inside).reshape(key.shape[1], -1, rows, size)  # [KV, H / KV, T, D]
+    scores = grouped @ key[0].to(inside).transpose(1, 2)[:, None] * scoring.scale  # [KV, H / KV, T, L + T]
+    if scoring.softcap is not None:
+        scores = scoring.softcap * torch.tanh(scores / scoring.softcap)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    weights = _softmax_with_sinks(scores, scoring.sinks)
+    out = weights @ value[0].to(inside)[:, None]
+    return out.reshape(1, heads, rows, value.shape[3]).to(query.dtype)
+
+
+def _softmax_with_sinks(scores: Tensor, sinks: Tensor | None) -> Tensor:
+    """Softmax over keys; a head's sink [H] takes its share and gives nothing."""
+    if sinks is None:
+        return scores.softmax(dim=-1)
+    sink = sinks.to(scores.dtype).reshape(*scores.shape[:2], 1, 1).expand(*scores.shape[:3], 1)
+    return torch.cat((scores, sink), dim=-1).softmax(dim=-1)[..., :-1]

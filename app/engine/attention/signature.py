@@ -1,0 +1,114 @@
+"""What attention is asked, whichever backend answers.
+
+    attend(query, cache, view, scoring)     query [1, H, T, D], out [1, T, H, DV]
+
+`cache` is one layer's keys and values, the prefix's and behind them the block's; `view` says which of them each row
+sees (prefix length, positions, visibility), once for all layers of a pass; `scoring` is what only the layer knows
+(scale, window, soft cap, sinks). Every layer of every step makes a cache and a scoring, so they are bare tuples.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from app.engine.attention.paths import row_paths
+from app.engine.block import Block
+
+
+class LayerCache(NamedTuple):
+    """Keys [1, KV, n, D] and values [1, KV, n, DV]: slots up to L are committed, the block's T follow.
+
+    There may be more slots; what is in them counts for nothing."""
+
+    keys: Tensor
+    values: Tensor
+
+
+class Scoring(NamedTuple):
+    """How a layer weighs keys: by softmax of `scale` times the products.
+
+    A row sees positions less than `window` before its own (0: all); scores are bent by `softcap` * tanh(scores /
+    `softcap`); `sinks` [H] take a share of each head's weight and give nothing."""
+
+    scale: float
+    window: int = 0
+    softcap: float | None = None
+    sinks: Tensor | None = None
+
+
+@dataclass(slots=True)
+class BlockView:
+    """One forward pass as attention sees it: the rows of a block [T] against keys [L + T].
+
+    What is made of it on the device is made once and shared by all layers. `paths` may be given: a table that a
+    recorded graph reads, wherever its numbers come from."""
+
+    block: Block
+    prefix_length: int
+    attend: "Attend"
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    paths: Tensor | None = None
+    windows: list[int] = field(default_factory=list)  # each layer's, in the order they ran
+    positions: Tensor = field(init=False)
+    _lengths: Tensor | None = None
+    _sights: dict[int, Tensor | None] = field(default_factory=dict)
+    _masks: dict[tuple[int, int, torch.dtype], Tensor | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.positions = torch.tensor(self.block.positions, device=self.device)
+
+    def sight(self, window: int) -> Tensor | None:
+        """[T, L + T], True where a query sees a key; None when it sees all. `window` 0 is no window."""
+        if window not in self._sights:
+            self._sights[window] = self._near(window) if window else self._full()
+        return self._sights[window]
+
+    def additive(self, window: int, copies: int, dtype: torch.dtype) -> Tensor | None:
+        """The same as 0 and -inf, repeated for `copies` query heads: [copies * T, L + T]."""
+        kind = (window, copies, dtype)
+        if kind not in self._masks:
+            sight = self.sight(window)
+            self._masks[kind] = None if sight is None else _as_bias(sight, dtype).repeat(copies, 1)
+        return self._masks[kind]
+
+    def path_table(self) -> Tensor:
+        """Where each row finds its keys, int32 [T, 2 + n * NEWEST]: see `paths.py`."""
+        if self.paths is None:
+            table = row_paths(self.prefix_length, np.asarray(self.block.positions), self.block.visible)
+            self.paths = torch.from_numpy(table).to(self.device)
+        return self.paths
+
+    def lengths(self) -> Tensor:
+        """The prefix length, int32 [1]."""
+        if self._lengths is None:
+            self._lengths = torch.tensor([self.prefix_length], dtype=torch.int32, device=self.device)
+        return self._lengths
+
+    def _full(self) -> Tensor | None:
+        rows = len(self.block)
+        if rows == 1:  # it sees everything there is
+            return None
+        visible = torch.from_numpy(self.block.visible).to(self.device)
+        prefix = visible.new_ones((1, 1)).expand(rows, self.prefix_length)
+        return torch.cat((prefix, visible), dim=1)
+
+    def _near(self, window: int) -> Tensor | None:
+        full = self.sight(0)
+        prefix = torch.arange(self.prefix_length, device=self.device)
+        keys = torch.cat((prefix, self.positions))
+        near = self.positions[:, None] - keys[None, :] < window
+        return near if full is None else near & full
+
+
+def _as_bias(sight: Tensor, dtype: torch.dtype) -> Tensor:
+    return torch.zeros(sight.shape, dtype=dtype, device=sight.device).masked_fill_(~sight, -torch.inf)
+
+
+class Attend(Protocol):
+    """One layer's attention."""
+
+    def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+        """Query [1, H, T, D] to [1, T, H, DV], contiguous."""

@@ -1,0 +1,47 @@
+"""Every backend as tests can have it here: real ones, and flash-attn's function written out for a CPU."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from app.engine.attention import Attend, sdpa
+from app.engine.attention.choosing import machine_of
+from app.engine.attention.flash import FlashAttention
+from app.engine.attention.tiles import BUSY
+from tests.engine.attention.cases import DEVICE
+
+
+def triton_backend(busy: int = BUSY, scratch: int = 1 << 26) -> Attend:
+    pytest.importorskip("triton", reason="triton is not installed")
+    from app.engine.attention.fused import FusedAttention, on_device
+
+    return on_device(FusedAttention(machine_of(DEVICE).shared_memory, busy, scratch), DEVICE)
+
+
+def flash_backend() -> Attend:
+    return FlashAttention(over_cache, sdpa.attend)
+
+
+BACKENDS: dict[str, Callable[[], Attend]] = {
+    "sdpa": lambda: sdpa.attend,
+    "sdpa in float64": lambda: sdpa.attend_steadily,
+    "triton": triton_backend,
+    "flash": flash_backend,
+}
+
+
+def over_cache(
+    query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, scale: float, softcap: float
+) -> tuple[Tensor, Tensor]:
+    """What flash-attn promises of its function: no mask, as many keys as `lengths` says, out in half precision."""
+    count, share = int(lengths), query.shape[2] // keys.shape[2]
+    key, value = (
+        states[0, :count].float().repeat_interleave(share, dim=1).transpose(0, 1) for states in (keys, values)
+    )
+    scores = query[0].float().transpose(0, 1) @ key.transpose(1, 2) * scale
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
+    out = scores.softmax(dim=-1) @ value
+    return out.transpose(0, 1)[None].to(query.dtype), scores.logsumexp(dim=-1)[None]

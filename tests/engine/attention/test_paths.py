@@ -1,0 +1,81 @@
+"""The table of paths leads every row to exactly the keys that it sees."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.engine.attention.paths import BORDER, NEWEST, POSITION, SLOTS, Paths, row_paths
+from app.engine.block import Block, chain_block, padded
+from app.engine.lookahead.window import window_visible
+from app.engine.rotary import anchored
+from tests.engine.attention.cases import Case, seen_keys
+
+
+def table_of(block: Block, prefix: int) -> Paths:
+    return row_paths(prefix, np.asarray(block.positions), block.visible)
+
+
+def found(table: Paths, row: int) -> list[int]:
+    """The slots that a row's path leads to, oldest first."""
+    slots = table[row, SLOTS:]
+    position, border = int(table[row, POSITION]), int(table[row, BORDER])
+    chunks = min(-(-(position + 1 - border) // NEWEST), len(slots) // NEWEST)
+    newest = slots[len(slots) - chunks * NEWEST :]
+    return [*range(border), *(int(slot) for slot in newest if slot >= 0)]
+
+
+def test_newest_keys_end_with_the_rows_own() -> None:
+    table = table_of(Case(prefix=40, parents=(0, 0, 2)).block, 40)
+    assert table.dtype == np.int32
+    assert table[:, POSITION].tolist() == [40, 41, 41, 42]
+    assert table[:, BORDER].tolist() == [9, 10, 10, 11]
+    assert table[3, -4:].tolist() == [39, 40, 42, 43]
+    assert table[1, -4:].tolist() == [38, 39, 40, 41]
+
+
+def test_at_the_text_begin_there_are_fewer() -> None:
+    table = table_of(Case(prefix=1, parents=(0,)).block, 1)
+    assert table[:, BORDER].tolist() == [0, 0]
+    assert table[1, -4:].tolist() == [-1, 0, 1, 2]
+
+
+@given(st.data())
+def test_a_tree_of_any_depth_finds_its_keys_by_position(data: st.DataObject) -> None:
+    rows = data.draw(st.integers(0, 90))
+    reach = data.draw(st.sampled_from([1, 2, 90]))  # 1 is a chain
+    parents = tuple(data.draw(st.integers(max(0, row - reach + 1), row)) for row in range(rows))
+    case = Case(prefix=data.draw(st.integers(0, 70)), parents=parents)
+    table = table_of(case.block, case.prefix)
+    for row in range(rows + 1):
+        assert found(table, row) == seen_keys(case, case.block, row)
+
+
+@pytest.mark.parametrize(("width", "levels"), [(1, 3), (5, 3), (40, 4), (120, 2)])
+def test_so_does_a_window_however_wide(width: int, levels: int) -> None:
+    visible = window_visible(width, levels)
+    positions = tuple(50 + sum(row) - 1 for row in visible)
+    block = Block((0,) * len(visible), positions, visible, ())
+    table = table_of(block, 50)
+    for row in range(len(visible)):
+        assert sorted(found(table, row)) == seen_keys(Case(prefix=50), block, row)
+
+
+def test_a_chain_lies_in_order_and_needs_no_more_than_the_newest() -> None:
+    table = table_of(chain_block(range(500), 30, ()), 30)
+    assert table.shape == (500, SLOTS + NEWEST)
+    assert found(table, 499) == list(range(530))
+
+
+def test_padding_and_anchors_see_themselves() -> None:
+    block = anchored(padded(chain_block((7, 8), 30, ()), 6, 0), 100_000)
+    table = table_of(block, 30)
+    assert table.shape == (7, SLOTS + NEWEST)
+    for row in range(7):
+        assert found(table, row) == seen_keys(Case(prefix=30), block, row)
+
+
+def test_two_keys_at_one_position_are_refused() -> None:
+    visible = np.tri(3, dtype=np.bool_)
+    with pytest.raises(ValueError, match=r"one key at each position, row 2 sees the block's \[4, 5, 5\]"):
+        row_paths(4, np.asarray([4, 5, 5]), visible)

@@ -1,0 +1,41 @@
+"""What a pass and a layer are to attention."""
+
+import torch
+
+from app.engine.attention import BlockView, sdpa
+from app.engine.block import chain_block
+from tests.engine.attention.cases import Case
+from tests.engine.lookahead.drawing import drawn
+
+
+def test_layers_of_a_kind_share_one_mask() -> None:
+    view = BlockView(chain_block((1, 2), 5, ()), 5, sdpa.attend)
+    assert view.sight(3) is view.sight(3)
+    assert view.sight(0) is view.sight(0)
+    assert view.additive(3, 2, torch.float32) is view.additive(3, 2, torch.float32)
+    assert view.path_table() is view.path_table()
+    assert view.lengths() is view.lengths()
+
+
+def test_masks_of_two_types_are_two() -> None:
+    view = BlockView(chain_block((1, 2), 5, ()), 5, sdpa.attend)
+    masks = [view.additive(0, 1, dtype) for dtype in (torch.float32, torch.float64)]
+    assert [mask.dtype for mask in masks if mask is not None] == [torch.float32, torch.float64]
+
+
+def test_one_row_sees_everything_and_needs_no_mask() -> None:
+    view = BlockView(chain_block((1,), 5, ()), 5, sdpa.attend)
+    assert view.sight(0) is None
+    assert view.additive(0, 4, torch.float32) is None
+
+
+def test_a_sliding_window_counts_positions_and_not_rows() -> None:
+    sight = BlockView(Case(prefix=3, parents=(0, 0)).block, 3, sdpa.attend).sight(2)
+    assert sight is not None
+    #                          prefix | block: 3, its children 4 and 4
+    assert drawn(sight.numpy()) == ["..11..", "...11.", "...1.1"]
+
+
+def test_a_given_table_of_paths_is_used() -> None:
+    table = torch.zeros((1, 34), dtype=torch.int32)
+    assert BlockView(chain_block((1,), 5, ()), 5, sdpa.attend, paths=table).path_table() is table

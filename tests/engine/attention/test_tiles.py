@@ -1,0 +1,49 @@
+"""The fused kernels' work is cut by the model and the device, never by a step's rows."""
+
+import pytest
+
+from app.engine.attention.tiles import GROUP_SPANS, SPAN, Tiles, choose_tiles, padded, spans_per_program
+
+HOPPER, A100, SMALL = 232_448, 166_912, 101_376
+"""Bytes of shared memory that a program may have: H100 and H200, A100, cards for desktops."""
+
+
+def shared_bytes(tiles: Tiles, size: int, itemsize: int) -> int:
+    """What a program of these tiles holds: its rows, and the tiles of keys and values that were loaded ahead."""
+    return (tiles.rows + 2 * tiles.stages * tiles.keys) * padded(size) * itemsize
+
+
+@pytest.mark.parametrize("memory", [HOPPER, A100, SMALL, 65_536])
+@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize("size", [8, 64, 80, 96, 128, 192, 256])
+def test_tiles_fit_into_the_shared_memory(size: int, itemsize: int, memory: int) -> None:
+    tiles = choose_tiles(size, size, itemsize, memory)
+    assert SPAN % tiles.keys == 0
+    assert shared_bytes(tiles, size, itemsize) <= memory or tiles.stages == 1
+
+
+def test_a_small_card_loads_fewer_tiles_ahead() -> None:
+    assert choose_tiles(128, 128, 2, HOPPER).stages == 3
+    assert choose_tiles(128, 128, 2, SMALL).stages == 2
+
+
+def test_one_warpgroup_multiplies_64_rows() -> None:
+    tiles = choose_tiles(128, 128, 2, HOPPER)
+    assert (tiles.rows, tiles.warps) == (64, 4)
+
+
+@pytest.mark.parametrize(("size", "expected"), [(8, 16), (16, 16), (64, 64), (80, 128), (129, 256)])
+def test_a_heads_size_is_padded_to_a_power_of_two(size: int, expected: int) -> None:
+    assert padded(size) == expected
+
+
+def test_programs_do_whole_groups_where_there_are_enough_of_them() -> None:
+    assert spans_per_program(1000, blocks=8) == 1
+    assert spans_per_program(32_768, blocks=8) == GROUP_SPANS
+    assert spans_per_program(1000, blocks=128) == GROUP_SPANS
+
+
+@pytest.mark.parametrize("keys", [8, 48])
+def test_tiles_that_do_not_divide_a_span_are_refused(keys: int) -> None:
+    with pytest.raises(ValueError, match="divide a span"):
+        Tiles(rows=16, keys=keys, warps=4, stages=1)
