@@ -60,12 +60,12 @@ def read_options(controls: OptionControls, base: Options) -> Options:
         )
 
 
-def read_model(name: str, dtype: Any, device: Any, quantisation: Any) -> ModelChoice:
-    """The model that the boxes name. Raises BadOption."""
+def read_model(name: str, *choices: Any) -> ModelChoice:
+    """The model that the boxes name, in the order of `ModelChoice`. Raises BadOption."""
     if not name.strip():
         raise BadOption('The model box is empty: type "demo", a folder, or a hub id such as org/model.')
     with impossible_values():
-        return ModelChoice(name.strip(), dtype, device, quantisation)
+        return ModelChoice(name.strip(), *choices)
 
 
 def _refuse_empty(controls: OptionControls) -> None:

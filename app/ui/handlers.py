@@ -76,10 +76,10 @@ class Handlers:
             return problem_html(str(error))
         return ""
 
-    def load_model(self, name: str, dtype: str, device: str, quantisation: str) -> str:
+    def load_model(self, name: str, *choices: str) -> str:
         """Have the model loaded; the answer is what is wrong with the choice, or nothing."""
         try:
-            self._desk.choose_model(read_model(name, dtype, device, quantisation))
+            self._desk.choose_model(read_model(name, *choices))
         except AppError as error:
             return problem_html(str(error))
         return ""

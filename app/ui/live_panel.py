@@ -157,10 +157,12 @@ def _legend() -> str:
 
 
 def _note(model: ModelInfo | None) -> str:
-    """What is to be known of the model: why it decodes plainly, and what was found about same text."""
+    """What is to be known of the model: why it decodes plainly, how it attends, what was found about same text."""
     if model is None:
         return ""
-    plainly, same_text = escape(model.lookahead_note), escape(model.same_text_note)
-    return (f'<p class="lookahead-note">{plainly}</p>' if plainly else "") + (
-        f'<p class="in-words" id="same-text-note">{same_text}</p>' if same_text else ""
+    notes = (
+        ("lookahead-note", model.lookahead_note),
+        ("attention-note", model.attention_note),
+        ("same-text-note", model.same_text_note),
     )
+    return "".join(f'<p class="in-words" id="{name}">{escape(note)}</p>' for name, note in notes if note)

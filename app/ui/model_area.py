@@ -5,7 +5,7 @@ from typing import get_args
 
 import gradio as gr
 
-from app.messages import Device, DType, ModelChoice
+from app.messages import AttentionChoice, Device, DType, ModelChoice
 from app.quantisation import Quantisation
 
 
@@ -17,13 +17,14 @@ class ModelArea:
     dtype: gr.Dropdown
     device: gr.Dropdown
     quantisation: gr.Dropdown
+    attention: gr.Dropdown
     load: gr.Button
     problem: gr.HTML
 
     @property
     def inputs(self) -> list[gr.components.Component]:
         """The boxes, in the order of `ModelChoice`."""
-        return [self.name, self.dtype, self.device, self.quantisation]
+        return [self.name, self.dtype, self.device, self.quantisation, self.attention]
 
 
 def build_model_area(choice: ModelChoice) -> ModelArea:
@@ -38,11 +39,13 @@ def build_model_area(choice: ModelChoice) -> ModelArea:
         )
         with gr.Row(elem_classes="pair"):
             dtype = _choice(get_args(DType), choice.dtype, "Precision", "dtype")
-            device = _choice(get_args(Device), choice.device, "Device", "device")
             quantisation = _choice(get_args(Quantisation), choice.quantisation, "Weights", "quantisation")
+        with gr.Row(elem_classes="pair"):
+            device = _choice(get_args(Device), choice.device, "Device", "device")
+            attention = _choice(get_args(AttentionChoice), choice.attention, "Attention", "attention")
         problem = gr.HTML(elem_id="model-problem", js_on_load=None)
         load = gr.Button("Load", elem_id="load", size="md")
-    return ModelArea(name, dtype, device, quantisation, load, problem)
+    return ModelArea(name, dtype, device, quantisation, attention, load, problem)
 
 
 def _choice(choices: tuple[str, ...], value: str, label: str, name: str) -> gr.Dropdown:

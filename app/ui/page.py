@@ -1,6 +1,6 @@
 """The page's skeleton: joins the areas and wires their events. Every value it shows comes from the desk."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from html import escape
 from inspect import signature
@@ -138,7 +138,7 @@ def _wire_load(blocks: gr.Blocks, page: Page, desk: Desk, handlers: Handlers, li
 def _chosen(desk: Desk) -> tuple[Any, ...]:
     """The values of all boxes, in their order."""
     model = desk.settings.model
-    return (*show_options(desk.settings.options), model.name, model.dtype, model.device, model.quantisation)
+    return (*show_options(desk.settings.options), *astuple(model))
 
 
 def _wire_chat(page: Page, handlers: Handlers, listen: dict[str, Any]) -> None:

@@ -134,10 +134,11 @@ PHASES = {
 
 
 def describe(model: ModelInfo) -> str:
-    """A model in one line: demo · 7.3M parameters · int4 weights · bfloat16 · cpu."""
+    """A model in one line: demo · 7.3M parameters · int4 weights · bfloat16 · cpu · sdpa attention."""
     name = model.name if model.label in ("", model.name) else f"{model.name} ({model.label})"
     size = parameters_in_words(model.parameters)
-    return " · ".join([name, size, *_quantisation_in_words(model), model.dtype, model.device])
+    attention = [f"{model.attention} attention"] if model.attention else []
+    return " · ".join([name, size, *_quantisation_in_words(model), model.dtype, model.device, *attention])
 
 
 def _quantisation_in_words(model: ModelInfo) -> list[str]:

@@ -74,15 +74,15 @@ def test_a_browsers_numbers_may_be_whole_or_not() -> None:
 
 def test_an_empty_model_box_says_what_to_type() -> None:
     with pytest.raises(BadOption, match='type "demo", a folder, or a hub id'):
-        read_model("  ", "auto", "auto", "none")
+        read_model("  ", "auto", "auto", "none", "auto")
 
 
 def test_a_model_is_read_without_the_blanks_around_it() -> None:
-    assert read_model(" org/model ", "float32", "cpu", "int4") == ModelChoice(
-        "org/model", "float32", "cpu", "int4"
+    assert read_model(" org/model ", "float32", "cpu", "int4", "sdpa") == ModelChoice(
+        "org/model", "float32", "cpu", "int4", "sdpa"
     )
 
 
 def test_an_unknown_precision_is_refused() -> None:
     with pytest.raises(BadOption, match="Dtype must be one of"):
-        read_model("demo", "int3", "auto", "none")
+        read_model("demo", "int3", "auto", "none", "auto")

@@ -101,10 +101,10 @@ def test_settings_that_cannot_be_saved_are_told_and_hold(
 
 
 def test_an_empty_model_box_loads_nothing(handlers: Handlers, engine: ScriptedEngine) -> None:
-    assert "model box is empty" in handlers.load_model(" ", "auto", "auto", "none")
+    assert "model box is empty" in handlers.load_model(" ", "auto", "auto", "none", "auto")
     assert engine.loads == []
-    assert handlers.load_model("org/model", "auto", "auto", "int8") == ""
-    assert engine.loads[0].name == "org/model"
+    assert handlers.load_model("org/model", "auto", "auto", "int8", "sdpa") == ""
+    assert (engine.loads[0].name, engine.loads[0].attention) == ("org/model", "sdpa")
 
 
 def test_only_what_changed_is_drawn_again(desk: Desk) -> None:

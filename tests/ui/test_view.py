@@ -120,6 +120,11 @@ def test_quantised_weights_are_told_and_how_many_they_are_where_they_are_few() -
     assert " · int4 for 31% · " in describe(replace(model, quantised_share=0.31))
 
 
+def test_the_attention_is_told_where_it_is_ours() -> None:
+    assert describe(replace(DEMO, attention="triton")).endswith(" · cpu · triton attention")
+    assert describe(DEMO).endswith(" · cpu"), "a model that keeps its own"
+
+
 def test_parameters_are_counted_in_words() -> None:
     counts = (512, 260_000, 7_340_000, 7_000_000_000)
     assert [parameters_in_words(count).split()[0] for count in counts] == ["512", "260K", "7.3M", "7B"]
