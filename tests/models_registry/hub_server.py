@@ -10,11 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 LOOK_UP = re.compile(r"/api/models/(?P<repo>[^/]+/[^/]+)(?:/revision/(?P<revision>.+))?")
+TREE = re.compile(r"/api/models/(?P<repo>[^/]+/[^/]+)/tree/(?P<revision>.+)")
 RESOLVE = re.compile(r"/(?P<repo>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<file>.+)")
 STORAGE = re.compile(r"/storage/(?P<repo>[^/]+/[^/]+)/(?P<file>.+)")
 COMMIT = "c0ffee" * 6 + "c0de"
@@ -38,7 +40,8 @@ class FakeHub:
 
     By file name: `breaks_off` counts how often the connection breaks half-way through what is left, `answers` are
     the codes of the next refusals, `lies` is what is sent in place of the file, `silent` files never begin, `loops`
-    are redirected to themselves. `pace` is in bytes per second, 0 without a limit."""
+    are redirected to themselves. `leaked` are tokens that the storage saw. `pace` is in bytes per second, 0 without a
+    limit."""
 
     models: dict[str, dict[str, bytes]] = field(default_factory=dict)
     gated: set[str] = field(default_factory=set)
@@ -53,6 +56,7 @@ class FakeHub:
     pace: float = 0.0
     asked: list[str] = field(default_factory=list)
     sent: list[Sent] = field(default_factory=list)
+    leaked: list[str] = field(default_factory=list)
     endpoint: str = ""
 
     def gets(self, file: str) -> list[str]:
@@ -78,10 +82,12 @@ def running(hub: FakeHub) -> Iterator[FakeHub]:
         server.server_close()
 
 
+@cache
 def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+@cache
 def git_sha1(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
@@ -94,6 +100,12 @@ def digest_of(content: bytes) -> str:
 def _sibling(name: str, content: bytes) -> dict[str, Any]:
     lfs = {"lfs": {"sha256": sha256(content), "size": len(content), "pointerSize": 135}}
     known = {"rfilename": name, "size": len(content), "blobId": git_sha1(content)}
+    return known | (lfs if len(content) >= LARGE else {})
+
+
+def _leaf(name: str, content: bytes) -> dict[str, Any]:
+    lfs = {"lfs": {"oid": sha256(content), "size": len(content), "pointerSize": 135}}
+    known = {"type": "file", "path": name, "size": len(content), "oid": git_sha1(content)}
     return known | (lfs if len(content) >= LARGE else {})
 
 
@@ -120,11 +132,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._search(parse_qs(urlsplit(self.path).query))
         elif path == "/api/whoami-v2":
             self._whoami()
+        elif found := TREE.fullmatch(path):
+            self._tree(found["repo"])
         elif found := LOOK_UP.fullmatch(path):
             self._look_up(found["repo"], found["revision"] or "main")
         elif found := RESOLVE.fullmatch(path):
             self._resolve(found["repo"], found["file"], with_body)
         elif found := STORAGE.fullmatch(path):
+            self.hub.leaked += [self._token()] if self._token() else []
             self._file(found["repo"], found["file"], with_body)
         else:
             self._refuse(404, "")
@@ -178,6 +193,9 @@ class _Handler(BaseHTTPRequestHandler):
         }
         return self._json(body | self.hub.listing)
 
+    def _tree(self, repo: str) -> None:
+        self._json([_leaf(name, content) for name, content in self.hub.models[repo].items()])
+
     def _resolve(self, repo: str, file: str, with_body: bool) -> None:
         if repo not in self.hub.models or file not in self.hub.models[repo]:
             return self._refuse(404, "EntryNotFound" if repo in self.hub.models else "RepoNotFound")
@@ -193,7 +211,10 @@ class _Handler(BaseHTTPRequestHandler):
         known = {"ETag": f'"{digest_of(body)}"', "X-Repo-Commit": COMMIT}
         if len(body) >= LARGE:
             linked = {"X-Linked-ETag": f'"{sha256(body)}"', "X-Linked-Size": str(len(body))}
-            return self._redirect(f"{self.hub.endpoint}/storage/{repo}/{file}", known | linked)
+            storage = self.hub.endpoint.replace(
+                "127.0.0.1", "localhost"
+            )  # another host than the hub's, as it is
+            return self._redirect(f"{storage}/storage/{repo}/{file}", known | linked)
         return self._file(repo, file, with_body, known)
 
     def _file(self, repo: str, file: str, with_body: bool, known: dict[str, str] | None = None) -> None:
@@ -226,8 +247,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.hub.breaks_off[file] -= 1
             left = left[: len(left) // 2]
             self.close_connection = True
-        # Without room to hide in, what was sent is what the client got.
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PIECE)
+        if self.hub.pace:  # without room to hide in, what was sent is what the client got
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PIECE)
         piece = PIECE if self.hub.pace else max(len(left), 1)
         for begin in range(0, len(left), piece):
             part = left[begin : begin + piece]

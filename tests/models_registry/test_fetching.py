@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from huggingface_hub import snapshot_download
 
 from app.errors import DiskFull, ModelBroken, ModelError, ModelGated, ModelNotFound, ModelUnsafe
 from app.models_registry.child import ChildMessage, Job, Moved
@@ -175,6 +176,7 @@ def test_a_gated_model_comes_with_the_right_token_alone(
     assert "hf_wrong" not in str(failure.value)
     monkeypatch.setenv("HF_TOKEN", "hf_right")
     assert (fetch() / WEIGHTS).exists()
+    assert server.leaked == []
 
 
 def test_a_disk_without_room_is_told_before_anything_comes(server: FakeHub, hub: Hub) -> None:
@@ -240,3 +242,22 @@ def test_a_description_that_makes_no_sense_is_refused(
 )
 def test_bytes_are_told_in_words(count: float, words: str) -> None:
     assert gigabytes(count) == words
+
+
+def test_the_hubs_own_client_finds_everything_and_fetches_nothing(
+    server: FakeHub, hub: Hub, fetch: Fetch
+) -> None:
+    folder = fetch()
+    server.asked.clear()
+    assert Path(snapshot_download("org/small", cache_dir=hub.cache, endpoint=hub.endpoint)) == folder
+    assert not any(line.startswith("GET") and "resolve" in line for line in server.asked)
+    assert Path(snapshot_download("org/small", cache_dir=hub.cache, local_files_only=True)) == folder
+
+
+def test_what_the_hubs_own_client_fetched_is_not_fetched_again(
+    server: FakeHub, hub: Hub, fetch: Fetch
+) -> None:
+    folder = snapshot_download("org/small", cache_dir=hub.cache, endpoint=hub.endpoint)
+    server.asked.clear()
+    assert fetch() == Path(folder)
+    assert not any("resolve" in line for line in server.asked)
