@@ -10,21 +10,17 @@ the partial file is the beginning of the real one, and its length is where to go
 Several files come at once; the caller's thread looks on ten times a second, and what it raises ends everything.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Any
 
-from huggingface_hub import get_session, hf_hub_url
-from huggingface_hub.utils import (  # type: ignore[attr-defined, unused-ignore]
-    build_hf_headers,
-    hf_raise_for_status,
-)
+from huggingface_hub import hf_hub_url
 
 from app.errors import ModelBroken
+from app.models_registry.asking import answer_from
 from app.models_registry.checksum import Following, new_hash
 from app.models_registry.disk import Free, disk_full, free_bytes, require_space
 from app.models_registry.plan import Plan, RemoteFile
@@ -174,7 +170,7 @@ class _Transfer:
 
     def _stream(self, have: int, following: Following) -> None:
         """Append what the server sends from byte `have` on."""
-        with _answer(self._url(), have, self.fetcher) as answer:
+        with answer_from(self._url(), have, self.fetcher.patience.silence) as answer:
             self._require_range(answer, have)
             with self._partial.open("ab", buffering=0) as file:
                 for piece in answer.iter_raw():
@@ -198,14 +194,3 @@ class _Transfer:
         """The server must go on where we are."""
         if have and not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
             raise Voided("cannot be resumed, the hub sends it from its beginning")
-
-
-@contextmanager
-def _answer(url: str, have: int, fetcher: Fetcher) -> Iterator[Any]:
-    """The server's answer, still open. Its type is of another library in the hub client's 2.x than in its 1.x."""
-    headers = build_hf_headers() | {"Accept-Encoding": "identity"}
-    if have:
-        headers["Range"] = f"bytes={have}-"
-    with get_session().stream("GET", url, headers=headers, timeout=fetcher.patience.silence) as answer:
-        hf_raise_for_status(answer)
-        yield answer
