@@ -16,6 +16,7 @@ from app.commands.edge import sentences
 from app.commands.generate import generate as run_generate
 from app.commands.lanes import Sizes, read_decoding, read_lanes
 from app.commands.measuring import Plan
+from app.commands.models_cli import models_cli
 from app.commands.prompts import Draw, read_prompts, read_sets
 from app.conversation import Conversation
 from app.engine import Engine
@@ -30,6 +31,7 @@ cli = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+cli.add_typer(models_cli, name="models")
 GREEDY = Sampling()
 
 

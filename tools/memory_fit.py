@@ -117,7 +117,7 @@ def compare(folder: Path, dtype: DType, context: int) -> str:
     estimator = Estimator(read_shape(folder, folder.name), read_weights(folder, folder.name))
     precision = cast(Precision, dtype)
     need = estimator.need(precision, context)
-    peak = need.total + estimator.mapped(precision)
+    peak = estimator.peak(precision, context)
     parts = " + ".join(f"{part / 1e6:.0f}" for part in (need.runtime, need.weights, need.cache, need.rows))
     numbers = (need.total, measured["own"], peak, measured["peak"])
     told = " | ".join(f"{number / 1e6:.0f}" for number in numbers)

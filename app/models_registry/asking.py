@@ -24,9 +24,9 @@ def answer_from(url: str, start: int, silence: float, end: int | None = None) ->
         yield answer
 
 
-def read_bytes(url: str, start: int, count: int, silence: float) -> bytes:
-    """At most so many bytes of a file; never more, however much the hub sends."""
-    with answer_from(url, start, silence, start + count) as answer:
+def read_bytes(url: str, start: int, count: int, silence: float, is_part: bool = True) -> bytes:
+    """At most so many bytes; never more, however much the hub sends. What is no file has no parts to ask for."""
+    with answer_from(url, start, silence, start + count if is_part else None) as answer:
         skip = start if answer.status_code == 200 else 0
         found = bytearray()
         for piece in answer.iter_raw():

@@ -6,7 +6,7 @@
     runtime    Python, torch and what they load, where that is not in memory yet
 
 On a CPU the file's own pages count into a process's size, too, while they are read. The system takes them back when
-it needs them, so they are no need; `mapped` tells them apart. `docs/models.md` has what was measured.
+it needs them, so they are in `peak` and not in `need`. `docs/models.md` has what was measured.
 """
 
 from dataclasses import dataclass
@@ -58,15 +58,17 @@ class Estimator:
             runtime=self._runtime(precision),
         )
 
-    def mapped(self, precision: Precision) -> int:
-        """Bytes of the weight file that count into a CPU process's peak and can be taken back."""
+    def peak(self, precision: Precision, context: int) -> int:
+        """What a process that runs the model will show at most: its need, and the file's pages that it has read."""
+        need = self.need(precision, context)
         if self.device != "cpu":
-            return 0
+            return need.total
         if STORED_AS.get(precision) == self.weights.stored:
-            # What is packed was copied; what is not is used where it lies in the file.
-            return int(self._packed() * self._width(precision)) if self._does_pack(precision) else 0
-        loading = self._numbers() * self._width(precision) + self.weights.size
-        return max(0, int(loading - self._weights(precision)))
+            # What is packed was copied, and its pages stay until the system wants them.
+            copied = self._packed() if self._does_pack(precision) else 0
+            return need.total + int(copied * NUMBER_BYTES[precision])
+        loading = need.runtime + int(self._numbers() * NUMBER_BYTES[precision]) + self.weights.size
+        return max(need.total, loading)
 
     def longest_context(self, precision: Precision, free: int) -> int:
         """The most tokens that fit into so many bytes; 0 when not even a short chat does."""
@@ -90,9 +92,6 @@ class Estimator:
     def _packed(self) -> int:
         return max(0, self._numbers() - self.shape.embedding)
 
-    def _width(self, precision: Precision) -> float:
-        return NUMBER_BYTES[precision]
-
     def _does_pack(self, precision: Precision) -> bool:
         return self.device == "cpu" and self.packs and precision in ("float32", "bfloat16")
 
@@ -105,10 +104,10 @@ class Estimator:
     def _weights(self, precision: Precision) -> int:
         if precision in ("int8", "int4"):  # the embedding and a separate head stay in 16 bits
             wide = self.shape.embedding * (1 if self._is_tied else 2)
-            return int((self._numbers() - wide) * self._width(precision) + wide * 2)
+            return int((self._numbers() - wide) * NUMBER_BYTES[precision] + wide * 2)
         tied_share = self.shape.embedding / max(1, self._numbers())
         is_doubled = self._is_tied and tied_share <= TIED_SHARE and self._does_pack(precision)
-        return int((self._numbers() + (self.shape.embedding if is_doubled else 0)) * self._width(precision))
+        return int((self._numbers() + (self.shape.embedding if is_doubled else 0)) * NUMBER_BYTES[precision])
 
     def _cache(self, precision: Precision, context: int) -> int:
         rows = -(-(context + LOOKAHEAD_ROWS) // CHUNK) * CHUNK
@@ -140,14 +139,16 @@ def judge(estimator: Estimator, memory: Memory, precision: Precision, context: i
         verdict = "fits"
     elif estimator.need("int4", context).total <= usable:
         verdict = "fits with int4"
-    sentence = _sentence(verdict, need.total, memory, longest, context)
+    sentence = _sentence(verdict, need.total, memory, longest, context, estimator.shape.context)
     return Fit(need, memory, precision, context, longest, verdict, sentence)
 
 
-def _sentence(verdict: Verdict, total: int, memory: Memory, longest: int, context: int) -> str:
-    needs = f"needs about {gigabytes(total)}, and {gigabytes(memory.free)} of {memory.device} are free"
+def _sentence(verdict: Verdict, total: int, memory: Memory, longest: int, context: int, most: int) -> str:
+    where = "memory" if memory.device == "cpu" else f"the memory of {memory.device}"
+    needs = f"needs about {gigabytes(total)}, and {gigabytes(memory.free)} of {where} are free"
     if verdict == "fits":
-        return f"Fits: {needs}. A context of {longest:,} tokens would still fit."
+        whole = f"Its whole context of {most:,} tokens fits." if longest == most else ""
+        return f"Fits: it {needs}. {whole or f'A context of {longest:,} tokens would still fit.'}"
     shorter = f" A context of {longest:,} tokens would fit." if longest else ""
     if verdict == "fits with int4":
         return f"Fits with int4: at this precision it {needs}.{shorter}"

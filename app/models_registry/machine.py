@@ -10,6 +10,8 @@ from pathlib import Path
 from app.model_messages import Memory
 
 SECONDS = 5.0
+RAM = "cpu"
+"""The name of the machine's own memory, as torch calls the device."""
 QUERY = ("--query-gpu=name,memory.free,memory.total", "--format=csv,noheader,nounits")
 
 
@@ -54,7 +56,7 @@ def parse_meminfo(text: str) -> Memory:
     kilobytes = {key: int(value.split()[0]) for key, value in lines.items() if value.split()}
     total = kilobytes.get("MemTotal", 0) << 10
     free = kilobytes.get("MemAvailable", kilobytes.get("MemFree", 0)) << 10
-    return Memory("memory", min(free, total), total)
+    return Memory(RAM, min(free, total), total)
 
 
 def _mac_ram() -> Memory:
@@ -67,8 +69,8 @@ def _mac_ram() -> Memory:
             ["vm_stat"], capture_output=True, text=True, timeout=SECONDS, check=True
         ).stdout
     except (OSError, ValueError, subprocess.SubprocessError):
-        return Memory("memory", 0, 0)
-    return Memory("memory", min(parse_vm_stat(pages), total), total)
+        return Memory(RAM, 0, 0)
+    return Memory(RAM, min(parse_vm_stat(pages), total), total)
 
 
 def parse_vm_stat(text: str) -> int:
@@ -98,4 +100,4 @@ class _MemoryStatus(ctypes.Structure):
 def _windows_ram() -> Memory:
     status = _MemoryStatus(length=ctypes.sizeof(_MemoryStatus))
     ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))  # type: ignore[attr-defined, unused-ignore]
-    return Memory("memory", int(status.free), int(status.total))
+    return Memory(RAM, int(status.free), int(status.total))
