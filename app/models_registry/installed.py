@@ -7,12 +7,12 @@ the cache is deleted the way the hub's client deletes it, so that bytes which an
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
-from huggingface_hub import scan_cache_dir
-from huggingface_hub.errors import CacheNotFound
+from huggingface_hub import HFCacheInfo, scan_cache_dir
 
-from app.errors import ModelBroken, ModelError, ModelNotFound
+from app.errors import ModelBroken, ModelError, ModelNotFound, ModelUnsafe
 from app.model_messages import InstalledModel, InstalledState
 from app.models_registry.checking import check_folder, is_complete
 from app.models_registry.checksum import file_digest
@@ -45,7 +45,7 @@ def delete(model: InstalledModel, hub: Hub) -> int:
     folder = hub.root / (PREFIX + model.name.replace("/", "--"))
     before = disk_size(folder)
     try:
-        _delete_revision(hub.root, model.revision) if model.revision else shutil.rmtree(folder)
+        _delete_revision(folder, model.path) if model.revision else shutil.rmtree(folder)
         if folder.exists() and not any(folder.glob("snapshots/*")):
             shutil.rmtree(folder)  # what no revision uses any more, such as half of a download
     except OSError as error:
@@ -53,8 +53,6 @@ def delete(model: InstalledModel, hub: Hub) -> int:
             f"{model.name} could not be deleted ({error.strerror}): close programs that use it, and check the "
             f"permissions of {folder}."
         ) from error
-    if model.revision and model.path.exists():
-        raise ModelError(f"{model.name} could not be deleted: check the permissions of {folder}.")
     return before - disk_size(folder)
 
 
@@ -64,9 +62,9 @@ def freed_by(model: InstalledModel, hub: Hub) -> int:
         return 0
     if not model.revision:
         return disk_size(hub.root / (PREFIX + model.name.replace("/", "--")))
-    with suppress(CacheNotFound):
-        return int(scan_cache_dir(hub.root).delete_revisions(model.revision).expected_freed_size)
-    return 0
+    if scan := _scanned(model.path):
+        return int(scan.delete_revisions(model.revision).expected_freed_size)
+    return sum(path.stat().st_size for path in _own_blobs(model.path))
 
 
 def verify(model: InstalledModel) -> list[str]:
@@ -103,15 +101,41 @@ def disk_size(folder: Path) -> int:
     return sum(path.lstat().st_size for path in paths if path.is_file() and not path.is_symlink())
 
 
-def _delete_revision(root: Path, revision: str) -> None:
-    scan_cache_dir(root).delete_revisions(revision).execute()
+def _delete_revision(folder: Path, snapshot: Path) -> None:
+    if scan := _scanned(snapshot):
+        return scan.delete_revisions(snapshot.name).execute()
+    # The hub's client passes over a model with anything odd in it, such as a link to nothing.
+    blobs = _own_blobs(snapshot)
+    shutil.rmtree(snapshot)
+    for path in [*blobs, *(ref for ref in folder.glob("refs/**/*") if _points_to(ref, snapshot.name))]:
+        path.unlink()
+    return None
+
+
+def _scanned(snapshot: Path) -> HFCacheInfo | None:
+    """What the hub's client finds of this one model: a copy of it elsewhere may have the very same commit."""
+    folder = snapshot.parent.parent
+    scan = scan_cache_dir(folder.parent)
+    repos = frozenset(repo for repo in scan.repos if repo.repo_path.name == folder.name)
+    return replace(scan, repos=repos) if repos else None
+
+
+def _own_blobs(snapshot: Path) -> set[Path]:
+    """The blobs that no other snapshot of the model links to."""
+    linked = {path.resolve() for path in snapshot.parent.glob("*/*") if path.parent != snapshot}
+    own = {path.resolve() for path in snapshot.iterdir() if path.is_symlink() and path.exists()}
+    return {path for path in own - linked if path.parent == snapshot.parent.parent / "blobs"}
+
+
+def _points_to(ref: Path, revision: str) -> bool:
+    return ref.is_file() and ref.read_text(encoding="utf-8").strip() == revision
 
 
 def _in_cache(root: Path) -> Iterator[InstalledModel]:
     for folder in sorted(root.glob(PREFIX + "*")):
         if not folder.is_dir():
             continue
-        name = folder.name.removeprefix(PREFIX).replace("--", "/", 1)
+        name = folder.name.removeprefix(PREFIX).replace("--", "/")
         revisions = [
             path for path in sorted(folder.glob("snapshots/*")) if path.is_dir() and any(path.iterdir())
         ]
@@ -148,12 +172,12 @@ def _judged(name: str, folder: Path, origin: str, revision: str = "") -> Install
         check_folder(folder)
         read_shape(folder, name)
     except ModelError as error:
-        is_whole = is_complete_or_broken(folder)
+        is_whole = isinstance(error, ModelUnsafe) or _is_all_here(folder)
         state, problem = ("unusable" if is_whole else "incomplete"), str(error)
     return InstalledModel(name, folder, origin, _size(folder), revision, state, problem)  # type: ignore[arg-type]
 
 
-def is_complete_or_broken(folder: Path) -> bool:
+def _is_all_here(folder: Path) -> bool:
     """Whether all files are there, however little they make sense."""
     try:
         return is_complete(folder)

@@ -78,7 +78,10 @@ def header(path: Path) -> Any:
         size = int.from_bytes(file.read(8), "little")
         if size > min(MAX_HEADER, path.stat().st_size):
             raise ModelBroken(f"{path} is no safetensors file: download it again.")
-        return json.loads(file.read(size))
+        try:
+            return json.loads(file.read(size))
+        except (ValueError, RecursionError) as error:
+            raise ModelBroken(f"{path} is no safetensors file: download it again.") from error
 
 
 def tensors(directory: Any, name: str) -> Iterable[Tensor]:

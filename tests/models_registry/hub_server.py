@@ -40,8 +40,8 @@ class FakeHub:
 
     By file name: `breaks_off` counts how often the connection breaks half-way through what is left, `answers` are
     the codes of the next refusals, `lies` is what is sent in place of the file, `silent` files never begin, `loops`
-    are redirected to themselves. `leaked` are tokens that the storage saw. `pace` is in bytes per second, 0 without a
-    limit."""
+    are redirected to themselves. `leaked` are tokens that the storage saw. `pace` is in bytes per second, 0 for
+    no limit."""
 
     models: dict[str, dict[str, bytes]] = field(default_factory=dict)
     gated: set[str] = field(default_factory=set)
