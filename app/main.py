@@ -21,7 +21,7 @@ from app.commands.prompts import Draw, read_prompts, read_sets
 from app.conversation import Conversation
 from app.engine import Engine
 from app.errors import impossible_values
-from app.messages import Decoding, ModelChoice, Options, Sampling
+from app.messages import Decoding, ModelChoice, ModelFolder, Options, Progress, Sampling
 from app.settings import DEMO_MODEL, DataFolder, SettingsFile, default_data_dir
 from app.ui import Desk, prepare_environment, serve
 
@@ -153,9 +153,14 @@ def _run_window(folder: DataFolder, port: int, open_browser: bool, model: str | 
 @contextmanager
 def _engine(data_dir: Path) -> Iterator[Engine]:
     # The hub's client reads its environment while it is imported: see main.
+    from app.commands.library import hub_of
     from app.models_registry import locate
 
-    engine = Engine(locate, data_dir / "steps")
+    def located(name: str, progress: Progress) -> ModelFolder:
+        # Asked at every load: the person may have switched the hub off meanwhile.
+        return locate(name, progress, hub_of(SettingsFile(data_dir).load().library))
+
+    engine = Engine(located, data_dir / "steps")
     try:
         yield engine
     finally:

@@ -29,7 +29,7 @@ def require_space(plan: Plan, missing: int, folder: Path, free: Free) -> None:
     if missing and left < missing + RESERVE:
         raise DiskFull(
             f"{plan.repo} needs {gigabytes(missing)} more on the disk of {folder}, where {gigabytes(left)} are "
-            "free: delete something there, or keep models on another disk."
+            f"free and {gigabytes(RESERVE)} should stay so: delete something there, or keep models on another disk."
         )
 
 
