@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from app.messages import DType, Failed, ModelChoice, Options, Request
+from app.messages import DType, ModelChoice, Options, Request
 from app.model_messages import Precision
 from app.models_registry.fit import Estimator
 from app.models_registry.locating import locate
@@ -55,7 +55,7 @@ def make(folder: Path) -> None:
 
 def run(folder: Path, dtype: DType, context: int) -> dict[str, int]:
     """Load the model and write a reply behind a prompt of about so many tokens; this process's memory in bytes."""
-    from app.conversation import Reply
+    from app.commands.replying import follow_quietly
     from app.engine import Engine
 
     peak = _Anonymous()
@@ -65,12 +65,9 @@ def run(folder: Path, dtype: DType, context: int) -> dict[str, int]:
         prompt(folder, context - NEW_TOKENS - 8),
         replace(Options(), max_new_tokens=NEW_TOKENS, ignore_eos=True),
     )
-    reply = Reply()
-    engine.submit(request, reply)
-    failures = [event.sentence for event in reply.events() if isinstance(event, Failed)]
+    for _ in follow_quietly(engine, request):
+        pass
     engine.close()
-    if failures:
-        raise SystemExit(failures[0])
     return {"peak": status("VmHWM"), "own": peak.stop()}
 
 

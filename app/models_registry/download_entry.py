@@ -78,5 +78,7 @@ class Entry:
         return [FileProgress(f.name, f.size, min(self.done.get(f.name, 0), f.size)) for f in files]
 
     def _silence(self, now: float) -> str:
+        if self.plan and sum(self.done.values()) == self.plan.size:
+            return "Checking the files."
         seconds = self.meter.quiet(now)
         return f"Nothing has come for {seconds:.0f} s." if seconds >= QUIET else ""

@@ -16,7 +16,7 @@ from time import monotonic
 
 from app.errors import AppError
 from app.model_messages import Download
-from app.models_registry.child import Child, ChildMessage, Job, Planned
+from app.models_registry.child import Child, ChildMessage, Installed, Job, Planned
 from app.models_registry.download_entry import Entry, Goal
 from app.models_registry.download_files import DownloadFiles
 from app.models_registry.hub import Hub, ended_unexpectedly
@@ -177,6 +177,8 @@ class Downloads:
                 self._hear(entry, message)
 
     def _hear(self, entry: Entry, message: ChildMessage) -> None:
+        if isinstance(message, Installed):  # before anybody sees that it is done
+            self._files.forget(entry.wanted)
         with self._lock:
             if entry.goal == "run" or isinstance(message, Planned):
                 entry.hear(message, self._clock())
@@ -189,8 +191,6 @@ class Downloads:
         entry.done = self._here(entry.wanted, entry.plan)
         if entry.goal == "cancel":
             self._remove(entry)
-        elif entry.state == "done":
-            self._files.forget(entry.wanted)
         elif entry.goal == "run" and entry.state == "running":
             entry.state, entry.note = "failed", str(ended_unexpectedly(entry.wanted.repo))
 

@@ -9,7 +9,8 @@ On a CPU the file's own pages count into a process's size, too, while they are r
 it needs them, so they are in `peak` and not in `need`. `docs/models.md` has what was measured.
 """
 
-from dataclasses import dataclass
+import platform
+from dataclasses import dataclass, field
 
 from app.model_messages import Fit, Memory, MemoryNeed, Precision, Verdict
 from app.models_registry.disk import gigabytes
@@ -47,7 +48,7 @@ class Estimator:
     shape: Shape
     weights: Weights
     device: str = "cpu"
-    packs: bool = True
+    packs: bool = field(default_factory=lambda: platform.machine() in ("x86_64", "AMD64"))
 
     def need(self, precision: Precision, context: int) -> MemoryNeed:
         """What the model takes at this precision with this many tokens in its context."""

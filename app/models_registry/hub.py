@@ -11,7 +11,7 @@ from pathlib import Path
 from huggingface_hub import HfApi, constants, try_to_load_from_cache
 from huggingface_hub.hf_api import ModelInfo
 
-from app.errors import ModelError
+from app.errors import ModelBroken, ModelError
 from app.messages import Progress
 from app.models_registry.checking import is_complete
 from app.models_registry.child import Child, Failed, Installed, Job, Moved
@@ -74,13 +74,17 @@ class Hub:
 
     def look_up(self, wanted: HubId) -> ModelInfo:
         """What the hub says of a model and its files."""
-        with in_words(wanted.repo, wanted.revision, self.page(wanted.repo)):
-            return self.api(wanted.repo).model_info(
-                wanted.repo,
-                revision=wanted.revision or DEFAULT_REVISION,
-                files_metadata=True,
-                timeout=SECONDS_TO_ANSWER,
-            )
+        api = self.api(wanted.repo)
+        revision = wanted.revision or DEFAULT_REVISION
+        try:
+            with in_words(wanted.repo, wanted.revision, self.page(wanted.repo)):
+                return api.model_info(
+                    wanted.repo, revision=revision, files_metadata=True, timeout=SECONDS_TO_ANSWER
+                )
+        except (TypeError, LookupError, AttributeError) as error:  # the client takes the hub at its word
+            raise ModelBroken(
+                f"What the hub says of {wanted.repo} makes no sense: try again later, or choose another model."
+            ) from error
 
     def plan(self, wanted: HubId) -> Plan:
         """What a download of this model will fetch. Raises ModelError when there is nothing to fetch."""

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from huggingface_hub import constants
 
 NAME = r"[\w-][\w.-]*/[\w-][\w.-]*"
-HUB_ID = re.compile(rf"(?P<repo>{NAME})(?:@(?P<revision>[\w./-]+))?", re.ASCII)
+HUB_ID = re.compile(rf"(?P<repo>{NAME})(?:@(?P<revision>[\w][\w./-]*))?", re.ASCII)
 PAGE = re.compile(
     rf"/(?P<repo>{NAME})(?:/(?:tree|blob|resolve|commit)/(?P<revision>[\w.-]+)(?:/.*)?)?/?", re.ASCII
 )

@@ -20,7 +20,7 @@ from app.models_registry.files import CONFIG
 from app.models_registry.hub import Hub
 from app.models_registry.plan import DIGEST
 from app.models_registry.repo_cache import PARTIAL
-from app.models_registry.shape import read_shape
+from app.models_registry.shape import check_config
 from app.settings import DEMO_MODEL, assets_dir
 
 PREFIX = "models--"
@@ -170,7 +170,7 @@ def _judged(name: str, folder: Path, origin: str, revision: str = "") -> Install
     problem = ""
     try:
         check_folder(folder)
-        read_shape(folder, name)
+        check_config(folder, name)
     except ModelError as error:
         is_whole = isinstance(error, ModelUnsafe) or _is_all_here(folder)
         state, problem = ("unusable" if is_whole else "incomplete"), str(error)

@@ -67,16 +67,18 @@ class Shape:
 
 def read_shape(folder: Path, name: str) -> Shape:
     """The shape of the model in this folder. Raises ModelError for a config.json that cannot be true."""
-    path = folder / "config.json"
-    if path.stat().st_size > LONGEST_CONFIG:
-        raise ModelBroken(f"The config.json of {name} is far too long: choose another model.")
-    return parse_shape(path.read_bytes(), name)
+    return parse_shape(_read(folder, name), name)
+
+
+def check_config(folder: Path, name: str) -> None:
+    """Raise ModelError when the config.json in this folder cannot be true, or wants code of its own to be run."""
+    _sizes(_text_config(_read(folder, name), name), name)
 
 
 def parse_shape(config: bytes, name: str) -> Shape:
     """The shape that this config.json describes; `name` is the model's, for sentences."""
     values = _text_config(config, name)
-    sizes = {key: _size(values, key, name) for key in LIMITS}
+    sizes = _sizes(values, name)
     heads, hidden = sizes["num_attention_heads"] or 1, sizes["hidden_size"]
     if not hidden or not sizes["num_hidden_layers"] or not sizes["vocab_size"]:
         raise ModelBroken(
@@ -96,6 +98,17 @@ def parse_shape(config: bytes, name: str) -> Shape:
         context=sizes["max_position_embeddings"] or UNKNOWN_CONTEXT,
         is_tied=bool(values.get("tie_word_embeddings", False)),
     )
+
+
+def _read(folder: Path, name: str) -> bytes:
+    path = folder / "config.json"
+    if path.stat().st_size > LONGEST_CONFIG:
+        raise ModelBroken(f"The config.json of {name} is far too long: choose another model.")
+    return path.read_bytes()
+
+
+def _sizes(values: Mapping[str, Any], name: str) -> dict[str, int]:
+    return {key: _size(values, key, name) for key in LIMITS}
 
 
 def _text_config(config: bytes, name: str) -> Mapping[str, Any]:

@@ -14,7 +14,12 @@ STORED_BYTES = {
     "F64": 8.0, "I64": 8.0, "F32": 4.0, "I32": 4.0, "BF16": 2.0, "F16": 2.0, "I16": 2.0,
     "F8_E4M3": 1.0, "F8_E5M2": 1.0, "I8": 1.0, "U8": 1.0, "BOOL": 1.0, "F4": 0.5,
 }  # fmt: skip
+MOST_SIZES = 8
 HEADS = ("lm_head.weight", "embed_out.weight", "output.weight")
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value < 2**48
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,9 @@ class Tensor:
     def __post_init__(self) -> None:
         if self.stored not in STORED_BYTES:
             raise ValueError(f"a tensor must be of a known type, got {self.stored!r}")
-        if not all(isinstance(size, int) and 0 <= size < 2**48 for size in self.shape):
+        if len(self.shape) > MOST_SIZES or not all(
+            isinstance(size, int) and 0 <= size < 2**48 for size in self.shape
+        ):
             raise ValueError(f"a tensor must have sizes from 0 on, got {self.shape!r}")
 
     @property

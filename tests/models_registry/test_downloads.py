@@ -261,8 +261,8 @@ def test_a_child_ends_when_the_app_does(server: FakeHub, hub: Hub) -> None:
 
 
 def test_however_often_it_is_killed_the_bytes_are_right_and_come_once(server: FakeHub, hub: Hub) -> None:
-    content = server.models["org/small"] = model_files(2_500_000)
-    server.pace = 12e6
+    content = server.models["org/small"] = model_files(10_000_000)
+    server.pace = 8e6
     dice = random.Random(7)
     plan = hub.plan(SMALL)
     for kills in range(KILLS):

@@ -238,6 +238,15 @@ def test_a_description_that_makes_no_sense_is_refused(
 
 
 @pytest.mark.parametrize(
+    "siblings", ["x", [1], [{"size": 1}], [{"rfilename": "a", "lfs": {"x": 1}}], {"a": 1}]
+)
+def test_a_description_that_is_none_is_a_sentence(server: FakeHub, hub: Hub, siblings: object) -> None:
+    server.listing = {"siblings": siblings}
+    with pytest.raises(ModelBroken, match=r"makes no sense|is no model"):
+        hub.plan(HubId("org/small"))
+
+
+@pytest.mark.parametrize(
     ("count", "words"), [(1_250_000_000, "1.25 GB"), (310e6, "310 MB"), (12_400, "12 kB"), (5, "5 bytes")]
 )
 def test_bytes_are_told_in_words(count: float, words: str) -> None:

@@ -23,7 +23,7 @@ LLAMA_8B = {
 def estimator(device: str = "cuda:0", **changed: object) -> Estimator:
     shape = parse_shape(json.dumps(LLAMA_8B | changed).encode(), "org/llama")
     tensors = Tensor("model", "BF16", (8_030_261_248 - 1,)), Tensor("lm_head.weight", "BF16", (1,))
-    return Estimator(shape, Weights(tensors), device)
+    return Estimator(shape, Weights(tensors), device, packs=True)
 
 
 def test_an_8b_model_takes_what_its_makers_say() -> None:
@@ -111,7 +111,8 @@ def test_older_and_wrapped_configs_are_read(config: dict[str, object], expected:
 
 
 @pytest.mark.parametrize(
-    ("stored", "sizes"), [("F32", (-1,)), ("F32", ("x",)), ("F32", (2**60,)), ("Q4_K", (1,))]
+    ("stored", "sizes"),
+    [("F32", (-1,)), ("F32", ("x",)), ("F32", (2**60,)), ("F32", (1,) * 9), ("Q4_K", (1,))],
 )
 def test_a_tensor_that_cannot_be_is_refused(stored: str, sizes: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="got"):
