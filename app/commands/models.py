@@ -132,6 +132,15 @@ def show_json(value: Any) -> None:
     typer.echo(json.dumps(_plain(value), ensure_ascii=False, default=str))
 
 
+def counted(parameters: int) -> str:
+    """A number of parameters as models are named: "8.03B", "135M"."""
+    for unit, size in (("B", 1e9), ("M", 1e6)):
+        if parameters >= size * 0.9995:
+            value = parameters / size
+            return f"{value:.2f}{unit}" if value < 10 else f"{value:.0f}{unit}"
+    return f"{parameters:,}"
+
+
 def table(rows: Iterable[Iterable[str]]) -> str:
     """Rows in columns; the last column is as long as it likes."""
     lines = [list(row) for row in rows]
@@ -199,7 +208,7 @@ def _show_remote(model: RemoteModel, as_json: bool) -> None:
 
 def _facts(model: RemoteModel) -> str:
     parts = [
-        f"{model.parameters / 1e9:.2f}B parameters" if model.parameters else "",
+        f"{counted(model.parameters)} parameters" if model.parameters else "",
         f"{gigabytes(model.size)} to download" if model.size else "",
         f"{model.context:,} tokens of context" if model.context else "",
         f"licence {model.licence}" if model.licence else "",
@@ -226,7 +235,7 @@ def _installed_row(model: InstalledModel) -> Iterator[str]:
 
 
 def _catalogue_row(entry: CatalogueEntry) -> Iterator[str]:
-    yield from (entry.repo, f"{entry.parameters / 1e9:.2f}B", gigabytes(entry.size))
+    yield from (entry.repo, counted(entry.parameters), gigabytes(entry.size))
     yield f"{entry.licence}{', gated' if entry.is_gated else ''}"
     yield entry.good_for
 

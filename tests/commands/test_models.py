@@ -138,7 +138,6 @@ def test_a_gated_model_is_downloaded_after_a_login(server: FakeHub, run: Run) ->
     [
         (("download", "nonsense"), 1, "nonsense is no hub id"),
         (("download", "org/none"), 1, "no model org/none on the hub: check the spelling"),
-        (("info", "org/none"), 1, "no model org/none on the hub: check the spelling"),
         (("info", "./none"), 1, "The folder ./none does not exist"),
         (("remove", "demo", "--yes"), 1, "ships with the app and stays"),
         (("verify", "org/none"), 1, "org/none is not installed"),
