@@ -20,6 +20,7 @@ from app.commands.models_cli import models_cli
 from app.commands.prompts import Draw, read_prompts, read_sets
 from app.conversation import Conversation
 from app.engine import Engine
+from app.engine.heap import share_one_heap
 from app.errors import impossible_values
 from app.messages import Decoding, ModelChoice, ModelFolder, Options, Progress, Sampling
 from app.settings import DEMO_MODEL, DataFolder, SettingsFile, default_data_dir
@@ -171,5 +172,6 @@ def main() -> None:
     """The console script."""
     # The hub's Xet transfer cannot be ended from outside; its plain HTTP transfer can. No telemetry anywhere.
     os.environ.update(HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_TELEMETRY="1")
+    share_one_heap()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     cli()
