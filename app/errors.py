@@ -9,6 +9,8 @@ AppError                     shown to the user as written
 ├── NoFreePort               nothing between the asked port and the last tried one is free
 ├── ModelError               a model cannot be used
 │   ├── ModelNotFound        no such folder, or no such model on the hub
+│   ├── ModelGated           the hub gives it only to who has logged in and accepted its terms
+│   ├── DiskFull             the disk has no room for it
 │   ├── ModelUnsafe          the weights are pickled, not safetensors
 │   ├── ModelBroken          files are missing, cut short or do not fit together
 │   └── ModelTooLarge        loading or decoding ran out of memory
@@ -59,6 +61,14 @@ class ModelError(AppError):
 
 class ModelNotFound(ModelError):
     """There is no such folder, or no such model on the hub."""
+
+
+class ModelGated(ModelError):
+    """The hub gives the model only to people who have logged in and accepted its terms."""
+
+
+class DiskFull(ModelError):
+    """The disk has no room for the model."""
 
 
 class ModelUnsafe(ModelError):

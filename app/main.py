@@ -16,11 +16,13 @@ from app.commands.edge import sentences
 from app.commands.generate import generate as run_generate
 from app.commands.lanes import Sizes, read_decoding, read_lanes
 from app.commands.measuring import Plan
+from app.commands.models_cli import models_cli
 from app.commands.prompts import Draw, read_prompts, read_sets
 from app.conversation import Conversation
 from app.engine import Engine
+from app.engine.heap import share_one_heap
 from app.errors import impossible_values
-from app.messages import Decoding, ModelChoice, Options, Sampling
+from app.messages import Decoding, ModelChoice, ModelFolder, Options, Progress, Sampling
 from app.settings import DEMO_MODEL, DataFolder, SettingsFile, default_data_dir
 from app.ui import Desk, prepare_environment, serve
 
@@ -30,6 +32,7 @@ cli = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+cli.add_typer(models_cli, name="models")
 GREEDY = Sampling()
 
 
@@ -157,9 +160,14 @@ def _run_window(folder: DataFolder, port: int, open_browser: bool, model: str | 
 @contextmanager
 def _engine(data_dir: Path) -> Iterator[Engine]:
     # The hub's client reads its environment while it is imported: see main.
+    from app.commands.library import hub_of
     from app.models_registry import locate
 
-    engine = Engine(locate, data_dir / "steps")
+    def located(name: str, progress: Progress) -> ModelFolder:
+        # Asked at every load: the person may have switched the hub off meanwhile.
+        return locate(name, progress, hub_of(SettingsFile(data_dir).load().library))
+
+    engine = Engine(located, data_dir / "steps")
     try:
         yield engine
     finally:
@@ -170,5 +178,6 @@ def main() -> None:
     """The console script."""
     # The hub's Xet transfer cannot be ended from outside; its plain HTTP transfer can. No telemetry anywhere.
     os.environ.update(HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_TELEMETRY="1")
+    share_one_heap()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     cli()

@@ -33,11 +33,27 @@ def assets_dir() -> Path:
 
 
 @dataclass(frozen=True, slots=True)
+class Library:
+    """Where models come from: folders of the person's beside the hub's cache, and whether the hub may be asked."""
+
+    folders: tuple[str, ...] = ()
+    is_offline: bool = False
+    downloads_at_once: int = 2
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(folder, str) and folder.strip() for folder in self.folders):
+            raise ValueError(f"a model folder must be a path, got {self.folders!r}")
+        if not 1 <= self.downloads_at_once <= 8:
+            raise ValueError(f"downloads at once must be from 1 to 8, got {self.downloads_at_once!r}")
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What the person last chose."""
 
     model: ModelChoice = field(default_factory=lambda: ModelChoice(DEMO_MODEL))
     options: Options = field(default_factory=Options)
+    library: Library = field(default_factory=Library)
 
 
 class SettingsFile:
@@ -84,6 +100,7 @@ class SettingsFile:
 
 def _from_json(saved: dict[str, Any]) -> Settings:
     options = saved["options"]
+    library = saved.get("library", {})  # files of the first version have none
     return Settings(
         model=ModelChoice(**saved["model"]),
         options=replace(
@@ -91,6 +108,7 @@ def _from_json(saved: dict[str, Any]) -> Settings:
             sampling=Sampling(**options["sampling"]),
             decoding=Decoding(**options["decoding"]),
         ),
+        library=Library(**{**library, "folders": tuple(library.get("folders", ()))}),
     )
 
 

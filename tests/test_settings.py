@@ -13,7 +13,7 @@ import pytest
 
 from app.errors import DataFolderInUse, SettingsNotRead, SettingsNotSaved
 from app.messages import DecoderName, Decoding, ModelChoice, Options, Sampling
-from app.settings import DEMO_MODEL, DataFolder, Settings, SettingsFile, assets_dir
+from app.settings import DEMO_MODEL, DataFolder, Library, Settings, SettingsFile, assets_dir
 
 UNUSUAL = Settings(
     model=ModelChoice("org/näme", dtype="bfloat16", device="cpu", quantisation="int4"),
@@ -32,7 +32,7 @@ import resource, sys
 from pathlib import Path
 from typing import get_args
 from app.errors import SettingsNotSaved
-from app.settings import Settings, SettingsFile
+from app.settings import Library, Settings, SettingsFile
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 try:
     SettingsFile(Path(sys.argv[1])).save(Settings())
@@ -227,3 +227,22 @@ def test_settings_that_cannot_be_opened_are_told_in_a_sentence(tmp_path: Path) -
     (tmp_path / "settings.json").mkdir()
     with pytest.raises(SettingsNotRead, match=r"settings.json cannot be read \(.*\): .* --data-dir"):
         SettingsFile(tmp_path).load()
+
+
+def test_settings_of_the_first_version_have_no_library_and_are_read(tmp_path: Path) -> None:
+    file = SettingsFile(tmp_path)
+    file.save(Settings())
+    saved = json.loads(file.path.read_text())
+    del saved["library"]
+    file.path.write_text(json.dumps(saved))
+    assert file.load() == Settings()
+
+
+def test_the_library_is_remembered_and_checked(tmp_path: Path) -> None:
+    file = SettingsFile(tmp_path)
+    settings = Settings(library=Library(folders=("/models", "~/more"), is_offline=True, downloads_at_once=1))
+    file.save(settings)
+    assert file.load() == settings
+    for wrong in ({"folders": ("",)}, {"downloads_at_once": 0}):
+        with pytest.raises(ValueError, match="got"):
+            Library(**wrong)

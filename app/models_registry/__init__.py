@@ -1,6 +1,39 @@
-"""Finds models on this machine and fetches them from the hub. Knows no torch: it deals in files alone."""
+"""Finds models on this machine and on the hub, judges whether they fit, fetches and deletes them.
 
+Knows no torch: it deals in files alone."""
+
+from app.models_registry.catalogue import find, grouped, read_catalogue
+from app.models_registry.download_files import DownloadFiles
+from app.models_registry.downloads import Downloads
 from app.models_registry.hub import Hub
+from app.models_registry.hub_ids import HubId, parse_hub_id
+from app.models_registry.installed import delete, find_installed, freed_by, installed, verify
+from app.models_registry.judging import judge_folder
 from app.models_registry.locating import locate
+from app.models_registry.login import is_logged_in, log_in, log_out
+from app.models_registry.machine import memories
+from app.models_registry.searching import look_at, search
 
-__all__ = ["Hub", "locate"]
+__all__ = [
+    "DownloadFiles",
+    "Downloads",
+    "Hub",
+    "HubId",
+    "delete",
+    "find",
+    "find_installed",
+    "freed_by",
+    "grouped",
+    "installed",
+    "is_logged_in",
+    "judge_folder",
+    "locate",
+    "log_in",
+    "log_out",
+    "look_at",
+    "memories",
+    "parse_hub_id",
+    "read_catalogue",
+    "search",
+    "verify",
+]

@@ -82,7 +82,7 @@ def _expected_size(path: Path) -> int:
         header = file.read(header_size)
     try:
         return 8 + header_size + _data_size(json.loads(header))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise _damaged(path, "it is no safetensors file") from error
 
 
@@ -94,7 +94,7 @@ def _data_size(tensors: dict[str, Any]) -> int:
 def _read_object(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the second: brackets without end
         raise _damaged(path, "it is not JSON") from error
     if not isinstance(found, dict):
         raise _damaged(path, "it is not a JSON object")

@@ -3,6 +3,7 @@
 demo                  the model that ships with the app
 ~/models/x, ./x, C:\\x  a folder, by any path; a path that does not exist is never asked of the hub
 org/name[@revision]   a folder of that name if there is one, else the hub's cache, else the hub
+https://hub/org/name  the same by the address of the model's page
 """
 
 import os
@@ -13,9 +14,9 @@ from app.errors import ModelBroken, ModelNotFound
 from app.messages import ModelFolder, Progress
 from app.models_registry.checking import check_folder
 from app.models_registry.hub import Hub
+from app.models_registry.hub_ids import HubId, parse_hub_id
 from app.settings import DEMO_MODEL, assets_dir
 
-HUB_ID = re.compile(r"(?P<repo>[\w-][\w.-]*/[\w-][\w.-]*)(?:@(?P<revision>[\w./-]+))?", re.ASCII)
 PATH_LIKE = re.compile(r"[~./]|[A-Za-z]:|.*\\|[^@/]*/[^@/]*/")
 
 
@@ -27,12 +28,14 @@ def locate(name: str, progress: Progress, hub: Hub | None = None) -> ModelFolder
     path = Path(os.path.expanduser(name))  # noqa: PTH111 - Path's own fails on an unknown ~user
     if _exists(path):
         return _checked(_folder(path))
-    if "://" in name:
-        raise ModelNotFound(f"{name} is a web address: give the hub id alone, such as org/name.")
-    if PATH_LIKE.match(name):
+    hub = hub or Hub()
+    found = parse_hub_id(name, hub.endpoint)
+    if found is None and "://" in name:
+        raise ModelNotFound(f"{name} is no page of a model on the hub: give its hub id, such as org/name.")
+    if found is None and PATH_LIKE.match(name):
         raise ModelNotFound(f"The folder {name} does not exist: check the path.")
-    if found := HUB_ID.fullmatch(name):
-        return _checked(_on_hub(found["repo"], found["revision"] or "", progress, hub or Hub()))
+    if found:
+        return _checked(_on_hub(found, progress, hub))
     raise ModelNotFound(
         f"There is no folder {name!r} here and it is no hub id: "
         "give a folder, a hub id such as org/name, or 'demo'."
@@ -53,9 +56,9 @@ def _folder(path: Path) -> ModelFolder:
     return ModelFolder(path, name=path.name)
 
 
-def _on_hub(repo: str, revision: str, progress: Progress, hub: Hub) -> ModelFolder:
-    folder = hub.cached(repo, revision) or hub.download(repo, revision, progress)
-    return ModelFolder(folder, name=repo, revision=folder.name)
+def _on_hub(wanted: HubId, progress: Progress, hub: Hub) -> ModelFolder:
+    folder = hub.cached(wanted.repo, wanted.revision) or hub.download(wanted.repo, wanted.revision, progress)
+    return ModelFolder(folder, name=wanted.repo, revision=folder.name)
 
 
 def _checked(model: ModelFolder) -> ModelFolder:

@@ -71,9 +71,12 @@ def test_a_name_that_the_hub_cannot_have_is_not_asked_of_it(name: str) -> None:
         locate(name, silent, NOWHERE)
 
 
-def test_a_web_address_says_to_give_the_id_alone() -> None:
-    with pytest.raises(ModelNotFound, match="give the hub id alone, such as org/name"):
-        locate("https://hub.example/org/name", silent, NOWHERE)
+@pytest.mark.parametrize(
+    "address", ["https://hub.example/org/name", "https://huggingface.co/datasets/org/name"]
+)
+def test_an_address_that_is_no_models_page_says_to_give_the_id(address: str) -> None:
+    with pytest.raises(ModelNotFound, match="give its hub id, such as org/name"):
+        locate(address, silent, NOWHERE)
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:

@@ -1,0 +1,26 @@
+"""The model library as the settings say: which hub, which folders, where downloads are remembered."""
+
+from pathlib import Path
+
+from app.models_registry import DownloadFiles, Downloads, Hub
+from app.settings import Library, SettingsFile, default_data_dir
+
+
+def library() -> Library:
+    """The person's settings for models."""
+    return SettingsFile(default_data_dir()).load().library
+
+
+def hub_of(settings: Library) -> Hub:
+    """The hub, or one that asks nothing."""
+    return Hub(is_offline=settings.is_offline)
+
+
+def folders_of(settings: Library) -> list[Path]:
+    """The person's own model folders."""
+    return [Path(folder).expanduser() for folder in settings.folders]
+
+
+def downloads_in(data_dir: Path, settings: Library) -> Downloads:
+    """The downloads of this data folder; nothing runs yet."""
+    return Downloads(hub_of(settings), DownloadFiles(data_dir / "downloads"), settings.downloads_at_once)

@@ -1,0 +1,177 @@
+"""Frozen values about models that cross layers: what there is, whether it fits, and how a download goes."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, get_args
+
+Precision = Literal["float32", "bfloat16", "float16", "int8", "int4"]
+"""How a model's weights are kept in memory."""
+DownloadState = Literal["queued", "running", "paused", "failed", "done"]
+"""What a download does now; a cancelled one is gone."""
+InstalledState = Literal["ready", "incomplete", "unusable"]
+ModelOrigin = Literal["demo", "hub", "folder"]
+"""Where an installed model is kept: in the app, in the hub's cache, or in a folder of the person's."""
+Verdict = Literal["fits", "fits with int4", "too big"]
+Use = Literal["chat", "code", "reasoning"]
+
+
+def _require(condition: bool, rule: str, value: object) -> None:
+    if not condition:
+        raise ValueError(f"{rule}, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class FileProgress:
+    """One file of a download: its bytes, and how many of them are here."""
+
+    name: str
+    size: int
+    done: int = 0
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.done <= self.size, f"done must be from 0 to {self.size}", self.done)
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """How a download stands at one moment.
+
+    `name` is org/name, or org/name@revision, and tells one download from another. `speed` is in bytes per second
+    over the last seconds. `note` is a sentence: why it failed, that the hub is silent, that it will try again.
+    `asks_token` says that the hub wants a login first; `page` is where the model's terms can be read."""
+
+    name: str
+    state: DownloadState = "queued"
+    files: tuple[FileProgress, ...] = ()
+    speed: float = 0.0
+    note: str = ""
+    asks_token: bool = False
+    page: str = ""
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        states = get_args(DownloadState)
+        _require(self.state in states, "state must be one of " + ", ".join(states), self.state)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files; 0 until the hub has told."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def done(self) -> int:
+        """Bytes of all files that are here."""
+        return sum(file.done for file in self.files)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the rest takes at the present speed; None where nobody can tell."""
+        if self.state != "running" or not self.speed or not self.size:
+            return None
+        return (self.size - self.done) / self.speed
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a device has, in bytes: `free` of `total`."""
+
+    device: str
+    free: int
+    total: int
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.free <= self.total, f"free memory must be from 0 to {self.total}", self.free)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryNeed:
+    """What a model takes while it decodes, in bytes, by what takes it."""
+
+    weights: int
+    cache: int
+    rows: int
+    runtime: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.cache + self.rows + self.runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Whether a model fits a device, estimated from its config and its file headers alone.
+
+    `longest_context` is how many tokens would fit at this precision, 0 when the weights do not."""
+
+    need: MemoryNeed
+    memory: Memory
+    precision: Precision
+    context: int
+    longest_context: int
+    verdict: Verdict
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledModel:
+    """A model on this machine. `problem` says why it cannot be used, or nothing; `size` is its bytes on disk."""
+
+    name: str
+    path: Path
+    origin: ModelOrigin
+    size: int
+    revision: str = ""
+    state: InstalledState = "ready"
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueEntry:
+    """A model that the app recommends. `size` is its download in bytes, `context` its tokens."""
+
+    repo: str
+    family: str
+    parameters: int
+    size: int
+    context: int
+    licence: str
+    use: Use
+    good_for: str
+    is_gated: bool = False
+    wng: tuple[int, int, int] = (15, 5, 15)
+
+    def __post_init__(self) -> None:
+        _require(self.repo.count("/") == 1, "repo must be org/name", self.repo)
+        _require(self.use in get_args(Use), "use must be one of " + ", ".join(get_args(Use)), self.use)
+        for name in ("parameters", "size", "context"):
+            _require(getattr(self, name) > 0, f"{name} must be above 0", getattr(self, name))
+        _require(len(self.wng) == 3 and min(self.wng) > 0, "wng must be three numbers above 0", self.wng)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A model found on the hub."""
+
+    repo: str
+    downloads: int = 0
+    likes: int = 0
+    is_gated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteModel:
+    """A model on the hub, as known before anything of it is here. `size` is what a download takes."""
+
+    repo: str
+    commit: str
+    size: int
+    files: tuple[FileProgress, ...]
+    is_gated: bool = False
+    licence: str = ""
+    downloads: int = 0
+    architecture: str = ""
+    parameters: int = 0
+    context: int = 0
+    fit: Fit | None = None
+    problems: tuple[str, ...] = field(default=())

@@ -1,0 +1,93 @@
+"""A file's checksum, computed behind the writer's back.
+
+Checking a large file after it has come would make the person wait for it to be read once more. So a thread follows
+the growing file at its own pace, and at the end has only the last bytes to read:
+
+    writer   |==========>
+    reader   |=======>            the same after a restart: it begins at 0 and soon catches up
+
+Hashing lets go of Python's lock, so a second core does it.
+"""
+
+import hashlib
+import threading
+from io import FileIO
+from pathlib import Path
+from typing import Protocol
+
+PIECE = 1 << 20
+
+
+class Hash(Protocol):
+    """The part of hashlib's objects that is used here."""
+
+    def update(self, data: memoryview, /) -> None:
+        """Take these bytes in."""
+
+    def hexdigest(self) -> str:
+        """The checksum of all bytes so far."""
+
+
+def new_hash(digest: str, size: int) -> Hash:
+    """A hash of the kind that `digest` is of: SHA-256, or git's for a file of this size."""
+    if len(digest) == 64:
+        return hashlib.sha256()
+    return hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+
+
+def file_digest(path: Path, kind: str) -> str:
+    """The checksum of a whole file, of the kind that `kind` is of."""
+    with Following(path, new_hash(kind, path.stat().st_size)) as following:
+        return following.finish()
+
+
+class Following:
+    """Hashes a file while it grows; `finish` once it has stopped growing."""
+
+    def __init__(self, path: Path, into: Hash) -> None:
+        self._path = path
+        self._hash = into
+        self._grew = threading.Event()
+        self._ended = threading.Event()
+        self._left = threading.Event()
+        self._problem: OSError | None = None
+        self._thread = threading.Thread(target=self._follow, name="checksum", daemon=True)
+
+    def __enter__(self) -> "Following":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._left.set()
+        self.grew()
+        self._thread.join()
+
+    def grew(self) -> None:
+        """There is more to read."""
+        self._grew.set()
+
+    def finish(self) -> str:
+        """The checksum of the whole file. Raises OSError when it cannot be read."""
+        self._ended.set()
+        self.grew()
+        self._thread.join()
+        if self._problem:
+            raise self._problem
+        return self._hash.hexdigest()
+
+    def _follow(self) -> None:
+        try:
+            with self._path.open("rb", buffering=0) as file:
+                while not self._left.is_set() and not self._read_on(file):
+                    self._grew.wait()
+        except OSError as error:
+            self._problem = error
+
+    def _read_on(self, file: FileIO) -> bool:
+        """Read what there is; whether that was the end."""
+        self._grew.clear()
+        is_last = self._ended.is_set()
+        piece = memoryview(bytearray(PIECE))
+        while not self._left.is_set() and (count := file.readinto(piece)):
+            self._hash.update(piece[:count])
+        return is_last

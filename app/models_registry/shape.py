@@ -1,0 +1,156 @@
+"""What a config.json says of a model's size, read without believing it.
+
+The file comes from strangers: a number that no model has ("num_hidden_layers": 1000000000) is refused with a
+sentence before anything is multiplied with it, and nothing in it is ever run.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from app.errors import ModelBroken, ModelUnsafe
+
+LONGEST_CONFIG = 2_000_000
+"""Bytes of a config.json from which on it is none."""
+UNKNOWN_CONTEXT = 32_768
+LIMITS = {
+    "num_hidden_layers": 2_000,
+    "hidden_size": 200_000,
+    "intermediate_size": 2_000_000,
+    "num_attention_heads": 10_000,
+    "num_key_value_heads": 10_000,
+    "head_dim": 20_000,
+    "vocab_size": 20_000_000,
+    "max_position_embeddings": 100_000_000,
+}
+"""The largest values that are believed: far above any model there is."""
+OTHER_NAMES = {
+    "num_hidden_layers": ("n_layer", "num_layers", "n_layers"),
+    "hidden_size": ("n_embd", "d_model"),
+    "intermediate_size": ("n_inner", "ffn_dim"),
+    "num_attention_heads": ("n_head", "num_heads"),
+    "max_position_embeddings": ("n_positions", "n_ctx"),
+}
+MODEL_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,60}")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The sizes that decide how much memory a model takes. `is_tied`: the head shares the embedding's weight."""
+
+    model_type: str
+    architecture: str
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    key_heads: int
+    head_size: int
+    vocabulary: int
+    context: int
+    is_tied: bool
+
+    @property
+    def embedding(self) -> int:
+        """Numbers in the embedding."""
+        return self.vocabulary * self.hidden
+
+    @property
+    def cached(self) -> int:
+        """Numbers that the KV cache keeps of one token."""
+        return 2 * self.layers * self.key_heads * self.head_size
+
+
+def read_shape(folder: Path, name: str) -> Shape:
+    """The shape of the model in this folder. Raises ModelError for a config.json that cannot be true."""
+    return parse_shape(_read(folder, name), name)
+
+
+def check_config(folder: Path, name: str) -> None:
+    """Raise ModelError when the config.json in this folder cannot be true, or wants code of its own to be run."""
+    _sizes(_text_config(_read(folder, name), name), name)
+
+
+def parse_shape(config: bytes, name: str) -> Shape:
+    """The shape that this config.json describes; `name` is the model's, for sentences."""
+    values = _text_config(config, name)
+    sizes = _sizes(values, name)
+    heads, hidden = sizes["num_attention_heads"] or 1, sizes["hidden_size"]
+    if not hidden or not sizes["num_hidden_layers"] or not sizes["vocab_size"]:
+        raise ModelBroken(
+            f"The config.json of {name} does not tell the model's size: choose a text model that "
+            "transformers knows."
+        )
+    return Shape(
+        model_type=str(values.get("model_type", "")),
+        architecture=_architecture(values),
+        layers=sizes["num_hidden_layers"],
+        hidden=hidden,
+        intermediate=sizes["intermediate_size"] or 4 * hidden,
+        heads=heads,
+        key_heads=sizes["num_key_value_heads"] or heads,
+        head_size=sizes["head_dim"] or max(1, hidden // heads),
+        vocabulary=sizes["vocab_size"],
+        context=sizes["max_position_embeddings"] or UNKNOWN_CONTEXT,
+        is_tied=bool(values.get("tie_word_embeddings", False)),
+    )
+
+
+def _read(folder: Path, name: str) -> bytes:
+    path = folder / "config.json"
+    if path.stat().st_size > LONGEST_CONFIG:
+        raise ModelBroken(f"The config.json of {name} is far too long: choose another model.")
+    return path.read_bytes()
+
+
+def _sizes(values: Mapping[str, Any], name: str) -> dict[str, int]:
+    return {key: _size(values, key, name) for key in LIMITS}
+
+
+def _text_config(config: bytes, name: str) -> Mapping[str, Any]:
+    """The part that describes the text model, with what the whole says of it."""
+    try:
+        whole = json.loads(config)
+    except (ValueError, RecursionError) as error:
+        raise ModelBroken(f"The config.json of {name} is not JSON: get the model's own again.") from error
+    if not isinstance(whole, dict):
+        raise ModelBroken(f"The config.json of {name} is not a JSON object: get the model's own again.")
+    _require_no_code(whole, name)
+    text = whole.get("text_config")
+    return {**whole, **text} if isinstance(text, dict) else whole
+
+
+def _require_no_code(config: Mapping[str, Any], name: str) -> None:
+    if config.get("auto_map") and not is_known(str(config.get("model_type", ""))):
+        raise ModelUnsafe(
+            f"{name} needs Python code of its own, which Foresight does not run: choose a model whose architecture "
+            "transformers knows."
+        )
+
+
+def is_known(model_type: str) -> bool:
+    """Whether transformers has this kind of model: asked of its folders, for importing it takes seconds."""
+    spec = find_spec("transformers")
+    if spec is None or spec.origin is None or not MODEL_TYPE.fullmatch(model_type):
+        return False
+    return (Path(spec.origin).parent / "models" / model_type.replace("-", "_")).is_dir()
+
+
+def _size(values: Mapping[str, Any], key: str, name: str) -> int:
+    """The value of this key by any of its names; 0 when it is not there."""
+    found = next((values[k] for k in (key, *OTHER_NAMES.get(key, ())) if values.get(k) is not None), 0)
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= LIMITS[key]:
+        raise ModelBroken(
+            f"The config.json of {name} cannot be true ({key} is {str(found)[:40]}): choose another model."
+        )
+    return found
+
+
+def _architecture(values: Mapping[str, Any]) -> str:
+    names = values.get("architectures")
+    first = names[0] if isinstance(names, list) and names else ""
+    return first[:80] if isinstance(first, str) else ""

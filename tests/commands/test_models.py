@@ -1,0 +1,182 @@
+"""`python run.py models …` as a person types it, against a small hub on this machine."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.models_registry.hub_server import COMMIT, FakeHub, running
+from tests.models_registry.model_files import model_files
+from tests.models_registry.test_installed import CONFIG
+
+CHECKOUT = Path(__file__).parents[2]
+SECONDS = 60
+Done = subprocess.CompletedProcess[str]
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def server() -> Iterator[FakeHub]:
+    with running(FakeHub({"org/small": {**model_files(500_000), "config.json": CONFIG}})) as hub:
+        yield hub
+
+
+@pytest.fixture
+def environment(server: FakeHub, tmp_path: Path) -> dict[str, str]:
+    """That of a person who has never used the hub on this machine."""
+    own = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
+    places = {"XDG_DATA_HOME": str(tmp_path / "data"), "HF_HOME": str(tmp_path / "hf")}
+    return {**own, **places, "HF_ENDPOINT": server.endpoint, "CUDA_VISIBLE_DEVICES": ""}
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "run.py", "models", *arguments]
+
+
+@pytest.fixture
+def run(environment: dict[str, str]) -> Run:
+    def start(*arguments: str, answer: str = "") -> Done:
+        return subprocess.run(
+            command(*arguments),
+            cwd=CHECKOUT,
+            env=environment,
+            input=answer,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            timeout=SECONDS,
+        )
+
+    return start
+
+
+def told(done: Done) -> Any:
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_model_is_found_judged_downloaded_verified_and_deleted(server: FakeHub, run: Run) -> None:
+    found = told(run("search", "small", "--json"))
+    assert [hit["repo"] for hit in found["hub"]] == ["org/small"] and found["note"] == ""
+    model = told(run("info", f"{server.endpoint}/org/small", "--json"))
+    assert (model["commit"], model["parameters"], model["fit"]["verdict"]) == (COMMIT, 500_000, "fits")
+
+    done = run("download", "org/small", "--json")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines[-1]["state"] == "done" and lines[-1]["done"] == lines[-1]["size"] == model["size"]
+    assert run("download", "org/small").stdout.startswith("org/small is here already: ")
+
+    listed = told(run("list", "--json"))
+    assert [(m["name"], m["state"]) for m in listed["models"]] == [("demo", "ready"), ("org/small", "ready")]
+    assert "every byte is right" in run("verify", "org/small").stdout
+    weights = Path(lines[-1]["folder"]) / "model.safetensors"
+    weights.resolve().write_bytes(weights.read_bytes()[:-1] + b"x")
+    damaged = run("verify", "org/small")
+    assert damaged.returncode == 1 and "its checksum is wrong" in damaged.stderr
+
+    asked = run("remove", "org/small", answer="n\n")
+    assert asked.returncode == 1 and "That frees 2.00 MB. [y/N]" in asked.stdout and weights.exists()
+    assert told(run("remove", "org/small", "--yes", "--json"))["freed"] >= model["size"]
+    assert len(told(run("list", "--json"))["models"]) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="only there a process is sent Ctrl+C")
+def test_ctrl_c_pauses_and_the_same_command_goes_on(
+    server: FakeHub, run: Run, environment: dict[str, str]
+) -> None:
+    server.pace = 1e6
+    with subprocess.Popen(
+        command("download", "org/small"),
+        cwd=CHECKOUT,
+        env=environment,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as child:
+        end = time.monotonic() + SECONDS
+        while sum(sent.count for sent in server.sent) < 500_000:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        child.send_signal(signal.SIGINT)
+        _, words = child.communicate(timeout=SECONDS)
+    assert child.returncode == 130
+    assert words == "Paused. The same command goes on: python run.py models download org/small\n"
+    server.pace = 0
+    server.asked.clear()
+    assert run("download", "org/small").returncode == 0
+    (request,) = server.gets("model.safetensors")
+    assert int(request.split("bytes=")[1].rstrip("-")) >= 400_000
+
+
+def test_a_gated_model_is_downloaded_after_a_login(server: FakeHub, run: Run) -> None:
+    server.gated.add("org/small")
+    server.tokens.add("hf_right")
+    refused = run("download", "org/small")
+    assert refused.returncode == 1
+    assert f"accept its terms at {server.endpoint}/org/small" in refused.stderr
+    wrong = run("login", answer="hf_wrong\n")
+    assert (
+        wrong.returncode == 1
+        and "does not know" in wrong.stderr
+        and "hf_wrong" not in wrong.stdout + wrong.stderr
+    )
+    right = run("login", answer="hf_right\n")
+    assert right.returncode == 0, right.stderr
+    assert right.stdout.endswith("Logged in as somebody.\n") and "hf_right" not in right.stdout + right.stderr
+    assert run("download", "org/small").returncode == 0
+    assert run("logout").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("download", "nonsense"), 1, "nonsense is no hub id"),
+        (("download", "org/none"), 1, "no model org/none on the hub: check the spelling"),
+        (("info", "./none"), 1, "The folder ./none does not exist"),
+        (("remove", "demo", "--yes"), 1, "ships with the app and stays"),
+        (("verify", "org/none"), 1, "org/none is not installed"),
+        (("info", "demo", "--context", "0"), 2, "--context"),
+    ],
+)
+def test_a_mistake_is_one_sentence(run: Run, arguments: tuple[str, ...], code: int, words: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == code and words in done.stderr and "Traceback" not in done.stderr
+
+
+def test_without_a_hub_the_catalogue_still_answers(run: Run, environment: dict[str, str]) -> None:
+    environment["HF_ENDPOINT"] = "http://127.0.0.1:9"
+    found = run("search", "granite")
+    assert found.returncode == 0 and "ibm-granite/granite-3.3-2b-instruct" in found.stdout
+    assert "the hub cannot be reached" in found.stderr
+    known = run("info", "Qwen/Qwen3-8B")
+    assert "8.19B parameters" in known.stdout and "This is from the catalogue" in known.stdout
+
+
+def test_offline_asks_nothing(server: FakeHub, run: Run, tmp_path: Path) -> None:
+    settings = tmp_path / "data" / "foresight" / "settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(json.dumps(offline_settings()), encoding="utf-8")
+    for arguments in (("search", "small"), ("info", "org/small"), ("download", "org/small"), ("list",)):
+        done = run(*arguments)
+        assert arguments == ("list",) or "Foresight is set to offline" in done.stderr
+    assert server.asked == []
+
+
+def offline_settings() -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from app.settings import Library, Settings
+
+    return asdict(Settings(library=Library(is_offline=True)))
+
+
+def test_the_catalogue_is_listed_by_what_fits(run: Run) -> None:
+    listed = told(run("list", "--catalogue", "--json"))
+    assert sum(len(group["entries"]) for group in listed["groups"]) >= 20
+    assert "Qwen/Qwen3-32B" in run("list", "--catalogue").stdout

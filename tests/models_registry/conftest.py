@@ -1,0 +1,37 @@
+"""A small hub on 127.0.0.1 for the real client, and the switch that lets the client reach it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+
+from app.models_registry.hub import Hub
+from app.models_registry.retrying import Patience
+from tests.models_registry.hub_server import FakeHub, running
+from tests.models_registry.model_files import model_files
+
+IMPATIENT = Patience(silence=3.0, first_wait=0.12, longest_wait=0.25, tries=3)
+
+
+@pytest.fixture
+def reachable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """This hub is on 127.0.0.1, so the switch that keeps the other tests off the network is off here.
+
+    Nobody is logged in."""
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "hf" / "token"))
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # the child process has its own
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+
+
+@pytest.fixture
+def server(reachable: None) -> Iterator[FakeHub]:  # noqa: ARG001 - it needs what that sets
+    with running(FakeHub({"org/small": model_files()})) as hub:
+        yield hub
+
+
+@pytest.fixture
+def hub(server: FakeHub, tmp_path: Path) -> Hub:
+    return Hub(server.endpoint, tmp_path / "cache", patience=IMPATIENT)

@@ -1,0 +1,86 @@
+"""How fast a download is against the hub client's own, from the same small hub on this machine: A B A B.
+
+Both are whole processes, from their start to their end, and each begins with an empty cache. Ours also checks every
+byte's checksum, which the client does not.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from app.models_registry.child import Child, Installed, Job
+from app.models_registry.hub_ids import HubId
+
+REPO = "org/random"
+THEIRS = "import sys, huggingface_hub as h; h.snapshot_download(sys.argv[1], cache_dir=sys.argv[2])"
+
+
+def serve(size: int, shards: int, pipe: Connection) -> None:
+    """A hub with one model of random weights, until the pipe closes."""
+    from tests.models_registry.hub_server import FakeHub, git_sha1, running, sha256
+
+    names = [f"model-{number:05}-of-{shards:05}.safetensors" for number in range(1, shards + 1)]
+    names = ["model.safetensors"] if shards == 1 else names
+    files = {name: os.urandom(size // shards) for name in names}
+    files |= {"config.json": b"{}", "tokenizer.json": b"[]"} | index(names)
+    for content in files.values():
+        sha256(content), git_sha1(content)  # a hub knows them beforehand
+    with running(FakeHub({REPO: files})) as hub:
+        pipe.send(hub.endpoint)
+        pipe.recv()
+
+
+def index(names: list[str]) -> dict[str, bytes]:
+    """The index that shards need."""
+    return {"model.safetensors.index.json": b"{}"} if len(names) > 1 else {}
+
+
+def ours(endpoint: str, cache: Path) -> None:
+    """As the app does it."""
+    with Child(Job(HubId(REPO), None, endpoint, cache)) as child:
+        last = list(child.messages())[-1]
+    if not isinstance(last, Installed):
+        raise SystemExit(f"the download failed: {last}")
+
+
+def theirs(endpoint: str, cache: Path) -> None:
+    """As `hf download` does it, over plain HTTP as well."""
+    quiet = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_ENDPOINT": endpoint}
+    subprocess.run([sys.executable, "-c", THEIRS, REPO, str(cache)], env={**os.environ, **quiet}, check=True)
+
+
+def main() -> None:
+    """Print each round's megabytes per second, and the medians' ratio."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--megabytes", type=int, default=300)
+    parser.add_argument("--shards", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    here, there = get_context("spawn").Pipe()
+    hub = get_context("spawn").Process(
+        target=serve, args=(given.megabytes * 10**6, given.shards, there), daemon=True
+    )
+    hub.start()
+    endpoint = here.recv()
+    speeds: dict[str, list[float]] = {"ours": [], "theirs": []}
+    for _ in range(given.rounds):
+        for fetch in (ours, theirs):
+            with tempfile.TemporaryDirectory() as cache:
+                begin = perf_counter()
+                fetch(endpoint, Path(cache))
+                speeds[fetch.__name__].append(given.megabytes / (perf_counter() - begin))
+    here.send("end")
+    for name, values in speeds.items():
+        print(f"{name}: median {median(values):.0f} MB/s of", *(f"{value:.0f}" for value in values))  # noqa: T201
+    print(f"ours / theirs: {median(speeds['ours']) / median(speeds['theirs']):.2f}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""The fit estimate beside what was measured: each model loaded and run by the engine in a process of its own.
+
+    python -m tools.memory_fit --contexts 64,full --dtypes float32,bfloat16 FOLDER...
+    python -m tools.memory_fit --make FOLDER      writes a model of 0.5B random weights to measure
+
+Linux only: the peak is the kernel's own (VmHWM), and so is what part of it was no file (RssAnon, looked at often).
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from app.messages import DType, ModelChoice, Options, Request
+from app.model_messages import Precision
+from app.models_registry.fit import Estimator
+from app.models_registry.locating import locate
+from app.models_registry.shape import read_shape
+from app.models_registry.weights import read_weights
+
+NEW_TOKENS = 40
+TITLE = (
+    "| model | precision | context | runtime + weights + cache + rows | need | measured without files | with file "
+    "pages | measured | error |\n|---|---|---|---|---|---|---|---|---|"
+)
+HALF_BILLION: dict[str, Any] = {
+    "vocab_size": 151936,
+    "hidden_size": 896,
+    "intermediate_size": 4864,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 14,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": True,
+}
+
+
+def make(folder: Path) -> None:
+    """Write a model of random weights, shaped like Qwen2.5-0.5B, with the demo model's tokenizer."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    from tests.engine.tiny import with_tokenizer
+
+    torch.set_default_dtype(torch.bfloat16)
+    Qwen2ForCausalLM(Qwen2Config(**HALF_BILLION)).save_pretrained(folder)
+    with_tokenizer(folder)
+
+
+def run(folder: Path, dtype: DType, context: int) -> dict[str, int]:
+    """Load the model and write a reply behind a prompt of about so many tokens; this process's memory in bytes."""
+    from app.commands.replying import follow_quietly
+    from app.engine import Engine
+    from app.engine.heap import share_one_heap
+
+    share_one_heap()  # as main does
+    peak = _Anonymous()
+    engine = Engine(locate, Path(tempfile.mkdtemp()))
+    request = Request(
+        ModelChoice(str(folder), dtype, "cpu"),
+        prompt(folder, context - NEW_TOKENS - 8),
+        replace(Options(), max_new_tokens=NEW_TOKENS, ignore_eos=True),
+    )
+    for _ in follow_quietly(engine, request):
+        pass
+    engine.close()
+    return {"peak": status("VmHWM"), "own": peak.stop()}
+
+
+def prompt(folder: Path, tokens: int) -> str:
+    """A text of about so many tokens."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer("Once upon a time there was a little girl who liked to read. " * tokens)["input_ids"]
+    return str(tokenizer.decode(ids[: max(tokens, 1)], skip_special_tokens=True))
+
+
+def status(key: str) -> int:
+    """A line of this process's status, in bytes."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return int(next(line for line in lines if line.startswith(key + ":")).split()[1]) << 10
+
+
+class _Anonymous:
+    """The largest RssAnon, looked at every few milliseconds."""
+
+    def __init__(self) -> None:
+        self._most = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> int:
+        self._ended.set()
+        self._thread.join()
+        return self._most
+
+    def _look(self) -> None:
+        while not self._ended.is_set():
+            self._most = max(self._most, status("RssAnon"))
+            time.sleep(0.005)
+
+
+def compare(folder: Path, dtype: DType, context: int) -> str:
+    """One line of the table."""
+    command = [sys.executable, "-m", "tools.memory_fit", "--run", dtype, str(context), str(folder)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    measured = json.loads(told.splitlines()[-1])
+    estimator = Estimator(read_shape(folder, folder.name), read_weights(folder, folder.name))
+    precision = cast(Precision, dtype)
+    need = estimator.need(precision, context)
+    peak = estimator.peak(precision, context)
+    parts = " + ".join(f"{part / 1e6:.0f}" for part in (need.runtime, need.weights, need.cache, need.rows))
+    numbers = (need.total, measured["own"], peak, measured["peak"])
+    told = " | ".join(f"{number / 1e6:.0f}" for number in numbers)
+    error = peak / measured["peak"] - 1
+    return f"| {folder.name} | {dtype} | {context:,} | {parts} | {told} | {error:+.1%} |"
+
+
+def main() -> None:
+    """Print a Markdown table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--make", type=Path)
+    parser.add_argument("--run", nargs=2, metavar=("DTYPE", "CONTEXT"))
+    parser.add_argument("--contexts", default="64,full")
+    parser.add_argument("--dtypes", default="float32,bfloat16")
+    parser.add_argument("folders", nargs="*", type=Path)
+    given = parser.parse_args()
+    if given.make:
+        return make(given.make)
+    if given.run:
+        return print(json.dumps(run(given.folders[0], given.run[0], int(given.run[1]))))  # noqa: T201
+    print(TITLE)  # noqa: T201
+    for folder in given.folders:
+        for dtype in (name for name in get_args(DType) if name in given.dtypes.split(",")):
+            for context in given.contexts.split(","):
+                tokens = read_shape(folder, folder.name).context if context == "full" else int(context)
+                print(compare(folder, dtype, tokens), flush=True)  # noqa: T201
+    return None
+
+
+if __name__ == "__main__":
+    main()
