@@ -29,8 +29,8 @@ from app.models_registry import (
     verify,
 )
 from app.models_registry import search as search_hub
-from app.models_registry.disk import free_bytes, gigabytes
-from app.models_registry.installed import has_checksums
+from app.models_registry.downloads.disk import free_bytes, gigabytes
+from app.models_registry.installed.installed import has_checksums
 
 
 def list_installed(as_json: bool) -> None:
