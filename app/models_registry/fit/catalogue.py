@@ -100,6 +100,15 @@ def _recommended(values: dict[str, Any]) -> Recommended:
         context=entry.context,
         is_tied=sizes["is_tied"],
     )
-    # One tensor stands for all: the estimate asks for their number alone, and whether there is a head.
-    tensors = Tensor("all", "BF16", (entry.parameters,)), Tensor("lm_head.weight", "BF16", (0,))
-    return Recommended(entry, Estimator(shape, Weights(tensors[:1] if shape.is_tied else tensors)))
+    return Recommended(entry, Estimator(shape, Weights(tuple(_tensors(shape, entry.parameters)))))
+
+
+def _tensors(shape: Shape, parameters: int) -> Iterator[Tensor]:
+    """What stands for a model's weights: its tables as they are, and all layers as one matrix."""
+    table = (shape.vocabulary, shape.hidden)
+    yield Tensor("embed_tokens.weight", "BF16", table)
+    if not shape.is_tied:
+        yield Tensor("lm_head.weight", "BF16", table)
+    rows, rest = divmod(parameters - shape.embedding * (1 if shape.is_tied else 2), shape.hidden)
+    yield Tensor("layers.weight", "BF16", (rows, shape.hidden))
+    yield Tensor("norm.weight", "BF16", (rest,))

@@ -15,16 +15,13 @@ from dataclasses import dataclass, field
 from app.model_messages import Fit, Memory, MemoryNeed, Precision, Verdict
 from app.models_registry.downloads.disk import gigabytes
 from app.models_registry.files.shape import Shape
-from app.models_registry.files.weights import Weights
+from app.models_registry.files.weights import HEADS, Weights
+from app.quantisation import model_bytes
 
-NUMBER_BYTES: dict[Precision, float] = {
-    "float32": 4,
-    "bfloat16": 2,
-    "float16": 2,
-    "int8": 1.02,
-    "int4": 0.5625,
-}
-"""Bytes of one weight; the small ones with their scales."""
+NUMBER_BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
+"""Bytes of one weight that is kept as it is; what quantised weights take `app/quantisation.py` knows."""
+HALF = 2
+"""Bytes of an activation beside quantised weights."""
 STORED_AS: dict[Precision, str] = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 CHUNK = 512
 """Tokens by which the cache grows, and of a prompt that are read at once."""
@@ -67,8 +64,8 @@ class Estimator:
         if STORED_AS.get(precision) == self.weights.stored:
             # What is packed was copied, and its pages stay until the system wants them.
             copied = self._packed() if self._does_pack(precision) else 0
-            return need.total + int(copied * NUMBER_BYTES[precision])
-        loading = need.runtime + int(self._numbers() * NUMBER_BYTES[precision]) + self.weights.size
+            return need.total + copied * NUMBER_BYTES[precision]
+        loading = need.runtime + self._kept(precision) + self.weights.size
         return max(need.total, loading)
 
     def longest_context(self, precision: Precision, free: int) -> int:
@@ -103,12 +100,17 @@ class Estimator:
         return RUNTIME["cpu"] + (KERNELS if has_kernels else 0)
 
     def _weights(self, precision: Precision) -> int:
-        if precision in ("int8", "int4"):  # the embedding and a separate head stay in 16 bits
-            wide = self.shape.embedding * (1 if self._is_tied else 2)
-            return int((self._numbers() - wide) * NUMBER_BYTES[precision] + wide * 2)
         tied_share = self.shape.embedding / max(1, self._numbers())
         is_doubled = self._is_tied and tied_share <= TIED_SHARE and self._does_pack(precision)
-        return int((self._numbers() + (self.shape.embedding if is_doubled else 0)) * NUMBER_BYTES[precision])
+        second = self.shape.embedding * NUMBER_BYTES[precision] if is_doubled else 0
+        return self._kept(precision) + second
+
+    def _kept(self, precision: Precision) -> int:
+        """Bytes of the weights, each once."""
+        if precision != "int8" and precision != "int4":
+            return self._numbers() * NUMBER_BYTES[precision]
+        tensors = [one for one in self.weights.tensors if not (self._is_tied and one.name.endswith(HEADS))]
+        return model_bytes({one.name: one.shape for one in tensors}, HALF, precision)
 
     def _cache(self, precision: Precision, context: int) -> int:
         rows = -(-(context + LOOKAHEAD_ROWS) // CHUNK) * CHUNK
