@@ -293,8 +293,11 @@ EnginePhase = Literal["starting", "loading", "ready", "busy", "failed", "closed"
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """What the worker does now. `note` is a sentence for the person; `model` is the loaded one, if any."""
+    """What the worker does now. `note` is a sentence for the person; `model` is the loaded one, if any.
+
+    `peak` are the bytes that model took at most so far, 0 where nobody can tell."""
 
     phase: EnginePhase
     note: str = ""
     model: ModelInfo | None = None
+    peak: int = 0
