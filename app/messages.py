@@ -60,11 +60,8 @@ class Sampling:
         _require(self.top_k >= 0, "top-k must be 0 (off) or more", self.top_k)
         _require(0 < self.top_p <= 1, "top-p must be above 0 and at most 1", self.top_p)
         _require(0 <= self.min_p < 1, "min-p must be at least 0 and below 1", self.min_p)
-        _require(
-            0 < self.repetition_penalty <= 100,
-            "repetition penalty must be above 0 and at most 100",
-            self.repetition_penalty,
-        )
+        penalty = self.repetition_penalty
+        _require(0 < penalty <= 100, "repetition penalty must be above 0 and at most 100", penalty)
         _require(0 <= self.seed < 2**63, "seed must be from 0 to 2^63-1", self.seed)
 
 

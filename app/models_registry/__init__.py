@@ -13,12 +13,14 @@ from app.models_registry.hub.login import is_logged_in, log_in, log_out
 from app.models_registry.hub.searching import look_at, search
 from app.models_registry.installed.installed import delete, find_installed, freed_by, installed, verify
 from app.models_registry.installed.locating import locate
+from app.models_registry.library import ModelLibrary
 
 __all__ = [
     "DownloadFiles",
     "Downloads",
     "Hub",
     "HubId",
+    "ModelLibrary",
     "delete",
     "find",
     "find_installed",

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from app.errors import DiskFull
+from app.model_messages import gigabytes
 from app.models_registry.hub.plan import Plan
 
 RESERVE = 200_000_000
@@ -44,12 +45,3 @@ def disk_full(repo: str) -> Iterator[None]:
         raise DiskFull(
             f"The disk ran full while {repo} was coming: free some space and resume. What has come is kept."
         ) from error
-
-
-def gigabytes(count: float) -> str:
-    """A number of bytes for a person: "1.25 GB", "310 MB", "12 kB"."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size * 0.9995:
-            value = count / size
-            return f"{value:.2f} {unit}" if value < 10 else f"{value:.0f} {unit}"
-    return f"{count:.0f} bytes"

@@ -12,8 +12,7 @@ it needs them, so they are in `peak` and not in `need`. `docs/models.md` has wha
 import platform
 from dataclasses import dataclass, field
 
-from app.model_messages import Fit, Memory, MemoryNeed, Precision, Verdict
-from app.models_registry.downloads.disk import gigabytes
+from app.model_messages import Fit, Memory, MemoryNeed, Precision, Verdict, gigabytes
 from app.models_registry.files.shape import Shape
 from app.models_registry.files.weights import HEADS, Weights
 from app.quantisation import model_bytes
@@ -143,7 +142,8 @@ def judge(estimator: Estimator, memory: Memory, precision: Precision, context: i
     elif estimator.need("int4", context).total <= usable:
         verdict = "fits with int4"
     sentence = _sentence(verdict, need.total, memory, longest, context, estimator.shape.context)
-    return Fit(need, memory, precision, context, longest, verdict, sentence)
+    peak = estimator.peak(precision, context)
+    return Fit(need, memory, precision, context, longest, verdict, sentence, peak)
 
 
 def _sentence(verdict: Verdict, total: int, memory: Memory, longest: int, context: int, most: int) -> str:

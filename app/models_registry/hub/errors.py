@@ -61,7 +61,7 @@ def _refusal(error: Exception, repo: str, page: str) -> ModelError | None:
     if isinstance(error, GatedRepoError):
         return ModelGated(
             f"{repo} is gated: accept its terms at {page}, log in with a token of that account "
-            "(`python run.py models login`), and try again."
+            "(under Models in the app, or by `python run.py models login`), and try again."
         )
     if not isinstance(error, HfHubHTTPError) or error.response.status_code not in (401, 403):
         return None
@@ -70,11 +70,11 @@ def _refusal(error: Exception, repo: str, page: str) -> ModelError | None:
     if error.response.status_code == 401:
         return ModelGated(
             f"The hub does not know the saved token: log in with a new one to get {repo} "
-            "(`python run.py models login`)."
+            "(under Models in the app, or by `python run.py models login`)."
         )
     return ModelGated(
         f"The saved token may not read {repo}: ask for access at {page}, or log in with another token "
-        "(`python run.py models login`)."
+        "(under Models in the app, or by `python run.py models login`)."
     )
 
 
@@ -85,7 +85,7 @@ def _missing(error: Exception, repo: str, revision: str) -> str:
     if isinstance(error, RepositoryNotFoundError):
         return (
             f"There is no folder {repo} here and no model {repo} on the hub: check the spelling. "
-            "If the model is private, log in with `python run.py models login` first."
+            "If the model is private, log in first (under Models in the app, or by `python run.py models login`)."
         )
     if isinstance(error, RevisionNotFoundError):
         return f"{repo} has no revision {revision!r}: choose one from the model's page, or leave it out."

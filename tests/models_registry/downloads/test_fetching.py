@@ -8,9 +8,10 @@ import pytest
 from huggingface_hub import snapshot_download
 
 from app.errors import DiskFull, ModelBroken, ModelError, ModelGated, ModelNotFound, ModelUnsafe
+from app.model_messages import gigabytes
 from app.models_registry.downloads.child import ChildMessage, Job, Moved
 from app.models_registry.downloads.child_main import download
-from app.models_registry.downloads.disk import disk_full, gigabytes, require_space
+from app.models_registry.downloads.disk import disk_full, require_space
 from app.models_registry.downloads.fetching import Fetcher
 from app.models_registry.downloads.repo_cache import RepoCache
 from app.models_registry.hub.hub import Hub
