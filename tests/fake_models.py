@@ -69,14 +69,17 @@ class ScriptedModels:
         self.deeds: list[tuple[str, str]] = []
         self.used: list[Library] = []
         self.judged_for: list[tuple[Precision, int]] = []
+        self.devices: list[str] = []
         self.token = ""
         self.looks = 0
         self.refuses = ""
+        self.is_unreadable = False
 
     def use(self, chosen: Library) -> None:
         self.used.append(chosen)
 
-    def memory(self) -> Memory:
+    def memory(self, device: str) -> Memory:
+        self.devices.append(device)
         return MEMORY
 
     def disk(self) -> DiskUse:
@@ -88,6 +91,8 @@ class ScriptedModels:
 
     def installed(self) -> Sequence[InstalledModel]:
         self.looks += 1
+        if self.is_unreadable:
+            raise PermissionError("the cache is closed to us")
         return self.here
 
     def judge(self, model: InstalledModel, memory: Memory, precision: Precision, context: int) -> Fit:

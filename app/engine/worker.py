@@ -159,8 +159,9 @@ class Engine:
     def _answer(self, session: "Session", request: Request, reply: Reply) -> None:
         watch = _Watch(reply, self._is_closing)
         try:
+            peak = session.peak  # what it becomes is asked at the end: it takes a look at the system
             for event in session.events(request, self._progress(watch.loading), watch):
-                self._status = EngineStatus("busy", model=session.info)
+                self._status = EngineStatus("busy", model=session.info, peak=peak)
                 reply.append(event)
             self._status = self._ready(session)
         except Exception as error:

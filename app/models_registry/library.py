@@ -4,6 +4,7 @@ It asks the hub, the disk or the driver's tool at every call, so whoever shows i
 """
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from app import settings
@@ -36,9 +37,10 @@ SEARCHED = 20
 class ModelLibrary:
     """Models on this machine and on the hub. Safe to use from any thread; only `downloads` answers at once."""
 
-    def __init__(self, data_dir: Path, chosen: settings.Library) -> None:
+    def __init__(self, data_dir: Path, chosen: settings.Library, hub: Hub | None = None) -> None:
+        """`hub` is where models come from and where they are kept; without it, what the hub's own tools use."""
         self._chosen = chosen
-        self._hub = Hub(is_offline=chosen.is_offline)
+        self._hub = replace(hub or Hub(), is_offline=chosen.is_offline)
         files = DownloadFiles(data_dir / "downloads")
         self._downloads = Downloads(self._hub, files, chosen.downloads_at_once)
         self._downloads.restore()
@@ -51,12 +53,13 @@ class ModelLibrary:
     def use(self, chosen: settings.Library) -> None:
         """Follow the person's settings; off the hub all traffic ends."""
         self._chosen = chosen
-        self._hub = Hub(is_offline=chosen.is_offline)
+        self._hub = replace(self._hub, is_offline=chosen.is_offline)
         self._downloads.use(self._hub)
 
-    def memory(self) -> Memory:
-        """What the device that models run on has free now."""
-        return memories()[0]
+    def memory(self, device: str = "") -> Memory:
+        """What this device has free now; "" is the first GPU, or the machine itself."""
+        found = memories()
+        return next((one for one in found if one.device == device), found[0])
 
     def disk(self) -> DiskUse:
         """The disk that downloads go to."""

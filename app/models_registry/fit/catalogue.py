@@ -5,7 +5,7 @@ Grouped for a person by whether they fit this machine, then by what they are goo
 
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -32,7 +32,7 @@ class Recommended:
 
     def fit(self, memory: Memory, precision: Precision, context: int) -> Fit:
         """Whether it fits a device."""
-        return judge(self.estimator, memory, precision, context)
+        return judge(replace(self.estimator, device=memory.device), memory, precision, context)
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ class ModelActions:
         models, wish = self._desk.models, self._shelf.wish
         stock = self._shelf.look()
         try:
-            memory = stock.memory if stock else models.memory()
+            memory = stock.memory if stock else models.memory("")
             looked = models.look_at(name, memory, self._shelf.precision, wish.context)
             return replace(found, looked_at=((looked, models.page(name)), *found.looked_at), problem="")
         except AppError as error:

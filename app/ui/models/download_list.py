@@ -37,7 +37,7 @@ def _row(download: Download) -> str:
     return (
         f'<article class="card download {download.state}">'
         f"<header>{title(download.name)}{badge(STATES[download.state])}</header>"
-        f"{_progress(download.done, download.size, download.name)}"
+        f"{'' if download.state == 'done' else _progress(download.done, download.size, download.name)}"
         f'<p class="facts" aria-live="off">{escape(told(download))}</p>'
         f"{note}{_gate(download)}{_files(download)}"
         f'<div class="actions">{"".join(_buttons(download))}</div></article>'
@@ -71,7 +71,7 @@ def _gate(download: Download) -> str:
 
 
 def _files(download: Download) -> str:
-    if not download.files:
+    if not download.files or download.state == "done":
         return "<div></div>"
     rows = "".join(_file(file) for file in download.files)
     box = f'<input type="checkbox" aria-label="{escape(f"Show the files of {download.name}")}">'

@@ -23,8 +23,8 @@ class Models(Protocol):
     def use(self, chosen: Library) -> None:
         """Follow these settings."""
 
-    def memory(self) -> Memory:
-        """What the device that models run on has free."""
+    def memory(self, device: str) -> Memory:
+        """What this device has free; "" is the one that models would run on."""
 
     def disk(self) -> DiskUse:
         """The disk that downloads go to."""

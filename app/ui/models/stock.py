@@ -1,15 +1,18 @@
 """What was found of models at the last look, which takes a while: it is kept, and looked at anew when asked."""
 
+import logging
 import threading
 from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
 
-from app.errors import ModelError
+from app.errors import AppError, ModelError
 from app.messages import DType, ModelChoice, ModelInfo
 from app.model_messages import DiskUse, Fit, InstalledModel, Memory, Precision, Recommendation
 from app.quantisation import Quantisation
 from app.settings import Library
 from app.ui.desk import Desk
+
+log = logging.getLogger(__name__)
 
 Kept = Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"]
 """How the person wants a model's weights kept."""
@@ -89,7 +92,10 @@ class Shelf:
     def look(self) -> Stock | None:
         """The stock, None until somebody asked for it."""
         if self._stock is not None and self._seen != self._events():
-            self.refresh()
+            try:
+                self.refresh()
+            except (AppError, OSError):  # nobody asked: what was found before stays, until somebody does
+                log.warning("the models could not be looked at", exc_info=True)
         return self._stock
 
     def find(self, path: str) -> InstalledModel | None:
@@ -102,10 +108,15 @@ class Shelf:
         ended = frozenset(d.name for d in self._desk.models.downloads() if d.state == "done")
         return ended, self._desk.engine.status().model
 
+    def _device(self) -> str:
+        """Where models run, as the worker tells it once one is loaded; "" where it is left to the machine."""
+        chosen, info = self._desk.settings.model.device, self._desk.engine.status().model
+        return info.device if info else chosen if chosen == "cpu" else ""
+
     def _find(self) -> Stock:
         models, wish, precision = self._desk.models, self._wish, self.precision
         status = self._desk.engine.status()
-        memory, info = _without(models.memory(), status.peak), status.model
+        memory, info = _without(models.memory(self._device()), status.peak), status.model
         found = tuple(models.installed())
         return Stock(
             wish,

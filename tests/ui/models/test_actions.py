@@ -212,6 +212,26 @@ def test_memory_of_the_loaded_model_counts_as_free_for_the_next(desk: Desk, engi
     assert stock is not None and stock.memory.free == 9_000_000_000
 
 
+def test_a_cache_that_cannot_be_read_leaves_what_was_seen(
+    desk: Desk, models: ScriptedModels, caplog: pytest.LogCaptureFixture
+) -> None:
+    shelf = Shelf(desk)
+    shelf.refresh()
+    before = shelf.look()
+    models.is_unreadable, models.on_the_way = True, (make_download("a/b", "done", 1000),)
+    assert shelf.look() is before and shelf.look() is before
+    assert caplog.text.count("could not be looked at") == 1
+
+
+def test_memory_is_that_of_the_device_that_the_worker_uses(
+    desk: Desk, models: ScriptedModels, engine: ScriptedEngine
+) -> None:
+    Shelf(desk).refresh()
+    engine.now = replace(engine.now, model=None)
+    Shelf(desk).refresh()
+    assert models.devices == ["cpu", ""]
+
+
 def test_what_auto_comes_to_the_loaded_model_tells() -> None:
     assert precision_of("auto", None) == "bfloat16"
     assert precision_of("auto", replace(DEMO, dtype="float32")) == "float32"
