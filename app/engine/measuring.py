@@ -15,7 +15,7 @@ import numpy as np
 
 from app.engine.loading import LoadedModel
 from app.engine.lookahead.chances import CELLS_LAYOUT, NUM_CELLS, Counts
-from app.engine.lookahead.entries import SUCCESSORS, Packed
+from app.engine.lookahead.entries import SUCCESSORS, SUCCESSORS_LAYOUT, Packed
 from app.engine.lookahead.experience import Experience
 from app.engine.lookahead.first_successors import ROWS, ask_first_successors, no_successors, num_asked
 from app.engine.lookahead.step_curve import CurveShape
@@ -73,7 +73,8 @@ def _experience(
         start = loaded.tokenizer.bos_token_id
         look = partial(progress, "Asking the model for each token's successors")
         first = ask_first_successors(runner, first, start or 0, look, min(ROWS, widest))
-        notes.write("successors", subject, b64encode(compress(first.tobytes())).decode())
+        packed = b64encode(compress(first.tobytes())).decode()
+        notes.write("successors", subject, {"layout": SUCCESSORS_LAYOUT, "packed": packed})
     return Experience(
         vocabulary,
         loaded.info.parameters,
@@ -93,9 +94,11 @@ def _to_profile(note: dict[str, Any]) -> StepProfile:
     return StepProfile(free, steady, classes, str(note["note"]))
 
 
-def _to_packed(note: str) -> Packed:
+def _to_packed(note: dict[str, Any]) -> Packed:
+    if note["layout"] != SUCCESSORS_LAYOUT:
+        return NOTHING_SAID
     try:
-        numbers = np.frombuffer(decompress(b64decode(note)), dtype=np.int32)
+        numbers = np.frombuffer(decompress(b64decode(note["packed"])), dtype=np.int32)
     except zlib_error as broken:
         raise ValueError(f"successors that cannot be unpacked: {broken}") from broken
     return numbers.reshape(-1, SUCCESSORS)

@@ -123,9 +123,7 @@ def _possible(decoding: Decoding, loaded: LoadedModel) -> Decoding:
 
 def _known(loaded: LoadedModel, request: Request) -> Known:
     documents = (loaded.tokenizer(text, add_special_tokens=False).input_ids for text in request.documents)
-    return Known(
-        loaded.experience, loaded.profile, request.options.sampling.temperature, tuple(map(tuple, documents))
-    )
+    return Known(loaded.experience, loaded.profile, request.options.sampling, tuple(map(tuple, documents)))
 
 
 def _make_stopper(loaded: LoadedModel, options: Options, prompt_tokens: int) -> Stopper:
