@@ -171,9 +171,7 @@ def test_a_document_that_holds_the_answer_is_drafted_from(
 ) -> None:
     runner = zoo.runner(architecture)
     expected = says_plainly(runner, PROMPT, sampling)
-    known = Known(
-        Experience(VOCABULARY), StepProfile(), sampling.temperature, (numbers(30, seed=9), expected.tokens)
-    )
+    known = Known(Experience(VOCABULARY), StepProfile(), sampling, (numbers(30, seed=9), expected.tokens))
     runner.forget()
     said = write(runner, PROMPT, make_lookahead(Decoding(rows=16), known), sampling)
     assert said.tokens == expected.tokens
