@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import chain, zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -13,6 +14,9 @@ from app.engine.quiet import quiet_imports
 from app.errors import BadOption
 from app.settings import assets_dir
 
+if TYPE_CHECKING:
+    from app.engine.gpu_report import Plan
+
 STORIES = ("shared", "models", "stories260K")
 """A small trained model beside the checkout or in it, where somebody put it."""
 PROMPTS = 40
@@ -21,13 +25,23 @@ PROMPTS = 40
 def gpu_report(folder: Path) -> None:
     """Write the report into the folder and print what is judged. Raises BadOption without a CUDA device."""
     quiet_imports()
-    from app.engine.gpu_report import Plan, ReplySet, check_device, read_goals, write_report
+    show(folder.expanduser().absolute(), whole_plan())
 
-    folder = folder.expanduser().absolute()
+
+def whole_plan() -> "Plan":
+    """Everything, with the trained models that are on this machine."""
+    from app.engine.gpu_report import Plan, ReplySet
+
     demo, stories = assets_dir() / "demo-model", _stories()
     replies = [ReplySet("demo", demo, tuple(asked.prompt for asked in _questions()))]
     replies += [ReplySet(path.name, path, tuple(asked.prompt for asked in _beginnings())) for path in stories]
-    plan = Plan(replies=tuple(replies), soak_folders=(demo, *stories))
+    return Plan(replies=tuple(replies), soak_folders=(demo, *stories))
+
+
+def show(folder: Path, plan: "Plan") -> None:
+    """Run the plan, a line for each section, then the goals."""
+    from app.engine.gpu_report import check_device, read_goals, write_report
+
     check_device(plan)
     console = Console()
     for result in write_report(_writable(folder), plan):

@@ -2,10 +2,15 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+
+from app.commands.gpu_report import show, whole_plan
+from app.errors import BadOption
+from tests.engine.gpu_report.tiny_plan import PLAN
 
 CHECKOUT = Path(__file__).parents[2]
 ABSENT = ("gradio", "uvicorn", "starlette", "fastapi", "platformdirs", "torchao", "matplotlib")
@@ -31,3 +36,30 @@ def test_a_bare_machine_without_a_card_gets_one_sentence_and_no_folder(tmp_path:
     )
     assert (done.returncode, done.stdout, done.stderr) == (2, "", SENTENCE)
     assert not folder.exists()
+
+
+def test_the_whole_plan_asks_the_demo_model_a_prompt_of_each_set_in_turn() -> None:
+    plan = whole_plan()
+    demo = plan.replies[0]
+    assert (demo.name, len(demo.prompts), len(set(demo.prompts))) == ("demo", 40, 40)
+    assert plan.soak_folders[0] == demo.folder
+    assert (demo.folder / "model.safetensors").is_file()
+    for stories in plan.replies[1:]:
+        assert stories.prompts[0] == "Once upon a time"
+
+
+def test_each_section_has_a_line_and_each_goal_a_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "new" / "report"
+    show(folder, replace(PLAN, seconds=1.0))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "correctness: 0 findings in 0 s: no time was left for it"
+    assert sum("not run" in line for line in lines) >= 10
+    assert {path.name for path in folder.iterdir()} == {"report.json", "report.md"}
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(BadOption, match=r"cannot be written \(.*\): choose another folder for --gpu-report"):
+        show(tmp_path / "file" / "report", PLAN)

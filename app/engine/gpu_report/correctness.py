@@ -19,9 +19,12 @@ from app.engine.gpu_report.trees import defined, random_tree, sees
 from app.errors import AttentionUnavailable
 from app.messages import AttentionChoice
 
-ROUNDING = {torch.float32: 2**-19, torch.bfloat16: 2**-7, torch.float16: 2**-10}
-"""How far a row may be from the definition, in parts of its length: the distance of 1 and the next number in half
-precision; sixteen times that in float32, where the scores' own rounding shows."""
+ROUNDING = {torch.bfloat16: 2**-7, torch.float16: 2**-10}
+"""How far a row may be from the definition, in parts of its length: in half precision the distance of 1 and the
+next number, which is what rounding its values can make. Sums are made in float32, where that does not show."""
+
+SUMMING = 2**-23
+"""In float32 the sums themselves show: as often as a head has values, this distance."""
 
 UNWRITTEN = 3
 """Slots behind the block, full of NaN: what was never written must not be read."""
@@ -60,7 +63,12 @@ def _against_float64(case: LayerCase, name: AttentionChoice, device: torch.devic
     except AttentionUnavailable as unavailable:
         return Finding("error", at, {"not_run": str(unavailable)})
     error, finite = _error(case, attend, device)
-    return Finding("error", at, {"error": error, "allowed": ROUNDING[case.dtype], "is_finite": finite})
+    return Finding("error", at, {"error": error, "allowed": allowed(case), "is_finite": finite})
+
+
+def allowed(case: LayerCase) -> float:
+    """The worst error, in parts of a row's length, that the case's type explains."""
+    return ROUNDING.get(case.dtype, SUMMING * case.heads.size)
 
 
 def _extra(case: LayerCase) -> str:
