@@ -95,7 +95,7 @@ class Plan:
     soak_folders: tuple[Path, ...] = ()
     soak_seconds: float = 30.0
     soak_words: tuple[int, ...] = (20, 150, 600)  # of prompts, so that the cache grows
-    seconds: float = 465.0  # for everything, with starting the sections' processes
+    seconds: float = 455.0  # for everything; a section's last finding may take a little longer
 
     def __post_init__(self) -> None:
         if not self.models or 1 not in self.step_rows or self.seconds <= 0:

@@ -97,7 +97,12 @@ def judged(found: list[Finding], plan: Plan = ASKED, fault: str = "") -> list[Go
 
 
 def test_what_is_a_little_better_than_wanted_is_reached() -> None:
-    assert {goal.name: goal.state for goal in judged(findings()) if goal.state != "reached"} == {}
+    others = {goal.wanted: goal.state for goal in judged(findings()) if goal.state != "reached"}
+    # 40 replies of 400, 30 seconds of 600.
+    assert others == {
+        "at least 99.5% of replies identical": "reached so far",
+        "ends with the memory it began with": "reached so far",
+    }
 
 
 def test_what_is_a_little_worse_is_missed() -> None:
@@ -144,4 +149,4 @@ def test_the_page_is_written_whatever_is_missing() -> None:
         report = Report({"device": "none"}, (SectionResult(SHAPE.name, tuple(found), 1.0, "it broke"),))
         page = markdown(report, goals(report, ASKED), ASKED)
         assert "| tiny | it broke |" in page
-        assert page.count("| reached |") == (14 if found else 0)
+        assert page.count("| reached |") == (12 if found else 0)

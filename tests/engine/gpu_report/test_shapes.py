@@ -5,6 +5,7 @@ import torch
 
 from app.engine.gpu_report.correctness import allowed
 from app.engine.gpu_report.plan import LayerCase, Plan
+from app.engine.gpu_report.running import GRACE
 from app.engine.gpu_report.sections import Section, sections
 from app.engine.gpu_report.shapes import HeadShape, ModelShape, random_model, shaped
 from tests.engine.attention.test_conformance import ROUNDING
@@ -40,7 +41,7 @@ def test_the_attention_that_is_timed_is_the_models() -> None:
 
 def test_the_whole_plan_fits_into_eight_minutes() -> None:
     plan = Plan()
-    assert plan.seconds < 480
+    assert plan.seconds + GRACE < 480
     names = [section.name for section in sections(plan)]
     assert names[:3] == ["correctness", "llama-2-7b", "attention"]
 
