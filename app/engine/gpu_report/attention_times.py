@@ -15,7 +15,7 @@ from app.engine.attention import BlockView, LayerCache, Scoring
 from app.engine.attention.sdpa import attend as attend_by_sdpa
 from app.engine.gpu_report.correctness import backend
 from app.engine.gpu_report.findings import Finding
-from app.engine.gpu_report.gauge import Gauge, Times
+from app.engine.gpu_report.gauge import Gauge, Run, Times
 from app.engine.gpu_report.plan import Plan
 from app.engine.gpu_report.shapes import HeadShape
 from app.engine.gpu_report.trees import random_tree
@@ -24,7 +24,7 @@ from app.errors import AttentionUnavailable
 
 DENSE = "dense mask, heads repeated"
 
-Contender = Callable[[Tensor, LayerCache, BlockView, Scoring], object]
+Contender = Callable[[Tensor, LayerCache, BlockView, Scoring], Tensor]
 
 
 @torch.inference_mode()
@@ -49,7 +49,7 @@ def copy_finding(section: str, bandwidth: float) -> Finding:
 def _contenders(
     plan: Plan, heads: HeadShape, device: torch.device
 ) -> tuple[dict[str, Contender], list[Finding]]:
-    found: dict[str, Contender] = {DENSE: _dense}
+    found: dict[str, Contender] = {DENSE: dense_mask}
     missing = []
     for name in plan.backends:
         try:
@@ -59,7 +59,7 @@ def _contenders(
     return found, missing
 
 
-def _dense(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+def dense_mask(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
     """As transformers calls it: key heads repeated for each query head, one mask for all of them."""
     end, share = view.prefix_length + len(view.block), query.shape[1] // cache.keys.shape[1]
     key, value = (states[:, :, :end] for states in cache)
@@ -86,7 +86,7 @@ class Layer:
         self.view = BlockView(random_tree(rows, prefix), prefix, attend_by_sdpa, device)
         self.scoring = Scoring(heads.size**-0.5)
 
-    def run(self, attend: Contender) -> Callable[[], object]:
+    def run(self, attend: Contender) -> Run:
         """One call; masks and tables are made by the first one, as a step makes them for all its layers."""
         return lambda: attend(self.query, self.cache, self.view, self.scoring)
 

@@ -10,7 +10,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from app.engine.gpu_report.attention_times import Layer, copy_finding
 from app.engine.gpu_report.correctness import backend
 from app.engine.gpu_report.findings import Finding
-from app.engine.gpu_report.gauge import Gauge
+from app.engine.gpu_report.gauge import Gauge, Run
 from app.engine.gpu_report.plan import Plan
 
 FLEX = "flex_attention"
@@ -26,13 +26,13 @@ def flex_times(plan: Plan, gauge: Gauge) -> Iterator[Finding]:
         for heads in plan.heads:
             layer = Layer(heads, prefix, plan.judged_rows, plan.torch_dtype, gauge.device)
             ours = backend("auto", heads, plan.torch_dtype, gauge.device)
-            by_flex = _flex_run(layer, flex)
+            by_flex = flex_run(layer, flex)
             yield layer.finding(FLEX, gauge.kernel(by_flex, plan.samples), copied)
             beside = gauge.kernel(layer.run(ours.attend), plan.samples)
             yield layer.finding(f"{ours.name}, beside flex_attention", beside, copied)
 
 
-def _flex_run(layer: Layer, flex: Callable[..., Any]) -> Callable[[], object]:
+def flex_run(layer: Layer, flex: Callable[..., Any]) -> Run:
     """One call; the mask is made before, as a step would make it once for all its layers."""
     query, (keys, values) = layer.query, layer.cache
     visible = torch.from_numpy(layer.view.block.visible).to(query.device)

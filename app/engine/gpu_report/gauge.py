@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-Run = Callable[[], object]
+Run = Callable[[], Any]
 
 WARM_UP = 3
 FLUSHED = 2 << 30
