@@ -172,7 +172,8 @@ class ModelInfo:
 
     `same_text_note` says which steps write the same text with lookahead on and off, or why none do;
     `quantised_share` is the share of its parameters that are kept as whole numbers. `attention` is our backend that
-    attends, or "" where the model keeps its own; its note says why it is not a better one."""
+    attends, or "" where the model keeps its own; its note says why it is not a better one. `graphs` tells whether
+    its steps are CUDA graphs, and `graphs_note` why not where the device has them."""
 
     name: str
     label: str
@@ -188,6 +189,8 @@ class ModelInfo:
     quantised_share: float = 0.0
     attention: AttentionName | Literal[""] = ""
     attention_note: str = ""
+    graphs: bool = False
+    graphs_note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,10 @@
 """The one loaded model, and what happens to a request: ids, then text, then events."""
 
-import gc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-import torch
 import transformers
 
 from app.engine.decoders import make_decoder
@@ -14,6 +12,7 @@ from app.engine.generation import generate
 from app.engine.loading import LoadedModel, load
 from app.engine.lookahead.factory import Known
 from app.engine.measuring import keep, measured
+from app.engine.memory import release_memory
 from app.engine.notes import make_notes
 from app.engine.prompt import encode
 from app.engine.sampling import make_sampler
@@ -60,7 +59,7 @@ class Session:
     @property
     def info(self) -> ModelInfo | None:
         """The model that is loaded, if one is."""
-        return self._loaded.info if self._loaded else None
+        return self._loaded.told if self._loaded else None
 
     def open(self, choice: ModelChoice, progress: Progress) -> LoadedModel:
         """The chosen model, loaded unless it is already. A model that cannot be found leaves the old one."""
@@ -106,15 +105,13 @@ class Session:
                 break
         if rest := text.flush():
             yield Piece(rest, (), (), meter.statistics)
-        yield Finished(reason or "stopped", meter.statistics, loaded.info, decoding.decoder)
+        yield Finished(reason or "stopped", meter.statistics, loaded.told, decoding.decoder)
         keep(loaded, self._notes)
 
     def _drop(self) -> None:
         """Give the old model's memory back before the next one takes its own."""
         self._loaded = self._choice = None
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        release_memory()
 
 
 def _possible(decoding: Decoding, loaded: LoadedModel) -> Decoding:
