@@ -168,12 +168,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What was loaded. `lookahead_note` says why it decodes plainly; it is empty when lookahead works.
-
-    `same_text_note` says which steps write the same text with lookahead on and off, or why none do;
-    `quantised_share` is the share of its parameters that are kept as whole numbers. `attention` is our backend that
-    attends, or "" where the model keeps its own; its note says why it is not a better one. `graphs` tells whether
-    its steps are CUDA graphs, and `graphs_note` why not where the device has them."""
+    """What was loaded. `lookahead_note` says why it decodes plainly, and is "" where lookahead works;
+    `same_text_note` which steps write the same text; the notes of `attention` ("" where the model keeps its own)
+    and of `graphs` (whether steps are CUDA graphs) why it is no better. `quantised_share` is of its parameters."""
 
     name: str
     label: str

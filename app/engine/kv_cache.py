@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
@@ -27,6 +28,8 @@ from transformers.cache_utils import (
     DynamicLayer,
     DynamicSlidingWindowLayer,
 )
+
+from app.engine.hardware import uploaded
 
 CHUNK = 512
 """Rows by which a full buffer grows."""
@@ -151,9 +154,12 @@ class BlockCache(Cache):
         end = self.length + len(rows)
         # Rows 0, 1, 2, ... lie where they belong already: the usual case of plain decoding and prefill.
         if any(row != place for place, row in enumerate(rows)):
-            moved = [self.length + row for row in rows]
+            moved = np.array(rows, dtype=np.int64) + self.length
+            on: dict[torch.device, Tensor] = {
+                device: uploaded(moved, device) for device in {layer.device for layer in self._rows}
+            }
             for layer in self._rows:
-                layer.keep(torch.tensor(moved, device=layer.device), end)
+                layer.keep(on[layer.device], end)
         self._set_length(end)
 
     @property

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import transformers
 
+from app.engine.batched_sampling import sampler_for
 from app.engine.decoders import make_decoder
 from app.engine.generation import generate
 from app.engine.loading import LoadedModel, load
@@ -15,7 +16,6 @@ from app.engine.measuring import keep, measured
 from app.engine.memory import release_memory
 from app.engine.notes import make_notes
 from app.engine.prompt import encode
-from app.engine.sampling import make_sampler
 from app.engine.step import FirstToken, StatisticsMeter, Step
 from app.engine.step_times import choose_class
 from app.engine.stopping import Stopper
@@ -90,7 +90,7 @@ class Session:
         text = ReplyText(loaded.decode, request.options.stop)
         meter = StatisticsMeter(len(prompt))
         reason: StopReason | None = None
-        sampler = make_sampler(request.options.sampling)
+        sampler = sampler_for(request.options.sampling, loaded.info.device)
         decoder = make_decoder(decoding, _known(loaded, request))
         for item in generate(loaded.runner, prompt, decoder, sampler, stopper):
             match item:

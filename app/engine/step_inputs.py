@@ -7,15 +7,13 @@ The slots say where the rows' keys are written. One copy fills all of it; its so
 does not use again before the copy is done, so that nothing waits.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from app.engine.attention.paths import NEWEST, SLOTS, Paths, row_paths
 from app.engine.block import Block
+from app.engine.hardware import uploaded
 
 WIDTH = SLOTS + NEWEST
 """Columns of the table. Blocks whose rows find keys in more places are not for recorded steps."""
@@ -31,7 +29,6 @@ class StepInputs:
     def __init__(self, rows: int, device: torch.device) -> None:
         self._rows = rows
         self._buffer = torch.zeros(rows * (_LINES + _PATHS_PER_ROW), dtype=torch.long, device=device)
-        self._upload = _uploads(device)
         lines = self._buffer[: _LINES * rows].view(_LINES, rows)
         self.tokens, self.positions = lines[0:1], lines[1:2]  # [1, rows], as models take them
         self.slots, self.wanted = lines[2], lines[3]
@@ -46,7 +43,7 @@ class StepInputs:
         paths = row_paths(prefix_length, np.asarray(block.positions), block.visible)
         if paths.shape[1] != WIDTH:
             return False
-        self._upload(self._buffer, _packed(block, prefix_length, paths))
+        self._buffer.copy_(uploaded(_packed(block, prefix_length, paths), self._buffer.device))
         return True
 
 
@@ -54,15 +51,3 @@ def _packed(block: Block, prefix_length: int, paths: Paths) -> NDArray[np.int64]
     slots = np.arange(prefix_length, prefix_length + len(block))
     lines = np.concatenate((block.tokens, block.positions, slots, block.wanted))
     return np.concatenate((lines.astype(np.int64), paths.reshape(-1).view(np.int64)))
-
-
-def _uploads(device: torch.device) -> Callable[[Tensor, NDArray[np.int64]], None]:
-    return _send_pinned if device.type == "cuda" else _send
-
-
-def _send(buffer: Tensor, numbers: NDArray[np.int64]) -> None:
-    buffer.copy_(torch.from_numpy(numbers))
-
-
-def _send_pinned(buffer: Tensor, numbers: NDArray[np.int64]) -> None:
-    buffer.copy_(torch.from_numpy(numbers).pin_memory(), non_blocking=True)
