@@ -96,6 +96,11 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         for buffer in self._buffers(end):
             buffer[:, :, self.length : end] = buffer.index_select(2, rows)
 
+    def move(self, sources: Tensor, targets: Tensor) -> None:
+        """Copy rows from these slots to those."""
+        for buffer in self._buffers(0):
+            buffer.index_copy_(2, targets, buffer.index_select(2, sources))
+
     def reserve(self, rows: int) -> None:
         """Have room for so many rows."""
         self._buffers(rows)
@@ -127,6 +132,11 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return self.keys, self.values
 
 
+def are_in_place(rows: Sequence[int]) -> bool:
+    """Whether a commit of these rows has nothing to move."""
+    return all(row == place for place, row in enumerate(rows))
+
+
 def _empty_like(states: Tensor, capacity: int) -> Tensor:
     batch, heads, _, size = states.shape
     return states.new_empty((batch, heads, capacity, size))
@@ -153,7 +163,7 @@ class BlockCache(Cache):
         """Keep these rows of the newest block, in this order, and forget its other rows."""
         end = self.length + len(rows)
         # Rows 0, 1, 2, ... lie where they belong already: the usual case of plain decoding and prefill.
-        if any(row != place for place, row in enumerate(rows)):
+        if not are_in_place(rows):
             moved = np.array(rows, dtype=np.int64) + self.length
             on: dict[torch.device, Tensor] = {
                 device: uploaded(moved, device) for device in {layer.device for layer in self._rows}
@@ -161,6 +171,15 @@ class BlockCache(Cache):
             for layer in self._rows:
                 layer.keep(on[layer.device], end)
         self._set_length(end)
+
+    def move(self, sources: Tensor, targets: Tensor) -> None:
+        """Copy rows from these slots [n] to those in every layer, by the device alone."""
+        for layer in self._rows:
+            layer.move(sources, targets)
+
+    def advance(self, count: int) -> None:
+        """Commit so many rows that lie behind the committed ones already."""
+        self._set_length(self.length + count)
 
     @property
     def capacity(self) -> int:

@@ -118,12 +118,11 @@ class BlockRunner:
         self._block = block
         return logits
 
-    @torch.inference_mode()
     def commit(self, rows: Sequence[int]) -> None:
         """Compact the cache to prefix and accepted rows; raises ValueError without a block to commit."""
         if self._block is None:
             raise ValueError(f"there is no block to commit rows {list(rows)} of")
-        self._cache.commit(rows)
+        self._steps.commit(self._cache, rows)
         self._prefix += [self._block.tokens[row] for row in rows]
         self._block = None
 

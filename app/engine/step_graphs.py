@@ -17,7 +17,7 @@ Where only memory is too small, steps of so many rows do.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -27,8 +27,9 @@ from transformers import PreTrainedModel
 from app.engine.attention import BlockView
 from app.engine.attention.choosing import Attention
 from app.engine.block import Block, chain_block, padded
-from app.engine.kv_cache import BlockCache
+from app.engine.kv_cache import BlockCache, are_in_place
 from app.engine.memory import is_out_of_memory
+from app.engine.recorded_moves import MOVES, RecordedMoves
 from app.engine.recording import CudaRecorder, Recorder, Recording
 from app.engine.rotary import Rotary
 from app.engine.step_inputs import StepInputs
@@ -71,6 +72,7 @@ class GraphSteps:
         self._runs: Counter[int] = Counter()
         self._refused: set[int] = set()
         self._recorded: dict[int, _Bucket] = {}
+        self._moves: RecordedMoves | None = None
         self._cache: BlockCache | None = None
         self._version = 0
         self._logits = torch.empty(0)
@@ -84,6 +86,21 @@ class GraphSteps:
     def forward(self, cache: BlockCache, block: Block, widths: Widths) -> Tensor:
         """Logits [R, vocab] of the wanted rows; the next block overwrites them."""
         return self._forward(cache, block, widths)
+
+    @torch.inference_mode()
+    def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
+        """Where rows have to be moved, by a recording as well."""
+        is_current = self._recorded and self._cache is cache and self._version == cache.version
+        if are_in_place(rows) or len(rows) > MOVES or not is_current:
+            cache.commit(rows)
+            return
+        try:
+            self._moves = self._moves or RecordedMoves(cache, self._recorder, self._model.device)
+        except Exception as error:  # as with steps
+            self._give_up(error)
+            cache.commit(rows)
+            return
+        self._moves.commit(cache, rows)
 
     def _by_graph(self, cache: BlockCache, block: Block, widths: Widths) -> Tensor:
         padding = widths or self.buckets
@@ -148,6 +165,7 @@ class GraphSteps:
     def _drop(self) -> None:
         if self._recorded:
             self._recorded.clear()
+            self._moves = None
             self._recorder.release()
 
     def _refuse(self, rows: int, error: Exception) -> None:
@@ -155,7 +173,10 @@ class GraphSteps:
         if is_out_of_memory(error):  # narrower ones may have room
             self._refused.add(rows)
             self.note = f"memory ran out when a step of {rows} rows was recorded"
-            return
+        else:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
         self._drop()
         self.note, self.buckets = _reason(error), ()
         self._logits, self._cache = torch.empty(0), None

@@ -2,6 +2,7 @@
 
 Which of both a model gets is chosen once, at load. Prompts are always read launch by launch."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -16,7 +17,7 @@ from app.engine.step_times import Widths, padded_rows
 
 
 class Steps(Protocol):
-    """Runs blocks behind what a cache holds; commits nothing."""
+    """Runs blocks behind what a cache holds, and commits rows of them."""
 
     warm_up: int  # runs of a block after which the next ones cost what all later ones do
 
@@ -32,6 +33,9 @@ class Steps(Protocol):
         """Logits [R, vocab] of the block's wanted rows, good until the next block.
 
         With `widths` the block is padded to them, and a row's bits depend on nothing but the text before it."""
+
+    def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
+        """Keep these rows of the newest block: ascending, the first is row 0."""
 
 
 class EagerSteps:
@@ -52,6 +56,11 @@ class EagerSteps:
         rows, wanted = (padded_rows(count, widths) for count in (len(block), len(block.wanted)))
         fed = padded(block, rows, wanted)
         return run_block(self._model, cache, fed, self._attention.steady)[0][: len(block.wanted)]
+
+    @torch.inference_mode()
+    def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
+        """Layer by layer."""
+        cache.commit(rows)
 
 
 @torch.inference_mode()

@@ -161,7 +161,7 @@ def _note(model: ModelInfo | None) -> str:
     if model is None:
         return ""
     plainly, same_text = escape(model.lookahead_note), escape(model.same_text_note)
-    graphs = f"Steps run without CUDA graphs: {escape(model.graphs_note)}" if model.graphs_note else ""
+    graphs = f"CUDA graphs: {escape(model.graphs_note)}" if model.graphs_note else ""
     return (
         (f'<p class="lookahead-note">{plainly}</p>' if plainly else "")
         + (f'<p class="in-words" id="same-text-note">{same_text}</p>' if same_text else "")

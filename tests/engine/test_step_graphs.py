@@ -4,6 +4,7 @@ Here a tape stands in for CUDA graphs; `test_recording.py` has the same on a car
 
 import gc
 import weakref
+from collections.abc import Callable
 from itertools import islice
 
 import pytest
@@ -15,16 +16,20 @@ from app.engine.attention.choosing import Attention
 from app.engine.block import chain_block
 from app.engine.decoders import make_decoder
 from app.engine.kv_cache import CHUNK
+from app.engine.lookahead.factory import Known
 from app.engine.plain import plain
+from app.engine.probing import probe
 from app.engine.rotary import Rotary, rotary_of
 from app.engine.runner import BlockRunner
 from app.engine.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps, choose_steps, tried_graphs
+from app.engine.step_times import StepProfile, StepTimes
 from app.engine.steps import EagerSteps
 from app.messages import Decoding
 from tests.engine.attention.backends import triton_backend
+from tests.engine.oracle import Oracle, branching
 from tests.engine.path_attention import BY_PATHS
-from tests.engine.replies import Zoo, load, numbers, says_plainly, stream, write
-from tests.engine.tape import TapeRecorder, opaque
+from tests.engine.replies import Zoo, load, numbers, says_plainly, stream, with_pool, write
+from tests.engine.tape import Tape, TapeRecorder, opaque
 from tests.engine.zoo import BRANCHING, LLAMA, Architecture
 
 WIDE = make_decoder(Decoding("lookahead", window=4, ngram=3, guesses=4))
@@ -139,6 +144,40 @@ def test_what_cannot_be_recorded_runs_eagerly_from_then_on(eager: BlockRunner) -
     assert (runner.padding, steps.num_graphs, recorder.replays) == ((), 0, 0)
 
 
+def test_accepted_rows_are_moved_by_one_recording(eager: BlockRunner) -> None:
+    """The truth stands between wrong branches, so that the rows to keep lie apart."""
+    recorder = TapeRecorder()
+    runner, _ = recorded(eager, recorder)
+    prompt = numbers(20)
+    expected = says_plainly(eager, prompt).tokens
+    decoder = with_pool(Oracle((*prompt, *expected), (branching,)), Decoding(window=0, ngram=6))
+    said = write(runner, prompt, decoder)
+    assert said.tokens == expected
+    assert said.longest_run > 2
+    step, moves = recorder.tapes
+    assert len(step.plays) > len(moves.plays) > 0
+    assert step.played > 2 and moves.played > 2
+
+
+def test_a_recording_of_moves_that_fails_costs_no_row(eager: BlockRunner) -> None:
+    recorder = FailsAtSecond()
+    runner, steps = recorded(eager, recorder)
+    prompt = numbers(20)
+    expected = says_plainly(eager, prompt).tokens
+    decoder = with_pool(Oracle((*prompt, *expected), (branching,)), Decoding(window=0, ngram=6))
+    assert write(runner, prompt, decoder).tokens == expected
+    assert steps.note == "its steps cannot be recorded (no more)"
+
+
+class FailsAtSecond(TapeRecorder):
+    """Records one tape and no more."""
+
+    def record(self, work: Callable[[], None]) -> Tape:
+        if self.tapes:
+            raise RuntimeError("no more")
+        return super().record(work)
+
+
 def test_a_bucket_that_memory_is_too_small_for_runs_eagerly_and_the_others_do_not(eager: BlockRunner) -> None:
     recorder = TapeRecorder(torch.OutOfMemoryError("out of memory"))
     runner, steps = recorded(eager, recorder)
@@ -179,6 +218,25 @@ def test_a_graph_that_remembers_the_length_is_found_out(eager: BlockRunner) -> N
 
     steps = tried_graphs(eager.model, Attention("triton", attend, attend), FIXED, TapeRecorder())
     assert (type(steps), steps.note) == (EagerSteps, "a graph said something else")
+
+
+def test_a_probe_times_replays_of_the_recorded_widths(eager: BlockRunner) -> None:
+    recorder = TapeRecorder()
+    runner, _ = recorded(eager, recorder)
+    profile = probe(runner, lambda _done, _total: None)
+    assert profile.free.widths == BUCKETS
+    assert len(recorder.tapes) == len(BUCKETS)
+    assert all(tape.played >= 3 for tape in recorder.tapes)
+
+
+def test_the_tuner_counts_with_the_recorded_widths(eager: BlockRunner) -> None:
+    runner, _ = recorded(eager, TapeRecorder())
+    prompt = numbers(20)
+    profile = StepProfile(StepTimes(BUCKETS, tuple(1e-3 + rows * 1e-5 for rows in BUCKETS)))
+    known = Known(profile=profile)
+    said = write(runner, prompt, make_decoder(Decoding(), known))
+    assert said.tokens == says_plainly(eager, prompt).tokens
+    assert list(known.experience.shapes) == [BUCKETS]
 
 
 def test_on_a_cpu_nothing_is_recorded(eager: BlockRunner) -> None:
