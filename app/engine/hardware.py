@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from app.errors import BadOption
 from app.messages import Device, DType
@@ -31,6 +34,12 @@ def choose_dtype(asked: DType, device: torch.device) -> torch.dtype:
 def dtype_name(dtype: torch.dtype) -> str:
     """ "bfloat16" for torch.bfloat16."""
     return str(dtype).removeprefix("torch.")
+
+
+def uploaded(numbers: NDArray[np.int64], device: torch.device) -> Tensor:
+    """Numbers on the device. From pinned memory, which torch keeps until it was read, so that nothing waits."""
+    source = torch.from_numpy(numbers)
+    return source.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else source.to(device)
 
 
 def _cpu_has_bfloat16() -> bool:

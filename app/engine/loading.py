@@ -1,7 +1,7 @@
 """A model's folder to a model that can decode: weights, tokenizer, and the runner that suits it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ from app.engine.packing import pack_weights
 from app.engine.quantising import check_can_quantise, quantise
 from app.engine.rotary import rotary_of
 from app.engine.runner import BlockRunner, Runner, SequentialRunner
+from app.engine.step_graphs import choose_steps
 from app.engine.step_times import StepProfile
 from app.errors import ModelBroken, ModelUnsafe
 from app.messages import ModelChoice, ModelFolder, ModelInfo
@@ -61,6 +62,14 @@ class LoadedModel:
     profile: StepProfile = field(default_factory=StepProfile)  # empty until it is measured
     subject: Subject = field(default_factory=dict)  # what notes about it go by, once it is measured
     experience: Experience = field(default_factory=Experience)
+
+    @property
+    def told(self) -> ModelInfo:
+        """What is known of it now: whether its steps can be recorded may turn out late."""
+        if not isinstance(self.runner, BlockRunner):
+            return self.info
+        steps = self.runner.steps
+        return replace(self.info, graphs=bool(steps.buckets), graphs_note=steps.note)
 
     @property
     def can_branch(self) -> bool:
@@ -128,7 +137,7 @@ def prepare(
 def _make_runner(model: PreTrainedModel, info: ModelInfo, attention: Attention) -> Runner:
     if not info.lookahead_note:
         rotary = rotary_of(model.config.get_text_config(decoder=True), info.context)
-        return BlockRunner(model, info.context, rotary, attention)
+        return BlockRunner(model, info.context, rotary, attention, choose_steps(model, attention, rotary))
     runner = SequentialRunner(model, info.context)
     check_sequential(runner, model)
     return runner

@@ -35,7 +35,7 @@ def measured(loaded: LoadedModel, notes: Notes, progress: Progress) -> LoadedMod
     runner = loaded.runner
     if not isinstance(runner, BlockRunner):
         return loaded
-    subject = subject_of(runner.model, loaded.info)
+    subject = subject_of(runner.model, loaded.told)
     profile = notes.read("step", subject, _to_profile, StepProfile())
     if not profile:
         profile = probe(runner, partial(progress, "Measuring the model's step"))

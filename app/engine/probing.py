@@ -104,7 +104,7 @@ class _StepTimer:
     def affordable(self) -> Widths:
         """The widths that are measured: fewer where a step takes long, none that the text is too short for."""
         plain = self.times((1,), is_steady=False).seconds_for(1)
-        asked = FEW_WIDTHS if plain > SLOW else WIDTHS
+        asked = FEW_WIDTHS if plain > SLOW else self.runner.padding or WIDTHS
         return tuple(width for width in asked if PREFIX + width <= len(self.text))
 
     def times(self, widths: Widths, is_steady: bool) -> StepTimes:
@@ -117,7 +117,8 @@ class _StepTimer:
             self._step(widths[place], is_steady)
             self.look(place, len(widths))
 
-        times = time_in_turn(run, len(widths), SECONDS, self.end, self.clock)
+        warm_up = self.runner.steps.warm_up
+        times = time_in_turn(run, len(widths), SECONDS, self.end, self.clock, warm_up)
         return StepTimes(widths[: len(times)], tuple(times))
 
     def _step(self, width: int, is_steady: bool) -> None:
@@ -133,12 +134,13 @@ def time_in_turn(
     seconds: float,
     end: float = float("inf"),
     clock: Callable[[], float] = perf_counter,
+    warm_up: int = 1,
 ) -> list[float]:
     """Median seconds of the jobs 0, 1, 2, ... in turn, in as many rounds as fit into `seconds` or are needed.
 
-    The first round warms up; those beyond a job that memory is too small for are left out. After `end` there is
-    but one round more."""
-    possible = _possible(run, jobs)
+    A job first runs `warm_up` times untimed; those beyond one that memory is too small for are left out. After
+    `end` there is but one round more."""
+    possible = _possible(run, jobs, warm_up)
     rounds: list[list[float]] = []
     begin = clock()
     while not rounds or (clock() < end and _is_needed(len(rounds), clock() - begin < seconds)):
@@ -155,11 +157,12 @@ def _is_needed(rounds: int, has_time: bool) -> bool:
     return rounds < fewest or (rounds < most and has_time)
 
 
-def _possible(run: Callable[[int], None], jobs: int) -> int:
-    """Run each job once; how many of them before memory ran out. The first must succeed."""
+def _possible(run: Callable[[int], None], jobs: int, times: int) -> int:
+    """Run each job so often; how many of them before memory ran out. The first must succeed."""
     for place in range(jobs):
         try:
-            run(place)
+            for _ in range(times):
+                run(place)
         except RuntimeError as error:
             if place and is_out_of_memory(error):
                 return place

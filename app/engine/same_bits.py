@@ -87,7 +87,7 @@ def _read(runner: BlockRunner, text: Sequence[int], start: int, make: Make) -> B
     done = start
     while done < len(text) and len(logits) < PASSES:
         block, rows = make(text[done:], done)
-        logits.append(runner.forward(block))
+        logits.append(runner.forward(block).clone())
         runner.commit(rows)
         done += len(rows)
     # [1, heads, L, size] -> [tokens, heads * size]; views, so copied before the next reading

@@ -1,22 +1,21 @@
 """The one loaded model, and what happens to a request: ids, then text, then events."""
 
-import gc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-import torch
 import transformers
 
+from app.engine.batched_sampling import sampler_for
 from app.engine.decoders import make_decoder
 from app.engine.generation import generate
 from app.engine.loading import LoadedModel, load
 from app.engine.lookahead.factory import Known
 from app.engine.measuring import keep, measured
+from app.engine.memory import release_memory
 from app.engine.notes import make_notes
 from app.engine.prompt import encode
-from app.engine.sampling import make_sampler
 from app.engine.step import FirstToken, StatisticsMeter, Step
 from app.engine.step_times import choose_class
 from app.engine.stopping import Stopper
@@ -60,7 +59,7 @@ class Session:
     @property
     def info(self) -> ModelInfo | None:
         """The model that is loaded, if one is."""
-        return self._loaded.info if self._loaded else None
+        return self._loaded.told if self._loaded else None
 
     def open(self, choice: ModelChoice, progress: Progress) -> LoadedModel:
         """The chosen model, loaded unless it is already. A model that cannot be found leaves the old one."""
@@ -91,7 +90,7 @@ class Session:
         text = ReplyText(loaded.decode, request.options.stop)
         meter = StatisticsMeter(len(prompt))
         reason: StopReason | None = None
-        sampler = make_sampler(request.options.sampling)
+        sampler = sampler_for(request.options.sampling, loaded.info.device)
         decoder = make_decoder(decoding, _known(loaded, request))
         for item in generate(loaded.runner, prompt, decoder, sampler, stopper):
             match item:
@@ -106,15 +105,13 @@ class Session:
                 break
         if rest := text.flush():
             yield Piece(rest, (), (), meter.statistics)
-        yield Finished(reason or "stopped", meter.statistics, loaded.info, decoding.decoder)
+        yield Finished(reason or "stopped", meter.statistics, loaded.told, decoding.decoder)
         keep(loaded, self._notes)
 
     def _drop(self) -> None:
         """Give the old model's memory back before the next one takes its own."""
         self._loaded = self._choice = None
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        release_memory()
 
 
 def _possible(decoding: Decoding, loaded: LoadedModel) -> Decoding:

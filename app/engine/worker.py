@@ -119,7 +119,7 @@ class Engine:
     def _open(self, session: "Session", choice: ModelChoice) -> None:
         try:
             loaded = session.open(choice, self._progress(lambda _loading: self._check_closing()))
-            self._status = EngineStatus("ready", model=loaded.info)
+            self._status = EngineStatus("ready", model=loaded.told)
         except Exception as error:
             self._status = EngineStatus("failed", _sentence(error), session.info)
 

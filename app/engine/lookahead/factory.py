@@ -48,6 +48,5 @@ def _make_planner(decoding: Decoding, known: Known, runner: Runner) -> Planner:
     if decoding.rows or not times:
         return RowBudget(decoding.rows or UNMEASURED_ROWS, share)
     experience = known.experience
-    return Tuner(
-        experience.curve(times, runner.widths), share, experience.patience(known.sampling.temperature)
-    )
+    patience = experience.patience(known.sampling.temperature)
+    return Tuner(experience.curve(times, runner.padding), share, patience)
