@@ -4,8 +4,9 @@
 hybrid ones), one row after the other. Which one a model gets is decided at load, by `compatibility.py`.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from inspect import signature
+from types import MappingProxyType
 from typing import Protocol
 
 import torch
@@ -18,11 +19,13 @@ from app.engine.block import Block, chain_block, padded
 from app.engine.kv_cache import BlockCache, stock_cache
 from app.engine.prefix import common_length
 from app.engine.rotary import Rotary, anchored
-from app.engine.step_times import Widths, padded_rows
+from app.engine.step_times import ProductName, Widths, padded_rows
 from app.messages import MAX_ROWS, Prefilling
 
 PREFILL_CHUNK = 512
 """Prompt tokens per forward pass: between two of them the person can stop, and sees progress."""
+
+NO_TWINS: Mapping[ProductName, PreTrainedModel] = MappingProxyType({})
 
 
 class Runner(Protocol):
@@ -58,12 +61,20 @@ class BlockRunner:
     """Runs blocks on a transformers model whose attention is ours and whose cache is a BlockCache."""
 
     def __init__(
-        self, model: PreTrainedModel, context: int, rotary: Rotary, attention: Attention = SDPA
+        self,
+        model: PreTrainedModel,
+        context: int,
+        rotary: Rotary,
+        attention: Attention = SDPA,
+        twins: Mapping[ProductName, PreTrainedModel] = NO_TWINS,
     ) -> None:
+        """`twins` are the model with other products, for steady passes; which one makes them `product` says."""
         self.context = context
         self.reused = 0
         self.widths: Widths = ()
+        self.product: ProductName = "torch"
         self._model = model
+        self._steady: Mapping[ProductName, PreTrainedModel] = {"torch": model, **twins}
         self._attention = attention
         self._rotary = rotary
         self._cache = BlockCache()
@@ -123,6 +134,16 @@ class BlockRunner:
         return self._model
 
     @property
+    def steady_model(self) -> PreTrainedModel:
+        """What is run in steady passes: the same weights, perhaps by other products."""
+        return self._steady[self.product]
+
+    @property
+    def products(self) -> tuple[ProductName, ...]:
+        """Whose products steady passes can have."""
+        return tuple(self._steady)
+
+    @property
     def vocabulary(self) -> int:
         """Tokens that the model knows, numbered from 0."""
         return int(self._model.config.get_text_config(decoder=True).vocab_size)
@@ -149,8 +170,9 @@ class BlockRunner:
         return self._rotary.kind == "longrope" and is_long and not self._rotary.is_long(self._farthest + 1)
 
     def _run(self, block: Block, is_steady: bool = False) -> Tensor:
+        model = self.steady_model if is_steady else self._model
         attend = self._attention.steady if is_steady else self._attention.attend
-        logits, _ = run_block(self._model, self._cache, block, attend)
+        logits, _ = run_block(model, self._cache, block, attend)
         self._block = block
         return logits
 
