@@ -14,6 +14,7 @@ from app.engine.attention.choosing import AMPERE, Machine
 from app.engine.memory import is_out_of_memory
 from app.engine.products.tiles import MOST_ROWS, Card
 from app.engine.products.twin import num_linears, twin_of
+from app.engine.same_bits import has_experts
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,8 @@ def fixed_twin(model: PreTrainedModel, machine: Machine) -> PreTrainedModel | No
 def can_have(model: PreTrainedModel, machine: Machine) -> bool:
     """Whether model and machine are of the kind that our products are for."""
     is_card = machine.device.type == "cuda" and machine.capability >= AMPERE and machine.has_triton
-    return is_card and model.dtype.itemsize == 2 and num_linears(model) > 0
+    # Among experts a row's products depend on its neighbours, whoever makes them.
+    return is_card and model.dtype.itemsize == 2 and num_linears(model) > 0 and not has_experts(model)
 
 
 def _card(machine: Machine) -> Card:

@@ -9,7 +9,7 @@ from app.engine.products.choosing import can_have, fixed_twin, trial
 from tests.engine.attention.cases import DEVICE
 from tests.engine.products.twins import SMALL
 from tests.engine.replies import load
-from tests.engine.zoo import LLAMA
+from tests.engine.zoo import BRANCHING, LLAMA
 
 CUDA = torch.device("cuda")
 
@@ -37,6 +37,11 @@ def test_a_model_without_linears_needs_none() -> None:
     for layer in model.model.layers:
         layer.mlp = nn.Identity()
     model.lm_head = nn.Identity()
+    assert not can_have(model, Machine(CUDA, (9, 0), has_triton=True))
+
+
+def test_experts_keep_what_they_have() -> None:
+    model = next(each for each in BRANCHING if each.name == "mixtral").make().bfloat16()
     assert not can_have(model, Machine(CUDA, (9, 0), has_triton=True))
 
 

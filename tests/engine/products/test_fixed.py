@@ -8,16 +8,16 @@ from torch import Tensor, nn
 
 from app.engine.products.tiles import COLUMNS, MOST_ROWS, Card, choose_parts, inner
 from tests.engine.attention.cases import DEVICE
+from tests.engine.products.twins import MAJOR
 
 pytest.importorskip("triton", reason="triton is not installed")
 
 from app.engine.products.fixed import FixedLinear, FixedProduct, Product, on_device
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
-ROUNDING = {torch.float32: 1e-6, torch.float16: 2e-3, torch.bfloat16: 1e-2}
+ROUNDING = {torch.float32: 4e-6, torch.float16: 2e-3, torch.bfloat16: 1e-2}
 SHARED = 96 << 10
-HERE = torch.cuda.get_device_capability(DEVICE)[0] if DEVICE.type == "cuda" else 9
-FEW, MANY = Card(HERE, 1, SHARED), Card(HERE, 64, SHARED)
+FEW, MANY = Card(MAJOR, 1, SHARED), Card(MAJOR, 64, SHARED)
 """One multiprocessor never cuts K; many cut it into as many parts as it has room for."""
 
 SHAPES = {

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 from torch import nn
 
 from app.engine.loading import LoadedModel
@@ -9,8 +10,10 @@ from app.engine.products.tiles import Card
 from app.engine.products.twin import twin_of
 from app.engine.rotary import rotary_of
 from app.engine.runner import BlockRunner
+from tests.engine.attention.cases import DEVICE
 
-SMALL = Card(9, 4, 96 << 10)
+MAJOR = torch.cuda.get_device_capability(DEVICE)[0] if DEVICE.type == "cuda" else 9
+SMALL = Card(MAJOR, 4, 96 << 10)
 """A card that cuts the products of small models in parts."""
 
 
