@@ -31,6 +31,16 @@ def choose_dtype(asked: DType, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if _cpu_has_bfloat16() else torch.float32
 
 
+def sum_exactly(device: torch.device) -> None:
+    """Have cuBLAS add its partial sums in float32, for the whole process.
+
+    By default it may round them to half precision where it cuts a product's sums in parts, as it does for few rows:
+    a row's bits would depend on the number of rows all the more. TF32 is off by default."""
+    if device.type == "cuda":
+        torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     """ "bfloat16" for torch.bfloat16."""
     return str(dtype).removeprefix("torch.")

@@ -4,8 +4,9 @@
 hybrid ones), one row after the other. Which one a model gets is decided at load, by `compatibility.py`.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from inspect import signature
+from types import MappingProxyType
 from typing import Protocol
 
 import torch
@@ -17,12 +18,14 @@ from app.engine.block import Block, chain_block
 from app.engine.kv_cache import BlockCache, stock_cache
 from app.engine.prefix import common_length
 from app.engine.rotary import Rotary, anchored
-from app.engine.step_times import Widths
+from app.engine.step_times import ProductName, Widths
 from app.engine.steps import EagerSteps, Steps, run_block
 from app.messages import MAX_ROWS, Prefilling
 
 PREFILL_CHUNK = 512
 """Prompt tokens per forward pass: between two of them the person can stop, and sees progress."""
+
+NO_WAYS: Mapping[ProductName, Steps] = MappingProxyType({})
 
 
 class Runner(Protocol):
@@ -67,14 +70,16 @@ class BlockRunner:
         context: int,
         rotary: Rotary,
         attention: Attention = SDPA,
-        steps: Steps | None = None,
+        ways: Mapping[ProductName, Steps] = NO_WAYS,
     ) -> None:
+        """`ways` run blocks, each by its matrix products; in steady passes `product` says which."""
         self.context = context
         self.reused = 0
         self.widths: Widths = ()
+        self.product: ProductName = "torch"
         self._model = model
         self._attention = attention
-        self._steps = steps or EagerSteps(model, attention)
+        self._ways = ways or {"torch": EagerSteps(model, attention)}
         self._rotary = rotary
         self._cache = BlockCache()
         self._prefix: list[int] = []
@@ -84,7 +89,7 @@ class BlockRunner:
     @property
     def padding(self) -> Widths:
         """The widths, where there are any; else those of recorded steps."""
-        return self.widths or self._steps.buckets
+        return self.widths or self.steps.buckets
 
     @property
     def limit(self) -> int:
@@ -114,7 +119,7 @@ class BlockRunner:
             self._rewind(0)
             for _ in self._read(prefix, farthest=block.positions[0]):
                 pass
-        logits = self._steps.forward(self._cache, block, self.widths)
+        logits = self.steps.forward(self._cache, block, self.widths)
         self._block = block
         return logits
 
@@ -122,7 +127,7 @@ class BlockRunner:
         """Compact the cache to prefix and accepted rows; raises ValueError without a block to commit."""
         if self._block is None:
             raise ValueError(f"there is no block to commit rows {list(rows)} of")
-        self._steps.commit(self._cache, rows)
+        self.steps.commit(self._cache, rows)
         self._prefix += [self._block.tokens[row] for row in rows]
         self._block = None
 
@@ -137,8 +142,13 @@ class BlockRunner:
 
     @property
     def steps(self) -> Steps:
-        """How its blocks are run."""
-        return self._steps
+        """How its blocks are run now."""
+        return self._ways[self.product if self.widths else "torch"]
+
+    @property
+    def products(self) -> tuple[ProductName, ...]:
+        """Whose products steady passes can have."""
+        return tuple(self._ways)
 
     @property
     def vocabulary(self) -> int:

@@ -64,7 +64,7 @@ class GraphSteps:
         """The attention's backend must read who sees whom from the table of paths alone."""
         self.note = ""
         self.buckets = BUCKETS
-        self._model = model
+        self.model = model
         self._attention = attention
         self._recorder = recorder
         self._eager = EagerSteps(model, attention)
@@ -95,7 +95,7 @@ class GraphSteps:
             cache.commit(rows)
             return
         try:
-            self._moves = self._moves or RecordedMoves(cache, self._recorder, self._model.device)
+            self._moves = self._moves or RecordedMoves(cache, self._recorder, self.model.device)
         except Exception as error:  # as with steps
             self._give_up(error)
             cache.commit(rows)
@@ -114,7 +114,7 @@ class GraphSteps:
         return self._replayed(cache, block, rows)
 
     def _replayed(self, cache: BlockCache, block: Block, rows: int) -> Tensor:
-        bucket = self._recorded.get(rows) or _Bucket(StepInputs(rows, self._model.device))
+        bucket = self._recorded.get(rows) or _Bucket(StepInputs(rows, self.model.device))
         if not bucket.inputs.fill(padded(block, rows, rows), cache.length):
             return self._eager.forward(cache, block, (rows,))
         try:
@@ -131,12 +131,12 @@ class GraphSteps:
             self._logits = self._room_for_logits(cache, block)
         rows = len(inputs.slots)
         view = BlockView(
-            block, cache.length, self._attention.attend, self._model.device, inputs.paths, inputs.positions[0]
+            block, cache.length, self._attention.attend, self.model.device, inputs.paths, inputs.positions[0]
         )
 
         def step() -> None:
             with cache.writing_at(inputs.slots):
-                output = self._model(
+                output = self.model(
                     input_ids=inputs.tokens,
                     position_ids=inputs.positions,
                     past_key_values=cache,

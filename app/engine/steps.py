@@ -19,6 +19,7 @@ from app.engine.step_times import Widths, padded_rows
 class Steps(Protocol):
     """Runs blocks behind what a cache holds, and commits rows of them."""
 
+    model: PreTrainedModel
     warm_up: int  # runs of a block after which the next ones cost what all later ones do
 
     @property
@@ -46,16 +47,16 @@ class EagerSteps:
 
     def __init__(self, model: PreTrainedModel, attention: Attention, note: str = "") -> None:
         self.note = note
-        self._model = model
+        self.model = model
         self._attention = attention
 
     def forward(self, cache: BlockCache, block: Block, widths: Widths) -> Tensor:
         """No row but the wanted ones reaches the LM head."""
         if not widths:
-            return run_block(self._model, cache, block, self._attention.attend)[0]
+            return run_block(self.model, cache, block, self._attention.attend)[0]
         rows, wanted = (padded_rows(count, widths) for count in (len(block), len(block.wanted)))
         fed = padded(block, rows, wanted)
-        return run_block(self._model, cache, fed, self._attention.steady)[0][: len(block.wanted)]
+        return run_block(self.model, cache, fed, self._attention.steady)[0][: len(block.wanted)]
 
     @torch.inference_mode()
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:

@@ -135,6 +135,9 @@ def test_successors_of_another_vocabulary_are_asked_anew(
         lambda note: {**note, "free": {**note["free"], "seconds": [-1.0] * len(note["free"]["seconds"])}},
         lambda note: {**note, "free": {"widths": [1], "seconds": []}},
         lambda note: {**note, "classes": [[7]]},
+        lambda note: {**note, "product": "theirs"},
+        # This machine has torch's products alone.
+        lambda note: {**note, "product": "ours"},
         lambda _note: {},
         lambda _note: None,
     ],

@@ -42,7 +42,7 @@ def recorded(
     """A runner of the same model whose steps are recorded."""
     steps = GraphSteps(eager.model, attention, recorder)
     rotary = rotary_of(eager.model.config.get_text_config(decoder=True), eager.context)
-    return BlockRunner(eager.model, eager.context, rotary, attention, steps), steps
+    return BlockRunner(eager.model, eager.context, rotary, attention, {"torch": steps}), steps
 
 
 @pytest.fixture
