@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -151,8 +151,16 @@ def _run_window(folder: DataFolder, port: int, open_browser: bool, model: str | 
     if model:
         with impossible_values():
             settings = replace(settings, model=replace(settings.model, name=model))
-    with _engine(folder.path) as engine:
-        page = serve(Desk(Conversation(engine), engine, file, settings), port, open_browser)
+    # The hub's client reads its environment while it is imported: see main.
+    from app.models_registry import ModelLibrary, locate
+
+    models = ModelLibrary(folder.path, settings.library)
+
+    def located(name: str, progress: Progress) -> ModelFolder:
+        return locate(name, progress, models.hub)  # asked at every load: it may have been switched off
+
+    with closing(models), closing(Engine(located, folder.path / "steps")) as engine:
+        page = serve(Desk(Conversation(engine), engine, models, file, settings), port, open_browser)
         folder.announce(page.url)
         typer.echo(page.note or f"Foresight is at {page.url}")
         typer.echo("End it with Ctrl+C.")
@@ -168,19 +176,14 @@ def _run_window(folder: DataFolder, port: int, open_browser: bool, model: str | 
 
 @contextmanager
 def _engine(data_dir: Path) -> Iterator[Engine]:
-    # The hub's client reads its environment while it is imported: see main.
     from app.commands.library import hub_of
     from app.models_registry import locate
 
     def located(name: str, progress: Progress) -> ModelFolder:
-        # Asked at every load: the person may have switched the hub off meanwhile.
         return locate(name, progress, hub_of(SettingsFile(data_dir).load().library))
 
-    engine = Engine(located, data_dir / "steps")
-    try:
+    with closing(Engine(located, data_dir / "steps")) as engine:
         yield engine
-    finally:
-        engine.close()
 
 
 def main() -> None:

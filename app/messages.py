@@ -60,11 +60,8 @@ class Sampling:
         _require(self.top_k >= 0, "top-k must be 0 (off) or more", self.top_k)
         _require(0 < self.top_p <= 1, "top-p must be above 0 and at most 1", self.top_p)
         _require(0 <= self.min_p < 1, "min-p must be at least 0 and below 1", self.min_p)
-        _require(
-            0 < self.repetition_penalty <= 100,
-            "repetition penalty must be above 0 and at most 100",
-            self.repetition_penalty,
-        )
+        penalty = self.repetition_penalty
+        _require(0 < penalty <= 100, "repetition penalty must be above 0 and at most 100", penalty)
         _require(0 <= self.seed < 2**63, "seed must be from 0 to 2^63-1", self.seed)
 
 
@@ -293,8 +290,11 @@ EnginePhase = Literal["starting", "loading", "ready", "busy", "failed", "closed"
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """What the worker does now. `note` is a sentence for the person; `model` is the loaded one, if any."""
+    """What the worker does now. `note` is a sentence for the person; `model` is the loaded one, if any.
+
+    `peak` are the bytes that model took at most so far, 0 where nobody can tell."""
 
     phase: EnginePhase
     note: str = ""
     model: ModelInfo | None = None
+    peak: int = 0

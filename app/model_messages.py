@@ -102,7 +102,8 @@ class MemoryNeed:
 class Fit:
     """Whether a model fits a device, estimated from its config and its file headers alone.
 
-    `longest_context` is how many tokens would fit at this precision, 0 when the weights do not."""
+    `longest_context` is how many tokens would fit at this precision, 0 when the weights do not; `peak` are the
+    bytes that a process with the model would show at most."""
 
     need: MemoryNeed
     memory: Memory
@@ -111,6 +112,7 @@ class Fit:
     longest_context: int
     verdict: Verdict
     sentence: str
+    peak: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,23 @@ class CatalogueEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Recommendation:
+    """An entry of the catalogue, and whether it fits this machine."""
+
+    entry: CatalogueEntry
+    fit: Fit
+
+
+@dataclass(frozen=True, slots=True)
+class DiskUse:
+    """The disk that models are downloaded to: `free` of `total` bytes."""
+
+    folder: Path
+    free: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class SearchHit:
     """A model found on the hub."""
 
@@ -175,3 +194,12 @@ class RemoteModel:
     context: int = 0
     fit: Fit | None = None
     problems: tuple[str, ...] = field(default=())
+
+
+def gigabytes(count: float) -> str:
+    """A number of bytes for a person: "1.25 GB", "310 MB", "12 kB"."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size * 0.9995:
+            value = count / size
+            return f"{value:.2f} {unit}" if value < 10 else f"{value:.0f} {unit}"
+    return f"{count:.0f} bytes"

@@ -1,7 +1,7 @@
 """Hand-written stand-ins at the designed seams. They do as they are told and remember what was asked."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import sleep
 
@@ -52,6 +52,8 @@ class ScriptedEngine:
         self.failure = ""
         self.requests: list[Request] = []
         self.loads: list[ModelChoice] = []
+        self.unloads = 0
+        self.end_loading: Callable[[bool], None] = lambda _is_loaded: None
         self.now = EngineStatus("ready", model=DEMO)
 
     def submit(self, request: Request, reply: Reply) -> None:
@@ -61,9 +63,15 @@ class ScriptedEngine:
         else:
             self._write(request, reply)
 
-    def load(self, choice: ModelChoice) -> None:
+    def load(self, choice: ModelChoice, ended: Callable[[bool], None]) -> None:
+        """`ended` is called by `end_loading`, as the worker does it later on."""
         self.loads.append(choice)
         self.now = EngineStatus("loading", f"Loading {choice.name}…")
+        self.end_loading = ended
+
+    def unload(self) -> None:
+        self.unloads += 1
+        self.now = EngineStatus("ready", "No model is loaded.")
 
     def status(self) -> EngineStatus:
         return self.now

@@ -15,8 +15,8 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from app.models_registry.child import Child, Installed, Job
-from app.models_registry.hub_ids import HubId
+from app.models_registry.downloads.child import Child, Installed, Job
+from app.models_registry.hub.ids import HubId
 
 REPO = "org/random"
 THEIRS = "import sys, huggingface_hub as h; h.snapshot_download(sys.argv[1], cache_dir=sys.argv[2])"

@@ -19,10 +19,10 @@ from typing import Any, cast, get_args
 
 from app.messages import DType, ModelChoice, Options, Request
 from app.model_messages import Precision
-from app.models_registry.fit import Estimator
-from app.models_registry.locating import locate
-from app.models_registry.shape import read_shape
-from app.models_registry.weights import read_weights
+from app.models_registry.files.shape import read_shape
+from app.models_registry.files.weights import read_weights
+from app.models_registry.fit.estimate import Estimator
+from app.models_registry.installed.locating import locate
 
 NEW_TOKENS = 40
 TITLE = (

@@ -19,9 +19,8 @@ from rich.progress import (
 from app.commands.library import downloads_in, hub_of, library
 from app.commands.models import show_json
 from app.errors import ModelError, ModelGated, ModelNotFound
-from app.model_messages import Download
+from app.model_messages import Download, gigabytes
 from app.models_registry import Downloads, Hub, HubId, log_in, log_out, parse_hub_id
-from app.models_registry.disk import gigabytes
 from app.settings import default_data_dir
 
 LOOK_EVERY = 0.1

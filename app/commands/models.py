@@ -10,7 +10,15 @@ import typer
 
 from app.commands.library import folders_of, hub_of, library
 from app.errors import ModelError
-from app.model_messages import CatalogueEntry, Fit, InstalledModel, Precision, RemoteModel, SearchHit
+from app.model_messages import (
+    CatalogueEntry,
+    Fit,
+    InstalledModel,
+    Precision,
+    RemoteModel,
+    SearchHit,
+    gigabytes,
+)
 from app.models_registry import (
     Hub,
     HubId,
@@ -29,8 +37,8 @@ from app.models_registry import (
     verify,
 )
 from app.models_registry import search as search_hub
-from app.models_registry.disk import free_bytes, gigabytes
-from app.models_registry.installed import has_checksums
+from app.models_registry.downloads.disk import free_bytes
+from app.models_registry.installed.installed import has_checksums
 
 
 def list_installed(as_json: bool) -> None:

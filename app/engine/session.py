@@ -1,10 +1,13 @@
 """The one loaded model, and what happens to a request: ids, then text, then events."""
 
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from traceback import clear_frames
 from typing import Protocol
 
+import torch
 import transformers
 
 from app.engine.batched_sampling import sampler_for
@@ -15,17 +18,20 @@ from app.engine.lookahead.factory import Known
 from app.engine.measuring import keep, measured
 from app.engine.memory import release_memory
 from app.engine.notes import make_notes
+from app.engine.peak import peak_bytes, restart_peak
 from app.engine.prompt import encode
 from app.engine.step import FirstToken, StatisticsMeter, Step
 from app.engine.step_times import choose_class
 from app.engine.stopping import Stopper
 from app.engine.text import ReplyText
+from app.errors import EngineClosed
 from app.messages import (
     Decoding,
     Event,
     Finished,
     Locate,
     ModelChoice,
+    ModelFolder,
     ModelInfo,
     Options,
     Piece,
@@ -34,6 +40,8 @@ from app.messages import (
     Request,
     StopReason,
 )
+
+log = logging.getLogger(__name__)
 
 
 class Watch(Protocol):
@@ -47,12 +55,15 @@ class Watch(Protocol):
 class Session:
     """Keeps one model loaded and answers requests, one at a time."""
 
-    def __init__(self, locate: Locate, notes_dir: Path | None = None) -> None:
+    def __init__(self, locate: Locate, notes_dir: Path | None = None, taken: int = 0) -> None:
+        """`taken` are bytes that the process took before there was an engine."""
         # Its bars and warnings are for programmers; what a person must know comes as events.
         transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         self._locate = locate
         self._notes = make_notes(notes_dir)
+        self._taken = taken
+        self._folder: ModelFolder | None = None
         self._choice: ModelChoice | None = None
         self._loaded: LoadedModel | None = None
 
@@ -62,15 +73,36 @@ class Session:
         return self._loaded.told if self._loaded else None
 
     def open(self, choice: ModelChoice, progress: Progress) -> LoadedModel:
-        """The chosen model, loaded unless it is already. A model that cannot be found leaves the old one."""
+        """The chosen model, loaded unless it is already.
+
+        One that cannot be found leaves the old one, one that cannot be loaded brings the old one back."""
         if self._loaded and choice == self._choice:
             return self._loaded
         folder = self._locate(choice.name, progress)
-        progress(f"Loading {folder.name}", 0, 0)
+        before = self._folder, self._choice
+        try:
+            return self._load(folder, choice, progress)
+        except EngineClosed:
+            raise
+        except Exception as error:
+            if error.__traceback__:
+                clear_frames(error.__traceback__)  # they hold the weights that had come so far
+            self._return_to(*before, progress)
+            raise
+
+    @property
+    def peak(self) -> int:
+        """Bytes that the loaded model took at most so far, on its device; 0 where nobody can tell."""
+        if self._loaded is None:
+            return 0
+        device = torch.device(self._loaded.info.device)
+        if device.type == "cuda":
+            return int(torch.cuda.max_memory_reserved(device))
+        return max(0, peak_bytes() - self._taken)
+
+    def close(self) -> None:
+        """Let go of the model and give its memory back."""
         self._drop()
-        self._loaded = measured(load(folder, choice), self._notes, progress)
-        self._choice = choice
-        return self._loaded
 
     def forget(self) -> None:
         """Drop what runner and pool know of earlier prompts, as after an error."""
@@ -108,9 +140,27 @@ class Session:
         yield Finished(reason or "stopped", meter.statistics, loaded.told, decoding.decoder)
         keep(loaded, self._notes)
 
+    def _load(self, folder: ModelFolder, choice: ModelChoice, progress: Progress) -> LoadedModel:
+        progress(f"Loading {folder.name}", 0, 0)
+        self._drop()
+        restart_peak()
+        self._loaded = measured(load(folder, choice), self._notes, progress)
+        self._folder, self._choice = folder, choice
+        return self._loaded
+
+    def _return_to(self, folder: ModelFolder | None, choice: ModelChoice | None, progress: Progress) -> None:
+        """Have the model again that made room for one that failed, if that can be."""
+        if folder is None or choice is None or self._loaded:
+            return
+        try:
+            self._load(folder, choice, progress)
+        except Exception:
+            self._drop()
+            log.warning("%s could not be loaded again", folder.name, exc_info=True)
+
     def _drop(self) -> None:
         """Give the old model's memory back before the next one takes its own."""
-        self._loaded = self._choice = None
+        self._loaded = self._choice = self._folder = None
         release_memory()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
+from app.engine.peak import resident_bytes
 from app.engine.quiet import quiet_imports
 from app.errors import AppError, EngineClosed, ModelTooLarge
 from app.messages import EngineStatus, Event, Failed, Loading, Locate, ModelChoice, Progress, Request
@@ -39,9 +40,19 @@ class _Job:
     reply: Reply
 
 
+Ended = Callable[[bool], None]
+"""Told, on the worker's thread, whether a model was loaded."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Load:
     choice: ModelChoice
+    ended: Ended
+
+
+@dataclass(frozen=True, slots=True)
+class _Unload:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +67,7 @@ class Engine:
         """`notes_dir` keeps what was measured of models; without it each is measured whenever it is loaded."""
         self._locate = locate
         self._notes_dir = notes_dir
-        self._inbox: SimpleQueue[_Job | _Load | _Shutdown] = SimpleQueue()
+        self._inbox: SimpleQueue[_Job | _Load | _Unload | _Shutdown] = SimpleQueue()
         self._status = EngineStatus("starting", "Starting the engine")
         self._is_closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
@@ -69,9 +80,13 @@ class Engine:
         else:
             self._inbox.put(_Job(request, reply))
 
-    def load(self, choice: ModelChoice) -> None:
+    def load(self, choice: ModelChoice, ended: Ended = lambda _is_loaded: None) -> None:
         """Queue the loading of a model, so that the first request need not wait; `status` tells how it went."""
-        self._inbox.put(_Load(choice))
+        self._inbox.put(_Load(choice, ended))
+
+    def unload(self) -> None:
+        """Queue letting go of the model; the next request loads its own again."""
+        self._inbox.put(_Unload())
 
     def status(self) -> EngineStatus:
         """What the worker is doing now."""
@@ -98,30 +113,48 @@ class Engine:
 
     def _start(self) -> "Session":
         quiet_imports()
+        taken = resident_bytes()
         from app.engine.session import Session  # torch comes with it: not before there is work
 
-        return Session(self._locate, self._notes_dir)
+        return Session(self._locate, self._notes_dir, taken)
 
-    def _refuse(self, job: _Job | _Load, error: Exception) -> None:
+    def _refuse(self, job: _Job | _Load | _Unload, error: Exception) -> None:
         """Without torch or one of its libraries there is no engine, but there is a sentence about it."""
         sentence = f"The engine could not start ({error}): set Foresight up again as its README says."
         self._status = EngineStatus("failed", sentence)
         if isinstance(job, _Job):
             job.reply.append(Failed(sentence))
+        elif isinstance(job, _Load):
+            job.ended(False)
 
-    def _do(self, session: "Session", job: _Job | _Load) -> None:
+    def _do(self, session: "Session", job: _Job | _Load | _Unload) -> None:
         match job:
-            case _Load(choice):
-                self._open(session, choice)
+            case _Load(choice, ended):
+                self._open(session, choice, ended)
+            case _Unload():
+                session.close()
+                self._status = EngineStatus("ready", "No model is loaded: the next message loads it again.")
             case _Job(request, reply):
                 self._answer(session, request, reply)
 
-    def _open(self, session: "Session", choice: ModelChoice) -> None:
+    def _open(self, session: "Session", choice: ModelChoice, ended: Ended) -> None:
+        is_loaded = False
         try:
-            loaded = session.open(choice, self._progress(lambda _loading: self._check_closing()))
-            self._status = EngineStatus("ready", model=loaded.told)
+            session.open(choice, self._progress(lambda _loading: self._check_closing()))
+            is_loaded = True
+            ended(True)
+            self._status = self._ready(session)
         except Exception as error:
-            self._status = EngineStatus("failed", _sentence(error), session.info)
+            self._status = self._ready(session, _sentence(error))
+            if not is_loaded:
+                ended(False)
+
+    def _ready(self, session: "Session", problem: str = "") -> EngineStatus:
+        """Ready with whatever is loaded; a problem is told beside it."""
+        if session.info is None:
+            return EngineStatus("failed", problem)
+        note = f"{problem} {session.info.name} stays loaded." if problem else ""
+        return EngineStatus("ready", note, session.info, session.peak)
 
     def _answer(self, session: "Session", request: Request, reply: Reply) -> None:
         watch = _Watch(reply, self._is_closing)
@@ -129,13 +162,12 @@ class Engine:
             for event in session.events(request, self._progress(watch.loading), watch):
                 self._status = EngineStatus("busy", model=session.info)
                 reply.append(event)
-            self._status = EngineStatus("ready", model=session.info)
+            self._status = self._ready(session)
         except Exception as error:
             session.forget()
             sentence = _sentence(error)
             # With a model loaded only this reply failed, and it says so itself.
-            ready = EngineStatus("ready", model=session.info)
-            self._status = ready if session.info else EngineStatus("failed", sentence)
+            self._status = self._ready(session) if session.info else EngineStatus("failed", sentence)
             reply.append(Failed(sentence))
 
     def _progress(self, listen: Callable[[Loading], None]) -> Progress:

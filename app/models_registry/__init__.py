@@ -2,23 +2,25 @@
 
 Knows no torch: it deals in files alone."""
 
-from app.models_registry.catalogue import find, grouped, read_catalogue
-from app.models_registry.download_files import DownloadFiles
-from app.models_registry.downloads import Downloads
-from app.models_registry.hub import Hub
-from app.models_registry.hub_ids import HubId, parse_hub_id
-from app.models_registry.installed import delete, find_installed, freed_by, installed, verify
-from app.models_registry.judging import judge_folder
-from app.models_registry.locating import locate
-from app.models_registry.login import is_logged_in, log_in, log_out
-from app.models_registry.machine import memories
-from app.models_registry.searching import look_at, search
+from app.models_registry.downloads.downloads import Downloads
+from app.models_registry.downloads.remembered import DownloadFiles
+from app.models_registry.fit.catalogue import find, grouped, read_catalogue
+from app.models_registry.fit.judging import judge_folder
+from app.models_registry.fit.machine import memories
+from app.models_registry.hub.hub import Hub
+from app.models_registry.hub.ids import HubId, parse_hub_id
+from app.models_registry.hub.login import is_logged_in, log_in, log_out
+from app.models_registry.hub.searching import look_at, search
+from app.models_registry.installed.installed import delete, find_installed, freed_by, installed, verify
+from app.models_registry.installed.locating import locate
+from app.models_registry.library import ModelLibrary
 
 __all__ = [
     "DownloadFiles",
     "Downloads",
     "Hub",
     "HubId",
+    "ModelLibrary",
     "delete",
     "find",
     "find_installed",

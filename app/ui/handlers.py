@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from app.errors import AppError
-from app.messages import Options
+from app.messages import ModelChoice, Options
 from app.ui.controls import OptionControls, read_model, read_options
 from app.ui.desk import Desk
 from app.ui.view import Screen
@@ -19,14 +19,17 @@ LOOK_SECONDS = 1 / 16
 
 Say = Callable[[str], None]
 """Shows a sentence to the person in passing, without taking anything away."""
+AskOrLoad = Callable[[ModelChoice], str]
+"""Loads a model; the answer is the question to be asked first, or nothing."""
 
 
 class Handlers:
     """The events of one desk's pages. No state of its own."""
 
-    def __init__(self, desk: Desk, say: Say) -> None:
+    def __init__(self, desk: Desk, say: Say, ask_or_load: AskOrLoad) -> None:
         self._desk = desk
         self._say = say
+        self._ask_or_load = ask_or_load
 
     async def follow(self) -> AsyncIterator[tuple[Any, ...]]:
         """Draw the page, and draw again whenever something changed, until the page is closed."""
@@ -76,13 +79,12 @@ class Handlers:
             return problem_html(str(error))
         return ""
 
-    def load_model(self, name: str, *choices: str) -> str:
-        """Have the model loaded; the answer is what is wrong with the choice, or nothing."""
+    def load_model(self, name: str, *choices: str) -> tuple[str, str]:
+        """Have the model loaded; the answer is what is wrong with the choice, and what must be asked first."""
         try:
-            self._desk.choose_model(read_model(name, *choices))
+            return "", self._ask_or_load(read_model(name, *choices))
         except AppError as error:
-            return problem_html(str(error))
-        return ""
+            return problem_html(str(error)), ""
 
     def _read(self, controls: tuple[Any, ...]) -> Options:
         return read_options(OptionControls(*controls), self._desk.settings.options)

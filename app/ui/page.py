@@ -14,6 +14,9 @@ from app.ui.controls import show_options
 from app.ui.desk import Desk
 from app.ui.handlers import Handlers
 from app.ui.model_area import ModelArea, build_model_area
+from app.ui.models.actions import ModelActions
+from app.ui.models.area import ModelsArea, build_models_area, wire_models
+from app.ui.models.stock import Shelf
 from app.ui.settings_area import SettingsArea, build_settings_area
 from app.ui.theme import asset, head, make_theme
 
@@ -26,10 +29,12 @@ class Page:
 
     status: gr.HTML
     new_chat: gr.Button
+    to_models: gr.Button
     panel: gr.HTML
     chat: ChatArea
     settings: SettingsArea
     model: ModelArea
+    models: ModelsArea
 
     @property
     def followers(self) -> list[gr.blocks.Block]:
@@ -73,17 +78,20 @@ def _without_run_history() -> dict[str, Any]:
 
 def build_blocks(desk: Desk) -> gr.Blocks:
     """The page as Gradio Blocks."""
+    shelf = Shelf(desk)
     blocks = gr.Blocks(analytics_enabled=False, title="Foresight", fill_width=True, fill_height=True)
     with blocks:
-        page = _build(desk)
-        _wire(blocks, page, desk)
+        page = _build(desk, shelf)
+        _wire(blocks, page, desk, ModelActions(desk, shelf, say=_toast))
     return blocks
 
 
-def _build(desk: Desk) -> Page:
+def _build(desk: Desk, shelf: Shelf) -> Page:
     with gr.Row(elem_id="top"):
         gr.HTML(_brand(), elem_id="brand", js_on_load=None)
         status = gr.HTML(elem_id="status", js_on_load=None)
+        gr.Button("Chat", elem_id="to-chat", size="sm", scale=0, min_width=0)
+        to_models = gr.Button("Models", elem_id="to-models", size="sm", scale=0, min_width=0)
         new_chat = gr.Button("New chat", elem_id="new-chat", size="sm", scale=0, min_width=0)
         gr.Button("Theme", elem_id="theme-toggle", size="sm", scale=0, min_width=0)
     with gr.Row(elem_id="main"):
@@ -92,7 +100,8 @@ def _build(desk: Desk) -> Page:
             panel = gr.HTML(elem_id="panel", js_on_load=None)
             settings = build_settings_area(desk.settings.options)
             model = build_model_area(desk.settings.model)
-    return Page(status, new_chat, panel, chat, settings, model)
+    models = build_models_area(shelf.wish, desk.settings.library)
+    return Page(status, new_chat, to_models, panel, chat, settings, model, models)
 
 
 def _brand() -> str:
@@ -104,8 +113,8 @@ def _toast(sentence: str) -> None:
     gr.Warning(escape(sentence), duration=8)
 
 
-def _wire(blocks: gr.Blocks, page: Page, desk: Desk) -> None:
-    handlers = Handlers(desk, say=_toast)
+def _wire(blocks: gr.Blocks, page: Page, desk: Desk, actions: ModelActions) -> None:
+    handlers = Handlers(desk, _toast, actions.ask_or_load)
     controls = list(page.settings.controls)
     # Private: none is part of an API. No limit: one page's events never wait for another's.
     listen: dict[str, Any] = {
@@ -113,12 +122,25 @@ def _wire(blocks: gr.Blocks, page: Page, desk: Desk) -> None:
         "concurrency_limit": None,
         "api_visibility": "private",
     }
-    _wire_load(blocks, page, desk, handlers, listen)
+    filled = _wire_load(blocks, page, desk, listen)
+    filled.then(handlers.follow, outputs=page.followers, **listen)
+    filled.then(
+        actions.follow, outputs=[page.to_models, *page.models.followers, *page.model.inputs], **listen
+    )
     _wire_chat(page, handlers, listen)
     _wire_options(page, handlers, controls, listen)
+    page.to_models.click(actions.open, **listen)
+    wire_models(page.models, actions, listen)
+    for loading in (page.model.load.click, page.model.name.submit):
+        loading(
+            handlers.load_model,
+            page.model.inputs,
+            [page.model.problem, page.models.question],
+            **listen,
+        )
 
 
-def _wire_load(blocks: gr.Blocks, page: Page, desk: Desk, handlers: Handlers, listen: dict[str, Any]) -> None:
+def _wire_load(blocks: gr.Blocks, page: Page, desk: Desk, listen: dict[str, Any]) -> Any:
     built = _chosen(desk)
 
     def chosen() -> tuple[Any, ...]:
@@ -129,16 +151,15 @@ def _wire_load(blocks: gr.Blocks, page: Page, desk: Desk, handlers: Handlers, li
             gr.skip() if now == then else now for now, then in zip(_chosen(desk), built, strict=True)
         )
 
-    boxes = [*page.settings.controls, *page.model.inputs]
+    boxes = [*page.settings.controls, *page.model.inputs, page.models.is_offline]
     # One after the other: a page that shows its status has its boxes filled, and none is filled late.
-    filled = blocks.load(chosen, outputs=boxes, **listen)
-    filled.then(handlers.follow, outputs=page.followers, **listen)
+    return blocks.load(chosen, outputs=boxes, **listen)
 
 
 def _chosen(desk: Desk) -> tuple[Any, ...]:
     """The values of all boxes, in their order."""
     model = desk.settings.model
-    return (*show_options(desk.settings.options), *astuple(model))
+    return (*show_options(desk.settings.options), *astuple(model), desk.settings.library.is_offline)
 
 
 def _wire_chat(page: Page, handlers: Handlers, listen: dict[str, Any]) -> None:
@@ -161,5 +182,3 @@ def _wire_options(
         control.input(  # type: ignore[attr-defined]
             handlers.choose_options, controls, page.settings.problem, trigger_mode="always_last", **listen
         )
-    for loading in (page.model.load.click, page.model.name.submit):
-        loading(handlers.load_model, page.model.inputs, page.model.problem, **listen)

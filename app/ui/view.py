@@ -112,12 +112,10 @@ def _decoder(state: ReplyState, asked: DecoderName, model: ModelInfo | None) -> 
 
 def status_html(status: EngineStatus) -> str:
     """The line at the top: the loaded model, and what the worker does if that is not plain."""
-    words = [describe(status.model)] if status.model and status.phase in ("ready", "busy") else []
-    if status.note or not words:
-        words.append(status.note or PHASES[status.phase])
-    return (
-        f'<p class="status {status.phase}" role="status"><i></i><span>{escape(" · ".join(words))}</span></p>'
-    )
+    is_plain = status.model is not None and status.phase in ("ready", "busy") and not status.note
+    words = describe(status.model) if status.model and is_plain else status.note or PHASES[status.phase]
+    kind = status.phase if not status.note or status.model is None else "noted"
+    return f'<p class="status {kind}" role="status" title="{escape(words)}"><i></i><span>{escape(words)}</span></p>'
 
 
 MOST = 0.8

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.models_registry.hub_server import COMMIT, FakeHub, running
+from tests.models_registry.installed.test_installed import CONFIG
 from tests.models_registry.model_files import model_files
-from tests.models_registry.test_installed import CONFIG
 
 CHECKOUT = Path(__file__).parents[2]
 SECONDS = 60

@@ -1,5 +1,6 @@
 """One model and the requests to it, on the test's own thread."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -198,12 +199,35 @@ def test_a_model_that_cannot_be_found_leaves_the_old_one(session: Session, place
     assert places.asked == ["tiny", "lost"]
 
 
-def test_a_model_that_cannot_be_loaded_leaves_room_for_the_next(session: Session) -> None:
+def test_a_model_that_cannot_be_loaded_brings_the_old_one_back(session: Session, places: Places) -> None:
     before = ask(session)
     with pytest.raises(ModelBroken):
         ask(session, model=replace(CPU, name="empty"))
-    assert session.info is None
+    assert session.info is not None and session.info.name == "tiny"
     assert ids_of(ask(session)) == ids_of(before)
+    assert places.asked == ["tiny", "empty"]
+
+
+def test_a_model_that_has_gone_meanwhile_is_not_brought_back(session: Session, places: Places) -> None:
+    ask(session)
+    config = places.folders["tiny"] / "config.json"
+    config.rename(config.with_suffix(".away"))
+    try:
+        with pytest.raises(ModelBroken):
+            ask(session, model=replace(CPU, name="empty"))
+        assert (session.info, session.peak) == (None, 0)
+    finally:
+        config.with_suffix(".away").rename(config)
+    assert ask(session)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
+def test_the_peak_is_of_the_loaded_model_and_without_what_was_taken_before(places: Places) -> None:
+    whole, rest = Session(places), Session(places, taken=1_000_000)
+    ask(whole), ask(rest)
+    assert 0 < rest.peak < whole.peak
+    whole.close()
+    assert (whole.info, whole.peak) == (None, 0)
 
 
 def test_a_stop_between_steps_ends_with_what_was_written(session: Session) -> None:

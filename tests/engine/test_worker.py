@@ -13,7 +13,7 @@ import pytest
 
 from app.conversation import Reply
 from app.engine import Engine
-from app.errors import ModelNotFound
+from app.errors import ModelNotFound, SettingsNotSaved
 from app.messages import Failed, Finished, Loading, Piece, Prefilling
 from tests.engine.asking import (
     CPU,
@@ -193,7 +193,36 @@ def test_an_error_on_the_way_to_the_model_is_a_sentence_and_the_old_model_answer
 def test_a_broken_model_is_a_sentence_and_the_next_request_is_answered(engine: Engine) -> None:
     before = ids_of(ask(engine))
     assert "empty could not be loaded" in failure(ask(engine, model="empty"))
-    assert engine.status().phase == "failed"
+    assert engine.status().phase == "ready"
+    assert ids_of(ask(engine)) == before
+
+
+def test_a_failed_load_says_why_and_returns_to_the_model_before(engine: Engine) -> None:
+    told: list[bool] = []
+    engine.load(CPU, told.append)
+    engine.load(replace(CPU, name="empty"), told.append)
+    wait_for(lambda: len(told) == 2)
+    wait_for(lambda: engine.status().phase == "ready")
+    status = engine.status()
+    assert told == [True, False]
+    assert status.model is not None and status.model.name == "tiny"
+    assert status.note.startswith("empty could not be loaded") and status.note.endswith("tiny stays loaded.")
+
+
+def test_what_fails_after_a_model_was_loaded_is_a_sentence_beside_it(engine: Engine) -> None:
+    def cannot_save(_is_loaded: bool) -> None:
+        raise SettingsNotSaved("The disk is full: free some space.")
+
+    engine.load(CPU, cannot_save)
+    wait_for(lambda: engine.status().phase == "ready")
+    assert engine.status().note == "The disk is full: free some space. tiny stays loaded."
+
+
+def test_a_model_is_let_go_of_and_loaded_again_by_the_next_question(engine: Engine) -> None:
+    before = ids_of(ask(engine))
+    engine.unload()
+    wait_for(lambda: engine.status().model is None and engine.status().phase == "ready")
+    assert engine.status().note == "No model is loaded: the next message loads it again."
     assert ids_of(ask(engine)) == before
 
 

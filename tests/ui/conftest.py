@@ -9,6 +9,7 @@ import pytest
 from app.conversation import Conversation
 from app.settings import Settings, SettingsFile
 from app.ui import Desk, Running, prepare_environment, serve
+from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
 
 
@@ -22,9 +23,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     os.environ.update(before)
 
 
-def make_desk(engine: ScriptedEngine, data_dir: Path) -> Desk:
-    """A desk as main makes it, with an engine that only says what it is told."""
-    return Desk(Conversation(engine), engine, SettingsFile(data_dir), Settings())
+def make_desk(engine: ScriptedEngine, models: ScriptedModels, data_dir: Path) -> Desk:
+    """A desk as main makes it, with an engine and models that only say what they are told."""
+    return Desk(Conversation(engine), engine, models, SettingsFile(data_dir), Settings())
 
 
 @pytest.fixture
@@ -33,8 +34,13 @@ def engine() -> ScriptedEngine:
 
 
 @pytest.fixture
-def desk(engine: ScriptedEngine, tmp_path: Path) -> Desk:
-    return make_desk(engine, tmp_path)
+def models() -> ScriptedModels:
+    return ScriptedModels()
+
+
+@pytest.fixture
+def desk(engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path) -> Desk:
+    return make_desk(engine, models, tmp_path)
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ import pytest
 
 from app.errors import SettingsNotSaved
 from app.messages import Decoding, ModelChoice, Options, Sampling
-from app.settings import SettingsFile
+from app.settings import Library, SettingsFile
 from app.ui import Desk
 from app.ui.desk import with_next_seed
+from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
 
 GREEDY = Options()
@@ -45,9 +46,41 @@ def test_seeds_end_where_they_must() -> None:
 
 def test_what_was_chosen_is_on_disk(desk: Desk, tmp_path: Path) -> None:
     desk.choose_options(SAMPLED)
-    desk.choose_model(ModelChoice("org/model"))
+    desk.choose_library(Library(is_offline=True))
     saved = SettingsFile(tmp_path).load()
-    assert (saved.options, saved.model) == (SAMPLED, ModelChoice("org/model"))
+    assert (saved.options, saved.library) == (SAMPLED, Library(is_offline=True))
+
+
+def test_a_model_is_remembered_once_it_is_loaded(desk: Desk, engine: ScriptedEngine, tmp_path: Path) -> None:
+    desk.choose_model(ModelChoice("org/model"))
+    assert SettingsFile(tmp_path).load().model == ModelChoice("demo")
+    engine.end_loading(True)
+    assert SettingsFile(tmp_path).load().model == desk.settings.model == ModelChoice("org/model")
+
+
+def test_after_a_failed_load_questions_go_to_the_model_before(desk: Desk, engine: ScriptedEngine) -> None:
+    desk.choose_model(ModelChoice("org/broken"))
+    assert desk.model == ModelChoice("org/broken")
+    engine.end_loading(False)
+    desk.ask("hi", GREEDY)
+    assert engine.requests[-1].model == desk.settings.model == ModelChoice("demo")
+
+
+def test_the_end_of_an_older_load_does_not_hide_a_newer_one(desk: Desk, engine: ScriptedEngine) -> None:
+    desk.choose_model(ModelChoice("org/first"))
+    first_ended = engine.end_loading
+    desk.choose_model(ModelChoice("org/second"))
+    first_ended(True)
+    assert (desk.settings.model, desk.model) == (ModelChoice("org/first"), ModelChoice("org/second"))
+
+
+def test_the_library_follows_what_was_chosen_even_when_it_cannot_be_saved(
+    desk: Desk, models: ScriptedModels, tmp_path: Path
+) -> None:
+    (tmp_path / "settings.json").mkdir()
+    with pytest.raises(SettingsNotSaved):
+        desk.choose_library(Library(is_offline=True))
+    assert models.used == [Library(is_offline=True)] and desk.settings.library.is_offline
 
 
 def test_loading_asks_the_engine_and_the_next_question_goes_to_that_model(

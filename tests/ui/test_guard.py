@@ -11,6 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from app.ui import Running, serve
 from app.ui.guard import Guard
+from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
 from tests.ui.conftest import make_desk
 
@@ -33,7 +34,7 @@ ROUTES = (
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """One page for all these tests: none of them changes it."""
     data_dir: Path = tmp_path_factory.mktemp("data")
-    page = serve(make_desk(ScriptedEngine(), data_dir), port=0, open_browser=False)
+    page = serve(make_desk(ScriptedEngine(), ScriptedModels(), data_dir), port=0, open_browser=False)
     yield page
     page.close()
 

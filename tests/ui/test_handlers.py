@@ -11,6 +11,8 @@ from app.messages import Options
 from app.ui import Desk
 from app.ui.controls import show_options
 from app.ui.handlers import Handlers, updates
+from app.ui.models.deeds import Deeds
+from app.ui.models.stock import Shelf
 from app.ui.watcher import Watcher
 from tests.fakes import ScriptedEngine
 
@@ -32,7 +34,7 @@ def heard() -> Heard:
 
 @pytest.fixture
 def handlers(desk: Desk, heard: Heard) -> Handlers:
-    return Handlers(desk, heard)
+    return Handlers(desk, heard, Deeds(desk, Shelf(desk)).ask_or_load)
 
 
 def test_a_message_is_sent_with_what_the_controls_hold(handlers: Handlers, engine: ScriptedEngine) -> None:
@@ -101,10 +103,21 @@ def test_settings_that_cannot_be_saved_are_told_and_hold(
 
 
 def test_an_empty_model_box_loads_nothing(handlers: Handlers, engine: ScriptedEngine) -> None:
-    assert "model box is empty" in handlers.load_model(" ", "auto", "auto", "none", "auto")
+    assert "model box is empty" in handlers.load_model(" ", "auto", "auto", "none", "auto")[0]
     assert engine.loads == []
-    assert handlers.load_model("org/model", "auto", "auto", "int8", "sdpa") == ""
+    assert handlers.load_model("org/model", "auto", "auto", "int8", "sdpa") == ("", "")
     assert (engine.loads[0].name, engine.loads[0].attention) == ("org/model", "sdpa")
+
+
+def test_a_model_is_not_switched_under_a_reply_without_asking(
+    handlers: Handlers, engine: ScriptedEngine
+) -> None:
+    engine.pause, engine.text = 0.01, "word " * 300
+    handlers.ask("one", *CONTROLS)
+    problem, question = handlers.load_model("org/model", "auto", "auto", "none", "auto")
+    assert (problem, engine.loads) == ("", [])
+    assert "A reply is being written. Stop it, and load org/model?" in question
+    handlers.stop()
 
 
 def test_only_what_changed_is_drawn_again(desk: Desk) -> None:

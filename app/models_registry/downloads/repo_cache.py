@@ -1,0 +1,118 @@
+"""One model's place in the hub's cache, in the layout that every program of that family reads.
+
+    models--org--name/
+        blobs/<checksum>                              a file's bytes
+        blobs/<checksum>.foresight.incomplete         the part of them that has come
+        snapshots/<commit>/<file name>                a link to the bytes
+        refs/main                                     the commit that "main" was
+
+A download fills the blobs, and links them only when all are there and checked: so no program ever takes half a
+model for a whole one.
+"""
+
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from app.models_registry.hub.plan import Plan, RemoteFile
+
+PARTIAL = ".foresight.incomplete"
+
+
+@dataclass(frozen=True, slots=True)
+class RepoCache:
+    """The folder of one model below the cache's `root`."""
+
+    root: Path
+    repo: str
+
+    @property
+    def folder(self) -> Path:
+        """All that the cache has of the model."""
+        return self.root / ("models--" + self.repo.replace("/", "--"))
+
+    def blob(self, file: RemoteFile) -> Path:
+        """Where the file's bytes belong."""
+        return self.folder / "blobs" / file.digest
+
+    def partial(self, file: RemoteFile) -> Path:
+        """Where they are gathered."""
+        return self.folder / "blobs" / (file.digest + PARTIAL)
+
+    def snapshot(self, commit: str) -> Path:
+        """The folder that a model is loaded from."""
+        return self.folder / "snapshots" / commit
+
+    def lock(self) -> FileLock:
+        """Held by the one process that downloads this model; the system lets go of it however that ends."""
+        place = self.root / ".locks" / self.folder.name
+        place.mkdir(parents=True, exist_ok=True)
+        return FileLock(place / "foresight.lock", timeout=0)
+
+    def has(self, plan: Plan, file: RemoteFile) -> bool:
+        """Whether the file is here, whole."""
+        places = self.blob(file), self.snapshot(plan.commit) / file.name
+        return any(place.exists() and place.stat().st_size == file.size for place in places)
+
+    def here(self, plan: Plan, file: RemoteFile) -> int:
+        """How many bytes of the file are here."""
+        if self.has(plan, file):
+            return file.size
+        partial = self.partial(file)
+        return min(partial.stat().st_size, file.size) if partial.exists() else 0
+
+    def install(self, plan: Plan) -> Path:
+        """Link all files of the plan, whose bytes are here, and return the folder to load from."""
+        snapshot = self.snapshot(plan.commit)
+        snapshot.mkdir(parents=True, exist_ok=True)
+        for file in plan.files:
+            _link(self.blob(file), snapshot / file.name)
+        if plan.revision != plan.commit:
+            _write_whole(self.folder / "refs" / plan.revision, plan.commit)
+        return snapshot
+
+    def forget(self, plan: Plan) -> None:
+        """Remove what a cancelled download brought; what any snapshot links to stays."""
+        try:
+            with self.lock():
+                self._remove(plan)
+        except Timeout:  # another program is at it: what is here is its own
+            return
+        lock = self.root / ".locks" / self.folder.name
+        (lock / "foresight.lock").unlink(missing_ok=True)
+        for folder in (self.folder / "blobs", self.folder, lock, lock.parent):
+            _remove_if_empty(folder)
+
+    def _remove(self, plan: Plan) -> None:
+        linked = {path.resolve().name for path in self.folder.glob("snapshots/*/*")}
+        for file in plan.files:
+            self.partial(file).unlink(missing_ok=True)
+            if file.digest not in linked:
+                self.blob(file).unlink(missing_ok=True)
+
+
+def _link(blob: Path, pointer: Path) -> None:
+    if pointer.exists() and not blob.exists():  # a cache without links keeps the bytes here
+        return
+    with suppress(FileNotFoundError):
+        pointer.unlink()
+    try:
+        pointer.symlink_to(os.path.relpath(blob, pointer.parent))
+    except OSError:  # Windows without the right to make links: as the hub's client does there
+        shutil.move(blob, pointer)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(path.name + ".new")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):  # not empty, or not there
+        folder.rmdir()

@@ -1,0 +1,106 @@
+"""Whether a model's files are whole, found out without torch and without reading the weights.
+
+A safetensors file opens with a directory of its tensors, so a file that was cut short shows at once:
+
+    8 bytes: N | N bytes: JSON {"name": {"dtype", "shape", "data_offsets": [begin, end]}, …} | the tensors
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from app.errors import ModelBroken
+from app.models_registry.files.needed import CONFIG, INDEX, WHOLE, has_tokenizer, require_model
+
+MAX_HEADER = 100_000_000
+"""The format's own limit on N."""
+
+
+def check_folder(folder: Path) -> None:
+    """Raise a ModelError with what to do when this folder's model cannot be loaded."""
+    try:
+        _check_files(folder)
+    except OSError as error:
+        raise ModelBroken(
+            f"{error.filename or folder} cannot be read ({error.strerror}): check its permissions."
+        ) from error
+
+
+def _check_files(folder: Path) -> None:
+    names = file_names(folder)
+    require_model(names, f"The folder {folder}")
+    if not has_tokenizer(names):
+        raise ModelBroken(f"The folder {folder} has no tokenizer: add the model's tokenizer.json.")
+    if "model_type" not in _read_object(folder / CONFIG):
+        raise ModelBroken(f"{folder / CONFIG} names no model_type: get the model's own {CONFIG} again.")
+    for weights in weight_files(folder):
+        _check_weights(weights)
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether every file that loading needs is there; says nothing about what is in them."""
+    names = file_names(folder)
+    if CONFIG not in names or not has_tokenizer(names):
+        return False
+    return (WHOLE in names or INDEX in names) and all(path.exists() for path in weight_files(folder))
+
+
+def file_names(folder: Path) -> list[str]:
+    """The names of the files in a folder, sorted; links to missing files do not count."""
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The safetensors files that transformers will read, those that are missing included."""
+    if (folder / WHOLE).exists():
+        return [folder / WHOLE]
+    shards = _read_object(folder / INDEX).get("weight_map")
+    if not isinstance(shards, dict) or not all(_is_file_name(name) for name in shards.values()):
+        raise ModelBroken(f"{folder / INDEX} lists no weight files: get this file again.")
+    return [folder / name for name in sorted(set(shards.values()))]
+
+
+def _is_file_name(name: object) -> bool:
+    return isinstance(name, str) and name == Path(name).name
+
+
+def _check_weights(path: Path) -> None:
+    if not path.exists():
+        raise ModelBroken(f"The weights are not complete: {path} is missing. Download this file again.")
+    expected, actual = _expected_size(path), path.stat().st_size
+    if expected != actual:
+        raise _damaged(path, f"it has {actual:,} bytes and its header promises {expected:,}")
+
+
+def _expected_size(path: Path) -> int:
+    """The size that the file's own header promises; 8 when it is too short to have a header."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        header_size = int.from_bytes(file.read(8), "little")
+        if header_size > min(MAX_HEADER, size):
+            raise _damaged(path, "it is no safetensors file")
+        header = file.read(header_size)
+    try:
+        return 8 + header_size + _data_size(json.loads(header))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise _damaged(path, "it is no safetensors file") from error
+
+
+def _data_size(tensors: dict[str, Any]) -> int:
+    ends = [tensor["data_offsets"][1] for name, tensor in tensors.items() if name != "__metadata__"]
+    return int(max(ends))
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:  # the second: brackets without end
+        raise _damaged(path, "it is not JSON") from error
+    if not isinstance(found, dict):
+        raise _damaged(path, "it is not a JSON object")
+    return found
+
+
+def _damaged(path: Path, how: str) -> ModelBroken:
+    # In the hub's cache the file is a link: only without the file behind it is it fetched anew.
+    return ModelBroken(f"{path} is damaged: {how}. Delete {path.resolve()} and download it again.")

@@ -1,0 +1,102 @@
+"""What a model's weight files hold, by their headers alone: how many numbers, and how they are stored."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from app.errors import ModelBroken
+from app.models_registry.files.checking import MAX_HEADER, weight_files
+
+STORED_BYTES = {
+    "F64": 8.0, "I64": 8.0, "F32": 4.0, "I32": 4.0, "BF16": 2.0, "F16": 2.0, "I16": 2.0,
+    "F8_E4M3": 1.0, "F8_E5M2": 1.0, "I8": 1.0, "U8": 1.0, "BOOL": 1.0, "F4": 0.5,
+}  # fmt: skip
+MOST_SIZES = 8
+HEADS = ("lm_head.weight", "embed_out.weight", "output.weight")
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value < 2**48
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One tensor of a weight file. Raises ValueError for a shape or a type that cannot be."""
+
+    name: str
+    stored: str
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.stored not in STORED_BYTES:
+            raise ValueError(f"a tensor must be of a known type, got {self.stored!r}")
+        if len(self.shape) > MOST_SIZES or not all(
+            isinstance(size, int) and 0 <= size < 2**48 for size in self.shape
+        ):
+            raise ValueError(f"a tensor must have sizes from 0 on, got {self.shape!r}")
+
+    @property
+    def numbers(self) -> int:
+        """How many there are in it."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """All tensors of a model."""
+
+    tensors: tuple[Tensor, ...]
+
+    @property
+    def numbers(self) -> int:
+        """Parameters as stored; a head that is tied may be among them."""
+        return sum(tensor.numbers for tensor in self.tensors)
+
+    @property
+    def size(self) -> int:
+        """Bytes as stored."""
+        return int(sum(tensor.numbers * STORED_BYTES[tensor.stored] for tensor in self.tensors))
+
+    @property
+    def stored(self) -> str:
+        """The type that most numbers are stored in."""
+        counts: dict[str, int] = {}
+        for tensor in self.tensors:
+            counts[tensor.stored] = counts.get(tensor.stored, 0) + tensor.numbers
+        return max(counts, key=lambda name: counts[name]) if counts else "F32"
+
+    @property
+    def has_head(self) -> bool:
+        """Whether the head's weight is stored."""
+        return any(tensor.name.endswith(HEADS) for tensor in self.tensors)
+
+
+def read_weights(folder: Path, name: str) -> Weights:
+    """The weights of the model in this folder. Raises ModelBroken when a header makes no sense."""
+    return Weights(tuple(tensor for path in weight_files(folder) for tensor in tensors(header(path), name)))
+
+
+def header(path: Path) -> Any:
+    """The directory of a safetensors file."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if size > min(MAX_HEADER, path.stat().st_size):
+            raise ModelBroken(f"{path} is no safetensors file: download it again.")
+        try:
+            return json.loads(file.read(size))
+        except (ValueError, RecursionError) as error:
+            raise ModelBroken(f"{path} is no safetensors file: download it again.") from error
+
+
+def tensors(directory: Any, name: str) -> Iterable[Tensor]:
+    """The tensors that a header lists."""
+    try:
+        listed = {key: value for key, value in directory.items() if key != "__metadata__"}
+        return [Tensor(key, value["dtype"], tuple(value["shape"])) for key, value in listed.items()]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ModelBroken(
+            f"A weight file of {name} makes no sense ({error}): choose another model, or download it again."
+        ) from error

@@ -1,0 +1,66 @@
+"""From what a person types to a model's folder on this machine.
+
+demo                  the model that ships with the app
+~/models/x, ./x, C:\\x  a folder, by any path; a path that does not exist is never asked of the hub
+org/name[@revision]   a folder of that name if there is one, else the hub's cache, else the hub
+https://hub/org/name  the same by the address of the model's page
+"""
+
+import os
+import re
+from pathlib import Path
+
+from app.errors import ModelBroken, ModelNotFound
+from app.messages import ModelFolder, Progress
+from app.models_registry.files.checking import check_folder
+from app.models_registry.hub.hub import Hub
+from app.models_registry.hub.ids import HubId, parse_hub_id
+from app.settings import DEMO_MODEL, assets_dir
+
+PATH_LIKE = re.compile(r"[~./]|[A-Za-z]:|.*\\|[^@/]*/[^@/]*/")
+
+
+def locate(name: str, progress: Progress, hub: Hub | None = None) -> ModelFolder:
+    """The checked folder of the model of this name, downloaded if need be. Raises a ModelError."""
+    name = name.strip()
+    if name == DEMO_MODEL:
+        return _checked(ModelFolder(assets_dir() / "demo-model", name=DEMO_MODEL, label="demo"))
+    path = Path(os.path.expanduser(name))  # noqa: PTH111 - Path's own fails on an unknown ~user
+    if _exists(path):
+        return _checked(_folder(path))
+    hub = hub or Hub()
+    found = parse_hub_id(name, hub.endpoint)
+    if found is None and "://" in name:
+        raise ModelNotFound(f"{name} is no page of a model on the hub: give its hub id, such as org/name.")
+    if found is None and PATH_LIKE.match(name):
+        raise ModelNotFound(f"The folder {name} does not exist: check the path.")
+    if found:
+        return _checked(_on_hub(found, progress, hub))
+    raise ModelNotFound(
+        f"There is no folder {name!r} here and it is no hub id: "
+        "give a folder, a hub id such as org/name, or 'demo'."
+    )
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # too long for a path, or in a folder that is closed to us
+        return False
+
+
+def _folder(path: Path) -> ModelFolder:
+    if not path.is_dir():
+        raise ModelBroken(f"{path} is a file: choose the folder that holds the model's files.")
+    path = path.resolve()
+    return ModelFolder(path, name=path.name)
+
+
+def _on_hub(wanted: HubId, progress: Progress, hub: Hub) -> ModelFolder:
+    folder = hub.cached(wanted.repo, wanted.revision) or hub.download(wanted.repo, wanted.revision, progress)
+    return ModelFolder(folder, name=wanted.repo, revision=folder.name)
+
+
+def _checked(model: ModelFolder) -> ModelFolder:
+    check_folder(model.path)
+    return model

@@ -1,0 +1,154 @@
+"""The library of models as the window uses it: one object over catalogue, hub, downloads and what is installed.
+
+It asks the hub, the disk or the driver's tool at every call, so whoever shows its answers keeps them.
+"""
+
+import shutil
+from pathlib import Path
+
+from app import settings
+from app.errors import ModelNotFound
+from app.model_messages import (
+    DiskUse,
+    Download,
+    Fit,
+    InstalledModel,
+    Memory,
+    Precision,
+    Recommendation,
+    RemoteModel,
+    SearchHit,
+)
+from app.models_registry.downloads.downloads import Downloads
+from app.models_registry.downloads.remembered import DownloadFiles
+from app.models_registry.fit.catalogue import Recommended, read_catalogue
+from app.models_registry.fit.judging import judge_folder
+from app.models_registry.fit.machine import memories
+from app.models_registry.hub import login
+from app.models_registry.hub.hub import Hub
+from app.models_registry.hub.ids import HubId, parse_hub_id
+from app.models_registry.hub.searching import look_at, search
+from app.models_registry.installed.installed import delete, freed_by, installed
+
+SEARCHED = 20
+
+
+class ModelLibrary:
+    """Models on this machine and on the hub. Safe to use from any thread; only `downloads` answers at once."""
+
+    def __init__(self, data_dir: Path, chosen: settings.Library) -> None:
+        self._chosen = chosen
+        self._hub = Hub(is_offline=chosen.is_offline)
+        files = DownloadFiles(data_dir / "downloads")
+        self._downloads = Downloads(self._hub, files, chosen.downloads_at_once)
+        self._downloads.restore()
+
+    @property
+    def hub(self) -> Hub:
+        """The hub as the person has it now: on, or off."""
+        return self._hub
+
+    def use(self, chosen: settings.Library) -> None:
+        """Follow the person's settings; off the hub all traffic ends."""
+        self._chosen = chosen
+        self._hub = Hub(is_offline=chosen.is_offline)
+        self._downloads.use(self._hub)
+
+    def memory(self) -> Memory:
+        """What the device that models run on has free now."""
+        return memories()[0]
+
+    def disk(self) -> DiskUse:
+        """The disk that downloads go to."""
+        root = self._hub.root
+        place = next(folder for folder in (root, *root.parents) if folder.exists())
+        usage = shutil.disk_usage(place)
+        return DiskUse(root, usage.free, usage.total)
+
+    def recommended(self, memory: Memory, precision: Precision, context: int) -> list[Recommendation]:
+        """The catalogue, small ones first, each with whether it fits."""
+        return [_judged(one, memory, precision, context) for one in read_catalogue()]
+
+    def installed(self) -> list[InstalledModel]:
+        """All models on this machine."""
+        return installed(self._hub, [Path(folder).expanduser() for folder in self._chosen.folders])
+
+    def judge(self, model: InstalledModel, memory: Memory, precision: Precision, context: int) -> Fit:
+        """Whether an installed model fits. Raises ModelError when its files make no sense."""
+        return judge_folder(model.path, model.name, memory, precision, context)
+
+    def search(self, words: str) -> list[SearchHit]:
+        """Models on the hub with these words, the most downloaded first. Raises ModelError."""
+        return search(self._hub, words, SEARCHED)
+
+    def hub_id(self, text: str) -> str:
+        """The hub id that a text is, or the one in a page's address; "" when it is neither."""
+        return str(parse_hub_id(text, self._hub.endpoint) or "")
+
+    def look_at(self, name: str, memory: Memory, precision: Precision, context: int) -> RemoteModel:
+        """A model on the hub before it is downloaded. Raises ModelError."""
+        return look_at(self._hub, self._wanted(name), memory, precision, context)
+
+    def page(self, name: str) -> str:
+        """The address of a model's page on the hub."""
+        return self._hub.page(self._wanted(name).repo)
+
+    def downloads(self) -> tuple[Download, ...]:
+        """How all downloads stand."""
+        return self._downloads.snapshot()
+
+    def start(self, name: str) -> None:
+        """Download this model. Raises AppError when that cannot be."""
+        self._downloads.start(self._wanted(name))
+
+    def resume(self, name: str) -> None:
+        """Go on with a download. Raises ModelError when the hub is off."""
+        self._downloads.resume(name)
+
+    def pause(self, name: str) -> None:
+        """Stop a download's traffic, and keep what has come."""
+        self._downloads.pause(name)
+
+    def cancel(self, name: str) -> None:
+        """Stop a download's traffic, and remove what it brought."""
+        self._downloads.cancel(name)
+
+    def dismiss(self, name: str) -> None:
+        """Take a finished download off the list."""
+        self._downloads.dismiss(name)
+
+    def freed_by(self, model: InstalledModel) -> int:
+        """The bytes that deleting a model would free."""
+        return freed_by(model, self._hub)
+
+    def delete(self, model: InstalledModel) -> int:
+        """Delete a model of the hub's cache; the bytes that this freed. Raises ModelError where it cannot."""
+        return delete(model, self._hub)
+
+    def is_logged_in(self) -> bool:
+        """Whether a token of the hub is kept on this machine."""
+        return login.is_logged_in()
+
+    def log_in(self, token: str) -> str:
+        """Check a token with the hub and keep it; whose it is. Raises ModelError."""
+        return login.log_in(self._hub, token)
+
+    def log_out(self) -> None:
+        """Forget the token."""
+        login.log_out()
+
+    def close(self) -> None:
+        """End all traffic."""
+        self._downloads.close()
+
+    def _wanted(self, name: str) -> HubId:
+        wanted = parse_hub_id(name, self._hub.endpoint)
+        if wanted is None:
+            raise ModelNotFound(
+                f"{name} is no hub id: give one such as org/name, or the address of its page."
+            )
+        return wanted
+
+
+def _judged(one: Recommended, memory: Memory, precision: Precision, context: int) -> Recommendation:
+    return Recommendation(one.entry, one.fit(memory, precision, context))

@@ -1,0 +1,104 @@
+"""Small pieces of HTML that the lists of models are made of. Every word of a stranger passes through `escape`."""
+
+from html import escape
+
+from app.model_messages import Fit, MemoryNeed, Verdict, gigabytes
+
+PARTS = (("weights", "weights"), ("cache", "context"), ("rows", "steps"), ("runtime", "runtime"))
+"""What takes memory: the field of `MemoryNeed`, and its word on the page."""
+VERDICTS: dict[Verdict, str] = {"fits": "fits", "fits with int4": "tight", "too big": "big"}
+"""How a verdict is coloured; it always stands there in words, too."""
+
+
+def button(label: str, do: str, name: str = "", *, about: str = "", kind: str = "", value: str = "") -> str:
+    """A button that does something to the model of this name; `about` completes its label for screen readers."""
+    spoken = f"{label} {about or name}".strip()
+    return (
+        f'<button type="button" class="act {kind}" data-do="{escape(do)}" data-name="{escape(name)}"'
+        f' data-value="{escape(value)}" aria-label="{escape(spoken)}">{escape(label)}</button>'
+    )
+
+
+def title(name: str, tag: str = "h4") -> str:
+    """A model's name: its own part in ink, the organisation's in grey."""
+    org, slash, own = name.rpartition("/")
+    before = f"<span>{escape(org + slash)}</span>" if slash else ""
+    return f"<{tag}>{before}{escape(own)}</{tag}>"
+
+
+def facts(*words: str) -> str:
+    """A line of facts; empty ones are left out."""
+    return f'<p class="facts">{escape(" · ".join(filter(None, words)))}</p>'
+
+
+def badge(words: str, kind: str = "") -> str:
+    """A word in a frame."""
+    return f'<span class="badge {kind}">{escape(words)}</span>'
+
+
+def warning(sentence: str) -> str:
+    """A sentence about what is wrong."""
+    return f'<p class="problem" role="alert">{escape(sentence)}</p>' if sentence else ""
+
+
+def link(address: str, words: str) -> str:
+    """A link to a page outside, which opens in another tab and is not told where it was followed from."""
+    if not address.startswith(("https://", "http://")):
+        return ""
+    return f'<a href="{escape(address)}" target="_blank" rel="noopener noreferrer">{escape(words)}</a>'
+
+
+def fit_html(fit: Fit) -> str:
+    """The bar, and the verdict in words."""
+    verdict = f'<b class="verdict {VERDICTS[fit.verdict]}">{escape(fit.verdict.capitalize())}</b>'
+    return f'<div class="fit">{bar(fit)}<p>{verdict} {escape(in_words(fit))}</p></div>'
+
+
+def in_words(fit: Fit) -> str:
+    """What the model needs, what is free, and how long a chat may get."""
+    needs = f"needs {gigabytes(fit.need.total)} of {gigabytes(fit.memory.free)} free"
+    if fit.verdict == "fits":
+        return f"{needs} · chats up to {fit.longest_context:,} tokens"
+    shorter = f" · {fit.longest_context:,} tokens of context would fit" if fit.longest_context else ""
+    return f"{needs}, in {fit.precision}{shorter}"
+
+
+def bar(fit: Fit) -> str:
+    """What takes memory, part by part, against what is free: the mark where it ends."""
+    scale = max(fit.memory.free, fit.need.total, 1)
+    segments = "".join(
+        f'<i class="of-{part}" style="width:{getattr(fit.need, part) / scale:.2%}"></i>' for part, _ in PARTS
+    )
+    end = f'<s style="left:{fit.memory.free / scale:.2%}"></s>' if fit.need.total > fit.memory.free else ""
+    return (
+        f'<div class="bar" role="img" aria-label="{escape(parts_in_words(fit.need))}"'
+        f' title="{escape(parts_in_words(fit.need))}">{segments}{end}</div>'
+    )
+
+
+def parts_in_words(need: MemoryNeed) -> str:
+    """ "weights 1.2 GB, context 60 MB, …"."""
+    return ", ".join(f"{word} {gigabytes(getattr(need, part))}" for part, word in PARTS)
+
+
+def legend() -> str:
+    """What the bar's colours mean."""
+    words = "".join(f'<li class="of-{part}">{word}</li>' for part, word in PARTS)
+    return f'<ul class="legend" aria-label="Colours of the bars">{words}</ul>'
+
+
+def parameters(count: int) -> str:
+    """A number of parameters as models are named: "8B", "1.7B", "135M"."""
+    for unit, size in (("B", 1e9), ("M", 1e6), ("K", 1e3)):
+        if count >= size * 0.9995:
+            value = count / size
+            return f"{value:.1f}".removesuffix(".0") + unit if value < 10 else f"{value:.0f}{unit}"
+    return str(count) if count else ""
+
+
+def duration(seconds: float) -> str:
+    """ "40 s", "3 min", "2 h 5 min"."""
+    if seconds < 60:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

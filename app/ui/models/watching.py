@@ -1,0 +1,68 @@
+"""A page's eyes on models: what its lists show, made anew only when something changed."""
+
+from dataclasses import dataclass
+
+from app.messages import EngineStatus, ModelChoice
+from app.model_messages import Download
+from app.ui.desk import Desk
+from app.ui.models.catalogue_list import catalogue_html
+from app.ui.models.download_list import count_in_words, downloads_html
+from app.ui.models.installed_list import access_html, installed_html, loaded_html
+from app.ui.models.stock import Shelf, Stock
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsScreen:
+    """The lists as HTML; `way` is the label of the button that leads here, `chosen` what the model boxes hold."""
+
+    way: str
+    downloads: str
+    loaded: str
+    installed: str
+    catalogue: str
+    access: str
+    chosen: ModelChoice
+
+
+class ModelsWatcher:
+    """Sees models as screens. One reader; not shared between pages."""
+
+    def __init__(self, desk: Desk, shelf: Shelf) -> None:
+        self._desk = desk
+        self._shelf = shelf
+        self._seen: object = None
+        self._screen: ModelsScreen | None = None
+
+    def look(self) -> ModelsScreen:
+        """The lists as they should be now; the very same object while nothing changed."""
+        stock, downloads = self._shelf.look(), self._desk.models.downloads()
+        status, chosen = self._desk.engine.status(), self._desk.settings.model
+        seen = (stock, downloads, status, chosen)
+        if self._screen is None or seen != self._seen:
+            self._seen = seen
+            self._screen = draw(stock, downloads, status, chosen)
+        return self._screen
+
+
+def draw(
+    stock: Stock | None, downloads: tuple[Download, ...], status: EngineStatus, chosen: ModelChoice
+) -> ModelsScreen:
+    """The lists for what there is."""
+    count = count_in_words(downloads)
+    return ModelsScreen(
+        way=f"Models ({count})" if count else "Models",
+        downloads=downloads_html(downloads),
+        loaded=loaded_html(stock, status),
+        installed=installed_html(stock, status),
+        catalogue=catalogue_html(stock, known(stock, downloads)),
+        access=access_html(stock),
+        chosen=chosen,
+    )
+
+
+def known(stock: Stock | None, downloads: tuple[Download, ...]) -> frozenset[str]:
+    """Models that are here, whole, or on their way."""
+    here = (
+        {judged.model.name for judged in stock.installed if judged.model.state == "ready"} if stock else set()
+    )
+    return frozenset(here | {download.name.partition("@")[0] for download in downloads})

@@ -1,0 +1,292 @@
+"""The manager with real child processes: what the person says of a download holds."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from app.errors import ModelError
+from app.model_messages import Download
+from app.models_registry.downloads.child import Child, Job, Moved
+from app.models_registry.downloads.downloads import Downloads
+from app.models_registry.downloads.remembered import DownloadFiles
+from app.models_registry.hub.hub import Hub
+from app.models_registry.hub.ids import HubId
+from tests.models_registry.conftest import IMPATIENT
+from tests.models_registry.hub_server import COMMIT, PIECE, FakeHub
+from tests.models_registry.model_files import model_files
+
+SMALL = HubId("org/small")
+WEIGHTS = "model.safetensors"
+VALUES = 1_000_000
+PACE = 5e6
+SECONDS = 20
+KILLS = 50
+CHUNK = 8 * PIECE
+"""What a killed process can have been sent and not kept: the sockets' buffers, which this server keeps small."""
+
+
+@pytest.fixture
+def downloads(server: FakeHub, hub: Hub, tmp_path: Path) -> Iterator[Downloads]:
+    server.models["org/small"] = model_files(VALUES)
+    server.models["org/other"] = model_files(VALUES + 1)
+    server.models["org/third"] = model_files(VALUES + 2)
+    manager = Downloads(hub, DownloadFiles(tmp_path / "downloads"))
+    yield manager
+    manager.close()
+
+
+def the(downloads: Downloads, name: str = "org/small") -> Download:
+    return next(download for download in downloads.snapshot() if download.name == name)
+
+
+def wait_for(is_true: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS
+    while not is_true():
+        assert time.monotonic() < end, "it did not come to that in time"
+        time.sleep(0.01)
+
+
+def in_the_middle(downloads: Downloads, name: str = "org/small") -> None:
+    wait_for(lambda: the(downloads, name).done > 200_000)
+
+
+def files_of(hub: Hub) -> list[Path]:
+    return [path for path in hub.root.rglob("*") if path.is_file()]
+
+
+def bytes_sent(server: FakeHub) -> int:
+    return sum(sent.count for sent in server.sent)
+
+
+def test_a_download_runs_to_its_end_and_tells_how_it_goes(
+    server: FakeHub, downloads: Downloads, hub: Hub
+) -> None:
+    server.pace = PACE
+    downloads.start(SMALL)
+    in_the_middle(downloads)
+    seen = the(downloads)
+    assert seen.state == "running" and 0 < seen.done < seen.size == sum(
+        map(len, model_files(VALUES).values())
+    )
+    assert {file.name for file in seen.files} == set(model_files())
+    wait_for(lambda: the(downloads).seconds_left is not None)
+    wait_for(lambda: the(downloads).state == "done")
+    done = the(downloads)
+    assert done.done == done.size and done.folder == hub.cached("org/small", "")
+    assert (done.note, done.speed, done.seconds_left) == ("", 0.0, None)
+    downloads.dismiss("org/small")
+    assert downloads.snapshot() == ()
+
+
+def test_a_pause_ends_the_traffic_and_a_resume_goes_on_where_it_was(
+    server: FakeHub, downloads: Downloads
+) -> None:
+    server.pace = PACE
+    downloads.start(SMALL)
+    in_the_middle(downloads)
+    downloads.pause("org/small")
+    kept = the(downloads)
+    assert kept.state == "paused" and kept.done >= 200_000 and kept.seconds_left is None
+    time.sleep(0.1)
+    sent = bytes_sent(server)
+    time.sleep(0.3)
+    assert bytes_sent(server) == sent
+    server.asked.clear()
+    downloads.resume("org/small")
+    wait_for(lambda: the(downloads).state == "done")
+    weights = next(file for file in kept.files if file.name == WEIGHTS)
+    assert server.gets(WEIGHTS) == [f"GET /org/small/resolve/{COMMIT}/{WEIGHTS} bytes={weights.done}-"]
+
+
+def test_a_cancel_ends_the_traffic_and_leaves_nothing_behind(
+    server: FakeHub, downloads: Downloads, hub: Hub, tmp_path: Path
+) -> None:
+    server.pace = PACE
+    downloads.start(SMALL)
+    in_the_middle(downloads)
+    downloads.cancel("org/small")
+    assert downloads.snapshot() == ()
+    assert files_of(hub) == [] and list(hub.root.iterdir()) == []
+    assert list((tmp_path / "downloads").iterdir()) == []
+    time.sleep(0.1)
+    sent = bytes_sent(server)
+    time.sleep(0.3)
+    assert bytes_sent(server) == sent
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.02, 0.15, 0.3])
+def test_a_cancel_at_any_time_leaves_nothing_behind(
+    server: FakeHub, downloads: Downloads, hub: Hub, seconds: float
+) -> None:
+    server.pace = PACE
+    downloads.start(SMALL)
+    time.sleep(seconds)
+    downloads.cancel("org/small")
+    assert downloads.snapshot() == () and (not hub.root.exists() or files_of(hub) == [])
+
+
+def test_a_cancelled_download_that_waits_or_pauses_is_gone(
+    server: FakeHub, downloads: Downloads, hub: Hub
+) -> None:
+    downloads.at_once = 1
+    server.pace = PACE
+    downloads.start(SMALL)
+    downloads.start(HubId("org/other"))
+    in_the_middle(downloads)
+    assert the(downloads, "org/other").state == "queued"
+    downloads.cancel("org/other")
+    downloads.pause("org/small")
+    downloads.cancel("org/small")
+    assert downloads.snapshot() == () and files_of(hub) == []
+
+
+def test_a_cancel_leaves_an_installed_model_alone(downloads: Downloads, hub: Hub) -> None:
+    downloads.start(SMALL)
+    wait_for(lambda: the(downloads).state == "done")
+    folder = hub.cached("org/small", "")
+    downloads.start(HubId("org/small", COMMIT))
+    downloads.cancel(f"org/small@{COMMIT}")
+    assert hub.cached("org/small", "") == folder is not None
+
+
+def test_two_run_at_once_and_the_third_waits_for_its_turn(server: FakeHub, downloads: Downloads) -> None:
+    server.pace = PACE
+    for repo in ("org/small", "org/other", "org/third"):
+        downloads.start(HubId(repo))
+    in_the_middle(downloads, "org/other")
+    assert [download.state for download in downloads.snapshot()] == ["running", "running", "queued"]
+    server.pace = 0
+    wait_for(lambda: all(download.state == "done" for download in downloads.snapshot()))
+
+
+def test_the_next_app_offers_what_the_last_one_did_not_finish(
+    server: FakeHub, downloads: Downloads, hub: Hub, tmp_path: Path
+) -> None:
+    server.pace = PACE
+    downloads.start(SMALL)
+    in_the_middle(downloads)
+    downloads.close()
+    kept = the(downloads).done
+    server.asked.clear()
+    second = Downloads(hub, DownloadFiles(tmp_path / "downloads"))
+    second.restore()
+    assert (the(second).state, the(second).done) == ("paused", kept)
+    assert server.asked == []
+    server.pace = 0
+    second.resume("org/small")
+    wait_for(lambda: the(second).state == "done")
+    assert not any("/api/" in line for line in server.asked)
+    third = Downloads(hub, DownloadFiles(tmp_path / "downloads"))
+    third.restore()
+    assert third.snapshot() == ()
+
+
+def test_a_process_that_dies_is_a_failure_that_can_be_resumed(
+    server: FakeHub, hub: Hub, tmp_path: Path
+) -> None:
+    children: list[Child] = []
+
+    def launch(job: Job) -> Child:
+        children.append(Child(job))
+        return children[-1]
+
+    server.models["org/small"] = model_files(VALUES)
+    server.pace = PACE
+    downloads = Downloads(hub, DownloadFiles(tmp_path / "downloads"), launch=launch)
+    downloads.start(SMALL)
+    in_the_middle(downloads)
+    os.kill(children[0].pid, signal.SIGTERM)
+    wait_for(lambda: the(downloads).state == "failed")
+    assert "ended unexpectedly: resume it" in the(downloads).note
+    downloads.resume("org/small")
+    wait_for(lambda: the(downloads).state == "done")
+
+
+def test_a_failure_is_told_and_a_missing_login_is_marked(server: FakeHub, downloads: Downloads) -> None:
+    server.gated.add("org/small")
+    downloads.start(SMALL)
+    wait_for(lambda: the(downloads).state == "failed")
+    failed = the(downloads)
+    assert failed.asks_token and "is gated: accept its terms" in failed.note
+    assert failed.page == f"{server.endpoint}/org/small"
+    server.gated.clear()
+    downloads.start(SMALL)
+    wait_for(lambda: the(downloads).state == "done")
+    assert not the(downloads).asks_token
+
+
+def test_an_offline_hub_is_asked_nothing(server: FakeHub, hub: Hub, downloads: Downloads) -> None:
+    server.pace = PACE
+    downloads.start(SMALL)
+    in_the_middle(downloads)
+    downloads.use(Hub(hub.endpoint, hub.cache, is_offline=True))
+    assert the(downloads).state == "paused"
+    server.asked.clear()
+    with pytest.raises(ModelError, match="Foresight is set to offline"):
+        downloads.start(HubId("org/other"))
+    with pytest.raises(ModelError, match="Foresight is set to offline"):
+        downloads.resume("org/small")
+    assert server.asked == []
+
+
+def test_commands_about_an_unknown_download_do_nothing(downloads: Downloads) -> None:
+    downloads.pause("org/none")
+    downloads.resume("org/none")
+    downloads.cancel("org/none")
+    downloads.dismiss("org/none")
+    assert downloads.snapshot() == ()
+
+
+def test_a_child_ends_when_the_app_does(server: FakeHub, hub: Hub) -> None:
+    server.models["org/small"] = model_files(VALUES)
+    server.pace = 1e6
+    child = Child(Job(SMALL, None, hub.endpoint, hub.cache, IMPATIENT))
+    next(
+        message
+        for message in child.messages()
+        if isinstance(message, Moved) and sum(message.done.values()) > 9
+    )
+    stdin = child._process.stdin
+    assert stdin is not None
+    stdin.close()  # what the system does when the app's process is gone
+    assert child._process.wait(SECONDS) == 1
+    with child:
+        pass
+
+
+def test_however_often_it_is_killed_the_bytes_are_right_and_come_once(server: FakeHub, hub: Hub) -> None:
+    content = server.models["org/small"] = model_files(10_000_000)
+    server.pace = 8e6
+    dice = random.Random(7)
+    plan = hub.plan(SMALL)
+    for kills in range(KILLS):
+        with Child(Job(SMALL, plan, hub.endpoint, hub.cache, IMPATIENT)) as child:
+            # Half of them before or while the first bytes come, half at some byte.
+            if kills % 2:
+                time.sleep(dice.uniform(0, 0.35))
+            else:
+                goal = dice.randrange(200_000)
+                moved = (sum(m.done.values()) for m in child.messages() if isinstance(m, Moved))
+                first = next(moved, 0)
+                next((now for now in moved if now > first + goal), None)
+    assert hub.cached("org/small", "") is None
+    server.pace = 0
+    with Child(Job(SMALL, plan, hub.endpoint, hub.cache, IMPATIENT)) as child:
+        list(child.messages())
+    folder = hub.cached("org/small", "")
+    assert folder is not None
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == content
+    assert max(overlaps(server, WEIGHTS)) <= CHUNK
+    assert list(hub.root.rglob("*.incomplete")) == []
+
+
+def overlaps(server: FakeHub, file: str) -> list[int]:
+    """How many bytes came once more, at each try."""
+    parts = [sent for sent in server.sent if sent.file == file]
+    return [max(0, before.start + before.count - after.start) for before, after in pairwise(parts)]

@@ -1,0 +1,240 @@
+"""The small parts of downloads, one by one: names, plans, checksums, speeds, waits, and what is remembered."""
+
+import hashlib
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from huggingface_hub.errors import HTTPError as NetworkError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.errors import DiskFull, ModelError, ModelGated, SettingsNotSaved
+from app.model_messages import Download, FileProgress, Memory
+from app.models_registry.downloads.child import (
+    ChildMessage,
+    Failed,
+    Installed,
+    Job,
+    Moved,
+    Planned,
+    from_line,
+    job_from_line,
+    to_line,
+)
+from app.models_registry.downloads.remembered import DownloadFiles
+from app.models_registry.downloads.repo_cache import RepoCache
+from app.models_registry.downloads.retrying import EndedEarly, Patience, is_passing
+from app.models_registry.downloads.speed import Meter
+from app.models_registry.files.checksum import Following, file_digest, new_hash
+from app.models_registry.hub.ids import HubId, parse_hub_id
+from app.models_registry.hub.plan import Plan, RemoteFile, plan_from_json
+from tests.models_registry.hub_server import git_sha1
+
+COMMIT = "a" * 40
+FILE = RemoteFile("config.json", 5, "b" * 40)
+PLAN = Plan("org/small", "main", COMMIT, (FILE, RemoteFile("model.safetensors", 7, "c" * 64)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("org/name", HubId("org/name")),
+        (" org/name@v1.0 ", HubId("org/name", "v1.0")),
+        ("https://huggingface.co/org/name", HubId("org/name")),
+        ("https://huggingface.co/org/name/", HubId("org/name")),
+        ("https://hf.co/org/name/tree/v1.0", HubId("org/name", "v1.0")),
+        ("https://huggingface.co/org/name/blob/main/config.json?x=1#y", HubId("org/name", "main")),
+        ("http://127.0.0.1:8000/org/name", HubId("org/name")),
+        ("https://huggingface.co/datasets/org/name", None),
+        ("https://hub.example/org/name", None),
+        ("https://huggingface.co.evil.example/org/name", None),
+        ("https://huggingface.co/org/name/tree/..", None),
+        ("org/name@../../x", None),
+        ("org/name@/etc/x", None),
+        ("file:///org/name", None),
+        ("org", None),
+        ("../org/name", None),
+        ("", None),
+    ],
+)
+def test_what_is_pasted_names_a_model_or_nothing(text: str, expected: HubId | None) -> None:
+    assert parse_hub_id(text, "http://127.0.0.1:8000") == expected
+
+
+@given(st.text(max_size=60))
+def test_no_text_makes_a_hub_id_that_leaves_its_place(text: str) -> None:
+    found = parse_hub_id(text)
+    if found:
+        root = Path("/cache")
+        assert RepoCache(root, found.repo).folder.resolve().parent == root
+        assert ".." not in str(found) or ".." not in found.revision
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "digest"),
+    [
+        ("../x", 1, "b" * 40),
+        ("a/b", 1, "b" * 40),
+        ("a\\b", 1, "b" * 40),
+        (".hidden", 1, "b" * 40),
+        ("", 1, "b" * 40),
+        ("x", -1, "b" * 40),
+        ("x", 1, "B" * 40),
+        ("x", 1, "../" + "b" * 37),
+        ("x", 1, "b" * 41),
+    ],
+)
+def test_a_file_that_cannot_be_trusted_is_refused(name: str, size: int, digest: str) -> None:
+    with pytest.raises(ValueError, match="got"):
+        RemoteFile(name, size, digest)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"commit": "main"}, {"repo": "../x"}, {"revision": "../x"}, {"files": ()}, {"files": (FILE,) * 2001}],
+)
+def test_a_plan_that_cannot_be_trusted_is_refused(changed: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="got"):
+        replace(PLAN, **changed)  # type: ignore[arg-type]
+
+
+def test_a_plan_and_a_job_survive_being_written_down() -> None:
+    assert plan_from_json(json.loads(json.dumps(PLAN.to_json()))) == PLAN
+    for job in (Job(HubId("org/x")), Job(HubId("org/x", "v1"), PLAN, "http://h", Path("/c"), Patience(1.0))):
+        assert job_from_line(job.to_line()) == job
+
+
+@pytest.mark.parametrize(
+    "message", [Planned(PLAN), Moved({"a": 1}, "note"), Installed(Path("/x")), Failed("ModelGated", "no")]
+)
+def test_what_a_child_says_survives_the_pipe(message: ChildMessage) -> None:
+    assert from_line(to_line(message)) == message
+    assert to_line(message).count(b"\n") == 1
+
+
+def test_a_childs_failure_becomes_the_error_that_it_was() -> None:
+    assert type(Failed("ModelGated", "x").error()) is ModelGated
+    assert type(Failed("DiskFull", "x").error()) is DiskFull
+    for kind in ("KeyError", "EngineClosed", "annotations", ""):
+        assert type(Failed(kind, "x").error()) is ModelError
+
+
+@given(st.lists(st.binary(max_size=300), max_size=12))
+def test_a_checksum_that_follows_a_growing_file_is_the_files(pieces: list[bytes]) -> None:
+    import tempfile
+
+    whole = b"".join(pieces)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "file"
+        path.touch()
+        with (
+            Following(path, new_hash("c" * 64, len(whole))) as following,
+            path.open("ab", buffering=0) as file,
+        ):
+            for piece in pieces:
+                file.write(piece)
+                following.grew()
+            assert following.finish() == hashlib.sha256(whole).hexdigest()
+        assert file_digest(path, "b" * 40) == git_sha1(whole)
+
+
+def test_a_checksum_begins_with_what_is_there_already(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"abc")
+    with Following(tmp_path / "file", new_hash("c" * 64, 3)) as following:
+        assert following.finish() == hashlib.sha256(b"abc").hexdigest()
+    with Following(tmp_path / "none", new_hash("c" * 64, 3)) as following, pytest.raises(FileNotFoundError):
+        following.finish()
+
+
+def test_the_speed_is_that_of_the_last_seconds() -> None:
+    meter = Meter(0.0, 1000)
+    assert meter.speed(0.0) == 0.0
+    meter.tell(1.0, 1010)
+    meter.tell(2.0, 1040)
+    assert meter.speed(2.0) == 20.0
+    for second in range(3, 20):
+        meter.tell(float(second), 1040 + 100 * (second - 2))
+    assert meter.speed(19.0) == pytest.approx(100.0, rel=0.2)
+    assert meter.quiet(22.0) == 3.0
+    assert meter.speed(30.0) == 0.0
+    meter.tell(31.0, 0)
+    assert meter.speed(31.0) == 0.0
+
+
+def test_waits_double_up_to_the_longest_and_heed_the_server() -> None:
+    patience = Patience(first_wait=1, longest_wait=10)
+    assert [patience.wait(failures) for failures in range(1, 7)] == [1, 2, 4, 8, 10, 10]
+    assert patience.wait(1, asked=5) == 5 and patience.wait(1, asked=500) == 10
+
+
+def test_what_the_next_try_may_cure_is_told_from_what_it_may_not() -> None:
+    redirects = type("TooManyRedirects", (NetworkError,), {})
+    assert is_passing(EndedEarly()) and is_passing(NetworkError("cut"))
+    assert not is_passing(redirects("round")) and not is_passing(KeyError("bug"))
+
+
+def test_a_download_is_remembered_until_it_is_forgotten(tmp_path: Path) -> None:
+    files = DownloadFiles(tmp_path / "downloads")
+    assert list(files.load()) == []
+    files.save(HubId("org/x", "feature/y"), None)
+    files.save(HubId("org/small"), PLAN)
+    assert dict(files.load()) == {HubId("org/small"): PLAN, HubId("org/x", "feature/y"): None}
+    files.forget(HubId("org/small"))
+    files.forget(HubId("org/small"))
+    assert dict(files.load()) == {HubId("org/x", "feature/y"): None}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"repo": "../x", "revision": "", "plan": null}', '{"repo": 1}']
+)
+def test_what_was_remembered_and_makes_no_sense_is_left_alone(tmp_path: Path, text: str) -> None:
+    files = DownloadFiles(tmp_path)
+    files.save(HubId("org/small"), PLAN)
+    (tmp_path / "a.json").write_text(text)
+    assert list(files.load()) == [(HubId("org/small"), PLAN)]
+    assert (tmp_path / "a.json").exists()
+
+
+def test_a_data_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingsNotSaved, match="would be forgotten when the app ends"):
+        DownloadFiles(tmp_path / "file" / "downloads").save(HubId("org/small"), None)
+
+
+def test_a_cache_without_links_is_filled_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: object) -> None:
+        raise OSError("a privilege is not held")
+
+    monkeypatch.setattr(Path, "symlink_to", no_links)
+    cache = RepoCache(tmp_path, "org/small")
+    (cache.folder / "blobs").mkdir(parents=True)
+    for file in PLAN.files:
+        cache.blob(file).write_bytes(bytes(file.size))
+    for _ in range(2):
+        folder = cache.install(PLAN)
+        assert sorted(path.name for path in folder.iterdir()) == ["config.json", "model.safetensors"]
+        assert all(cache.has(PLAN, file) for file in PLAN.files)
+
+
+def test_numbers_of_a_download_are_checked_and_added_up() -> None:
+    files = FileProgress("a", 10, 4), FileProgress("b", 30, 16)
+    download = Download("org/x", "running", files, speed=5.0)
+    assert (download.size, download.done, download.seconds_left) == (40, 20, 4.0)
+    assert replace(download, speed=0.0).seconds_left is None
+    for wrong in (
+        lambda: FileProgress("a", 1, 2),
+        lambda: Memory("cpu", 2, 1),
+        lambda: Download("x", "gone"),
+    ):  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="got"):
+            wrong()
+
+
+def test_lines_of_another_kind_are_not_taken_for_messages() -> None:
+    with pytest.raises((ValueError, TypeError)):
+        from_line(io.BytesIO(b'{"is": "Unknown", "x": 1}').read())
