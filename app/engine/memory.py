@@ -23,3 +23,4 @@ def release_memory() -> None:
     if clear := getattr(torch._C, "_cuda_clearCublasWorkspaces", None):
         clear()
     torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
