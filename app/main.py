@@ -14,6 +14,7 @@ from app.commands import options as given
 from app.commands.bench import bench as run_bench
 from app.commands.edge import sentences
 from app.commands.generate import generate as run_generate
+from app.commands.gpu_report import gpu_report as run_gpu_report
 from app.commands.lanes import Sizes, read_decoding, read_lanes
 from app.commands.measuring import Plan
 from app.commands.models_cli import models_cli
@@ -24,7 +25,6 @@ from app.engine.heap import share_one_heap
 from app.errors import impossible_values
 from app.messages import Decoding, ModelChoice, ModelFolder, Options, Progress, Sampling
 from app.settings import DEMO_MODEL, DataFolder, SettingsFile, default_data_dir
-from app.ui import Desk, prepare_environment, serve
 
 cli = typer.Typer(
     help="Foresight: chat with a language model that decodes with lookahead. Without a command the app opens.",
@@ -47,6 +47,8 @@ def desktop(
     """Open the app."""
     if context.invoked_subcommand:
         return
+    from app.ui import prepare_environment  # the other commands do without a page's packages
+
     with sentences():
         folder = DataFolder((data_dir or default_data_dir()).expanduser().absolute())
         prepare_environment(os.environ, folder.path)
@@ -120,8 +122,13 @@ def bench(
     ignore_eos: given.IgnoreEos = False,
     rounds: Annotated[int, typer.Option(help="How often all prompts run.")] = 2,
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the numbers here, too.")] = None,
+    gpu_report: given.GpuReport = None,
 ) -> None:
-    """Compare decoders on the same prompts, in turn, in one process."""
+    """Compare decoders on the same prompts, in turn, in one process; or measure what a CUDA card does."""
+    if gpu_report is not None:
+        with sentences():
+            run_gpu_report(gpu_report)
+        return
     draw = Draw(temperature, seed)
     with sentences():
         sets = read_sets(prompts or [], raw, draw)
@@ -137,6 +144,8 @@ def bench(
 
 
 def _run_window(folder: DataFolder, port: int, open_browser: bool, model: str | None) -> None:
+    from app.ui import Desk, serve
+
     file = SettingsFile(folder.path)
     settings = file.load()
     if model:

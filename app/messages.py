@@ -165,11 +165,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What was loaded. `lookahead_note` says why it decodes plainly; it is empty when lookahead works.
-
-    `same_text_note` says which steps write the same text with lookahead on and off, or why none do;
-    `quantised_share` is the share of its parameters that are kept as whole numbers. `attention` is our backend that
-    attends, or "" where the model keeps its own; its note says why it is not a better one."""
+    """What was loaded. `lookahead_note` says why it decodes plainly, and is "" where lookahead works;
+    `same_text_note` which steps write the same text; the notes of `attention` ("" where the model keeps its own)
+    and of `graphs` (whether steps are CUDA graphs) why it is no better. `quantised_share` is of its parameters."""
 
     name: str
     label: str
@@ -185,6 +183,8 @@ class ModelInfo:
     quantised_share: float = 0.0
     attention: AttentionName | Literal[""] = ""
     attention_note: str = ""
+    graphs: bool = False
+    graphs_note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

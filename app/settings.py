@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 from filelock import FileLock, Timeout
 
 from app.errors import DataFolderInUse, SettingsNotRead, SettingsNotSaved
@@ -23,6 +22,8 @@ DEMO_MODEL = "demo"
 
 def default_data_dir() -> Path:
     """The folder that this platform gives to the app's data."""
+    import platformdirs  # which a bare checkout on a measuring machine does without
+
     return Path(platformdirs.user_data_dir("foresight", appauthor=False))
 
 

@@ -54,7 +54,7 @@ def _costs(pool: ContextPool, table: ContextTable, text: list[int], size: int) -
 
     return [
         _microseconds(lambda: table.look(context())),
-        _microseconds(lambda: pool.edges(context())),
+        _microseconds(lambda: pool.edges(context(), 0)),
         _microseconds(lambda: pool.draft(context(), 32, 16, 1e-4)),
         _microseconds(learn),
     ]

@@ -153,6 +153,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=400)
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--decoder", default="lookahead", help="held against plain")
@@ -160,7 +161,7 @@ def main() -> None:
     parser.add_argument("--free", action="store_true", help="same text off, for comparison")
     parser.add_argument("--show", action="store_true", help="print prompts whose replies differ")
     given = parser.parse_args()
-    choice = ModelChoice(given.model, given.dtype, "cpu")
+    choice = ModelChoice(given.model, given.dtype, given.device)
     options = Options(
         Sampling(temperature=given.temperature, seed=given.seed),
         Decoding(given.decoder, same_text=not given.free),

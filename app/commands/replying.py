@@ -48,6 +48,8 @@ class Outcome:
             "device": model.device,
             "quantisation": model.quantisation,
             "attention": model.attention,
+            "graphs": model.graphs,
+            "graphs_note": model.graphs_note,
             "stop_reason": self.finished.reason,
             "temperature": self.request.options.sampling.temperature,
             "decoding": asdict(self.request.options.decoding),

@@ -32,7 +32,8 @@ def try_chain(
     """Feed the guesses, commit what the model agrees with, append it to `tokens`; and what each row said."""
     tree = _chain(tokens[-1], guesses, origins)
     wanted = tuple(range(len(tree)))
-    choices = sampler(runner.forward(chain_block(tree.tokens, len(tokens) - 1, wanted)))
+    logits = runner.forward(chain_block(tree.tokens, len(tokens) - 1, wanted))
+    choices = sampler(logits, positions=range(len(tokens), len(tokens) + len(tree)))
     kept = accept(runner, tree, choices.choose, tokens, stopper)
     tokens += kept.tokens
     return Step(kept.tokens, kept.origins, len(tree), bool(guesses), reason=kept.reason), choices

@@ -16,7 +16,8 @@ from app.engine.block import Block, chain_block
 from app.engine.kv_cache import BlockCache, layer_windows
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.memory import is_out_of_memory
-from app.engine.runner import SequentialRunner, run_block
+from app.engine.runner import SequentialRunner
+from app.engine.steps import run_block
 from app.errors import ModelBroken
 
 _PREFIX = (3, 1, 4, 1, 5)

@@ -14,7 +14,7 @@ def generate(
 ) -> Iterator[Prefilling | FirstToken | Step]:
     """The prompt's progress, the first token, then the decoder's steps. Closing it early is always safe."""
     logits = yield from runner.prefill(prompt)
-    token = sampler(logits[None]).choose(0, prompt)
+    token = sampler(logits[None], positions=(len(prompt),)).choose(0, prompt)
     reason = stopper.cut((token,)).reason
     yield FirstToken(token, runner.reused, reason)
     if reason is None:

@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from app.errors import BadOption
 from app.messages import Device, DType
@@ -28,9 +31,25 @@ def choose_dtype(asked: DType, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if _cpu_has_bfloat16() else torch.float32
 
 
+def sum_exactly(device: torch.device) -> None:
+    """Have cuBLAS add its partial sums in float32, for the whole process.
+
+    By default it may round them to half precision where it cuts a product's sums in parts, as it does for few rows:
+    a row's bits would depend on the number of rows all the more. TF32 is off by default."""
+    if device.type == "cuda":
+        torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     """ "bfloat16" for torch.bfloat16."""
     return str(dtype).removeprefix("torch.")
+
+
+def uploaded(numbers: NDArray[np.int64], device: torch.device) -> Tensor:
+    """Numbers on the device. From pinned memory, which torch keeps until it was read, so that nothing waits."""
+    source = torch.from_numpy(numbers)
+    return source.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else source.to(device)
 
 
 def _cpu_has_bfloat16() -> bool:

@@ -8,12 +8,16 @@ its block behind the committed rows; a commit moves the accepted rows down and f
     length=3   rows 0..3             length=5
 
 Nothing counts until it is committed, so a step that was stopped or failed leaves the cache as it was.
+A recorded step cannot know where the prefix ends: it writes to slots that it reads from the device (`writing_at`)
+and is given the whole buffers. Another `version` says that a buffer was made anew: recordings of the old are void.
 Sliding-window layers keep every row, too: their window is applied by the attention, by position.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
@@ -24,6 +28,8 @@ from transformers.cache_utils import (
     DynamicLayer,
     DynamicSlidingWindowLayer,
 )
+
+from app.engine.hardware import uploaded
 
 CHUNK = 512
 """Rows by which a full buffer grows."""
@@ -55,6 +61,8 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.length = 0
+        self.version = 0
+        self.slots: Tensor | None = None  # where rows go, if not behind the committed ones
         self.device = torch.device("cpu")
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
@@ -66,9 +74,16 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     def update(
         self, key_states: Tensor, value_states: Tensor, *_args: Any, **_kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Write a block behind the committed rows; returns committed and block rows as views."""
+        """Write a block behind the committed rows; returns committed and block rows as views.
+
+        Into given slots it is written by the device alone, and the whole buffers are returned."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
+        if self.slots is not None:
+            keys, values = self._buffers(0)
+            keys.index_copy_(2, self.slots, key_states)
+            values.index_copy_(2, self.slots, value_states)
+            return keys, values
         end = self.length + key_states.shape[2]
         keys, values = self._buffers(end)
         keys[:, :, self.length : end] = key_states
@@ -80,6 +95,22 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         # index_select copies before anything is overwritten: source and target rows may overlap.
         for buffer in self._buffers(end):
             buffer[:, :, self.length : end] = buffer.index_select(2, rows)
+
+    def move(self, sources: Tensor, targets: Tensor) -> None:
+        """Copy rows from these slots to those."""
+        for buffer in self._buffers(0):
+            buffer.index_copy_(2, targets, buffer.index_select(2, sources))
+
+    def reserve(self, rows: int) -> None:
+        """Have room for so many rows."""
+        self._buffers(rows)
+
+    @property
+    def capacity(self) -> int:
+        """Rows that there is room for in both buffers, which may have failed to grow together."""
+        if self.keys is None or self.values is None:
+            return 0
+        return min(self.keys.shape[2], self.values.shape[2])
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.length + query_length, 0
@@ -93,11 +124,17 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     def _buffers(self, rows: int) -> tuple[Tensor, Tensor]:
         """Both buffers, with room for so many rows."""
         assert self.keys is not None and self.values is not None
-        if rows > self.keys.shape[2]:
+        if rows > self.capacity:
             capacity = -(-rows // CHUNK) * CHUNK
+            self.version += 1
             self.keys = _grown(self.keys, capacity, self.length)
             self.values = _grown(self.values, capacity, self.length)
         return self.keys, self.values
+
+
+def are_in_place(rows: Sequence[int]) -> bool:
+    """Whether a commit of these rows has nothing to move."""
+    return all(row == place for place, row in enumerate(rows))
 
 
 def _empty_like(states: Tensor, capacity: int) -> Tensor:
@@ -126,11 +163,49 @@ class BlockCache(Cache):
         """Keep these rows of the newest block, in this order, and forget its other rows."""
         end = self.length + len(rows)
         # Rows 0, 1, 2, ... lie where they belong already: the usual case of plain decoding and prefill.
-        if any(row != place for place, row in enumerate(rows)):
-            moved = [self.length + row for row in rows]
+        if not are_in_place(rows):
+            moved = np.array(rows, dtype=np.int64) + self.length
+            on: dict[torch.device, Tensor] = {
+                device: uploaded(moved, device) for device in {layer.device for layer in self._rows}
+            }
             for layer in self._rows:
-                layer.keep(torch.tensor(moved, device=layer.device), end)
+                layer.keep(on[layer.device], end)
         self._set_length(end)
+
+    def move(self, sources: Tensor, targets: Tensor) -> None:
+        """Copy rows from these slots [n] to those in every layer, by the device alone."""
+        for layer in self._rows:
+            layer.move(sources, targets)
+
+    def advance(self, count: int) -> None:
+        """Commit so many rows that lie behind the committed ones already."""
+        self._set_length(self.length + count)
+
+    @property
+    def capacity(self) -> int:
+        """Rows that there is room for in every layer; 0 before the first pass."""
+        return min((layer.capacity for layer in self._rows), default=0)
+
+    @property
+    def version(self) -> int:
+        """Another number whenever a buffer was made anew."""
+        return sum(layer.version for layer in self._rows)
+
+    def reserve(self, rows: int) -> None:
+        """Make room for so many rows in every layer that was ever written to."""
+        for layer in self._rows:
+            layer.reserve(rows)
+
+    @contextmanager
+    def writing_at(self, slots: Tensor) -> Iterator[None]:
+        """While this is open, rows go to these slots [T] of buffers that are large enough, and nothing grows."""
+        for layer in self._rows:
+            layer.slots = slots
+        try:
+            yield
+        finally:
+            for layer in self._rows:
+                layer.slots = None
 
     def rewind(self, length: int) -> None:
         """Forget all rows from `length` on; raises ValueError when there are not that many."""

@@ -1,7 +1,7 @@
 """A model's folder to a model that can decode: weights, tokenizer, and the runner that suits it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,16 +19,19 @@ from transformers import (
 from app.engine.attention import register
 from app.engine.attention.choosing import Attention, Heads, choose, machine_of
 from app.engine.compatibility import check_sequential, lookahead_note
-from app.engine.hardware import choose_device, choose_dtype, dtype_name
+from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
 from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.experience import Experience
 from app.engine.memory import is_out_of_memory
 from app.engine.notes import Subject
 from app.engine.packing import pack_weights
+from app.engine.products.choosing import fixed_twin
 from app.engine.quantising import check_can_quantise, quantise
-from app.engine.rotary import rotary_of
+from app.engine.rotary import Rotary, rotary_of
 from app.engine.runner import BlockRunner, Runner, SequentialRunner
-from app.engine.step_times import StepProfile
+from app.engine.step_graphs import choose_steps
+from app.engine.step_times import ProductName, StepProfile
+from app.engine.steps import Steps
 from app.errors import ModelBroken, ModelUnsafe
 from app.messages import ModelChoice, ModelFolder, ModelInfo
 
@@ -63,6 +66,14 @@ class LoadedModel:
     experience: Experience = field(default_factory=Experience)
 
     @property
+    def told(self) -> ModelInfo:
+        """What is known of it now: whether its steps can be recorded may turn out late."""
+        if not isinstance(self.runner, BlockRunner):
+            return self.info
+        steps = self.runner.steps
+        return replace(self.info, graphs=bool(steps.buckets), graphs_note=steps.note)
+
+    @property
     def can_branch(self) -> bool:
         """Whether lookahead works with this model."""
         return not self.info.lookahead_note
@@ -77,6 +88,7 @@ def load(folder: ModelFolder, choice: ModelChoice) -> LoadedModel:
     device = choose_device(choice.device)
     dtype = choose_dtype(choice.dtype, device)
     check_can_quantise(choice.quantisation)
+    sum_exactly(device)
     try:
         config = AutoConfig.from_pretrained(folder.path, local_files_only=True)
         tokenizer = AutoTokenizer.from_pretrained(folder.path, local_files_only=True)
@@ -128,10 +140,18 @@ def prepare(
 def _make_runner(model: PreTrainedModel, info: ModelInfo, attention: Attention) -> Runner:
     if not info.lookahead_note:
         rotary = rotary_of(model.config.get_text_config(decoder=True), info.context)
-        return BlockRunner(model, info.context, rotary, attention)
+        return BlockRunner(model, info.context, rotary, attention, _ways(model, attention, rotary))
     runner = SequentialRunner(model, info.context)
     check_sequential(runner, model)
     return runner
+
+
+def _ways(model: PreTrainedModel, attention: Attention, rotary: Rotary) -> dict[ProductName, Steps]:
+    """How blocks are run, by whose matrix products."""
+    ways: dict[ProductName, Steps] = {"torch": choose_steps(model, attention, rotary)}
+    if twin := fixed_twin(model, machine_of(model.device)):
+        ways["ours"] = choose_steps(twin, attention, rotary)
+    return ways
 
 
 def heads_of(config: PreTrainedConfig, dtype: torch.dtype) -> Heads:

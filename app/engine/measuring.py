@@ -15,7 +15,7 @@ import numpy as np
 
 from app.engine.loading import LoadedModel
 from app.engine.lookahead.chances import CELLS_LAYOUT, NUM_CELLS, Counts
-from app.engine.lookahead.entries import SUCCESSORS, Packed
+from app.engine.lookahead.entries import SUCCESSORS, SUCCESSORS_LAYOUT, Packed
 from app.engine.lookahead.experience import Experience
 from app.engine.lookahead.first_successors import ROWS, ask_first_successors, no_successors, num_asked
 from app.engine.lookahead.step_curve import CurveShape
@@ -35,12 +35,13 @@ def measured(loaded: LoadedModel, notes: Notes, progress: Progress) -> LoadedMod
     runner = loaded.runner
     if not isinstance(runner, BlockRunner):
         return loaded
-    subject = subject_of(runner.model, loaded.info)
+    subject = subject_of(runner.model, loaded.told)
     profile = notes.read("step", subject, _to_profile, StepProfile())
-    if not profile:
+    if not profile or profile.product not in runner.products:
         profile = probe(runner, partial(progress, "Measuring the model's step"))
         if profile.is_whole:
             notes.write("step", subject, asdict(profile))
+    runner.product = profile.product
     return replace(
         loaded,
         profile=profile,
@@ -73,7 +74,8 @@ def _experience(
         start = loaded.tokenizer.bos_token_id
         look = partial(progress, "Asking the model for each token's successors")
         first = ask_first_successors(runner, first, start or 0, look, min(ROWS, widest))
-        notes.write("successors", subject, b64encode(compress(first.tobytes())).decode())
+        packed = b64encode(compress(first.tobytes())).decode()
+        notes.write("successors", subject, {"layout": SUCCESSORS_LAYOUT, "packed": packed})
     return Experience(
         vocabulary,
         loaded.info.parameters,
@@ -90,12 +92,14 @@ def _to_profile(note: dict[str, Any]) -> StepProfile:
         for mode in ("free", "steady")
     )
     classes = tuple(tuple(widths) for widths in note["classes"])
-    return StepProfile(free, steady, classes, str(note["note"]))
+    return StepProfile(free, steady, classes, str(note["note"]), product=note["product"])
 
 
-def _to_packed(note: str) -> Packed:
+def _to_packed(note: dict[str, Any]) -> Packed:
+    if note["layout"] != SUCCESSORS_LAYOUT:
+        return NOTHING_SAID
     try:
-        numbers = np.frombuffer(decompress(b64decode(note)), dtype=np.int32)
+        numbers = np.frombuffer(decompress(b64decode(note["packed"])), dtype=np.int32)
     except zlib_error as broken:
         raise ValueError(f"successors that cannot be unpacked: {broken}") from broken
     return numbers.reshape(-1, SUCCESSORS)

@@ -1,4 +1,6 @@
-"""Recognising that memory ran out: CUDA has a type for it, the CPU only words."""
+"""Recognising that memory ran out (CUDA has a type for it, the CPU only words), and giving it back."""
+
+import gc
 
 import torch
 
@@ -10,3 +12,15 @@ def is_out_of_memory(error: Exception) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in _WORDS)
+
+
+def release_memory() -> None:
+    """Give back what nobody uses any more, and cuBLAS's work space: each stream ever used has one of its own."""
+    gc.collect()
+    if not torch.cuda.is_available():
+        return
+    torch.cuda.synchronize()
+    if clear := getattr(torch._C, "_cuda_clearCublasWorkspaces", None):
+        clear()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()

@@ -52,6 +52,7 @@ def subject_of(model: PreTrainedModel, info: ModelInfo) -> Subject:
         "quantisation": info.quantisation,
         "device": _device_name(model.device),
         "attention": info.attention,
+        **({"steps": "graphs"} if info.graphs else {}),
         "libraries": f"foresight {__version__} torch {torch.__version__} transformers {transformers.__version__}",
     }
 

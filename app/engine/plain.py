@@ -14,7 +14,7 @@ def plain(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper)
     reason = None
     while reason is None:
         logits = runner.forward(chain_block(tokens[-1:], len(tokens) - 1, wanted=(0,)))
-        token = sampler(logits).choose(0, tokens)
+        token = sampler(logits, positions=(len(tokens),)).choose(0, tokens)
         reason = stopper.cut((token,)).reason
         runner.commit((0,))
         tokens.append(token)

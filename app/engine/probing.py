@@ -1,12 +1,14 @@
 """Measures a loaded model's step through the path that decoding takes: its seconds and its bits, by width.
 
 Seconds: one block of each width, never committed, round after round (A B C, A B C); the median of the rounds.
-Bits: `same_bits.py`, the most useful widths first. A model whose step takes long is measured at fewer widths, and
-on a busy machine the probe ends early: nobody waits long for a chat to begin.
+Bits: `same_bits.py`, the most useful widths first. Where steady passes can have torch's matrix products or ours,
+both are measured, and the better way is kept. A model whose step takes long is measured at fewer widths, and on a
+busy machine the probe ends early: nobody waits long for a chat to begin.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import pairwise
 from statistics import median
 from time import perf_counter
@@ -19,7 +21,7 @@ from app.engine.hardware import dtype_name
 from app.engine.memory import is_out_of_memory
 from app.engine.runner import BlockRunner
 from app.engine.same_bits import find_classes, has_experts, layers_with_rows, read_layers, read_text
-from app.engine.step_times import StepProfile, StepTimes, Widths
+from app.engine.step_times import ProductName, StepProfile, StepTimes, Widths, better
 
 WIDTHS: Widths = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 FEW_WIDTHS: Widths = (1, 8, 16, 32, 64)
@@ -31,7 +33,7 @@ ROUNDS = (2, 9)
 SECONDS = 0.3
 """About how long each mode is timed, within these bounds of rounds."""
 LONGEST = 10.0
-"""Seconds after which nothing more is begun, half of them for the times."""
+"""Seconds after which nothing more is begun, half of them for the times; half as many again for a second way."""
 USEFUL_FIRST: Widths = (32, 16, 1, 64, 8, 4, 24, 48, 128, 12, 96, 2)
 
 Look = Callable[[int, int], None]
@@ -49,24 +51,35 @@ def probe(runner: BlockRunner, look: Look, clock: Callable[[], float] = perf_cou
             return StepProfile(free, note=f"{dtype}: the same text with lookahead on and off")
         if has_experts(runner.model):
             return StepProfile(free, note=f"{dtype}: experts group a step's rows, so the text may differ")
-        steady = timer.times(free.widths, is_steady=True)
-
-        def is_late() -> bool:
-            return clock() > timer.end + LONGEST / 2
-
-        classes = _classes(runner, text, steady.widths, look, is_late)
-        return StepProfile(free, steady, classes, found(dtype, classes), is_whole=not is_late())
+        late = [replace(timer, end=timer.end + LONGEST / 2 * place) for place in range(len(runner.products))]
+        ways = [_way(each, product, free) for each, product in zip(late, runner.products, strict=True)]
+        return replace(reduce(better, ways), is_whole=all(way.is_whole for way in ways))
     finally:
-        runner.widths = ()
+        runner.widths, runner.product = (), "torch"
         runner.forget()
 
 
-def found(dtype: str, classes: Sequence[Widths]) -> str:
+def found(dtype: str, classes: Sequence[Widths], product: ProductName = "torch") -> str:
     """What the bits came to, for a person to read."""
     if not classes:
         return f"{dtype}: no width of a step writes steady bits, so the text may differ"
     each = (", ".join(str(width) for width in widths) for widths in classes)
-    return f"{dtype}: the same text by steps of " + "; or of ".join(each) + " rows"
+    by = ", by matrix products of our own" if product == "ours" else ""
+    return f"{dtype}: the same text by steps of " + "; or of ".join(each) + f" rows{by}"
+
+
+def _way(timer: "_StepTimer", product: ProductName, free: StepTimes) -> StepProfile:
+    """Steady passes with these products: what they cost, and which widths write the same bits."""
+    runner = timer.runner
+    runner.product = product
+    steady = timer.times(free.widths, is_steady=True)
+
+    def is_late() -> bool:
+        return timer.clock() > timer.end + LONGEST / 2
+
+    classes = _classes(runner, timer.text, steady.widths, timer.look, is_late)
+    note = found(dtype_name(runner.model.dtype), classes, product)
+    return StepProfile(free, steady, classes, note, not is_late(), product)
 
 
 def _text(runner: BlockRunner) -> list[int]:
@@ -104,7 +117,7 @@ class _StepTimer:
     def affordable(self) -> Widths:
         """The widths that are measured: fewer where a step takes long, none that the text is too short for."""
         plain = self.times((1,), is_steady=False).seconds_for(1)
-        asked = FEW_WIDTHS if plain > SLOW else WIDTHS
+        asked = FEW_WIDTHS if plain > SLOW else self.runner.padding or WIDTHS
         return tuple(width for width in asked if PREFIX + width <= len(self.text))
 
     def times(self, widths: Widths, is_steady: bool) -> StepTimes:
@@ -117,7 +130,8 @@ class _StepTimer:
             self._step(widths[place], is_steady)
             self.look(place, len(widths))
 
-        times = time_in_turn(run, len(widths), SECONDS, self.end, self.clock)
+        warm_up = self.runner.steps.warm_up
+        times = time_in_turn(run, len(widths), SECONDS, self.end, self.clock, warm_up)
         return StepTimes(widths[: len(times)], tuple(times))
 
     def _step(self, width: int, is_steady: bool) -> None:
@@ -133,12 +147,13 @@ def time_in_turn(
     seconds: float,
     end: float = float("inf"),
     clock: Callable[[], float] = perf_counter,
+    warm_up: int = 1,
 ) -> list[float]:
     """Median seconds of the jobs 0, 1, 2, ... in turn, in as many rounds as fit into `seconds` or are needed.
 
-    The first round warms up; those beyond a job that memory is too small for are left out. After `end` there is
-    but one round more."""
-    possible = _possible(run, jobs)
+    A job first runs `warm_up` times untimed; those beyond one that memory is too small for are left out. After
+    `end` there is but one round more."""
+    possible = _possible(run, jobs, warm_up)
     rounds: list[list[float]] = []
     begin = clock()
     while not rounds or (clock() < end and _is_needed(len(rounds), clock() - begin < seconds)):
@@ -155,11 +170,12 @@ def _is_needed(rounds: int, has_time: bool) -> bool:
     return rounds < fewest or (rounds < most and has_time)
 
 
-def _possible(run: Callable[[int], None], jobs: int) -> int:
-    """Run each job once; how many of them before memory ran out. The first must succeed."""
+def _possible(run: Callable[[int], None], jobs: int, times: int) -> int:
+    """Run each job so often; how many of them before memory ran out. The first must succeed."""
     for place in range(jobs):
         try:
-            run(place)
+            for _ in range(times):
+                run(place)
         except RuntimeError as error:
             if place and is_out_of_memory(error):
                 return place

@@ -4,25 +4,28 @@
 hybrid ones), one row after the other. Which one a model gets is decided at load, by `compatibility.py`.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from inspect import signature
+from types import MappingProxyType
 from typing import Protocol
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from app.engine.attention import Attend, BlockView
 from app.engine.attention.choosing import SDPA, Attention
-from app.engine.block import Block, chain_block, padded
+from app.engine.block import Block, chain_block
 from app.engine.kv_cache import BlockCache, stock_cache
 from app.engine.prefix import common_length
 from app.engine.rotary import Rotary, anchored
-from app.engine.step_times import Widths, padded_rows
+from app.engine.step_times import ProductName, Widths
+from app.engine.steps import EagerSteps, Steps, run_block
 from app.messages import MAX_ROWS, Prefilling
 
 PREFILL_CHUNK = 512
 """Prompt tokens per forward pass: between two of them the person can stop, and sees progress."""
+
+NO_WAYS: Mapping[ProductName, Steps] = MappingProxyType({})
 
 
 class Runner(Protocol):
@@ -35,6 +38,10 @@ class Runner(Protocol):
     widths: Widths
 
     @property
+    def padding(self) -> Widths:
+        """What blocks are padded to: the widths, or those that steps are recorded for; () for neither."""
+
+    @property
     def limit(self) -> int:
         """The most rows that a block may have."""
 
@@ -45,7 +52,7 @@ class Runner(Protocol):
         """Make `ids` the committed prefix; returns the logits [vocab] behind its last token."""
 
     def forward(self, block: Block) -> Tensor:
-        """Logits [R, vocab] of the block's wanted rows. Nothing is committed."""
+        """Logits [R, vocab] of the block's wanted rows, good until the next forward. Nothing is committed."""
 
     def commit(self, rows: Sequence[int]) -> None:
         """Append these rows of the newest block to the prefix: ascending, the first is row 0."""
@@ -58,18 +65,31 @@ class BlockRunner:
     """Runs blocks on a transformers model whose attention is ours and whose cache is a BlockCache."""
 
     def __init__(
-        self, model: PreTrainedModel, context: int, rotary: Rotary, attention: Attention = SDPA
+        self,
+        model: PreTrainedModel,
+        context: int,
+        rotary: Rotary,
+        attention: Attention = SDPA,
+        ways: Mapping[ProductName, Steps] = NO_WAYS,
     ) -> None:
+        """`ways` run blocks, each by its matrix products; in steady passes `product` says which."""
         self.context = context
         self.reused = 0
         self.widths: Widths = ()
+        self.product: ProductName = "torch"
         self._model = model
         self._attention = attention
+        self._ways = ways or {"torch": EagerSteps(model, attention)}
         self._rotary = rotary
         self._cache = BlockCache()
         self._prefix: list[int] = []
         self._farthest = 0  # position that the prefix was last read up to
         self._block: Block | None = None
+
+    @property
+    def padding(self) -> Widths:
+        """The widths, where there are any; else those of recorded steps."""
+        return self.widths or self.steps.buckets
 
     @property
     def limit(self) -> int:
@@ -99,17 +119,15 @@ class BlockRunner:
             self._rewind(0)
             for _ in self._read(prefix, farthest=block.positions[0]):
                 pass
-        if not self.widths:
-            return self._run(block)
-        rows, wanted = (padded_rows(count, self.widths) for count in (len(block), len(block.wanted)))
-        return self._run(padded(block, rows, wanted), is_steady=True)[: len(block.wanted)]
+        logits = self.steps.forward(self._cache, block, self.widths)
+        self._block = block
+        return logits
 
-    @torch.inference_mode()
     def commit(self, rows: Sequence[int]) -> None:
         """Compact the cache to prefix and accepted rows; raises ValueError without a block to commit."""
         if self._block is None:
             raise ValueError(f"there is no block to commit rows {list(rows)} of")
-        self._cache.commit(rows)
+        self.steps.commit(self._cache, rows)
         self._prefix += [self._block.tokens[row] for row in rows]
         self._block = None
 
@@ -121,6 +139,16 @@ class BlockRunner:
     def model(self) -> PreTrainedModel:
         """What is run."""
         return self._model
+
+    @property
+    def steps(self) -> Steps:
+        """How its blocks are run now."""
+        return self._ways[self.product if self.widths else "torch"]
+
+    @property
+    def products(self) -> tuple[ProductName, ...]:
+        """Whose products steady passes can have."""
+        return tuple(self._ways)
 
     @property
     def vocabulary(self) -> int:
@@ -148,9 +176,8 @@ class BlockRunner:
         is_long = self._rotary.is_long(position + 1)
         return self._rotary.kind == "longrope" and is_long and not self._rotary.is_long(self._farthest + 1)
 
-    def _run(self, block: Block, is_steady: bool = False) -> Tensor:
-        attend = self._attention.steady if is_steady else self._attention.attend
-        logits, _ = run_block(self._model, self._cache, block, attend)
+    def _run(self, block: Block) -> Tensor:
+        logits, _ = run_block(self._model, self._cache, block, self._attention.attend)
         self._block = block
         return logits
 
@@ -158,25 +185,6 @@ class BlockRunner:
         self._cache.rewind(length)
         self._prefix = self._prefix[:length]
         self._block = None
-
-
-@torch.inference_mode()
-def run_block(
-    model: PreTrainedModel, cache: BlockCache, block: Block, attend: Attend
-) -> tuple[Tensor, BlockView]:
-    """One forward pass: logits [R, vocab] of the wanted rows, and what attention saw. Nothing is committed."""
-    device = model.device
-    view = BlockView(block, cache.length, attend, device)
-    output = model(
-        input_ids=torch.tensor([block.tokens], device=device),
-        position_ids=view.positions[None],
-        past_key_values=cache,
-        use_cache=True,
-        logits_to_keep=torch.tensor(block.wanted, dtype=torch.long, device=device),
-        block=view,
-    )
-    logits: Tensor = output.logits[0]
-    return logits, view
 
 
 class SequentialRunner:
@@ -188,6 +196,7 @@ class SequentialRunner:
     def __init__(self, model: PreTrainedModel, context: int) -> None:
         self.context = context
         self.widths: Widths = ()
+        self.padding: Widths = ()
         self._model = model
         self._accepts = frozenset(signature(model.forward).parameters)
         self._state: dict[str, object] = {}

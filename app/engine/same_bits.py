@@ -87,12 +87,13 @@ def _read(runner: BlockRunner, text: Sequence[int], start: int, make: Make) -> B
     done = start
     while done < len(text) and len(logits) < PASSES:
         block, rows = make(text[done:], done)
-        logits.append(runner.forward(block))
+        logits.append(runner.forward(block).clone())
         runner.commit(rows)
         done += len(rows)
     # [1, heads, L, size] -> [tokens, heads * size]; views, so copied before the next reading
     kept = [states[0, :, start:].transpose(0, 1).flatten(1).clone() for states in runner.remembered()]
-    return [torch.cat(logits), *kept]
+    # Every class found keeps a reading: on the host, for a card has no room to spare.
+    return [each.cpu() for each in (torch.cat(logits), *kept)]
 
 
 def _chained(line: Sequence[int], place: int) -> tuple[Block, tuple[int, ...]]:
@@ -116,7 +117,7 @@ def _drafted(line: Sequence[int], place: int, width: int) -> tuple[Block, tuple[
 @torch.inference_mode()
 def read_layers(layers: Sequence[tuple[nn.Module, Tensor]], width: int) -> Bits:
     """What each layer makes of its rows [rows, size], fed in blocks of this width."""
-    return [_fed(layer, rows, width) for layer, rows in layers]
+    return [_fed(layer, rows, width).cpu() for layer, rows in layers]
 
 
 def _fed(layer: nn.Module, rows: Tensor, width: int) -> Tensor:
@@ -128,7 +129,7 @@ def _fed(layer: nn.Module, rows: Tensor, width: int) -> Tensor:
 
 @torch.inference_mode()
 def layers_with_rows(runner: BlockRunner, text: Sequence[int]) -> list[tuple[nn.Module, Tensor]]:
-    """One layer of each kind and shape, with varied rows [rows, size] like those that reach it."""
+    """One layer of each kind and shape that steady passes run, with varied rows [rows, size] like those it gets."""
     met: dict[tuple[object, ...], tuple[nn.Module, Tensor]] = {}
 
     def meet(layer: nn.Module, inputs: tuple[object, ...], named: dict[str, object]) -> None:
@@ -136,8 +137,8 @@ def layers_with_rows(runner: BlockRunner, text: Sequence[int]) -> list[tuple[nn.
         if isinstance(states, Tensor) and states.is_floating_point() and states.shape[:2] == (1, len(text)):
             met.setdefault(_kind(layer, states), (layer, states[0].clone()))
 
-    runner.widths = ()
-    with _listening(runner.model, meet):
+    runner.widths = (len(text),)
+    with _listening(runner.steps.model, meet):
         _read(runner, text, 0, lambda line, place: _chained(line, place))
     return [(layer, _varied(rows, layer)) for layer, rows in met.values()]
 

@@ -9,6 +9,7 @@ on and off give the same text for the same seed. Only tokens that survive the fi
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import log
 from typing import Protocol
 
 import numpy as np
@@ -34,8 +35,10 @@ class Choices:
 class Sampler(Protocol):
     """What the model says, given its logits."""
 
-    def __call__(self, logits: Tensor, likely: int = 1) -> Choices:
-        """Logits [R, vocab] of one step -> what the model says there, and so many of its likeliest tokens."""
+    def __call__(self, logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
+        """Logits [R, vocab] of one step -> what the model says there, and so many of its likeliest tokens.
+
+        `positions` [R] are where these tokens stand: samplers that draw for all rows at once need them."""
 
 
 def make_sampler(sampling: Sampling) -> Sampler:
@@ -45,13 +48,16 @@ def make_sampler(sampling: Sampling) -> Sampler:
     return partial(_keyed, sampling=sampling)
 
 
-def _greedy(logits: Tensor, likely: int = 1) -> Choices:
+def _greedy(logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
+    del positions
     ids, values = likeliest(logits, likely)
     said: list[int] = ids[:, 0].tolist()
     return Choices(lambda row, _history: said[row], ids, values)
 
 
-def _keyed(logits: Tensor, likely: int = 1, *, sampling: Sampling) -> Choices:
+def _keyed(logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, sampling: Sampling) -> Choices:
+    del positions
+
     def choose(row: int, history: Sequence[int]) -> int:
         return draw(logits[row], history, sampling)
 
@@ -71,11 +77,11 @@ def likeliest(logits: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np
     order, best = found[0].astype(np.int64), found[1]
     if best.shape[1] > 1:
         for row in np.flatnonzero(best[:, 0] == best[:, 1]):
-            _lowest_first(order[row], int(logits[row].argmax()))
+            lowest_first(order[row], int(logits[row].argmax()))
     return order, best
 
 
-def _lowest_first(ids: NDArray[np.int64], lowest: int) -> None:
+def lowest_first(ids: NDArray[np.int64], lowest: int) -> None:
     """Move an id to the front; if it is not there the last one goes."""
     rest = ids[ids != lowest][: len(ids) - 1]
     ids[0], ids[1:] = lowest, rest
@@ -122,11 +128,28 @@ def survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
 
 def gumbel(seed: int, position: int, ids: Tensor) -> Tensor:
     """Gumbel noise [K] in float64 for tokens `ids` [K] at this position, the same on every device."""
-    key = _mix_int(_mix_int(seed) ^ position)
-    bits = _mix(ids + _signed(key))
+    return gumbel_of(ids + noise_key(seed, position))
+
+
+def noise_key(seed: int, position: int) -> int:
+    """What tells a position's noise from others', to be added to token ids: 64 bits with a sign."""
+    return _signed(_mix_int(_mix_int(seed) ^ position))
+
+
+def gumbel_of(keyed: Tensor) -> Tensor:
+    """Gumbel noise in float64 for token ids that a key was added to."""
+    bits = _mix(keyed)
     # 52 bits and a half: never 0 and never 1, where the logarithms have no value.
     uniform = _shifted(bits, 12).double().add(0.5) * 2.0**-52
     return -torch.log(-torch.log(uniform))
+
+
+def noise_of(key: int, token: int) -> float:
+    """The noise of one token as `gumbel` has it, up to the last bits: fast where few are asked for."""
+    value = (token + key) * _GOLDEN & _WORD
+    value = (value ^ value >> 30) * _FIRST & _WORD
+    value = (value ^ value >> 27) * _SECOND & _WORD
+    return -log(-log(((value ^ value >> 31) >> 12) * 2.0**-52 + 2.0**-53))
 
 
 # The finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014),

@@ -1,6 +1,5 @@
 """The one loaded model, and what happens to a request: ids, then text, then events."""
 
-import gc
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,15 +10,16 @@ from typing import Protocol
 import torch
 import transformers
 
+from app.engine.batched_sampling import sampler_for
 from app.engine.decoders import make_decoder
 from app.engine.generation import generate
 from app.engine.loading import LoadedModel, load
 from app.engine.lookahead.factory import Known
 from app.engine.measuring import keep, measured
+from app.engine.memory import release_memory
 from app.engine.notes import make_notes
 from app.engine.peak import peak_bytes, restart_peak
 from app.engine.prompt import encode
-from app.engine.sampling import make_sampler
 from app.engine.step import FirstToken, StatisticsMeter, Step
 from app.engine.step_times import choose_class
 from app.engine.stopping import Stopper
@@ -70,7 +70,7 @@ class Session:
     @property
     def info(self) -> ModelInfo | None:
         """The model that is loaded, if one is."""
-        return self._loaded.info if self._loaded else None
+        return self._loaded.told if self._loaded else None
 
     def open(self, choice: ModelChoice, progress: Progress) -> LoadedModel:
         """The chosen model, loaded unless it is already.
@@ -122,7 +122,7 @@ class Session:
         text = ReplyText(loaded.decode, request.options.stop)
         meter = StatisticsMeter(len(prompt))
         reason: StopReason | None = None
-        sampler = make_sampler(request.options.sampling)
+        sampler = sampler_for(request.options.sampling, loaded.info.device)
         decoder = make_decoder(decoding, _known(loaded, request))
         for item in generate(loaded.runner, prompt, decoder, sampler, stopper):
             match item:
@@ -137,7 +137,7 @@ class Session:
                 break
         if rest := text.flush():
             yield Piece(rest, (), (), meter.statistics)
-        yield Finished(reason or "stopped", meter.statistics, loaded.info, decoding.decoder)
+        yield Finished(reason or "stopped", meter.statistics, loaded.told, decoding.decoder)
         keep(loaded, self._notes)
 
     def _load(self, folder: ModelFolder, choice: ModelChoice, progress: Progress) -> LoadedModel:
@@ -161,10 +161,7 @@ class Session:
     def _drop(self) -> None:
         """Give the old model's memory back before the next one takes its own."""
         self._loaded = self._choice = self._folder = None
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-            torch.cuda.reset_peak_memory_stats()
+        release_memory()
 
 
 def _possible(decoding: Decoding, loaded: LoadedModel) -> Decoding:
@@ -173,9 +170,7 @@ def _possible(decoding: Decoding, loaded: LoadedModel) -> Decoding:
 
 def _known(loaded: LoadedModel, request: Request) -> Known:
     documents = (loaded.tokenizer(text, add_special_tokens=False).input_ids for text in request.documents)
-    return Known(
-        loaded.experience, loaded.profile, request.options.sampling.temperature, tuple(map(tuple, documents))
-    )
+    return Known(loaded.experience, loaded.profile, request.options.sampling, tuple(map(tuple, documents)))
 
 
 def _make_stopper(loaded: LoadedModel, options: Options, prompt_tokens: int) -> Stopper:

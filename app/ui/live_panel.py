@@ -160,9 +160,11 @@ def _note(model: ModelInfo | None) -> str:
     """What is to be known of the model: why it decodes plainly, how it attends, what was found about same text."""
     if model is None:
         return ""
+    graphs = f"CUDA graphs: {model.graphs_note}" if model.graphs_note else ""
     notes = (
         ("lookahead-note", model.lookahead_note),
         ("attention-note", model.attention_note),
         ("same-text-note", model.same_text_note),
+        ("graphs-note", graphs),
     )
     return "".join(f'<p class="in-words" id="{name}">{escape(note)}</p>' for name, note in notes if note)

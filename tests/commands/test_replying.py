@@ -24,6 +24,8 @@ FIELDS = [
     "device",
     "quantisation",
     "attention",
+    "graphs",
+    "graphs_note",
     "stop_reason",
     "temperature",
     "decoding",

@@ -73,7 +73,7 @@ def test_auto_says_what_plain_says_at_every_budget(
 ) -> None:
     runner = zoo.runner(architecture)
     for rows in ROWS if sampling is GREEDY else (8, 64):
-        known = Known(Experience(VOCABULARY), temperature=sampling.temperature)
+        known = Known(Experience(VOCABULARY), sampling=sampling)
         said = same_again(runner, PROMPT, Decoding("auto", rows=rows), known, sampling)
         assert sum(step.rows for step in said.steps) <= rows * len(said.steps)
         assert rows < 8 or said.longest_run > 3, "the second time the text is known"
@@ -116,7 +116,7 @@ def test_auto_with_measured_steps_says_what_plain_says(
     steady = StepTimes((*machine.widths,), (*map(machine.times.seconds_for, machine.widths),))
     profile = StepProfile(machine.times, steady, classes)
     expected = says_plainly(runner, PROMPT, sampling)
-    decoder = make_lookahead(Decoding(), Known(Experience(VOCABULARY), profile, sampling.temperature))
+    decoder = make_lookahead(Decoding(), Known(Experience(VOCABULARY), profile, sampling))
     runner.widths = machine.widths
     try:
         for _ in range(3):
@@ -171,9 +171,7 @@ def test_a_document_that_holds_the_answer_is_drafted_from(
 ) -> None:
     runner = zoo.runner(architecture)
     expected = says_plainly(runner, PROMPT, sampling)
-    known = Known(
-        Experience(VOCABULARY), StepProfile(), sampling.temperature, (numbers(30, seed=9), expected.tokens)
-    )
+    known = Known(Experience(VOCABULARY), StepProfile(), sampling, (numbers(30, seed=9), expected.tokens))
     runner.forget()
     said = write(runner, PROMPT, make_lookahead(Decoding(rows=16), known), sampling)
     assert said.tokens == expected.tokens
@@ -187,9 +185,7 @@ def test_turns_of_a_chat_that_repeat_themselves_are_drafted_from_history(
 ) -> None:
     """Each turn quotes the reply before it; what was said there is history, and the text is still plain's."""
     runner, chat = zoo.runner(architecture), PROMPT
-    decoder = make_lookahead(
-        Decoding(rows=24), Known(Experience(VOCABULARY), temperature=sampling.temperature)
-    )
+    decoder = make_lookahead(Decoding(rows=24), Known(Experience(VOCABULARY), sampling=sampling))
     for turn in range(4):
         said = write(runner, chat, decoder, sampling, limit=20)
         warm = runner.reused

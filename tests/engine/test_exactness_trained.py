@@ -74,7 +74,7 @@ class Trained:
         """What the session knows of a freshly loaded model."""
         special = frozenset(self.loaded.tokenizer.all_special_ids) | self.loaded.eos_ids
         experience = Experience(self.vocabulary, 0, self.first, special)
-        return Known(experience, profile, sampling.temperature)
+        return Known(experience, profile, sampling)
 
     def ids(self, prompt: str | tuple[Message, ...]) -> list[int]:
         """The prompt as the app would send it."""

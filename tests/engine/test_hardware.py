@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from app.engine.hardware import choose_device, choose_dtype, dtype_name
+from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
 from app.errors import BadOption
 
 CPU = torch.device("cpu")
@@ -29,3 +29,17 @@ def test_a_cpu_never_gets_float16_by_itself() -> None:
 
 def test_a_dtype_has_the_name_that_the_options_use() -> None:
     assert [dtype_name(dtype) for dtype in (torch.float32, torch.bfloat16)] == ["float32", "bfloat16"]
+
+
+def test_half_precision_is_summed_in_float32_on_cards_and_float32_is_not_rounded_to_tf32() -> None:
+    matmul = torch.backends.cuda.matmul
+    before = matmul.allow_bf16_reduced_precision_reduction, matmul.allow_fp16_reduced_precision_reduction
+    try:
+        sum_exactly(CPU)
+        assert matmul.allow_bf16_reduced_precision_reduction == before[0]
+        sum_exactly(torch.device("cuda"))
+        assert not matmul.allow_bf16_reduced_precision_reduction
+        assert not matmul.allow_fp16_reduced_precision_reduction
+        assert torch.get_float32_matmul_precision() == "highest"
+    finally:
+        matmul.allow_bf16_reduced_precision_reduction, matmul.allow_fp16_reduced_precision_reduction = before

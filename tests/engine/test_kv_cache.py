@@ -127,3 +127,29 @@ def test_each_layers_window_is_read_from_the_config() -> None:
 
 def test_a_recurrent_state_is_no_list_of_windows() -> None:
     assert layer_windows(MambaConfig(num_hidden_layers=2)) == []
+
+
+def test_rows_go_to_given_slots_and_the_whole_buffers_come_back() -> None:
+    cache = BlockCache()
+    feed(cache, [1, 2, 3])
+    cache.commit(range(3))
+    with cache.writing_at(torch.tensor([3, 4])):
+        keys, _ = cache.update(*rows_of([7, 8], 0), 0)
+        cache.update(*rows_of([7, 8], 1), 1)
+    assert keys.shape[2] == cache.capacity == CHUNK
+    cache.commit([1])
+    assert_holds(cache, [1, 2, 3, 8])
+
+
+def test_another_version_tells_that_buffers_were_made_anew() -> None:
+    cache = BlockCache()
+    assert (cache.capacity, cache.version) == (0, 0)
+    feed(cache, [1, 2])
+    cache.commit([0, 1])
+    before = cache.version
+    cache.reserve(CHUNK)
+    cache.rewind(1)
+    assert (cache.capacity, cache.version) == (CHUNK, before)
+    cache.reserve(CHUNK + 1)
+    assert (cache.capacity, cache.version > before) == (2 * CHUNK, True)
+    assert_holds(cache, [1])

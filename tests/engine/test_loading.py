@@ -67,7 +67,7 @@ def test_the_demo_model_is_loaded_by_the_same_code() -> None:
 
 def test_attention_that_cannot_be_had_is_refused_with_a_sentence() -> None:
     with pytest.raises(AttentionUnavailable, match=r"flash cannot be used here: it is not installed"):
-        load(ModelFolder(DEMO, "demo", "demo"), ModelChoice("demo", "bfloat16", "cpu", "flash"))
+        load(ModelFolder(DEMO, "demo", "demo"), ModelChoice("demo", "bfloat16", "cpu", attention="flash"))
 
 
 def test_every_id_that_ends_a_reply_is_found(folder: ModelFolder) -> None:

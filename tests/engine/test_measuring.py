@@ -16,7 +16,7 @@ from app.engine.lookahead.entries import SUCCESSORS, Packed
 from app.engine.lookahead.first_successors import num_asked
 from app.engine.measuring import keep, measured
 from app.engine.notes import Notes, NotesFolder, make_notes
-from app.messages import ModelChoice, ModelFolder
+from app.messages import ModelChoice, ModelFolder, Sampling
 from tests.engine.replies import load as load_zoo
 from tests.engine.zoo import RECURRENT
 
@@ -104,7 +104,8 @@ def test_tokens_that_there_was_no_time_to_ask_about_are_asked_next_time(
 
 
 def write_successors(folder: Path, first: Packed) -> None:
-    rewrite(note_of(folder, "successors"), lambda _note: b64encode(compress(first.tobytes())).decode())
+    packed = b64encode(compress(first.tobytes())).decode()
+    rewrite(note_of(folder, "successors"), lambda note: {**note, "packed": packed})
 
 
 @pytest.mark.parametrize("garbage", ["", "???", "AAAA", 7, None, [], "eJwDAAAAAAE="])
@@ -113,7 +114,7 @@ def test_successors_that_make_no_sense_are_asked_anew(
 ) -> None:
     notes = NotesFolder(tmp_path)
     whole, _ = opened(fresh(), notes)
-    rewrite(note_of(tmp_path, "successors"), lambda _note: garbage)
+    rewrite(note_of(tmp_path, "successors"), lambda note: {**note, "packed": garbage})
     again, told = opened(fresh(), notes)
     assert told == [ASKING]
     assert (first_of(again) == first_of(whole)).all()
@@ -134,6 +135,9 @@ def test_successors_of_another_vocabulary_are_asked_anew(
         lambda note: {**note, "free": {**note["free"], "seconds": [-1.0] * len(note["free"]["seconds"])}},
         lambda note: {**note, "free": {"widths": [1], "seconds": []}},
         lambda note: {**note, "classes": [[7]]},
+        lambda note: {**note, "product": "theirs"},
+        # This machine has torch's products alone.
+        lambda note: {**note, "product": "ours"},
         lambda _note: {},
         lambda _note: None,
     ],
@@ -150,7 +154,7 @@ def test_a_profile_with_impossible_values_is_measured_anew(
 def counted(loaded: LoadedModel) -> LoadedModel:
     """The model after a reply at two temperatures."""
     for temperature in (0.0, 1.0):
-        loaded.experience.pool([1, 2, 3, 1, 2, 3], temperature, ()).observe([1, 2], [3, 1, 9])
+        loaded.experience.pool([1, 2, 3, 1, 2, 3], Sampling(temperature), ()).observe([1, 2], [3, 1, 9])
     return loaded
 
 
@@ -206,7 +210,7 @@ def test_a_curve_of_other_widths_and_garbage_are_not_believed(
 def test_nothing_of_what_was_written_is_kept(fresh: Callable[[], LoadedModel], tmp_path: Path) -> None:
     notes = NotesFolder(tmp_path)
     loaded = opened(fresh(), notes)[0]
-    loaded.experience.pool([3001, 3002, 3003], 0.0, ([3004, 3005],)).observe([3001], [3002])
+    loaded.experience.pool([3001, 3002, 3003], Sampling(), ([3004, 3005],)).observe([3001], [3002])
     keep(loaded, notes)
     note = json.loads(note_of(tmp_path, "chances").read_text())["note"]
     assert set(note) == {"layout", "counts"}

@@ -98,6 +98,13 @@ def test_what_was_found_about_same_text_is_said() -> None:
     assert "lookahead-note" not in html
 
 
+def test_why_steps_are_no_graphs_is_said() -> None:
+    model = replace(DEMO, graphs_note="its steps cannot be recorded (a & b)")
+    html = panel(ReplyState(), Trail(), "auto", model)
+    assert "CUDA graphs: its steps cannot be recorded (a &amp; b)" in html
+    assert "graphs-note" not in panel(ReplyState(), Trail(), "auto", DEMO)
+
+
 def test_the_strip_has_a_bar_per_step_and_a_box_per_token() -> None:
     trail = extend(Trail(), [piece(1, "window", "window", "model"), piece(2, "model")])
     html = drawn(NUMBERS, trail=trail)

@@ -31,6 +31,8 @@ Paths = NDArray[np.int32]
 
 def row_paths(prefix_length: int, positions: NDArray[np.int64], visible: Visible) -> Paths:
     """The table of a block; raises ValueError for a row that sees two keys at one position."""
+    if len(positions) == 1 and positions[0] == prefix_length:
+        return _lone_row(prefix_length)
     straight = _straight(prefix_length, positions, visible)
     chunks = _chunks(positions, visible, straight)
     # A row that leaves positions out (an anchor) has nothing to find behind its straight part.
@@ -38,6 +40,12 @@ def row_paths(prefix_length: int, positions: NDArray[np.int64], visible: Visible
     slots = _slots(prefix_length, positions, visible, NEWEST * int(chunks.max()))
     _check(slots, prefix_length, positions, borders, visible)
     return np.column_stack((positions, borders, slots)).astype(np.int32)
+
+
+def _lone_row(position: int) -> Paths:
+    """The usual table of plain decoding, for which the host has little time: all keys in their places."""
+    newest = np.arange(position + 1 - NEWEST, position + 1).clip(min=-1)
+    return np.array([(position, max(position + 1 - NEWEST, 0), *newest.tolist())], dtype=np.int32)
 
 
 def _check(

@@ -43,14 +43,15 @@ class Scoring(NamedTuple):
 class BlockView:
     """One forward pass as attention sees it: the rows of a block [T] against keys [L + T].
 
-    What is made of it on the device is made once and shared by all layers. `paths` may be given: a table that a
-    recorded graph reads, wherever its numbers come from."""
+    What is made of it on the device is made once and shared by all layers. `paths` and `places` [T] may be given:
+    tables and positions that a recorded graph reads, wherever their numbers come from."""
 
     block: Block
     prefix_length: int
     attend: "Attend"
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     paths: Tensor | None = None
+    places: Tensor | None = None
     windows: list[int] = field(default_factory=list)  # each layer's, in the order they ran
     positions: Tensor = field(init=False)
     _lengths: Tensor | None = None
@@ -58,7 +59,8 @@ class BlockView:
     _masks: dict[tuple[int, int, torch.dtype], Tensor | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.positions = torch.tensor(self.block.positions, device=self.device)
+        given = self.places
+        self.positions = torch.tensor(self.block.positions, device=self.device) if given is None else given
 
     def sight(self, window: int) -> Tensor | None:
         """[T, L + T], True where a query sees a key; None when it sees all. `window` 0 is no window."""

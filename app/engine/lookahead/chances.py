@@ -35,7 +35,7 @@ NUM_SAID = FIRST_CODE + LONGEST * GAP_CLASSES
 NUM_SEEN = FIRST_CODE + len(SOURCES) * LONGEST * RANKS
 NUM_CELLS = NUM_SAID * NUM_SEEN
 
-CELLS_LAYOUT = f"{NUM_SAID} by {NUM_SEEN}, gaps {GAPS.tolist()}"
+CELLS_LAYOUT = f"{NUM_SAID} by {NUM_SEEN}, gaps {list(GAPS)}, drawn"
 """What a cell's number means: counts kept under another layout are of no use."""
 
 PRIOR = 6.0

@@ -80,7 +80,7 @@ def _step(
     window.fit(runner.horizon(len(tokens) - 1) - len(tokens), runner.limit - 1)
     tree = _draft(planner, pool, tokens, window, room(runner, tokens, stopper), runner.limit)
     layout = lay_out(tree, window, len(tokens) - 1)
-    choices = sampler(runner.forward(layout.block), likely=SUCCESSORS)
+    choices = sampler(runner.forward(layout.block), SUCCESSORS, layout.said_at)
     kept = accept(runner, tree, choices.choose, tokens, stopper)
     new, origins = kept.tokens, kept.origins
     pool.observe(tokens, new)

@@ -1,11 +1,14 @@
 """The two kinds of knowledge about a context, each packed into one number of 31 bits. 0 is nothing.
 
-    successor    token + 1 (20 bits) | gap class (4)                       what the model held likely there
+    successor    token + 1 (20 bits) | gap (10)                            what the model held likely there
     follower     token + 1 (20 bits) | source (3) | seen (3) | reply (5)   what came next there in a text
 
-The gap class of the likeliest token is its lead over the second (8 to 15), of the others how far they are behind
-(0 to 7), in logits: how sure the model was says more about a guess than its rank.
+The gap of the likeliest token is its lead over the second, of the others how far they are behind it, in steps of
+1/32 logit: how sure the model was says more about a guess than its rank. Gap classes are coarser: 0 to 7 for those
+behind, 8 to 15 for leads.
 """
+
+from bisect import bisect_right
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +26,13 @@ SOURCES: tuple[Origin, ...] = ("window", "prompt", "output", "document", "histor
 _HISTORY = SOURCES.index("history")
 _DOCUMENT = SOURCES.index("document")
 
-GAPS = np.array([0.25, 0.75, 1.5, 2.5, 4.0, 6.0, 9.0], dtype=np.float32)
+SUCCESSORS_LAYOUT = f"{SUCCESSORS} of 20 and 10 bits"
+"""What packed successors mean: those that were kept under another layout are of no use."""
+
+GAPS = (0.25, 0.75, 1.5, 2.5, 4.0, 6.0, 9.0)
 """Borders between the classes of distance."""
+GAP_STEP, MOST_GAP = 1 / 32, 2**10 - 1
+"""Logits of a step of a packed gap, and the steps of the largest one."""
 LEADS = len(GAPS) + 1
 """The classes from this one on are leads of the likeliest token."""
 
@@ -37,16 +45,21 @@ NUM_REPLIES = 32
 
 def pack_successors(ids: NDArray[np.int64], logits: NDArray[np.float32]) -> Packed:
     """The likeliest tokens of each row and their logits [R, K], best first -> [R, 8]."""
-    gaps = np.searchsorted(GAPS, logits[:, :1] - logits, side="right")
-    gaps[:, 0] = LEADS + (gaps[:, 1] if gaps.shape[1] > 1 else LEADS - 1)
+    gaps = np.minimum((logits[:, :1] - logits) / GAP_STEP, MOST_GAP).astype(np.int32)
+    gaps[:, 0] = gaps[:, 1] if gaps.shape[1] > 1 else MOST_GAP
     packed = np.zeros((len(ids), SUCCESSORS), dtype=np.int32)
-    packed[:, : ids.shape[1]] = (ids + 1) << 4 | gaps
+    packed[:, : ids.shape[1]] = (ids + 1) << 10 | gaps
     return packed
 
 
 def unpack_successor(packed: int) -> tuple[int, int]:
-    """(token, gap class)"""
-    return (packed >> 4) - 1, packed & 15
+    """(token, gap in steps of 1/32 logit)"""
+    return (packed >> 10) - 1, packed & MOST_GAP
+
+
+def gap_class(gap: float) -> int:
+    """0 to 7 for a distance in logits."""
+    return bisect_right(GAPS, gap)
 
 
 def pack_follower(token: int, origin: Origin, reply: int) -> int:

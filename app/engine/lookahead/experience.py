@@ -16,9 +16,11 @@ from app.engine.lookahead.contexts import ContextTable
 from app.engine.lookahead.entries import Packed
 from app.engine.lookahead.patience import Patience
 from app.engine.lookahead.pool import ContextPool
+from app.engine.lookahead.ranking import make_rank
 from app.engine.lookahead.step_curve import CurveShape, StepCurve
 from app.engine.lookahead.window_share import WindowShare
 from app.engine.step_times import StepTimes, Widths
+from app.messages import Sampling
 
 SMALL_BITS, LARGE_BITS = 18, 20
 """Rows of the pool's table: 16 MiB, and 64 MiB for models of a billion parameters and more."""
@@ -54,13 +56,13 @@ class Experience:
         self._pool: ContextPool | None = None
 
     def pool(
-        self, text: Sequence[int], temperature: float, documents: Sequence[Sequence[int]]
+        self, text: Sequence[int], sampling: Sampling, documents: Sequence[Sequence[int]]
     ) -> ContextPool:
         """The pool for a reply to this text: the one so far if the same chat goes on, else a new one."""
-        chances = self.chances(temperature)
+        chances = self.chances(sampling.temperature)
         if self._pool is None or not self._pool.goes_on(text):
             self._pool = self.new_pool(chances)
-        self._pool.begin(text, chances)
+        self._pool.begin(text, chances, make_rank(sampling))
         for document in documents:
             self._pool.learn(document, len(document), "document")
         return self._pool

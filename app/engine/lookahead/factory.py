@@ -12,7 +12,7 @@ from app.engine.sampling import Sampler
 from app.engine.step import Decoder, Step
 from app.engine.step_times import StepProfile
 from app.engine.stopping import Stopper
-from app.messages import Decoding
+from app.messages import Decoding, Sampling
 
 UNMEASURED_ROWS = 24
 """Auto's budget where no step was ever measured."""
@@ -20,11 +20,11 @@ UNMEASURED_ROWS = 24
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known before a reply: the model's experience and step times, the temperature, texts to quote from."""
+    """What is known before a reply: the model's experience and step times, how it draws, texts to quote from."""
 
     experience: Experience = field(default_factory=Experience)
     profile: StepProfile = field(default_factory=StepProfile)
-    temperature: float = 0.0
+    sampling: Sampling = field(default_factory=Sampling)
     documents: tuple[tuple[int, ...], ...] = ()
 
 
@@ -33,7 +33,7 @@ def make_lookahead(decoding: Decoding, known: Known | None = None) -> Decoder:
     known = known or Known()
 
     def decode(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
-        pool = known.experience.pool(tokens, known.temperature, known.documents)
+        pool = known.experience.pool(tokens, known.sampling, known.documents)
         planner = _make_planner(decoding, known, runner)
         return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)
 
@@ -48,4 +48,5 @@ def _make_planner(decoding: Decoding, known: Known, runner: Runner) -> Planner:
     if decoding.rows or not times:
         return RowBudget(decoding.rows or UNMEASURED_ROWS, share)
     experience = known.experience
-    return Tuner(experience.curve(times, runner.widths), share, experience.patience(known.temperature))
+    patience = experience.patience(known.sampling.temperature)
+    return Tuner(experience.curve(times, runner.padding), share, patience)

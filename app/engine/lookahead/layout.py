@@ -23,6 +23,11 @@ class Layout:
     block: Block
     top: slice
 
+    @property
+    def said_at(self) -> list[int]:
+        """The positions of the tokens that the wanted rows say [R]."""
+        return [self.block.positions[row] + 1 for row in self.block.wanted]
+
 
 def lay_out(tree: DraftTree, window: Window, position: int) -> Layout:
     """The block of a step whose current token stands at `position`."""

@@ -27,7 +27,8 @@ from app.engine.lookahead.chances import (
 )
 from app.engine.lookahead.contexts import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.entries import Packed, pack_follower, unpack_follower, unpack_successor
+from app.engine.lookahead.entries import Packed, pack_follower, unpack_follower
+from app.engine.lookahead.ranking import Rank, likeliest_first
 from app.engine.prefix import common_length
 from app.messages import Origin
 
@@ -67,6 +68,7 @@ class ContextPool:
     def __init__(self, table: ContextTable, chances: EdgeChances, special: Container[int] = ()) -> None:
         self._table = table
         self._chances = chances
+        self._rank: Rank = likeliest_first
         self._special = special
         self._text: list[int] = []
         self._prompt_length = 0
@@ -80,9 +82,10 @@ class ContextPool:
         """Whether a text begins with all that was prompt when the newest reply began."""
         return common_length(self._text, text) >= self._prompt_length
 
-    def begin(self, text: Sequence[int], chances: EdgeChances) -> None:
+    def begin(self, text: Sequence[int], chances: EdgeChances, rank: Rank = likeliest_first) -> None:
         """A reply to this text begins. What it has in common with the text so far is history from now on."""
         self._chances = chances
+        self._rank = rank
         self._reply += 1
         known = common_length(self._text, text)
         self._text = list(text[:known])
@@ -122,7 +125,7 @@ class ContextPool:
                     pushed += 1
                     heappush(heap, (bound * SUREST, pushed, added, [], 0))
             else:
-                edges = self.edges(contexts[node])
+                edges = self.edges(contexts[node], len(context) + tree.depths[node])
             if place < len(edges):
                 pushed += 1
                 chance = min(edges[place][0] * trust, SUREST)
@@ -132,8 +135,8 @@ class ContextPool:
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
         """The model went on with these tokens: how good were the guesses at each of them?"""
         line = list(context[-LONGEST:])
-        for token in accepted:
-            edges = self.edges(line[-LONGEST:])
+        for position, token in enumerate(accepted, start=len(context)):
+            edges = self.edges(line[-LONGEST:], position)
             for chance, guess, _ in edges[:1]:
                 self._chances.judge(chance, guess == token)
             for _, guess, cell in edges:
@@ -144,19 +147,18 @@ class ContextPool:
         """One likely line of `length` tokens behind a context; where nothing is known, the context once more."""
         line = list(context)
         while len(line) < len(context) + length:
-            edges = self.edges(line[-LONGEST:])
+            edges = self.edges(line[-LONGEST:], len(line))
             line.append(edges[0][1] if edges else context[len(line) % len(context)])
         return line[len(context) :]
 
-    def edges(self, context: Sequence[int]) -> list[Edge]:
-        """Guesses of the token behind a context, likeliest first."""
+    def edges(self, context: Sequence[int], position: int) -> list[Edge]:
+        """Guesses of the token at this position, behind a context; likeliest first."""
         said, said_length, seen, seen_length = self._table.look(context)
         rates = self._chances.rates
         codes = self._seen_codes(seen, seen_length) if seen_length else {}
         first = said_code(said_length, 0) if said_length else 0
         edges = []
-        for packed in said:  # best first
-            token, gap = unpack_successor(packed)
+        for token, gap in self._rank(said, position) if said else ():
             cell = (first + gap) * NUM_SEEN + codes.pop(token, seen_length)
             edges.append((rates[cell], token, cell))
         for token, code in codes.items():

@@ -79,3 +79,10 @@ def test_two_keys_at_one_position_are_refused() -> None:
     visible = np.tri(3, dtype=np.bool_)
     with pytest.raises(ValueError, match=r"one key at each position, row 2 sees the block's \[4, 5, 5\]"):
         row_paths(4, np.asarray([4, 5, 5]), visible)
+
+
+@pytest.mark.parametrize("length", [0, 1, NEWEST - 1, NEWEST, NEWEST + 1, 4096])
+def test_a_lone_row_has_the_table_that_it_has_among_others(length: int) -> None:
+    alone, pair = chain_block((1,), length, (0,)), chain_block((1, 2), length, (0,))
+    (expected, _) = row_paths(length, np.asarray(pair.positions), pair.visible)
+    assert row_paths(length, np.asarray(alone.positions), alone.visible).tolist() == [expected.tolist()]

@@ -54,6 +54,11 @@ class ScriptedRunner:
         """The widest of the widths, where there are any."""
         return self.widths[-1] if self.widths else MAX_ROWS
 
+    @property
+    def padding(self) -> tuple[int, ...]:
+        """The widths."""
+        return self.widths
+
     def horizon(self, position: int) -> int:
         """The same one everywhere, or one row at a time beyond it."""
         return max(self._horizon, position + 1)

@@ -26,7 +26,7 @@ def varied(texts: list[list[int]], rates: list[float], trust: float) -> ContextP
 def every_reach(pool: ContextPool, trust: float, context: list[int], depth: int, reach: float) -> list[float]:
     """The reach of every node of the unbounded tree, looked up one by one."""
     found = []
-    for chance, token, _ in pool.edges(context[-4:]) if depth else []:
+    for chance, token, _ in pool.edges(context[-4:], len(context)) if depth else []:
         below = reach * min(chance * trust, SUREST)
         found.append(below)
         if token != 5:

@@ -1,18 +1,23 @@
 """What is packed comes out again, and 0 stays free for nothing."""
 
+from math import inf
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.lookahead.entries import (
+    GAP_STEP,
     GAPS,
     LEADS,
+    MOST_GAP,
     MOST_TOKENS,
     NUM_REPLIES,
     SOURCES,
     SUCCESSORS,
     Packed,
+    gap_class,
     pack_follower,
     pack_successors,
     seen_again,
@@ -33,7 +38,7 @@ def packed(ids: list[int], logits: list[float]) -> Packed:
 
 
 def gaps(logits: list[float]) -> list[int]:
-    """The gap class of each token of one row."""
+    """The gap of each token of one row, in steps."""
     row = packed(list(range(len(logits))), logits)
     return [unpack_successor(entry)[1] for entry in row[: len(logits)].tolist()]
 
@@ -47,34 +52,47 @@ def test_successors_come_out_as_they_were_packed(ids: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("logits", "classes"),
+    ("logits", "steps"),
     [
-        ([5.0, 5.0, 5.0], [LEADS, 0, 0]),
-        ([5.0, 4.9, 4.5], [LEADS, 0, 1]),
-        ([5.0, 4.0, 3.0], [LEADS + 2, 2, 3]),
-        ([30.0, 2.0, 1.0], [LEADS + 7, 7, 7]),
-        ([5.0], [LEADS + 7]),
+        ([5.0, 5.0, 5.0], [0, 0, 0]),
+        ([5.0, 4.75, 4.5], [8, 8, 16]),
+        ([5.0, 4.0, 3.0], [32, 32, 64]),
+        ([90.0, 2.0, -inf], [MOST_GAP] * 3),
+        ([5.0], [MOST_GAP]),
     ],
 )
-def test_the_first_ones_class_is_its_lead_and_the_others_how_far_they_are_behind(
-    logits: list[float], classes: list[int]
+def test_the_first_ones_gap_is_its_lead_and_the_others_how_far_they_are_behind(
+    logits: list[float], steps: list[int]
 ) -> None:
-    assert gaps(logits) == classes
+    assert gaps(logits) == steps
 
 
 @given(behind=st.lists(st.floats(0, 40, width=32), min_size=2, max_size=SUCCESSORS).map(sorted))
-def test_classes_of_distance_ascend_and_fit_four_bits(behind: list[float]) -> None:
+def test_gaps_are_kept_to_a_step_and_ascend(behind: list[float]) -> None:
     found = gaps([0.0, *(-gap for gap in behind[1:])])
     assert found[1:] == sorted(found[1:])
-    assert all(0 <= gap < LEADS for gap in found[1:])
-    assert found[0] == LEADS + found[1]
-    assert LEADS + len(GAPS) == 15
+    assert found[0] == found[1]
+    for gap, steps in zip(behind[1:], found[1:], strict=True):
+        assert steps * GAP_STEP <= gap
+        assert steps == MOST_GAP or gap < (steps + 1) * GAP_STEP
+
+
+def test_classes_of_distance_ascend_and_fit_four_bits() -> None:
+    classes = [gap_class(gap * GAP_STEP) for gap in range(MOST_GAP + 1)]
+    assert classes == sorted(classes)
+    assert (classes[0], classes[-1], LEADS + classes[-1]) == (0, LEADS - 1, 15)
+    assert [gap_class(border) for border in GAPS] == list(range(1, LEADS))
 
 
 def test_rows_are_packed_each_for_itself() -> None:
     ids, logits = np.array([[3, 4], [5, 6]]), np.array([[1.0, 1.0], [9.0, 0.0]], dtype=np.float32)
     rows = pack_successors(ids, logits).tolist()
-    assert [unpack_successor(entry) for row in rows for entry in row[:2]] == [(3, 8), (4, 0), (5, 15), (6, 7)]
+    assert [unpack_successor(entry) for row in rows for entry in row[:2]] == [
+        (3, 0),
+        (4, 0),
+        (5, 288),
+        (6, 288),
+    ]
 
 
 @given(token=TOKENS, origin=st.sampled_from(SOURCES), reply=REPLIES)

@@ -6,7 +6,7 @@ from app.engine.lookahead.entries import SUCCESSORS, pack_successors
 from app.engine.lookahead.experience import LARGE_MODEL, Experience
 from app.engine.lookahead.pool import ContextPool
 from app.engine.step_times import StepTimes
-from app.messages import Origin
+from app.messages import Origin, Sampling
 
 VOCABULARY = 64
 CHAT = [1, 2, 3, 4]
@@ -23,9 +23,9 @@ def sources(pool: ContextPool, context: list[int]) -> list[Origin]:
 
 def test_the_pool_stays_while_the_chat_goes_on() -> None:
     known = experience()
-    pool = known.pool(CHAT, 0.0, ())
+    pool = known.pool(CHAT, Sampling(), ())
     pool.learn([*CHAT, 5], 1, "output")
-    again = known.pool([*CHAT, 5, 6, 7], 0.0, ())
+    again = known.pool([*CHAT, 5, 6, 7], Sampling(), ())
     assert again is pool
     assert sources(again, [3, 4]) == ["history"]
     assert sources(again, [5, 6]) == ["prompt"]
@@ -33,15 +33,15 @@ def test_the_pool_stays_while_the_chat_goes_on() -> None:
 
 def test_asking_anew_keeps_what_the_first_answer_taught() -> None:
     known = experience()
-    pool = known.pool(CHAT, 0.0, ())
+    pool = known.pool(CHAT, Sampling(), ())
     pool.learn([*CHAT, 5], 1, "output")
-    assert sources(known.pool(CHAT, 0.0, ()), [4]) == ["history"]
+    assert sources(known.pool(CHAT, Sampling(), ()), [4]) == ["history"]
 
 
 def test_another_chat_begins_with_an_empty_pool() -> None:
     known = experience()
-    first = known.pool(CHAT, 0.0, ())
-    other = known.pool([1, 2, 9], 0.0, ())
+    first = known.pool(CHAT, Sampling(), ())
+    other = known.pool([1, 2, 9], Sampling(), ())
     assert other is not first
     assert sources(other, [3]) == []
     assert sources(other, [2]) == ["prompt"]
@@ -49,16 +49,16 @@ def test_another_chat_begins_with_an_empty_pool() -> None:
 
 def test_a_shorter_chat_is_another_one() -> None:
     known = experience()
-    first = known.pool(CHAT, 0.0, ())
-    assert known.pool(CHAT[:2], 0.0, ()) is not first
+    first = known.pool(CHAT, Sampling(), ())
+    assert known.pool(CHAT[:2], Sampling(), ()) is not first
 
 
 def test_what_was_forgotten_is_gone_but_not_what_was_counted() -> None:
     known = experience()
-    first = known.pool(CHAT, 0.0, ())
+    first = known.pool(CHAT, Sampling(), ())
     first.observe([1], [2])
     known.forget()
-    assert known.pool(CHAT, 0.0, ()) is not first
+    assert known.pool(CHAT, Sampling(), ()) is not first
     assert known.counts[0] != {}
 
 
@@ -67,25 +67,25 @@ def test_every_new_pool_begins_with_the_first_successors() -> None:
     first[7] = pack_successors(np.array([[20, 21]]), np.array([[3.0, 1.0]], dtype=np.float32))
     known = Experience(VOCABULARY, first=first)
     for text in ([1, 2], [3, 4]):
-        pool = known.pool(text, 0.0, ())
+        pool = known.pool(text, Sampling(), ())
         assert pool.draft([7], 9, 1, 0.0).tokens == [7, 20, 21]
         assert sources(pool, [7]) == ["successor"] * 2
 
 
 def test_documents_are_read_before_the_reply() -> None:
-    pool = experience().pool([1, 2], 0.0, ([7, 8, 9], [10, 11]))
+    pool = experience().pool([1, 2], Sampling(), ([7, 8, 9], [10, 11]))
     assert sources(pool, [7]) == sources(pool, [10]) == ["document"]
     assert pool.draft([7], 9, 4, 0.0).tokens == [7, 8, 9]
 
 
 def test_a_document_of_the_last_turn_is_still_one() -> None:
     known = experience()
-    known.pool([1, 2], 0.0, ([7, 8, 9],))
-    assert sources(known.pool([1, 2, 3], 0.0, ()), [7]) == ["document"]
+    known.pool([1, 2], Sampling(), ([7, 8, 9],))
+    assert sources(known.pool([1, 2, 3], Sampling(), ()), [7]) == ["document"]
 
 
 def test_special_tokens_are_never_followed() -> None:
-    pool = Experience(VOCABULARY, special={8}).pool([6, 7, 8, 9], 0.0, ())
+    pool = Experience(VOCABULARY, special={8}).pool([6, 7, 8, 9], Sampling(), ())
     assert pool.draft([6], 9, 9, 0.0).tokens == [6, 7, 8]
 
 
@@ -94,22 +94,22 @@ def test_temperatures_half_a_degree_apart_have_chances_of_their_own() -> None:
     greedy, cool, hot = (known.chances(temperature) for temperature in (0.0, 0.6, 1.5))
     assert len({id(greedy), id(cool), id(hot)}) == 3
     assert known.chances(0.7) is cool
-    known.pool(CHAT, 0.6, ()).observe([1], [2])
+    known.pool(CHAT, Sampling(0.6), ()).observe([1], [2])
     assert (greedy.counts, hot.counts) == ({}, {})
     assert cool.counts != {}
 
 
 def test_a_chat_that_goes_on_at_another_temperature_learns_there() -> None:
     known = experience()
-    known.pool(CHAT, 0.0, ())
-    known.pool(CHAT, 1.0, ()).observe([1], [2])
+    known.pool(CHAT, Sampling(), ())
+    known.pool(CHAT, Sampling(1.0), ()).observe([1], [2])
     assert known.counts[0] == {}
     assert known.counts[2] != {}
 
 
 def test_kept_counts_are_where_the_next_start_begins() -> None:
     known = experience()
-    known.pool(CHAT, 0.0, ()).observe([1, 2], [3, 4])
+    known.pool(CHAT, Sampling(), ()).observe([1, 2], [3, 4])
     again = Experience(VOCABULARY, counts=known.counts)
     assert again.counts == known.counts
     assert again.chances(0.0).rates == known.chances(0.0).rates
@@ -117,7 +117,7 @@ def test_kept_counts_are_where_the_next_start_begins() -> None:
 
 def test_the_pools_memory_is_bounded_and_larger_for_large_models() -> None:
     small, large = Experience(VOCABULARY), Experience(VOCABULARY, LARGE_MODEL)
-    sizes = [known.pool(CHAT, 0.0, ())._table.num_bytes >> 20 for known in (small, large)]
+    sizes = [known.pool(CHAT, Sampling(), ())._table.num_bytes >> 20 for known in (small, large)]
     assert sizes == [16, 64]
 
 

@@ -167,7 +167,7 @@ def test_a_text_is_learned_alike_at_once_and_token_by_token(texts: list[list[int
             in_pieces.learn(text[:end], 1, "document")
     assert len(at_once) == len(in_pieces)
     for text in texts:
-        assert at_once.edges(text) == in_pieces.edges(text)
+        assert at_once.edges(text, 0) == in_pieces.edges(text, 0)
 
 
 @given(texts=TEXTS, split=st.integers(0, 14))
@@ -178,14 +178,14 @@ def test_a_reply_in_steps_teaches_what_the_whole_reply_teaches(texts: list[list[
     in_steps.learn(text[:split], len(text[:split]), "output")
     in_steps.learn(text, len(text[split:]), "output")
     assert len(at_once) == len(in_steps)
-    assert all(at_once.edges(text[:end]) == in_steps.edges(text[:end]) for end in range(1, len(text)))
+    assert all(at_once.edges(text[:end], 0) == in_steps.edges(text[:end], 0) for end in range(1, len(text)))
 
 
 def test_every_guess_behind_an_accepted_token_counts_whether_it_had_a_row_or_not() -> None:
     chances = EdgeChances()
     pool = pool_of([1, 2], [1, 3], [2, 4], chances=chances)
-    tried = [cell for _, _, cell in (*pool.edges([1]), *pool.edges([1, 2]))]
-    accepted = [cell for _, token, cell in pool.edges([1]) if token == 2]
+    tried = [cell for _, _, cell in (*pool.edges([1], 0), *pool.edges([1, 2], 0))]
+    accepted = [cell for _, token, cell in pool.edges([1], 0) if token == 2]
     pool.observe([1], [2, 9])
     assert sum(total for _, total in chances.counts.values()) == len(tried) == 3
     assert {cell: right for cell, (right, _) in chances.counts.items() if right} == dict.fromkeys(
@@ -197,10 +197,10 @@ def test_a_kind_of_guess_that_is_always_right_is_soon_drafted_before_others() ->
     chances = EdgeChances()
     pool = pool_of([1, 2], chances=chances)
     says(pool, [1], 3, lead=10.0)
-    assert pool.edges([1])[0][1] == 3
+    assert pool.edges([1], 0)[0][1] == 3
     for _ in range(60):
         pool.observe([1], [2])
-    assert pool.edges([1])[0][1] == 2
+    assert pool.edges([1], 0)[0][1] == 2
 
 
 def test_where_guesses_fail_all_reaches_shrink() -> None:
@@ -223,7 +223,7 @@ def test_the_chances_of_a_reply_are_those_that_it_began_with() -> None:
 def test_a_cell_says_what_is_known_of_both_kinds() -> None:
     pool = pool_of()
     says(pool, [1, 2], 3, 4, lead=3.0)
-    (_, first, cell), (_, second, other) = pool.edges([1, 2])
+    (_, first, cell), (_, second, other) = pool.edges([1, 2], 0)
     assert (first, second) == (3, 4)
     assert cell == said_code(2, LEADS + 4) * NUM_SEEN
     assert other == said_code(2, 4) * NUM_SEEN

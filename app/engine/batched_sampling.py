@@ -1,0 +1,114 @@
+"""Sampling where logits are on a card: all rows of a step at once, and one copy to the host.
+
+Drawing row by row (`sampling.py`) asks the device again for each accepted token. Here every row draws, whether it
+will be asked or not: where a row stands is known before, and with it its noise. What came out travels with the
+likeliest tokens. Draws are those of `sampling.draw`, the same noise after the same filters; and sums are taken in
+float64 and equal logits told apart by their ids, so that a row draws alike among few rows and among many.
+
+A repetition penalty depends on what was accepted before, so there it is row by row.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from app.engine.hardware import uploaded
+from app.engine.sampling import Choices, Sampler, draw, gumbel_of, lowest_first, make_sampler, noise_key
+from app.messages import Sampling
+
+VALUES = 1 << 22
+"""Logits that are filtered and given noise at once: some 100 MiB of numbers in between."""
+
+
+def sampler_for(sampling: Sampling, device: str) -> Sampler:
+    """The sampler that suits logits on this device ("cpu", "cuda:0", ...)."""
+    return make_batched_sampler(sampling) if device.startswith("cuda") else make_sampler(sampling)
+
+
+def make_batched_sampler(sampling: Sampling) -> Sampler:
+    """One that says for all rows at once what it can."""
+    if sampling.repetition_penalty != 1:
+        return make_sampler(sampling)
+    return _greedy if sampling.temperature == 0 else partial(_drawn, sampling=sampling)
+
+
+def _greedy(logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
+    del positions
+    ids, values, said = _in_one_copy(logits, likely, logits.argmax(dim=-1))
+    return Choices(lambda row, _history: said[row], ids, values)
+
+
+def _drawn(logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, sampling: Sampling) -> Choices:
+    if len(positions) != len(logits):
+        raise ValueError(f"each row needs its position, got {len(positions)} for {len(logits)} rows")
+    ids, values, said = _in_one_copy(logits, likely, draw_rows(logits, positions, sampling))
+
+    def choose(row: int, history: Sequence[int]) -> int:
+        if len(history) == positions[row]:
+            return said[row]
+        return draw(logits[row], history, sampling)
+
+    return Choices(choose, ids, values)
+
+
+def _in_one_copy(
+    logits: Tensor, count: int, said: Tensor
+) -> tuple[NDArray[np.int64], NDArray[np.float32], list[int]]:
+    """As `sampling.likeliest`, and with them the numbers `said` [R]: what argmax says comes along unasked."""
+    values, ids = logits.topk(min(count, logits.shape[-1]), dim=-1)
+    firsts = logits.argmax(dim=-1)
+    # Ids are exact in float32, vocabularies being smaller than 2**24.
+    columns = (ids.float(), values.float(), firsts[:, None].float(), said[:, None].float())
+    found = torch.cat(columns, dim=1).cpu().numpy()
+    width = ids.shape[1]
+    order, best = found[:, :width].astype(np.int64), found[:, width : 2 * width]
+    lowest = found[:, 2 * width].astype(np.int64)
+    for row in np.flatnonzero(order[:, 0] != lowest):
+        lowest_first(order[row], int(lowest[row]))
+    return order, best, found[:, -1].astype(np.int64).tolist()
+
+
+def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, values: int = VALUES) -> Tensor:
+    """The token [R] that each row of logits [R, vocab] draws at its position, so many values at once."""
+    keys = np.array([noise_key(sampling.seed, position) for position in positions], dtype=np.int64)
+    some = max(1, values // logits.shape[-1])
+    parts = zip(torch.split(logits, some), torch.split(uploaded(keys, logits.device), some), strict=True)
+    return torch.cat([_draw_some(rows, part, sampling) for rows, part in parts])
+
+
+def _draw_some(logits: Tensor, keys: Tensor, sampling: Sampling) -> Tensor:
+    ids, scores = _survivors(logits.float() / sampling.temperature, sampling)
+    best = (scores.double() + gumbel_of(ids + keys[:, None])).argmax(dim=-1, keepdim=True)
+    return ids.expand(len(scores), -1).gather(1, best)[:, 0]
+
+
+def _survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
+    """Ids [R or 1, K] and scores [R, K], -inf where a filter takes a token out."""
+    if 0 < sampling.top_k < scores.shape[1]:
+        ids = _best(scores, sampling.top_k)
+        scores = scores.gather(1, ids)
+    elif sampling.top_p < 1:
+        scores, ids = scores.sort(dim=-1, descending=True, stable=True)
+    else:
+        ids = torch.arange(scores.shape[1], device=scores.device)[None]
+    if sampling.top_p < 1:
+        chances = scores.softmax(dim=-1).double()
+        scores = scores.masked_fill(chances.cumsum(dim=-1) - chances >= sampling.top_p, -torch.inf)
+    if sampling.min_p > 0:
+        chances = scores.softmax(dim=-1)
+        scores = scores.masked_fill(chances < sampling.min_p * chances.amax(-1, keepdim=True), -torch.inf)
+    return ids, scores
+
+
+def _best(scores: Tensor, count: int) -> Tensor:
+    """The ids [R, count] of the largest scores, best first; of equal ones the lowest ids, unlike topk."""
+    last = scores.shape[1] - 1
+    bits = (scores + 0.0).view(torch.int32)  # there is no -0 in a sum with 0
+    ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()  # as the floats are ordered
+    keys = (ordered << 32) + (last - torch.arange(last + 1, device=scores.device))
+    found: Tensor = last - (keys.topk(count, dim=-1).values & 0xFFFFFFFF)
+    return found

@@ -1,0 +1,226 @@
+"""Steps as CUDA graphs: a whole forward pass that the host starts with one call.
+
+Launch by launch, a model of 32 layers is some 400 kernels, and the host may need longer to name them than the
+device to run them. A graph is recorded once for each bucket of rows and then replayed:
+
+    block of 11 rows -> padded to 16 -> tokens, positions, slots, wanted rows, paths: one copy to the device
+                                     -> replay the graph of 16 rows -> logits [16, vocab], of which some are wanted
+
+What a graph has baked in must stay true. Its inputs are tensors that stay (`step_inputs.py`); keys are written to
+slots, and attention finds them by the table of paths in the whole buffers (`kv_cache.py`, `attention/paths.py`), so
+neither prefix nor rewinding are seen by the graph. When the cache grows, its buffers are others: all graphs are
+dropped and recorded anew. A bucket's first steps are eager, so that rare ones are never recorded, as are blocks
+without a prefix and blocks that are too deep or too wide.
+
+Whatever goes wrong when a step is recorded, the model runs launch by launch from then on, and `note` says why.
+Where only memory is too small, steps of so many rows do.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from app.engine.attention import BlockView
+from app.engine.attention.choosing import Attention
+from app.engine.block import Block, chain_block, padded
+from app.engine.kv_cache import BlockCache, are_in_place
+from app.engine.memory import is_out_of_memory
+from app.engine.recorded_moves import MOVES, RecordedMoves
+from app.engine.recording import CudaRecorder, Recorder, Recording
+from app.engine.rotary import Rotary
+from app.engine.step_inputs import StepInputs
+from app.engine.step_times import Widths, padded_rows
+from app.engine.steps import EagerSteps, Steps, run_block
+
+BUCKETS: Widths = (1, 8, 16, 32, 64, 96, 128)
+"""Row counts that steps are recorded for."""
+EAGER_STEPS = 2
+"""Steps of a bucket before it is recorded."""
+AHEAD = 2048
+"""Rows that a full cache grows by: with it all graphs are lost."""
+
+_TRIAL = (3, 1, 4, 1, 5, 9, 2, 6)
+_TRIAL_PREFIX = 5
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """One row count: what its graph reads, and the graph once there is one."""
+
+    inputs: StepInputs
+    recording: Recording | None = None
+
+
+class GraphSteps:
+    """Replays a graph where there is one; one cache at a time."""
+
+    warm_up = EAGER_STEPS + 1
+
+    def __init__(self, model: PreTrainedModel, attention: Attention, recorder: Recorder) -> None:
+        """The attention's backend must read who sees whom from the table of paths alone."""
+        self.note = ""
+        self.buckets = BUCKETS
+        self.model = model
+        self._attention = attention
+        self._recorder = recorder
+        self._eager = EagerSteps(model, attention)
+        self._forward: Callable[[BlockCache, Block, Widths], Tensor] = self._by_graph
+        self._runs: Counter[int] = Counter()
+        self._refused: set[int] = set()
+        self._recorded: dict[int, _Bucket] = {}
+        self._moves: RecordedMoves | None = None
+        self._cache: BlockCache | None = None
+        self._version = 0
+        self._logits = torch.empty(0)
+
+    @property
+    def num_graphs(self) -> int:
+        """How many row counts are recorded now."""
+        return len(self._recorded)
+
+    @torch.inference_mode()
+    def forward(self, cache: BlockCache, block: Block, widths: Widths) -> Tensor:
+        """Logits [R, vocab] of the wanted rows; the next block overwrites them."""
+        return self._forward(cache, block, widths)
+
+    @torch.inference_mode()
+    def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
+        """Where rows have to be moved, by a recording as well."""
+        is_current = self._recorded and self._cache is cache and self._version == cache.version
+        if are_in_place(rows) or len(rows) > MOVES or not is_current:
+            cache.commit(rows)
+            return
+        try:
+            self._moves = self._moves or RecordedMoves(cache, self._recorder, self.model.device)
+        except Exception as error:  # as with steps
+            self._give_up(error)
+            cache.commit(rows)
+            return
+        self._moves.commit(cache, rows)
+
+    def _by_graph(self, cache: BlockCache, block: Block, widths: Widths) -> Tensor:
+        padding = widths or self.buckets
+        if len(block) > padding[-1]:
+            return self._eager.forward(cache, block, widths)
+        rows = padded_rows(len(block), padding)
+        self._runs[rows] += 1
+        if self._runs[rows] <= EAGER_STEPS or rows in self._refused or not cache.length:
+            return self._eager.forward(cache, block, (rows,))
+        self._make_room(cache, rows)
+        return self._replayed(cache, block, rows)
+
+    def _replayed(self, cache: BlockCache, block: Block, rows: int) -> Tensor:
+        bucket = self._recorded.get(rows) or _Bucket(StepInputs(rows, self.model.device))
+        if not bucket.inputs.fill(padded(block, rows, rows), cache.length):
+            return self._eager.forward(cache, block, (rows,))
+        try:
+            bucket.recording = bucket.recording or self._record(cache, block, bucket.inputs)
+        except Exception as error:  # a driver's, a compiler's, a model's own: each has types of its own
+            self._refuse(rows, error)
+            return self._eager.forward(cache, block, (rows,))
+        self._recorded[rows] = bucket
+        bucket.recording.replay()
+        return self._logits[: len(block.wanted)]
+
+    def _record(self, cache: BlockCache, block: Block, inputs: StepInputs) -> Recording:
+        if not len(self._logits):
+            self._logits = self._room_for_logits(cache, block)
+        rows = len(inputs.slots)
+        view = BlockView(
+            block, cache.length, self._attention.attend, self.model.device, inputs.paths, inputs.positions[0]
+        )
+
+        def step() -> None:
+            with cache.writing_at(inputs.slots):
+                output = self.model(
+                    input_ids=inputs.tokens,
+                    position_ids=inputs.positions,
+                    past_key_values=cache,
+                    use_cache=True,
+                    logits_to_keep=inputs.wanted,
+                    block=view,
+                )
+            self._logits[:rows].copy_(output.logits[0])
+
+        return self._recorder.record(step)
+
+    def _room_for_logits(self, cache: BlockCache, block: Block) -> Tensor:
+        """One buffer for the graphs of all row counts: each step's logits are read before the next."""
+        said = self._eager.forward(cache, block, ())
+        return said.new_empty((self.buckets[-1], said.shape[-1]))
+
+    def _make_room(self, cache: BlockCache, rows: int) -> None:
+        """Room behind the prefix; what was recorded over other buffers is dropped, and before they grow."""
+        if cache.capacity < cache.length + rows:
+            self._drop()
+            cache.reserve(cache.length + rows + AHEAD)
+        if self._cache is not cache or self._version != cache.version:
+            self._drop()
+            self._cache, self._version = cache, cache.version
+
+    def _drop(self) -> None:
+        if self._recorded:
+            self._recorded.clear()
+            self._moves = None
+            self._recorder.release()
+
+    def _refuse(self, rows: int, error: Exception) -> None:
+        """No graph of so many rows, or none at all; what was drafted is lost in neither case."""
+        if is_out_of_memory(error):  # narrower ones may have room
+            self._refused.add(rows)
+            self.note = f"memory ran out when a step of {rows} rows was recorded"
+        else:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        self._drop()
+        self.note, self.buckets = _reason(error), ()
+        self._logits, self._cache = torch.empty(0), None
+        self._forward = self._eager.forward
+
+
+def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary) -> Steps:
+    """Graphs where the device has them and our kernels attend, if they pass a trial."""
+    if model.device.type != "cuda" or attention.name != "triton":
+        return EagerSteps(model, attention)
+    return tried_graphs(model, attention, rotary, CudaRecorder(model.device))
+
+
+def tried_graphs(model: PreTrainedModel, attention: Attention, rotary: Rotary, recorder: Recorder) -> Steps:
+    """Graphs, if a tiny block says the same by one as launch by launch; else eager steps and a note."""
+    if rotary.kind == "dynamic":
+        return EagerSteps(model, attention, "its rotary table depends on the text's length")
+    steps = GraphSteps(model, attention, recorder)
+    note = (
+        steps.note if _says_the_same(model, attention, steps) else steps.note or "a graph said something else"
+    )
+    recorder.release()
+    return EagerSteps(model, attention, note) if note else GraphSteps(model, attention, recorder)
+
+
+@torch.inference_mode()
+def _says_the_same(model: PreTrainedModel, attention: Attention, steps: GraphSteps) -> bool:
+    """Read a few rows behind a prefix that grows, until they come from a graph that was made for others."""
+    cache = BlockCache()
+    text, rest = _TRIAL[:_TRIAL_PREFIX], _TRIAL[_TRIAL_PREFIX:]
+    run_block(model, cache, chain_block(text, 0, wanted=()), attention.attend)
+    cache.commit(range(len(text)))
+    for turn in range(EAGER_STEPS + 2):
+        block = chain_block(rest[turn % 2 :], cache.length, wanted=(0, 1))
+        expected = EagerSteps(model, attention).forward(cache, block, (BUCKETS[1],))
+        if not torch.allclose(
+            steps.forward(cache, block, ()).float(), expected.float(), rtol=0.02, atol=0.02
+        ):
+            return False
+        cache.commit((0,))
+    return True
+
+
+def _reason(error: Exception) -> str:
+    """Why a step could not be recorded, for a person to read."""
+    words = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+    return f"its steps cannot be recorded ({words})"

@@ -1,0 +1,53 @@
+"""All that changes from step to step, in one buffer on the device: what a recorded step reads.
+
+    int64 [rows]    tokens | positions | slots | wanted
+    int32           the table of paths [rows, 2 + NEWEST], behind them
+
+The slots say where the rows' keys are written. One copy fills all of it; its source is pinned memory, which torch
+does not use again before the copy is done, so that nothing waits.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from app.engine.attention.paths import NEWEST, SLOTS, Paths, row_paths
+from app.engine.block import Block
+from app.engine.hardware import uploaded
+
+WIDTH = SLOTS + NEWEST
+"""Columns of the table. Blocks whose rows find keys in more places are not for recorded steps."""
+
+_LINES = 4
+_PATHS_PER_ROW = WIDTH // 2
+"""int64 numbers that a row of the table takes."""
+
+
+class StepInputs:
+    """The inputs of steps of so many rows: tensors that stay where they are."""
+
+    def __init__(self, rows: int, device: torch.device) -> None:
+        self._rows = rows
+        self._buffer = torch.zeros(rows * (_LINES + _PATHS_PER_ROW), dtype=torch.long, device=device)
+        lines = self._buffer[: _LINES * rows].view(_LINES, rows)
+        self.tokens, self.positions = lines[0:1], lines[1:2]  # [1, rows], as models take them
+        self.slots, self.wanted = lines[2], lines[3]
+        self.paths = self._buffer[_LINES * rows :].view(torch.int32).view(rows, WIDTH)
+
+    def fill(self, block: Block, prefix_length: int) -> bool:
+        """Send a block of which all rows are read; False, and nothing sent, where the table is too small."""
+        if len(block) != self._rows or len(block.wanted) != self._rows:
+            raise ValueError(
+                f"inputs are for {self._rows} rows, got {len(block)}, of which {len(block.wanted)} are wanted"
+            )
+        paths = row_paths(prefix_length, np.asarray(block.positions), block.visible)
+        if paths.shape[1] != WIDTH:
+            return False
+        self._buffer.copy_(uploaded(_packed(block, prefix_length, paths), self._buffer.device))
+        return True
+
+
+def _packed(block: Block, prefix_length: int, paths: Paths) -> NDArray[np.int64]:
+    slots = np.arange(prefix_length, prefix_length + len(block))
+    lines = np.concatenate((block.tokens, block.positions, slots, block.wanted))
+    return np.concatenate((lines.astype(np.int64), paths.reshape(-1).view(np.int64)))

@@ -1,0 +1,272 @@
+"""Recorded steps write what eager ones write, whatever happens to the cache; a failed recording costs nothing.
+
+Here a tape stands in for CUDA graphs; `test_recording.py` has the same on a card."""
+
+import gc
+import weakref
+from collections.abc import Callable
+from itertools import islice
+
+import pytest
+import torch
+from torch import Tensor
+
+from app.engine.attention import BlockView, LayerCache, Scoring
+from app.engine.attention.choosing import Attention
+from app.engine.block import chain_block
+from app.engine.decoders import make_decoder
+from app.engine.kv_cache import CHUNK
+from app.engine.lookahead.factory import Known
+from app.engine.plain import plain
+from app.engine.probing import probe
+from app.engine.rotary import Rotary, rotary_of
+from app.engine.runner import BlockRunner
+from app.engine.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps, choose_steps, tried_graphs
+from app.engine.step_times import StepProfile, StepTimes
+from app.engine.steps import EagerSteps
+from app.messages import Decoding
+from tests.engine.attention.backends import triton_backend
+from tests.engine.oracle import Oracle, branching
+from tests.engine.path_attention import BY_PATHS
+from tests.engine.replies import Zoo, load, numbers, says_plainly, stream, with_pool, write
+from tests.engine.tape import Tape, TapeRecorder, opaque
+from tests.engine.zoo import BRANCHING, LLAMA, Architecture
+
+WIDE = make_decoder(Decoding("lookahead", window=4, ngram=3, guesses=4))
+FIXED = Rotary("fixed", 1024)
+
+
+def recorded(
+    eager: BlockRunner, recorder: TapeRecorder, attention: Attention = BY_PATHS
+) -> tuple[BlockRunner, GraphSteps]:
+    """A runner of the same model whose steps are recorded."""
+    steps = GraphSteps(eager.model, attention, recorder)
+    rotary = rotary_of(eager.model.config.get_text_config(decoder=True), eager.context)
+    return BlockRunner(eager.model, eager.context, rotary, attention, {"torch": steps}), steps
+
+
+@pytest.fixture
+def eager(zoo: Zoo) -> BlockRunner:
+    return block_runner(zoo, LLAMA)
+
+
+def block_runner(zoo: Zoo, architecture: Architecture) -> BlockRunner:
+    runner = zoo.runner(architecture)
+    assert isinstance(runner, BlockRunner)
+    return runner
+
+
+@pytest.mark.parametrize("architecture", BRANCHING, ids=str)
+def test_every_architecture_says_the_same_with_recorded_steps(zoo: Zoo, architecture: Architecture) -> None:
+    eager, recorder = block_runner(zoo, architecture), TapeRecorder()
+    runner, steps = recorded(eager, recorder)
+    prompt = numbers(20)
+    expected = says_plainly(eager, prompt)
+    for decoder in (plain, WIDE):
+        runner.forget()
+        assert write(runner, prompt, decoder).tokens == expected.tokens
+    assert (steps.note, steps.num_graphs, recorder.replays > 50) == ("", 3, True)
+
+
+def test_a_bucket_is_recorded_after_its_first_steps_and_then_replayed(eager: BlockRunner) -> None:
+    recorder = TapeRecorder()
+    runner, steps = recorded(eager, recorder)
+    list(runner.prefill(numbers(5)))
+    counts = []
+    for rows in (1, 1, 1, 1, 3, 7, 8, 5):
+        runner.forward(chain_block(numbers(rows), 5, tuple(range(rows))))
+        counts.append((steps.num_graphs, recorder.replays))
+    assert EAGER_STEPS == 2
+    assert counts == [(0, 0), (0, 0), (1, 1), (1, 2), (1, 2), (1, 2), (2, 3), (2, 4)]
+
+
+def test_widths_of_the_same_text_are_recorded_as_they_are(eager: BlockRunner) -> None:
+    recorder = TapeRecorder()
+    runner, _ = recorded(eager, recorder)
+    runner.widths = (12, 24)
+    prompt = numbers(20)
+    assert write(runner, prompt, plain, limit=12).tokens == says_plainly(eager, prompt, limit=12).tokens
+    assert (len(recorder.tapes), recorder.replays) == (1, 12 - 1 - EAGER_STEPS)
+
+
+def test_when_the_cache_grows_everything_is_recorded_anew(eager: BlockRunner) -> None:
+    """And the tape fails where it would read a buffer that is gone."""
+    recorder = TapeRecorder()
+    runner, steps = recorded(eager, recorder)
+    prompt = numbers(CHUNK - 20)
+    expected = says_plainly(eager, prompt)
+    assert write(runner, prompt, plain).tokens == expected.tokens
+    assert [tape.is_void for tape in recorder.tapes] == [True, False]
+    assert steps.num_graphs == 1
+
+
+def test_a_prompt_that_makes_the_cache_grow_voids_what_was_recorded(eager: BlockRunner) -> None:
+    recorder = TapeRecorder()
+    runner, _ = recorded(eager, recorder)
+    write(runner, numbers(10), plain)
+    longer = numbers(CHUNK + 10, seed=1)
+    assert write(runner, longer, WIDE).tokens == says_plainly(eager, longer).tokens
+    assert recorder.tapes[0].is_void
+
+
+def test_rewinding_and_stopping_need_no_new_recording(eager: BlockRunner) -> None:
+    recorder = TapeRecorder()
+    runner, _ = recorded(eager, recorder)
+    first = write(runner, numbers(30), plain)
+    stopped = stream(runner, (*numbers(30), *first.tokens[:5]), plain)
+    list(islice(stopped, 10))
+    stopped.close()
+    for prompt in (numbers(20), (*numbers(20), 7, 8, 9)):
+        assert write(runner, prompt, plain).tokens == says_plainly(eager, prompt).tokens
+    assert len(recorder.tapes) == 1
+
+
+def test_blocks_without_a_prefix_and_those_that_are_too_wide_run_eagerly(eager: BlockRunner) -> None:
+    recorder = TapeRecorder()
+    runner, _ = recorded(eager, recorder)
+    wide = chain_block(numbers(BUCKETS[-1] + 1), 5, (0, BUCKETS[-1]))
+    for _ in range(EAGER_STEPS + 2):
+        runner.forward(chain_block((1,), 0, (0,)))
+    list(runner.prefill(numbers(5)))
+    for _ in range(EAGER_STEPS + 2):
+        assert runner.forward(wide).shape[0] == 2
+    assert recorder.tapes == []
+
+
+def test_what_cannot_be_recorded_runs_eagerly_from_then_on(eager: BlockRunner) -> None:
+    recorder = TapeRecorder(RuntimeError("a kernel\nwith a secret"))
+    runner, steps = recorded(eager, recorder)
+    prompt = numbers(20)
+    assert runner.padding == BUCKETS
+    for decoder in (plain, WIDE):
+        assert write(runner, prompt, decoder).tokens == says_plainly(eager, prompt).tokens
+    assert steps.note == "its steps cannot be recorded (a kernel)"
+    assert (runner.padding, steps.num_graphs, recorder.replays) == ((), 0, 0)
+
+
+def test_accepted_rows_are_moved_by_one_recording(eager: BlockRunner) -> None:
+    """The truth stands between wrong branches, so that the rows to keep lie apart."""
+    recorder = TapeRecorder()
+    runner, _ = recorded(eager, recorder)
+    prompt = numbers(20)
+    expected = says_plainly(eager, prompt).tokens
+    decoder = with_pool(Oracle((*prompt, *expected), (branching,)), Decoding(window=0, ngram=6))
+    said = write(runner, prompt, decoder)
+    assert said.tokens == expected
+    assert said.longest_run > 2
+    step, moves = recorder.tapes
+    assert len(step.plays) > len(moves.plays) > 0
+    assert step.played > 2 and moves.played > 2
+
+
+def test_a_recording_of_moves_that_fails_costs_no_row(eager: BlockRunner) -> None:
+    recorder = FailsAtSecond()
+    runner, steps = recorded(eager, recorder)
+    prompt = numbers(20)
+    expected = says_plainly(eager, prompt).tokens
+    decoder = with_pool(Oracle((*prompt, *expected), (branching,)), Decoding(window=0, ngram=6))
+    assert write(runner, prompt, decoder).tokens == expected
+    assert steps.note == "its steps cannot be recorded (no more)"
+
+
+class FailsAtSecond(TapeRecorder):
+    """Records one tape and no more."""
+
+    def record(self, work: Callable[[], None]) -> Tape:
+        if self.tapes:
+            raise RuntimeError("no more")
+        return super().record(work)
+
+
+def test_a_bucket_that_memory_is_too_small_for_runs_eagerly_and_the_others_do_not(eager: BlockRunner) -> None:
+    recorder = TapeRecorder(torch.OutOfMemoryError("out of memory"))
+    runner, steps = recorded(eager, recorder)
+    prompt = numbers(20)
+    assert write(runner, prompt, plain).tokens == says_plainly(eager, prompt).tokens
+    assert (steps.note, recorder.replays) == ("memory ran out when a step of 1 rows was recorded", 0)
+    write(runner, prompt, WIDE)
+    assert recorder.replays > 0
+
+
+def test_a_model_whose_steps_are_recorded_is_freed_like_any_other() -> None:
+    loaded = load(LLAMA.make())
+    eager, recorder = loaded.runner, TapeRecorder()
+    assert isinstance(eager, BlockRunner)
+    runner, steps = recorded(eager, recorder)
+    write(runner, numbers(10), plain, limit=6)
+    recorder.release()
+    model = weakref.ref(eager.model)
+    del loaded, eager, runner, steps
+    gc.collect()
+    assert model() is None
+
+
+def test_a_trial_decides_at_load(eager: BlockRunner) -> None:
+    good = tried_graphs(eager.model, BY_PATHS, FIXED, TapeRecorder())
+    assert (type(good), good.note) == (GraphSteps, "")
+    bad = tried_graphs(eager.model, BY_PATHS, FIXED, TapeRecorder(RuntimeError("no")))
+    assert (type(bad), bad.note) == (EagerSteps, "its steps cannot be recorded (no)")
+    turning = tried_graphs(eager.model, BY_PATHS, Rotary("dynamic", 32), TapeRecorder())
+    assert turning.note == "its rotary table depends on the text's length"
+
+
+def test_a_graph_that_remembers_the_length_is_found_out(eager: BlockRunner) -> None:
+    def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+        end = view.prefix_length  # of the time when it was recorded
+        near = LayerCache(cache.keys[:, :, :end], cache.values[:, :, :end])
+        return BY_PATHS.attend(query, near, view, scoring)
+
+    steps = tried_graphs(eager.model, Attention("triton", attend, attend), FIXED, TapeRecorder())
+    assert (type(steps), steps.note) == (EagerSteps, "a graph said something else")
+
+
+def test_a_probe_times_replays_of_the_recorded_widths(eager: BlockRunner) -> None:
+    recorder = TapeRecorder()
+    runner, _ = recorded(eager, recorder)
+    profile = probe(runner, lambda _done, _total: None)
+    assert profile.free.widths == BUCKETS
+    assert len(recorder.tapes) == len(BUCKETS)
+    assert all(tape.played >= 3 for tape in recorder.tapes)
+
+
+def test_the_tuner_counts_with_the_recorded_widths(eager: BlockRunner) -> None:
+    runner, _ = recorded(eager, TapeRecorder())
+    prompt = numbers(20)
+    profile = StepProfile(StepTimes(BUCKETS, tuple(1e-3 + rows * 1e-5 for rows in BUCKETS)))
+    known = Known(profile=profile)
+    said = write(runner, prompt, make_decoder(Decoding(), known))
+    assert said.tokens == says_plainly(eager, prompt).tokens
+    assert list(known.experience.shapes) == [BUCKETS]
+
+
+def test_on_a_cpu_nothing_is_recorded(eager: BlockRunner) -> None:
+    steps = choose_steps(eager.model, BY_PATHS, FIXED)
+    assert (type(steps), steps.note, steps.buckets) == (EagerSteps, "", ())
+
+
+def test_our_kernels_write_the_same_bits_recorded_and_eager(eager: BlockRunner) -> None:
+    """The kernels in the interpreter, over whole buffers with a table that stays."""
+    fused = triton_backend()
+
+    def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+        _, heads, rows, _ = query.shape
+        out = query.new_empty((1, rows, heads, cache.values.shape[3]))
+
+        def run() -> None:
+            out.copy_(fused(query, cache, view, scoring))
+
+        opaque(run, out, query)
+        return out
+
+    attention, recorder = Attention("triton", attend, attend), TapeRecorder()
+    runner, _ = recorded(eager, recorder, attention)
+    reference = BlockRunner(eager.model, eager.context, FIXED, attention)
+    reference.widths = (8,)
+    for each in (runner, reference):
+        list(each.prefill(numbers(10)))
+    for place in range(10, 18):
+        block = chain_block(numbers(3, seed=place), place, (0, 2))
+        assert torch.equal(runner.forward(block), reference.forward(block))
+        for each in (runner, reference):
+            each.commit((0,))
+    assert recorder.replays == 8 - EAGER_STEPS

@@ -1,0 +1,41 @@
+"""One copy brings everything that a recorded step reads to where it is read."""
+
+import numpy as np
+import pytest
+import torch
+
+from app.engine.attention.paths import NEWEST, row_paths
+from app.engine.block import Block, chain_block, padded
+from app.engine.step_inputs import StepInputs
+
+CPU = torch.device("cpu")
+
+
+def test_a_blocks_numbers_arrive_where_steps_read_them_and_stay_there() -> None:
+    inputs = StepInputs(4, CPU)
+    places = [states.data_ptr() for states in (inputs.tokens, inputs.slots, inputs.paths)]
+    for start in (5, 9):
+        block = padded(chain_block((7, 8, 9), start, (2,)), 4, 4)
+        assert inputs.fill(block, start)
+        assert inputs.tokens.tolist() == [[7, 8, 9, 7]]
+        assert inputs.positions.tolist() == [[start, start + 1, start + 2, start]]
+        assert inputs.slots.tolist() == [start, start + 1, start + 2, start + 3]
+        assert inputs.wanted.tolist() == [2, 0, 0, 0]
+        expected = row_paths(start, np.asarray(block.positions), block.visible)
+        assert inputs.paths.numpy().tolist() == expected.tolist()
+        assert places == [states.data_ptr() for states in (inputs.tokens, inputs.slots, inputs.paths)]
+
+
+def test_a_block_whose_rows_are_strewn_too_deep_is_not_sent() -> None:
+    rows = NEWEST + 3
+    visible = np.tri(rows, dtype=np.bool_)
+    visible[2:, 1] = False  # row 1 is another branch, so that all rows behind it are out of place
+    positions = (5, 6, *range(6, 6 + rows - 2))
+    inputs = StepInputs(rows, CPU)
+    assert not inputs.fill(Block(tuple(range(rows)), positions, visible, tuple(range(rows))), 5)
+    assert not inputs.tokens.any()
+
+
+def test_a_block_of_another_size_is_refused() -> None:
+    with pytest.raises(ValueError, match="inputs are for 4 rows, got 3, of which 1 are wanted"):
+        StepInputs(4, CPU).fill(chain_block((7, 8, 9), 5, (2,)), 5)
