@@ -98,6 +98,8 @@ def test_ctrl_c_pauses_and_the_same_command_goes_on(
         env=environment,
         stderr=subprocess.PIPE,
         encoding="utf-8",
+        # What runs in the background ignores Ctrl+C, and so would this child of a suite that does.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as child:
         end = time.monotonic() + SECONDS
         while sum(sent.count for sent in server.sent) < 500_000:
