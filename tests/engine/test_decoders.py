@@ -37,6 +37,18 @@ def test_no_decoder_feeds_more_rows_than_the_runner_takes(name: DecoderName) -> 
     assert max(map(len, runner.blocks)) <= 4
 
 
+@pytest.mark.parametrize("window", [1, 3, 4, 5])
+def test_no_step_reads_more_rows_than_the_runner_takes(window: int) -> None:
+    """With N = 2 the window's top row begins with the current token, whose logits are read once for each branch."""
+    runner, stopper = ScriptedRunner([40]), Stopper(frozenset(), 60, 1000, (), decode=str)
+    runner.widths = (1, 4)
+    decoder = make_decoder(Decoding("lookahead", window, ngram=2, guesses=9))
+    steps = list(decoder(runner, [40, 4], make_sampler(Sampling()), stopper))
+    assert [token for step in steps for token in step.tokens] == text_after([40, 4], 60)
+    assert max(len(block.wanted) for block in runner.blocks) == 4
+    assert max(map(len, runner.blocks)) <= 4
+
+
 @pytest.mark.parametrize(("name", "rows"), [("plain", 1), ("jacobi", 4)])
 def test_the_window_is_as_wide_as_asked(name: DecoderName, rows: int) -> None:
     runner, stopper = ScriptedRunner([40]), Stopper(frozenset(), 30, 1000, (), decode=str)

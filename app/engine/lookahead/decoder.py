@@ -108,7 +108,7 @@ def _draft(
 ) -> DraftTree:
     """The tree that pays, within the reply's room and the runner's limit."""
     plan = planner.plan(window.size)
-    tree = pool.draft(tokens, min(plan.rows, limit - window.size), min(plan.depth, room), plan.floor)
+    tree = pool.draft(tokens, min(plan.rows, limit - window.need), min(plan.depth, room), plan.floor)
     tree.cut(planner.kept(tree.reaches, window.size))
     return tree
 

@@ -39,6 +39,11 @@ class Window:
         return self.width * len(self.rows) - 1 if self.width else 0
 
     @property
+    def need(self) -> int:
+        """Rows that it adds to a step, fed or read: with N = 2 the current token is read for it once more."""
+        return max(self.size, self.width)
+
+    @property
     def reach(self) -> int:
         """How many places behind the current token the farthest guess stands."""
         return self.width + len(self.rows) - 2 if self.width else 0
@@ -50,7 +55,7 @@ class Window:
 
     def fit(self, places: int, rows: int) -> None:
         """Close the window where it would reach too far behind the current token, or take too many rows."""
-        if self.reach > places or self.size > rows:
+        if self.reach > places or self.need > rows:
             self.narrow(0)
 
     def tokens(self) -> list[int]:
