@@ -38,7 +38,7 @@ def make_batched_sampler(sampling: Sampling) -> Sampler:
 
 def _greedy(logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
     del positions
-    ids, values, said = _in_one_copy(logits, likely, logits.argmax(dim=-1))
+    ids, values, said = _in_one_copy(logits, likely)
     return Choices(lambda row, _history: said[row], ids, values)
 
 
@@ -56,13 +56,13 @@ def _drawn(logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, sa
 
 
 def _in_one_copy(
-    logits: Tensor, count: int, said: Tensor
+    logits: Tensor, count: int, *drawn: Tensor
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], list[int]]:
-    """As `sampling.likeliest`, and with them the numbers `said` [R]: what argmax says comes along unasked."""
+    """As `sampling.likeliest`, and with them what was drawn [R]; where nothing was, what argmax says."""
     values, ids = logits.topk(min(count, logits.shape[-1]), dim=-1)
     firsts = logits.argmax(dim=-1)
     # Ids are exact in float32, vocabularies being smaller than 2**24.
-    columns = (ids.float(), values.float(), firsts[:, None].float(), said[:, None].float())
+    columns = (ids.float(), values.float(), *(tokens[:, None].float() for tokens in (firsts, *drawn)))
     found = torch.cat(columns, dim=1).cpu().numpy()
     width = ids.shape[1]
     order, best = found[:, :width].astype(np.int64), found[:, width : 2 * width]
