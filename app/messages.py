@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from app.quantisation import Quantisation
+from app.requiring import require, require_one_of
 
 Role = Literal["system", "user", "assistant"]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
@@ -24,15 +25,6 @@ Origin = Literal["model", "window", "prompt", "output", "document", "history", "
 """Who proposed a token: the model itself (always right), or the pool's source that drafted it."""
 
 
-def _require(condition: bool, rule: str, value: object) -> None:
-    if not condition:
-        raise ValueError(f"{rule}, got {value!r}")
-
-
-def _require_one_of(choices: Any, name: str, value: object) -> None:
-    _require(value in get_args(choices), f"{name} must be one of " + ", ".join(get_args(choices)), value)
-
-
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message of a chat."""
@@ -41,7 +33,7 @@ class Message:
     content: str
 
     def __post_init__(self) -> None:
-        _require(self.role in get_args(Role), "role must be system, user or assistant", self.role)
+        require(self.role in get_args(Role), "role must be system, user or assistant", self.role)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +48,13 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _require(0 <= self.temperature <= 100, "temperature must be from 0 to 100", self.temperature)
-        _require(self.top_k >= 0, "top-k must be 0 (off) or more", self.top_k)
-        _require(0 < self.top_p <= 1, "top-p must be above 0 and at most 1", self.top_p)
-        _require(0 <= self.min_p < 1, "min-p must be at least 0 and below 1", self.min_p)
+        require(0 <= self.temperature <= 100, "temperature must be from 0 to 100", self.temperature)
+        require(self.top_k >= 0, "top-k must be 0 (off) or more", self.top_k)
+        require(0 < self.top_p <= 1, "top-p must be above 0 and at most 1", self.top_p)
+        require(0 <= self.min_p < 1, "min-p must be at least 0 and below 1", self.min_p)
         penalty = self.repetition_penalty
-        _require(0 < penalty <= 100, "repetition penalty must be above 0 and at most 100", penalty)
-        _require(0 <= self.seed < 2**63, "seed must be from 0 to 2^63-1", self.seed)
+        require(0 < penalty <= 100, "repetition penalty must be above 0 and at most 100", penalty)
+        require(0 <= self.seed < 2**63, "seed must be from 0 to 2^63-1", self.seed)
 
 
 MAX_ROWS = 256
@@ -90,11 +82,11 @@ class Decoding:
     same_text: bool = True
 
     def __post_init__(self) -> None:
-        _require_one_of(DecoderName, "decoder", self.decoder)
-        _require(0 <= self.window <= 128, "window must be from 0 (off) to 128", self.window)
-        _require(2 <= self.ngram <= 16, "ngram must be from 2 to 16", self.ngram)
-        _require(0 <= self.guesses <= 128, "guesses must be from 0 (off) to 128", self.guesses)
-        _require(0 <= self.rows <= MAX_ROWS, f"rows must be from 0 (auto) to {MAX_ROWS}", self.rows)
+        require_one_of(DecoderName, "decoder", self.decoder)
+        require(0 <= self.window <= 128, "window must be from 0 (off) to 128", self.window)
+        require(2 <= self.ngram <= 16, "ngram must be from 2 to 16", self.ngram)
+        require(0 <= self.guesses <= 128, "guesses must be from 0 (off) to 128", self.guesses)
+        require(0 <= self.rows <= MAX_ROWS, f"rows must be from 0 (auto) to {MAX_ROWS}", self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +100,8 @@ class Options:
     stop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _require(self.max_new_tokens >= 1, "max new tokens must be at least 1", self.max_new_tokens)
-        _require(all(self.stop), "a stop string must not be empty", self.stop)
+        require(self.max_new_tokens >= 1, "max new tokens must be at least 1", self.max_new_tokens)
+        require(all(self.stop), "a stop string must not be empty", self.stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +115,11 @@ class ModelChoice:
     attention: AttentionChoice = "auto"
 
     def __post_init__(self) -> None:
-        _require(bool(self.name.strip()), "model must be a folder or a hub id", self.name)
-        _require_one_of(DType, "dtype", self.dtype)
-        _require_one_of(Device, "device", self.device)
-        _require_one_of(Quantisation, "quantisation", self.quantisation)
-        _require_one_of(AttentionChoice, "attention", self.attention)
+        require(bool(self.name.strip()), "model must be a folder or a hub id", self.name)
+        require_one_of(DType, "dtype", self.dtype)
+        require_one_of(Device, "device", self.device)
+        require_one_of(Quantisation, "quantisation", self.quantisation)
+        require_one_of(AttentionChoice, "attention", self.attention)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +152,7 @@ class Request:
     is_cold: bool = False
 
     def __post_init__(self) -> None:
-        _require(bool(self.prompt), "the prompt must not be empty", self.prompt)
+        require(bool(self.prompt), "the prompt must not be empty", self.prompt)
 
 
 @dataclass(frozen=True, slots=True)

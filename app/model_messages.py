@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
+
+from app.requiring import require, require_one_of
 
 Precision = Literal["float32", "bfloat16", "float16", "int8", "int4"]
 """How a model's weights are kept in memory."""
@@ -15,11 +17,6 @@ Verdict = Literal["fits", "fits with int4", "too big"]
 Use = Literal["chat", "code", "reasoning"]
 
 
-def _require(condition: bool, rule: str, value: object) -> None:
-    if not condition:
-        raise ValueError(f"{rule}, got {value!r}")
-
-
 @dataclass(frozen=True, slots=True)
 class FileProgress:
     """One file of a download: its bytes, and how many of them are here."""
@@ -29,7 +26,7 @@ class FileProgress:
     done: int = 0
 
     def __post_init__(self) -> None:
-        _require(0 <= self.done <= self.size, f"done must be from 0 to {self.size}", self.done)
+        require(0 <= self.done <= self.size, f"done must be from 0 to {self.size}", self.done)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +47,7 @@ class Download:
     folder: Path | None = None
 
     def __post_init__(self) -> None:
-        states = get_args(DownloadState)
-        _require(self.state in states, "state must be one of " + ", ".join(states), self.state)
+        require_one_of(DownloadState, "state", self.state)
 
     @property
     def size(self) -> int:
@@ -80,7 +76,7 @@ class Memory:
     total: int
 
     def __post_init__(self) -> None:
-        _require(0 <= self.free <= self.total, f"free memory must be from 0 to {self.total}", self.free)
+        require(0 <= self.free <= self.total, f"free memory must be from 0 to {self.total}", self.free)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +140,11 @@ class CatalogueEntry:
     wng: tuple[int, int, int] = (15, 5, 15)
 
     def __post_init__(self) -> None:
-        _require(self.repo.count("/") == 1, "repo must be org/name", self.repo)
-        _require(self.use in get_args(Use), "use must be one of " + ", ".join(get_args(Use)), self.use)
+        require(self.repo.count("/") == 1, "repo must be org/name", self.repo)
+        require_one_of(Use, "use", self.use)
         for name in ("parameters", "size", "context"):
-            _require(getattr(self, name) > 0, f"{name} must be above 0", getattr(self, name))
-        _require(len(self.wng) == 3 and min(self.wng) > 0, "wng must be three numbers above 0", self.wng)
+            require(getattr(self, name) > 0, f"{name} must be above 0", getattr(self, name))
+        require(len(self.wng) == 3 and min(self.wng) > 0, "wng must be three numbers above 0", self.wng)
 
 
 @dataclass(frozen=True, slots=True)

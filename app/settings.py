@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 
 from app.errors import DataFolderInUse, SettingsNotRead, SettingsNotSaved
 from app.messages import Decoding, ModelChoice, Options, Sampling
+from app.requiring import require
 
 DEMO_MODEL = "demo"
 """The name under which the model that ships with the app is chosen."""
@@ -42,10 +43,11 @@ class Library:
     downloads_at_once: int = 2
 
     def __post_init__(self) -> None:
-        if not all(isinstance(folder, str) and folder.strip() for folder in self.folders):
-            raise ValueError(f"a model folder must be a path, got {self.folders!r}")
-        if not 1 <= self.downloads_at_once <= 8:
-            raise ValueError(f"downloads at once must be from 1 to 8, got {self.downloads_at_once!r}")
+        are_paths = all(isinstance(folder, str) and folder.strip() for folder in self.folders)
+        require(are_paths, "a model folder must be a path", self.folders)
+        require(
+            1 <= self.downloads_at_once <= 8, "downloads at once must be from 1 to 8", self.downloads_at_once
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
     run.py → app.main → {app.ui, app.commands} → app.conversation →
         {engine, models_registry, chats, documents} →
-        {messages, model_messages, settings, errors, quantisation}
+        {messages, model_messages, settings, errors, quantisation, requiring}
 
 The four in braces do not know each other. Commands may also use the engine and the registry; the UI may not.
 Imports inside functions count like the others: laziness is no way around the direction.
@@ -21,7 +21,7 @@ SOURCES = sorted(
     path.relative_to(CHECKOUT) for place in ("app", "tools") for path in (CHECKOUT / place).rglob("*.py")
 ) + [Path(name) for name in ("run.py",) if (CHECKOUT / name).exists()]
 
-BASE = {"app", "messages", "model_messages", "settings", "errors", "quantisation"}
+BASE = {"app", "messages", "model_messages", "settings", "errors", "quantisation", "requiring"}
 FOUR = {"engine", "models_registry", "chats", "documents"}
 ALLOWED = {
     "run": {"main"},

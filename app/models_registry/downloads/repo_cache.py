@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 
 from app.models_registry.hub.plan import Plan, RemoteFile
 
+PREFIX = "models--"
 PARTIAL = ".foresight.incomplete"
 
 
@@ -33,7 +34,7 @@ class RepoCache:
     @property
     def folder(self) -> Path:
         """All that the cache has of the model."""
-        return self.root / ("models--" + self.repo.replace("/", "--"))
+        return self.root / (PREFIX + self.repo.replace("/", "--"))
 
     def blob(self, file: RemoteFile) -> Path:
         """Where the file's bytes belong."""

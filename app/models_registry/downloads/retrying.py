@@ -1,6 +1,5 @@
 """Which failures of a transfer pass by themselves, and how long to wait for that."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from huggingface_hub.errors import HfHubHTTPError
@@ -57,7 +56,3 @@ def reason(error: Exception) -> str:
     if "Timeout" in type(error).__name__:
         return "The hub is silent"
     return "The connection was lost"
-
-
-Wait = Callable[[float], bool]
-"""Waits so many seconds; True when there is no need to go on."""

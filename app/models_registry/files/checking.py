@@ -74,15 +74,23 @@ def _check_weights(path: Path) -> None:
 
 def _expected_size(path: Path) -> int:
     """The size that the file's own header promises; 8 when it is too short to have a header."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        header_size = int.from_bytes(file.read(8), "little")
-        if header_size > min(MAX_HEADER, size):
-            raise _damaged(path, "it is no safetensors file")
-        header = file.read(header_size)
+    header_size, tensors = read_header(path)
     try:
-        return 8 + header_size + _data_size(json.loads(header))
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        return 8 + header_size + _data_size(tensors)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise _damaged(path, "it is no safetensors file") from error
+
+
+def read_header(path: Path) -> tuple[int, Any]:
+    """The directory of a safetensors file: how many bytes it takes, and what it says. Raises ModelBroken."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if size > min(MAX_HEADER, path.stat().st_size):
+            raise _damaged(path, "it is no safetensors file")
+        header = file.read(size)
+    try:
+        return size, json.loads(header)
+    except (ValueError, RecursionError) as error:
         raise _damaged(path, "it is no safetensors file") from error
 
 

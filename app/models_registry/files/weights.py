@@ -1,6 +1,5 @@
 """What a model's weight files hold, by their headers alone: how many numbers, and how they are stored."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken
-from app.models_registry.files.checking import MAX_HEADER, weight_files
+from app.models_registry.files.checking import read_header, weight_files
 
 STORED_BYTES = {
     "F64": 8.0, "I64": 8.0, "F32": 4.0, "I32": 4.0, "BF16": 2.0, "F16": 2.0, "I16": 2.0,
@@ -33,9 +32,7 @@ class Tensor:
     def __post_init__(self) -> None:
         if self.stored not in STORED_BYTES:
             raise ValueError(f"a tensor must be of a known type, got {self.stored!r}")
-        if len(self.shape) > MOST_SIZES or not all(
-            isinstance(size, int) and 0 <= size < 2**48 for size in self.shape
-        ):
+        if len(self.shape) > MOST_SIZES or not all(map(_is_size, self.shape)):
             raise ValueError(f"a tensor must have sizes from 0 on, got {self.shape!r}")
 
     @property
@@ -76,19 +73,9 @@ class Weights:
 
 def read_weights(folder: Path, name: str) -> Weights:
     """The weights of the model in this folder. Raises ModelBroken when a header makes no sense."""
-    return Weights(tuple(tensor for path in weight_files(folder) for tensor in tensors(header(path), name)))
-
-
-def header(path: Path) -> Any:
-    """The directory of a safetensors file."""
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        if size > min(MAX_HEADER, path.stat().st_size):
-            raise ModelBroken(f"{path} is no safetensors file: download it again.")
-        try:
-            return json.loads(file.read(size))
-        except (ValueError, RecursionError) as error:
-            raise ModelBroken(f"{path} is no safetensors file: download it again.") from error
+    return Weights(
+        tuple(tensor for path in weight_files(folder) for tensor in tensors(read_header(path)[1], name))
+    )
 
 
 def tensors(directory: Any, name: str) -> Iterable[Tensor]:

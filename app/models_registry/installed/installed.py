@@ -14,7 +14,7 @@ from huggingface_hub import HFCacheInfo, scan_cache_dir
 
 from app.errors import ModelBroken, ModelError, ModelNotFound, ModelUnsafe
 from app.model_messages import InstalledModel, InstalledState
-from app.models_registry.downloads.repo_cache import PARTIAL
+from app.models_registry.downloads.repo_cache import PARTIAL, PREFIX, RepoCache
 from app.models_registry.files.checking import check_folder, is_complete
 from app.models_registry.files.checksum import file_digest
 from app.models_registry.files.needed import CONFIG
@@ -22,8 +22,6 @@ from app.models_registry.files.shape import check_config
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.plan import DIGEST
 from app.settings import DEMO_MODEL, assets_dir
-
-PREFIX = "models--"
 
 
 def installed(hub: Hub, folders: Iterable[Path] = ()) -> list[InstalledModel]:
@@ -42,7 +40,7 @@ def delete(model: InstalledModel, hub: Hub) -> int:
             f"{model.name} is not in the hub's cache: Foresight deletes nothing in a folder of yours. "
             f"Delete {model.path} yourself."
         )
-    folder = hub.root / (PREFIX + model.name.replace("/", "--"))
+    folder = RepoCache(hub.root, model.name).folder
     before = disk_size(folder)
     try:
         _delete_revision(folder, model.path) if model.revision else shutil.rmtree(folder)
@@ -61,7 +59,7 @@ def freed_by(model: InstalledModel, hub: Hub) -> int:
     if model.origin != "hub":
         return 0
     if not model.revision:
-        return disk_size(hub.root / (PREFIX + model.name.replace("/", "--")))
+        return disk_size(RepoCache(hub.root, model.name).folder)
     if scan := _scanned(model.path):
         return int(scan.delete_revisions(model.revision).expected_freed_size)
     return sum(path.stat().st_size for path in _own_blobs(model.path))
