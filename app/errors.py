@@ -6,7 +6,18 @@ AppError                     shown to the user as written
 ├── SettingsNotSaved         the data folder cannot be written (full disk, no permission)
 ├── SettingsNotRead          the settings are there and cannot be opened
 ├── DataFolderInUse          another Foresight runs on this data folder
+├── WindowUnavailable        no window of its own can be opened for the page
+├── MenuNotWritten           the entry in the system's menu cannot be written or removed
 ├── NoFreePort               nothing between the asked port and the last tried one is free
+├── StoreError               the file that keeps chats and documents
+│   ├── StoreFull            its disk is full, or did not take what was written
+│   ├── StoreNotUsable       it cannot be opened or written, or another program holds it
+│   ├── StoreTooNew          a newer app has changed its form
+│   ├── StoreUnsupported     this Python's SQLite is too old, or cannot search
+│   └── StoreBroken          part of it is damaged
+├── StaleChat                the chat has changed since the page was drawn
+├── ChatNotFound             the chat, or the message, has been deleted
+├── ImportBroken             a file is no export of chats
 ├── ModelError               a model cannot be used
 │   ├── ModelNotFound        no such folder, or no such model on the hub
 │   ├── ModelGated           the hub gives it only to who has logged in and accepted its terms
@@ -15,6 +26,8 @@ AppError                     shown to the user as written
 │   ├── ModelBroken          files are missing, cut short or do not fit together
 │   └── ModelTooLarge        loading or decoding ran out of memory
 ├── PromptTooLong            the prompt does not fit the model's context
+├── RaceRefused              a race cannot begin now
+├── LaneFailed               a lane of a race did not come to its end
 └── EngineClosed             the app is shutting down
 
 Domain code raises these; the edges (UI, command line) show `str(error)`; nobody else catches them.
@@ -51,8 +64,61 @@ class DataFolderInUse(AppError):
     """Another Foresight already runs on this data folder."""
 
 
+class WindowUnavailable(AppError):
+    """No window of its own can be opened for the page."""
+
+
+class MenuNotWritten(AppError):
+    """The entry in the system's menu could not be written or removed."""
+
+
 class NoFreePort(AppError):
     """No port could be bound on 127.0.0.1."""
+
+
+class StoreError(AppError):
+    """The file that keeps chats and documents cannot do what was asked; what was saved before is kept."""
+
+
+class StoreFull(StoreError):
+    """The disk did not take what was to be written."""
+
+
+class StoreNotUsable(StoreError):
+    """The file cannot be opened or written, or another program holds it."""
+
+
+class StoreTooNew(StoreError):
+    """A newer app has changed the form of the file."""
+
+
+class StoreUnsupported(StoreError):
+    """This Python's SQLite lacks what the file needs."""
+
+
+class StoreBroken(StoreError):
+    """Part of the file is damaged."""
+
+
+class StaleChat(AppError):
+    """Somebody wants to change a chat that has changed since."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This chat went on in another window, so nothing was changed: "
+            "look at what is new there, then send it again."
+        )
+
+
+class ChatNotFound(AppError):
+    """A chat, or a message of it, is not there."""
+
+    def __init__(self, what: str = "chat") -> None:
+        super().__init__(f"This {what} is no longer there: choose another one from the list.")
+
+
+class ImportBroken(AppError):
+    """A file that was to be imported is no export of chats."""
 
 
 class ModelError(AppError):
@@ -93,8 +159,21 @@ class PromptTooLong(AppError):
         )
 
 
+class RaceRefused(AppError):
+    """A race cannot begin while the engine writes something else."""
+
+
+class LaneFailed(AppError):
+    """A lane of a race failed, with the engine's own sentence; the race ends with it."""
+
+
 class EngineClosed(AppError):
     """The app is shutting down and takes no more requests."""
+
+
+def first_line(error: Exception) -> str:
+    """What an error says first; the name of its type where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextmanager

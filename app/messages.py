@@ -13,6 +13,10 @@ from typing import Literal, get_args
 
 from app.quantisation import Quantisation
 from app.requiring import require, require_one_of
+from app.statistics import Split as Split
+from app.statistics import Statistics as Statistics
+from app.step_trace import NO_TRACE, StepTrace
+from app.step_trace import Origin as Origin
 
 Role = Literal["system", "user", "assistant"]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
@@ -21,8 +25,6 @@ AttentionName = Literal["sdpa", "triton", "flash"]
 AttentionChoice = Literal["auto", "sdpa", "triton", "flash"]
 DecoderName = Literal["auto", "lookahead", "plain", "prompt-lookup", "jacobi"]
 StopReason = Literal["eos", "stop_string", "max_tokens", "context", "stopped"]
-Origin = Literal["model", "window", "prompt", "output", "document", "history", "successor"]
-"""Who proposed a token: the model itself (always right), or the pool's source that drafted it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,10 @@ class Message:
 
     def __post_init__(self) -> None:
         require(self.role in get_args(Role), "role must be system, user or assistant", self.role)
+
+
+Prompt = tuple[Message, ...] | str
+"""A chat's messages, or raw text that is sent without a chat template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +146,15 @@ Locate = Callable[[str, Progress], ModelFolder]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One reply to be written: a chat's messages, or raw text that is sent without a chat template.
+    """One reply to be written.
+
+    A chat that ends with the assistant's words asks for their continuation: the pieces are what comes behind.
 
     `documents` are texts that the reply may quote: the pool reads them. A cold request owes nothing to earlier
     ones: their cache and pool are dropped first, as a benchmark needs it."""
 
     model: ModelChoice
-    prompt: tuple[Message, ...] | str
+    prompt: Prompt
     options: Options = field(default_factory=Options)
     documents: tuple[str, ...] = ()
     is_cold: bool = False
@@ -180,57 +188,6 @@ class ModelInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """How the newest step spent its rows, and its cost against plain's step; 0 where nothing was measured."""
-
-    tree: int = 1
-    window: int = 0
-    cost: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """Running numbers of one reply. The prefill's first token counts in neither tokens nor steps."""
-
-    prompt_tokens: int = 0
-    reused_tokens: int = 0
-    tokens: int = 0
-    steps: int = 0
-    hits: int = 0
-    covered: int = 0
-    rows: int = 0
-    pool_size: int = 0
-    split: Split = field(default_factory=Split)
-    time_to_first_token: float = 0.0
-    seconds: float = 0.0
-
-    @property
-    def tokens_per_step(self) -> float:
-        """Committed tokens per forward pass; exactly 1.0 for plain decoding, 0.0 before the first step."""
-        return self.tokens / self.steps if self.steps else 0.0
-
-    @property
-    def hit_rate(self) -> float:
-        """Share of steps in which at least one drafted token was accepted."""
-        return self.hits / self.steps if self.steps else 0.0
-
-    @property
-    def coverage(self) -> float:
-        """Share of steps for which the pool had any draft."""
-        return self.covered / self.steps if self.steps else 0.0
-
-    @property
-    def rows_per_step(self) -> float:
-        """Mean rows of a block."""
-        return self.rows / self.steps if self.steps else 0.0
-
-    @property
-    def tokens_per_second(self) -> float:
-        """Speed of decoding, prefill excluded."""
-        return self.tokens / self.seconds if self.seconds else 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Loading:
     """The model is on its way: `what` says it in words; with `total` 0 nobody knows how much is left."""
 
@@ -249,12 +206,17 @@ class Prefilling:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one step added. `text` may be empty while a character or a stop string is only half there."""
+    """What one step added. `text` may be empty while a character or a stop string is only half there.
+
+    `ends` say for each token how much of `text` is there once it has come: token i is text[ends[i-1]:ends[i]]. A
+    piece without tokens is the end of the newest token's text, which was held back."""
 
     text: str
     token_ids: tuple[int, ...]
     origins: tuple[Origin, ...]
     statistics: Statistics
+    ends: tuple[int, ...] = ()
+    trace: StepTrace = NO_TRACE
 
 
 @dataclass(frozen=True, slots=True)

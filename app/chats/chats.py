@@ -1,0 +1,242 @@
+"""The chats of one database, for all threads: one short transaction a call.
+
+What changes the messages of a chat takes a `Place` and gives the next one; everything else takes a chat's id. All
+raise StoreError where the file fails, ChatNotFound for what is not there, and StaleChat for a place that is past.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from app.chat_messages import (
+    ChatLine,
+    ChatManner,
+    ChatPreset,
+    FoundChat,
+    Place,
+    StoredMessage,
+    Thread,
+    WritingState,
+    Written,
+)
+from app.chats import exporting, importing, lines, messages, presets, search, threads, turns, undo
+from app.database import Database
+from app.errors import StoreError
+from app.messages import Message, Role
+
+EVERYTHING = 2**31
+
+
+class Chats:
+    """Chats, their messages, and presets to begin them with."""
+
+    def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
+        """`now` are seconds since 1970."""
+        self._database = database
+        self._now = now
+
+    @property
+    def changes(self) -> int:
+        """A count that differs once anything was changed here."""
+        return self._database.changes
+
+    # The sidebar
+
+    def create(self, manner: ChatManner | None = None, folder: str = "", title: str = "") -> Place:
+        """Begin a chat; without a title it is called by its first question."""
+        with self._database.writing() as connection:
+            return lines.create(connection, manner or ChatManner(), folder, title, self._now())
+
+    def count_from(self, first: int) -> None:
+        """Let ids of chats begin here, before there is a chat."""
+        with self._database.writing() as connection:
+            lines.count_from(connection, first)
+
+    def lines(self) -> tuple[ChatLine, ...]:
+        """All chats, pinned ones first, then the last used."""
+        with self._database.reading() as connection:
+            return lines.lines(connection)
+
+    def rename(self, chat: int, title: str) -> None:
+        """Give a chat a title for good; "" calls it by its first question again."""
+        with self._database.writing() as connection:
+            lines.rename(connection, chat, title)
+
+    def pin(self, chat: int, is_pinned: bool) -> None:
+        """Keep a chat at the top, or no longer."""
+        with self._database.writing() as connection:
+            lines.pin(connection, chat, is_pinned)
+
+    def move(self, chat: int, folder: str) -> None:
+        """Put a chat into a folder, "" for none."""
+        with self._database.writing() as connection:
+            lines.move(connection, chat, folder)
+
+    def folders(self) -> tuple[str, ...]:
+        """The folders that have chats, by name."""
+        with self._database.reading() as connection:
+            return lines.folders(connection)
+
+    def rename_folder(self, old: str, new: str) -> None:
+        """Call a folder otherwise; "" takes its chats out of it."""
+        with self._database.writing() as connection:
+            lines.rename_folder(connection, old, new)
+
+    def manner(self, chat: int) -> ChatManner:
+        """How the chat is answered."""
+        with self._database.reading() as connection:
+            return lines.manner(connection, chat)
+
+    def set_manner(self, chat: int, manner: ChatManner) -> None:
+        """How the chat is answered from now on."""
+        with self._database.writing() as connection:
+            lines.set_manner(connection, chat, manner)
+
+    def search(self, words: str, limit: int = 30) -> tuple[FoundChat, ...]:
+        """Chats with all these words in their title or in one message; the last word counts by its beginning."""
+        with self._database.reading() as connection:
+            return search.search(connection, words, limit)
+
+    # Deleting
+
+    def delete(self, chat: int) -> None:
+        """Hide a chat until it is restored, or forgotten."""
+        with self._database.writing() as connection:
+            undo.delete(connection, chat, self._now())
+
+    def restore(self, chat: int) -> None:
+        """Bring a deleted chat back."""
+        with self._database.writing() as connection:
+            undo.restore(connection, chat)
+
+    def purge(self) -> None:
+        """Forget deleted chats for good."""
+        with self._database.writing() as connection:
+            undo.purge(connection)
+
+    def delete_all(self) -> None:
+        """Forget all chats for good, and give their room on the disk back. Presets stay."""
+        with self._database.writing() as connection:
+            undo.delete_all(connection)
+        with suppress(StoreError):  # the chats are gone, whether there is room to compact the file or not
+            self._database.compact()
+
+    # Messages
+
+    def thread(self, chat: int, newest: int = 50) -> Thread:
+        """The newest messages of the path that is shown."""
+        with self._database.reading() as connection:
+            return threads.thread(connection, chat, newest)
+
+    def message(self, message: int) -> StoredMessage:
+        """One message, shown or not."""
+        with self._database.reading() as connection:
+            return threads.message(connection, message)
+
+    def parent(self, message: int) -> int:
+        """The message above this one; 0 for a first one."""
+        with self._database.reading() as connection:
+            return messages.parent(connection, message)
+
+    def path_texts(self, chat: int, upto: int | None = None) -> tuple[Message, ...]:
+        """What the model reads to go on at a message (default: the shown leaf); no system prompt.
+
+        Replies that failed or stayed empty are left out with their questions; an empty last reply is to be
+        written, and left out alone."""
+        with self._database.reading() as connection:
+            return threads.path_texts(connection, chat, upto)
+
+    def texts_before(self, chat: int, upto: int | None = None) -> tuple[Message, ...]:
+        """What the model reads before a new question below a message (default: the shown leaf)."""
+        with self._database.reading() as connection:
+            return threads.texts_before(connection, chat, upto)
+
+    def path_ids(self, chat: int, upto: int) -> tuple[int, ...]:
+        """The ids of the messages of `path_texts`."""
+        with self._database.reading() as connection:
+            return threads.path_ids(connection, chat, upto)
+
+    def add(
+        self, place: Place, role: Role, text: str, state: WritingState = "done", parent: int | None = None
+    ) -> tuple[Place, int]:
+        """Append a message below the shown leaf, or below `parent` (0: as a first one); its id."""
+        with self._database.writing() as connection:
+            return turns.add(connection, place, role, Written(text, state), parent, self._now())
+
+    def ask(self, place: Place, question: str, parent: int | None = None) -> tuple[Place, int]:
+        """Add a question and an empty reply in state "writing", both on the disk; the reply's id."""
+        with self._database.writing() as connection:
+            return turns.ask(connection, place, question, parent, self._now())
+
+    def answer_anew(self, place: Place, message: int) -> tuple[Place, int]:
+        """Add an empty version of a reply, in state "writing"; its id."""
+        with self._database.writing() as connection:
+            return turns.answer_anew(connection, place, message, self._now())
+
+    def continue_(self, place: Place, message: int) -> Place:
+        """Put a reply back into state "writing"; its text stays."""
+        with self._database.writing() as connection:
+            return turns.go_on(connection, place, message, self._now())
+
+    def write(self, message: int, written: Written) -> None:
+        """Replace what a message has come to; the chat's version stays. A message that is gone stays gone, and one
+        that is complete is not taken back to "writing"."""
+        with self._database.writing() as connection:
+            messages.write(connection, message, written)
+
+    def show(self, place: Place, message: int) -> Place:
+        """Show this version of a message, and the newest of what follows it."""
+        with self._database.writing() as connection:
+            return turns.show(connection, place, message)
+
+    def interrupted(self) -> None:
+        """Say of each reply that was being written that nobody writes it any more. To be called at start."""
+        with self._database.writing() as connection:
+            messages.interrupt(connection)
+
+    # Presets
+
+    def presets(self) -> tuple[ChatPreset, ...]:
+        """All presets, by name."""
+        with self._database.reading() as connection:
+            return presets.presets(connection)
+
+    def save_preset(self, preset: ChatPreset) -> None:
+        """Keep a preset; one of the same name is replaced."""
+        with self._database.writing() as connection:
+            presets.save_preset(connection, preset)
+
+    def delete_preset(self, name: str) -> None:
+        """Drop a preset, if it is there."""
+        with self._database.writing() as connection:
+            presets.delete_preset(connection, name)
+
+    # Out and in
+
+    def export_json(self, chats: Iterable[int] | None = None) -> str:
+        """These chats with everything about them; all chats and presets for None."""
+        wanted = [line.id for line in self.lines()] if chats is None else list(chats)
+        records = []
+        for chat in wanted:  # one by one: the app may go on between them
+            with self._database.reading() as connection:
+                records.append(exporting.record_of(connection, chat))
+        return exporting.library_json(records, self.presets() if chats is None else ())
+
+    def export_markdown(self, chat: int) -> str:
+        """What is shown of a chat, as a text to read."""
+        return exporting.markdown(self.thread(chat, EVERYTHING))
+
+    def import_json(self, text: str) -> int:
+        """Add the chats of an exported file under new ids; their number. Raises ImportBroken."""
+        library = importing.library_of(text)
+        with self._database.writing() as connection:
+            return importing.put_in(connection, library)
+
+    def backup(self, target: Path) -> None:
+        """Copy the whole database into one file."""
+        self._database.backup(target)
+
+    def size(self) -> int:
+        """Bytes that the database takes."""
+        return self._database.size()

@@ -1,0 +1,120 @@
+"""The sidebar: chats as lines, their titles, pins and folders."""
+
+import sqlite3
+
+from app.chat_messages import ChatLine, ChatManner, Place
+from app.chats.provenance_json import sampling_from_json, sampling_to_json
+from app.chats.titles import title_of
+from app.chats.words import spaced, storable
+from app.errors import ChatNotFound
+
+LINE = "id, title, folder, is_pinned, updated"
+FIRST_QUESTION = (
+    "SELECT text FROM message WHERE chat = ? AND parent IS NULL AND role = 'user' ORDER BY id DESC LIMIT 1"
+)
+
+
+def create(connection: sqlite3.Connection, manner: ChatManner, folder: str, title: str, now: float) -> Place:
+    """Begin a chat. One with a title is called so for good."""
+    added = connection.execute(
+        "INSERT INTO chat (folder, system, sampling, created, updated) VALUES (?, ?, ?, ?, ?)",
+        (clean(folder), storable(manner.system), sampling_to_json(manner.sampling), now, now),
+    )
+    chat = int(added.lastrowid or 0)
+    set_title(connection, chat, clean(title), bool(clean(title)))
+    return Place(chat)
+
+
+def lines(connection: sqlite3.Connection) -> tuple[ChatLine, ...]:
+    """All chats but deleted ones: pinned ones first, then by their last use."""
+    found = connection.execute(
+        f"SELECT {LINE} FROM chat WHERE deleted IS NULL ORDER BY is_pinned DESC, updated DESC, id DESC"
+    )
+    return tuple(line(row) for row in found)
+
+
+def line(row: sqlite3.Row) -> ChatLine:
+    """A chat's row as a line."""
+    return ChatLine(row["id"], row["title"], row["folder"], bool(row["is_pinned"]), row["updated"])
+
+
+def rename(connection: sqlite3.Connection, chat: int, title: str) -> None:
+    """Give a chat a title for good; with none it is called by its first question again."""
+    require_chat(connection, chat)
+    if named := clean(title):
+        set_title(connection, chat, named, is_named=True)
+        return
+    question = connection.execute(FIRST_QUESTION, (chat,)).fetchone()
+    set_title(connection, chat, title_of(question["text"]) if question else "", is_named=False)
+
+
+def name_by_question(connection: sqlite3.Connection, chat: int, text: str) -> None:
+    """Call a chat by its first question, unless the person has named it."""
+    if not require_chat(connection, chat)["is_named"]:
+        set_title(connection, chat, title_of(text), is_named=False)
+
+
+def set_title(connection: sqlite3.Connection, chat: int, title: str, is_named: bool) -> None:
+    """Write a title, and let it be found."""
+    kept = storable(title)
+    connection.execute("UPDATE chat SET title = ?, is_named = ? WHERE id = ?", (kept, is_named, chat))
+    connection.execute("DELETE FROM chat_words WHERE rowid = ?", (chat,))
+    connection.execute("INSERT INTO chat_words (rowid, title) VALUES (?, ?)", (chat, spaced(kept)))
+
+
+def pin(connection: sqlite3.Connection, chat: int, is_pinned: bool) -> None:
+    """Keep a chat at the top, or no longer."""
+    require_chat(connection, chat)
+    connection.execute("UPDATE chat SET is_pinned = ? WHERE id = ?", (is_pinned, chat))
+
+
+def move(connection: sqlite3.Connection, chat: int, folder: str) -> None:
+    """Put a chat into a folder, "" for none. A folder is there as long as chats are in it."""
+    require_chat(connection, chat)
+    connection.execute("UPDATE chat SET folder = ? WHERE id = ?", (clean(folder), chat))
+
+
+def folders(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """The folders that have chats, by name."""
+    found = connection.execute("SELECT DISTINCT folder FROM chat WHERE deleted IS NULL AND folder <> ''")
+    return tuple(sorted((row["folder"] for row in found), key=str.casefold))
+
+
+def rename_folder(connection: sqlite3.Connection, old: str, new: str) -> None:
+    """Move all chats of a folder, deleted ones too; into "" they are in none."""
+    connection.execute("UPDATE chat SET folder = ? WHERE folder = ?", (clean(new), old))
+
+
+def set_manner(connection: sqlite3.Connection, chat: int, manner: ChatManner) -> None:
+    """How the chat is answered from now on."""
+    require_chat(connection, chat)
+    connection.execute(
+        "UPDATE chat SET system = ?, sampling = ? WHERE id = ?",
+        (storable(manner.system), sampling_to_json(manner.sampling), chat),
+    )
+
+
+def manner(connection: sqlite3.Connection, chat: int) -> ChatManner:
+    """How the chat is answered."""
+    row = require_chat(connection, chat)
+    return ChatManner(row["system"], sampling_from_json(row["sampling"]))
+
+
+def count_from(connection: sqlite3.Connection, first: int) -> None:
+    """Let the ids of chats begin at `first`."""
+    connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('chat', ?)", (first - 1,))
+
+
+def require_chat(connection: sqlite3.Connection, chat: int) -> sqlite3.Row:
+    """The chat's row. Raises ChatNotFound for one that is deleted or never was."""
+    row: sqlite3.Row | None = connection.execute(
+        "SELECT * FROM chat WHERE id = ? AND deleted IS NULL", (chat,)
+    ).fetchone()
+    if row is None:
+        raise ChatNotFound
+    return row
+
+
+def clean(name: str) -> str:
+    """A title or a folder's name on one line."""
+    return " ".join(storable(name).split())

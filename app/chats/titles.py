@@ -1,0 +1,71 @@
+"""What a chat is called before the person says so: the beginning of its first question."""
+
+import re
+import unicodedata
+
+WIDTH = 48
+"""Columns of a title at most: a Chinese character takes two."""
+SHORTEST = 10
+"""Columns of a first sentence that can stand alone: "Hi." cannot."""
+
+FENCE = re.compile(r"^\s*(```|~~~).*$", re.MULTILINE)
+LINE_MARKS = re.compile(r"^\s*(?:(?:[#>]+|[-*+•]|\d+[.)])\s+)+")
+IMAGE_OR_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+EMPHASIS = re.compile(r"~~|`+|(?<!\w)[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}(?!\w)")
+SENTENCE_END = re.compile("[.!?…]+(?=\\s)|[。\uff01\uff1f]+")
+
+
+def title_of(text: str) -> str:
+    """The first sentence of the first line that says something, without Markdown, cut at a word; "" for nothing.
+
+    "## Hello **there**, how are you? I am fine." -> "Hello there, how are you?"
+    """
+    lines = (_without_markdown(line) for line in FENCE.sub("", text).splitlines())
+    first = next(filter(None, lines), " ".join(text.split()))
+    return _cut(_first_sentence(first))
+
+
+def columns(text: str) -> int:
+    """How wide a text is: wide characters take two columns, combining ones none."""
+    return sum(map(_width, text))
+
+
+def _without_markdown(line: str) -> str:
+    bare = EMPHASIS.sub("", IMAGE_OR_LINK.sub(r"\1", LINE_MARKS.sub("", line)))
+    return " ".join("".join(c for c in bare if c.isprintable() or c.isspace()).split())
+
+
+def _first_sentence(line: str) -> str:
+    for end in SENTENCE_END.finditer(line):
+        sentence = line[: end.end()]
+        if columns(sentence) >= SHORTEST:
+            return sentence.rstrip(".。")
+    return line
+
+
+def _cut(line: str) -> str:
+    if columns(line) <= WIDTH:
+        return line
+    end = _fitting(line, WIDTH - 1)
+    at_word = line.rfind(" ", 0, end + 1)
+    # A word longer than half a title, or a script that writes no spaces, is cut where it must be.
+    return (line[:at_word] if at_word > end // 2 else line[:end]).rstrip(" ,;:-") + "…"
+
+
+def _fitting(line: str, width: int) -> int:
+    """How many characters fit; one is never cut from the marks that belong to it."""
+    end = 0
+    for at, character in enumerate(line):
+        width -= _width(character)
+        if width < 0:
+            break
+        end = at + 1
+    while 0 < end < len(line) and (_width(line[end]) == 0 or line[end - 1] == "\u200d"):
+        end -= 1
+    return end
+
+
+def _width(character: str) -> int:
+    if unicodedata.combining(character) or character in "\u200d\ufe0f":
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

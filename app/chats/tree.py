@@ -1,0 +1,49 @@
+"""The messages of a chat as a tree. Messages are their ids, which grow; 0 is the root, which is no message.
+
+0 ── 1 ── 2 ── 5 ── 6        path_to(6) == (1, 2, 5, 6)
+     │    └── 7              versions(5) == (5, 7)
+     └─ 3                    versions(2) == (2, 3); newest_below(2) == 7
+"""
+
+from collections.abc import Iterable, Iterator
+
+ROOT = 0
+
+
+class Tree:
+    """Who is below whom."""
+
+    def __init__(self, parents: Iterable[tuple[int, int]]) -> None:
+        """`parents` are (message, its parent), in any order."""
+        self._parents = dict(parents)
+        self._children: dict[int, list[int]] = {}
+        for message in sorted(self._parents):
+            self._children.setdefault(self._parents[message], []).append(message)
+
+    def __contains__(self, message: int) -> bool:
+        return message in self._parents
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._parents)
+
+    def parent(self, message: int) -> int:
+        """The message above."""
+        return self._parents[message]
+
+    def path_to(self, message: int) -> tuple[int, ...]:
+        """All messages from a first one down to this one; nothing for the root."""
+        path = []
+        while message != ROOT:
+            path.append(message)
+            message = self._parents[message]
+        return tuple(reversed(path))
+
+    def versions(self, message: int) -> tuple[int, ...]:
+        """The message with its siblings, oldest first."""
+        return tuple(self._children[self._parents[message]])
+
+    def newest_below(self, message: int) -> int:
+        """Where one gets from here by always taking the newest version."""
+        while below := self._children.get(message):
+            message = below[-1]
+        return message

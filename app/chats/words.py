@@ -1,0 +1,101 @@
+"""Words to find: how a text is indexed, how a search is asked, and how what was found is shown.
+
+FTS5's unicode61 takes a run of letters for one word. Scripts that write no spaces would give one word a sentence,
+so each of their characters is set apart, in the index and in the question, where a phrase puts them together again:
+
+    indexed     "FTS5 用于全文搜索"   ->  "FTS5  用  于  全  文  搜  索"
+    asked       全文 fts              ->  "全  文" "fts"*
+"""
+
+import re
+import unicodedata
+from string import ascii_lowercase, ascii_uppercase
+
+BEFORE, BEHIND = "\x02", "\x03"
+"""What stands before and behind each found word of an excerpt."""
+EXCERPT = 120
+"""Characters of an excerpt, about."""
+LOOKED_AT = 100_000
+"""Characters of a text in which an excerpt looks for words."""
+LEAD = 30
+"""Characters of an excerpt before the first found word, about."""
+
+NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u2e80-\u2fdf\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff"  # radicals, kana
+    "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"  # ideographs, Hangul
+    "\U00020000-\U0003ffff]"
+)
+
+
+def spaced(text: str) -> str:
+    """A text as it is indexed."""
+    return UNSPACED.sub(r" \g<0> ", unicodedata.normalize("NFKC", storable(text)))
+
+
+def question(words: str) -> str:
+    """What to ask FTS5 for all of these words; "" when there are none.
+
+    The last one counts by its beginning, unless a sign ends it: c finds "cook", c++ does not."""
+    phrases = ['"' + spaced(word).replace('"', '""').strip() + '"' for word in _words(words)]
+    return " ".join(phrases) + ("*" if phrases and words[-1].isalnum() else "")
+
+
+def excerpt(text: str, words: str) -> str:
+    """The part of a text where the words are, on one line, each between BEFORE and BEHIND."""
+    bare = text[:LOOKED_AT].replace(BEFORE, "").replace(BEHIND, "")
+    flat = " ".join(unicodedata.normalize("NFC", bare).split())
+    found = [match.span() for match in _finder(words).finditer(folded(flat))]
+    start = _start(flat, found[0][0]) if found else 0
+    end = min(start + EXCERPT, len(flat))
+    parts = ["…" if start else "", *_marked(flat, start, end, found), "…" if end < len(flat) else ""]
+    return "".join(parts)
+
+
+def folded(text: str) -> str:
+    """A text without upper case and accents, character for character: "Ärger" -> "arger"."""
+    return NOT_ASCII.sub(lambda found: _fold(found[0]), text).translate(LOWER)
+
+
+def storable(text: str) -> str:
+    """A text without halves of characters, which no file can keep."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _words(words: str) -> list[str]:
+    """The words that an index can know: "C++ -- and" -> ["C++", "and"]."""
+    return [word for word in words.replace("\0", " ").split() if any(map(str.isalnum, word))]
+
+
+def _finder(words: str) -> re.Pattern[str]:
+    """Finds the words where they begin; the characters of an unspaced script anywhere."""
+    pieces = [re.findall(r"\w+", folded(unicodedata.normalize("NFC", word))) for word in _words(words)]
+    found = [piece for word in pieces for piece in word]
+    starts = [re.escape(one) if UNSPACED.match(one) else rf"\b{re.escape(one)}" for one in found]
+    return re.compile("|".join(sorted(starts, key=len, reverse=True)) or r"(?!)")
+
+
+def _fold(character: str) -> str:
+    parts = unicodedata.normalize("NFD", character)
+    kept = parts[0] if all(map(unicodedata.combining, parts[1:])) else character
+    return low if len(low := kept.lower()) == 1 else kept
+
+
+def _start(text: str, found: int) -> int:
+    """Where to begin so that a found word has some words before it."""
+    if found <= LEAD:
+        return 0
+    space = text.find(" ", found - LEAD, found)
+    return space + 1 if space >= 0 else found - LEAD // 2
+
+
+def _marked(text: str, start: int, end: int, found: list[tuple[int, int]]) -> list[str]:
+    parts, at = [], start
+    for first, last in found:
+        if first < at or last > end:
+            continue
+        parts += [text[at:first], BEFORE, text[first:last], BEHIND]
+        at = last
+    return [*parts, text[at:end]]

@@ -1,0 +1,46 @@
+"""What SQLite complains of, as sentences; what is a mistake of ours stays an exception."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from app.errors import StoreBroken, StoreError, StoreFull, StoreNotUsable
+
+FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+ELSEWHERE = "let this user write the file and its folder, or choose another folder with --data-dir"
+CLOSED_OFF = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
+
+
+@contextmanager
+def as_sentences(place: str, cure: str = ELSEWHERE) -> Iterator[None]:
+    """Turn SQLite's errors about the file at `place` into StoreErrors; `cure` helps where it cannot be opened."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        told = translated(error, place, cure)
+        if told is None:
+            raise
+        raise told from error
+
+
+def translated(error: sqlite3.Error, place: str, cure: str) -> StoreError | None:
+    """The sentence for an error of SQLite's; None for one that only our own code can have made."""
+    # Extended codes say more in their upper bytes; errors of Python's own wrapper have no code.
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in FULL:
+        return StoreFull(
+            f"{place} could not be written ({error}): free some space on its disk and try again. "
+            "What was saved before is kept."
+        )
+    if code in BROKEN:
+        return StoreBroken(
+            f"Part of {place} is damaged ({error}): save what can still be read with "
+            "`python run.py chats export`, then move the file away and start again."
+        )
+    if code in BUSY:
+        return StoreNotUsable(f"Another program holds {place} for itself: close it and try again.")
+    if code in CLOSED_OFF:
+        return StoreNotUsable(f"{place} cannot be used ({error}): {cure}.")
+    return None

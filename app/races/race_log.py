@@ -1,0 +1,88 @@
+"""Races in SQLite, by the model as it ran: another dtype or device is another race track."""
+
+import sqlite3
+from contextlib import AbstractContextManager
+from itertools import groupby
+from statistics import median
+from typing import Protocol
+
+from app.messages import ModelInfo
+from app.race_messages import KindSpeed, LaneResult, PastRace, RacedLane, RaceResult
+
+OF_MODEL = "model = ? AND dtype = ? AND device = ? AND quantisation = ?"
+LONGEST_KEPT = 200
+"""Characters of a prompt that are kept: enough to know it again."""
+
+
+class Transactions(Protocol):
+    """What the log needs of the database."""
+
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        """One state of the database, however many statements look at it."""
+
+    def writing(self) -> AbstractContextManager[sqlite3.Connection]:
+        """A transaction, whose changes are kept together or not at all."""
+
+
+class RaceLog:
+    """Safe to use from any thread, as the database is."""
+
+    def __init__(self, database: Transactions) -> None:
+        self._database = database
+
+    def add(self, result: RaceResult) -> None:
+        """Keep a race's numbers."""
+        prompt = result.plan.prompt
+        row = (result.at, *_key(result.model), prompt.kind, prompt.text[:LONGEST_KEPT])
+        with self._database.writing() as connection:
+            race = connection.execute(
+                "INSERT INTO races (at, model, dtype, device, quantisation, kind, prompt)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                row,
+            ).lastrowid
+            connection.executemany(
+                "INSERT INTO race_lanes VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [(race, number, *_columns(lane)) for number, lane in enumerate(result.lanes)],
+            )
+
+    def last(self, model: ModelInfo, limit: int) -> list[PastRace]:
+        """The newest races of this model, as it runs here, newest first."""
+        with self._database.reading() as connection:
+            races = connection.execute(
+                f"SELECT id, at, kind, prompt FROM races WHERE {OF_MODEL} ORDER BY id DESC LIMIT ?",
+                (*_key(model), limit),
+            ).fetchall()
+            return [PastRace(at, kind, prompt, _lanes(connection, race)) for race, at, kind, prompt in races]
+
+    def summary(self, model: ModelInfo) -> list[KindSpeed]:
+        """The median speed-up of each decoder on each kind of text; speeds that nobody knew are left out."""
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                "SELECT kind, name, speed_up FROM race_lanes JOIN races ON races.id = race"
+                f" WHERE {OF_MODEL} AND speed_up > 0 ORDER BY kind, name",
+                _key(model),
+            ).fetchall()
+        groups = groupby(rows, key=lambda row: (row[0], row[1]))
+        speeds = ((kind, name, [row[2] for row in group]) for (kind, name), group in groups)
+        return [KindSpeed(kind, name, median(of_lane), len(of_lane)) for kind, name, of_lane in speeds]
+
+
+def _key(model: ModelInfo) -> tuple[str, str, str, str]:
+    return model.name, model.dtype, model.device, model.quantisation
+
+
+def _columns(lane: LaneResult) -> tuple[str, float, float, float, bool]:
+    numbers = lane.run.statistics
+    return lane.run.name, lane.speed_up, numbers.tokens_per_second, numbers.tokens_per_step, lane.is_identical
+
+
+def _lanes(connection: sqlite3.Connection, race: int) -> tuple[RacedLane, ...]:
+    rows = connection.execute(
+        "SELECT name, speed_up, tokens_per_second, tokens_per_step, is_identical FROM race_lanes"
+        " WHERE race = ? ORDER BY lane",
+        (race,),
+    )
+    return tuple(
+        RacedLane(name, speed_up, per_second, per_step, bool(is_identical))
+        for name, speed_up, per_second, per_step, is_identical in rows
+    )

@@ -1,0 +1,204 @@
+"""Chats written out and read in: everything comes back, and what is broken spoils nothing else."""
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.chat_messages import ChatManner, ChatPreset, Mark, WritingState, Written
+from app.chats import Chats
+from app.chats.values_json import plain
+from app.database import Database
+from app.errors import ImportBroken
+from app.messages import Origin, Sampling
+from tests.chats.samples import FINISHED, PROVENANCE, answer, texts
+
+WRITTEN = st.builds(
+    Written,
+    st.text(max_size=30),
+    st.sampled_from([state for state in get_args(WritingState) if state != "writing"]),
+    st.text(max_size=10),
+    st.lists(
+        st.builds(Mark, st.integers(0, 10**6), st.sampled_from(get_args(Origin)), st.integers(0, 999)),
+        max_size=5,
+    ).map(tuple),
+    st.sampled_from([None, PROVENANCE]),
+    st.floats(0, 1e6),
+)
+
+
+def whole(chats: Chats) -> list[Any]:
+    """All chats with everything, but for their numbers."""
+    found = json.loads(chats.export_json())["chats"]
+    for chat in found:
+        numbers = {message["id"]: at for at, message in enumerate(chat["messages"], start=1)}
+        chat["shown"] = numbers.get(chat["shown"])
+        for message in chat["messages"]:
+            message["id"], message["parent"] = numbers[message["id"]], numbers.get(message["parent"])
+    return sorted(found, key=lambda chat: (chat["created"], chat["updated"]))
+
+
+def file_of(*chats: Any, **more: Any) -> str:
+    return json.dumps({"format": "foresight-chats", "version": 1, "chats": list(chats), **more})
+
+
+def a_chat(*messages: Any, **more: Any) -> dict[str, Any]:
+    return {"title": "t", "messages": list(messages), **more}
+
+
+def said(role: str, text: str, **more: Any) -> dict[str, Any]:
+    return {"role": role, "text": text, **more}
+
+
+def test_a_library_comes_back_as_it_was(chats: Chats, tmp_path: Path) -> None:
+    place = chats.create(ChatManner("Be brief.", Sampling(0.5)), "Work", "Named")
+    place, reply = chats.ask(place, "Why? 全文 \ud83d")
+    chats.write(reply, FINISHED)
+    place, second = chats.answer_anew(place, reply)
+    chats.write(second, Written("Other", "stopped", "You stopped this reply."))
+    chats.show(place, reply)
+    chats.pin(place.chat, True)
+    answer(chats, chats.create(), "q", "a")
+    chats.save_preset(ChatPreset("terse", ChatManner("Be terse.", Sampling(0.1))))
+    with closing(Database(tmp_path / "other.sqlite")) as database:
+        other = Chats(database)
+        answer(other, other.create(), "already", "here")
+        assert other.import_json(chats.export_json()) == 2
+        assert whole(other)[-2:] == whole(chats) or whole(other)[:2] == whole(chats)
+        assert other.presets() == chats.presets()
+        assert [one.line.title for one in other.search("answer")] == ["Named"]
+        assert (len(other.lines()), database.is_healthy()) == (3, "")
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(WRITTEN, st.integers(0, 5)), max_size=8), st.text(max_size=20), st.text(max_size=20)
+)
+def test_any_chat_comes_back_as_it_was(replies: list[tuple[Written, int]], system: str, folder: str) -> None:
+    one, other = Database(":memory:"), Database(":memory:")
+    chats, copied = Chats(one), Chats(other)
+    place, ids = chats.create(ChatManner(system), folder), [0]
+    for written, pick in replies:
+        place, reply = chats.ask(place, written.text or "?", parent=ids[pick % len(ids)])
+        chats.write(reply, written)
+        ids.append(reply)
+    copied.import_json(chats.export_json())
+    assert whole(copied) == whole(chats)
+    assert other.is_healthy() == ""
+    one.close()
+    other.close()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "3", '{"chats": 3}', "[" * 100_000, "PK\x03\x04", '{"format": "x"}']
+)
+def test_what_is_no_export_is_a_sentence(chats: Chats, text: str) -> None:
+    with pytest.raises(ImportBroken, match="choose one that"):
+        chats.import_json(text)
+    assert chats.lines() == ()
+
+
+def test_a_file_of_a_newer_app_is_refused(chats: Chats) -> None:
+    with pytest.raises(ImportBroken, match="newer"):
+        chats.import_json(file_of(a_chat(), version=99))
+
+
+def test_one_bad_chat_does_not_spoil_the_others(chats: Chats) -> None:
+    bad = [None, 3, {}, {"messages": "x"}, "text"]
+    assert chats.import_json(file_of(*bad, a_chat(said("user", "Hi", id=1)))) == 1
+    assert texts(chats, chats.lines()[0].id) == ["Hi"]
+    with pytest.raises(ImportBroken, match="None of the chats"):
+        chats.import_json(file_of(*bad))
+
+
+def test_missing_and_wrong_fields_get_their_defaults(chats: Chats) -> None:
+    message = said(
+        "assistant", "a", id=2, parent=1, state=7, note=None, marks="no", provenance=[], thought="x"
+    )
+    broken = a_chat(
+        said("user", "q", id=1), message, title=None, created=None, updated=float("nan"),
+        sampling={"temperature": -1}, is_pinned="yes", shown="2", folder=3, of_later={"x": 1},
+    )  # fmt: skip
+    assert chats.import_json(file_of(broken)) == 1
+    line = chats.lines()[0]
+    assert (line.title, line.folder, line.is_pinned, line.updated) == ("", "", False, 0.0)
+    thread = chats.thread(line.id)
+    assert thread.manner == ChatManner()
+    assert [message.written for message in thread.messages] == [Written("q", "done"), Written("a", "done")]
+
+
+def test_messages_that_make_no_sense_are_left_out_and_orphans_are_first_ones(chats: Chats) -> None:
+    messages = [
+        said("robot", "x", id=1),
+        None,
+        7,
+        {"id": 3},
+        said("user", "q", id=4, parent=99),
+        said("user", "r", id=5, parent=6),
+        said("assistant", "s", id=6, parent=5),
+    ]
+    chats.import_json(file_of(a_chat(*messages, shown=6)))
+    assert texts(chats, chats.lines()[0].id) == ["r", "s"]
+    assert len(chats.thread(chats.lines()[0].id).messages[0].versions) == 2
+
+
+def test_halves_of_characters_come_in_as_marks(chats: Chats) -> None:
+    half = "x \ud83d"
+    provenance = json.loads(json.dumps(plain(PROVENANCE)).replace("org/model", "x \\ud83d"))
+    message = said("assistant", half, id=1, note=half, provenance=provenance)
+    preset = {"name": half, "manner": {"system": half}}
+    chats.import_json(file_of(a_chat(message, title=half, folder=half, system=half), presets=[preset]))
+    line = chats.lines()[0]
+    written = chats.thread(line.id).messages[0].written
+    assert {line.title, line.folder, written.text, written.note, chats.presets()[0].name} == {"x ?"}
+    assert written.provenance is not None and written.provenance.model.name == "x ?"
+
+
+def test_what_was_being_written_there_is_interrupted_here(chats: Chats) -> None:
+    chats.ask(chats.create(title="first"), "q")
+    chats.import_json(chats.export_json())
+    states = [chats.thread(line.id).messages[-1].written.state for line in chats.lines()]
+    assert sorted(states) == ["interrupted", "writing"]
+
+
+def test_presets_that_are_here_stay_as_they_are(chats: Chats) -> None:
+    chats.save_preset(ChatPreset("a", ChatManner("mine")))
+    presets = [
+        {"name": "a", "manner": {"system": "theirs"}},
+        {"name": "b", "manner": {"system": "new"}},
+        {"name": " "},
+        3,
+    ]
+    chats.import_json(file_of(presets=presets))
+    assert {preset.name: preset.manner.system for preset in chats.presets()} == {"a": "mine", "b": "new"}
+
+
+def test_only_the_chats_that_were_asked_for_are_written_out(chats: Chats) -> None:
+    first, second = chats.create(title="a").chat, chats.create(title="b").chat
+    chats.save_preset(ChatPreset("p", ChatManner()))
+    told = json.loads(chats.export_json([second]))
+    assert ([chat["title"] for chat in told["chats"]], told["presets"]) == (["b"], [])
+    chats.delete(first)
+    assert [chat["title"] for chat in json.loads(chats.export_json())["chats"]] == ["b"]
+
+
+def test_a_chat_reads_well_as_markdown(chats: Chats) -> None:
+    place, reply = chats.ask(chats.create(ChatManner("Be\nbrief."), title="Why"), "Why?\n")
+    chats.write(reply, FINISHED)
+    place, reply = chats.ask(place, "And?")
+    chats.write(reply, Written("    code\n", "stopped", "You stopped this reply."))
+    assert chats.export_markdown(place.chat) == (
+        "# Why\n\n> Be\n> brief.\n\n## You\n\nWhy?\n\n## org/model\n\nAn answer\n\n"
+        "## You\n\nAnd?\n\n## Reply\n\n    code\n\n*You stopped this reply.*\n"
+    )
+
+
+def test_a_backup_holds_the_whole_library(chats: Chats, tmp_path: Path) -> None:
+    answer(chats, chats.create(), "q", "a")
+    chats.backup(tmp_path / "copy.sqlite")
+    with closing(Database(tmp_path / "copy.sqlite")) as copy:
+        assert whole(Chats(copy)) == whole(chats)

@@ -1,0 +1,117 @@
+"""Races are kept by the model as it ran, and tell on which kind of text a decoder pays."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.messages import ModelInfo
+from app.race_messages import KindSpeed, RacePrompt, RaceResult, TextKind
+from app.races import RaceLog
+from app.races.race_log import LONGEST_KEPT
+from app.settings import assets_dir
+from tests.fakes import DEMO
+from tests.racing import AUTO, HALF, LOOKAHEAD, PLAIN, LaneEngine, make_plan, run_race
+
+
+class OneFile:
+    """A SQLite file with the races' tables, and every transaction on a connection of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self.writing() as connection:
+            script = (assets_dir() / "migrations" / "0002_races.sql").read_text(encoding="utf-8")
+            for statement in filter(str.strip, script.split(";")):
+                connection.execute(statement)
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(self._path)) as connection, connection:
+            connection.row_factory = sqlite3.Row
+            connection.execute("PRAGMA foreign_keys = ON")
+            yield connection
+
+    reading = writing
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> OneFile:
+    return OneFile(tmp_path / "races.db")
+
+
+@pytest.fixture
+def log(database: OneFile) -> RaceLog:
+    return RaceLog(database)
+
+
+def make_result(kind: TextKind = "code", speed_up: float = 1.5, model: ModelInfo = DEMO) -> RaceResult:
+    """A race of plain and auto in which auto was so many times as fast."""
+    result = run_race(LaneEngine(model), make_plan(PLAIN, AUTO))
+    plain, auto = result.lanes
+    plan = replace(result.plan, prompt=RacePrompt(kind, "Say it."))
+    return replace(result, plan=plan, lanes=(replace(plain, speed_up=1.0), replace(auto, speed_up=speed_up)))
+
+
+def test_the_newest_races_come_first_with_all_lanes(log: RaceLog) -> None:
+    for kind in ("code", "maths", "own"):
+        log.add(make_result(kind))
+    races = log.last(DEMO, 2)
+    assert [race.kind for race in races] == ["own", "maths"]
+    assert [(lane.name, lane.speed_up, lane.is_identical) for lane in races[0].lanes] == [
+        ("plain", 1.0, True),
+        ("auto", 1.5, True),
+    ]
+
+
+def test_what_a_lane_measured_comes_back_as_it_was(log: RaceLog) -> None:
+    result = run_race(LaneEngine(), make_plan(PLAIN, AUTO, LOOKAHEAD))
+    log.add(result)
+    (race,) = log.last(DEMO, 9)
+    numbers = [(lane.tokens_per_second, lane.tokens_per_step) for lane in race.lanes]
+    measured = [lane.run.statistics for lane in result.lanes]
+    assert numbers == [(one.tokens_per_second, one.tokens_per_step) for one in measured]
+    assert (race.at, race.prompt) == (result.at, "Say it.")
+
+
+def test_the_summary_is_the_median_by_kind_and_decoder(log: RaceLog) -> None:
+    for speed_up in (1.2, 9.0, 1.6):
+        log.add(make_result("code", speed_up))
+    log.add(make_result("chat", 0.9))
+    assert log.summary(DEMO) == [
+        KindSpeed("chat", "auto", 0.9, 1),
+        KindSpeed("chat", "plain", 1.0, 1),
+        KindSpeed("code", "auto", 1.6, 3),
+        KindSpeed("code", "plain", 1.0, 3),
+    ]
+
+
+def test_a_speed_that_nobody_knew_is_no_speed_of_zero(log: RaceLog) -> None:
+    log.add(make_result(speed_up=0.0))
+    assert [one.lane for one in log.summary(DEMO)] == ["plain"]
+
+
+def test_each_model_as_it_runs_has_races_of_its_own(log: RaceLog) -> None:
+    log.add(make_result(model=HALF))
+    assert (log.last(DEMO, 9), log.summary(DEMO)) == ([], [])
+    assert len(log.last(HALF, 9)) == 1
+    assert log.last(replace(HALF, device="cuda:0"), 9) == []
+
+
+def test_a_difference_is_remembered(log: RaceLog) -> None:
+    log.add(run_race(LaneEngine(texts={"auto": "one uno"}), make_plan(PLAIN, AUTO)))
+    assert [lane.is_identical for lane in log.last(DEMO, 1)[0].lanes] == [True, False]
+
+
+def test_of_a_long_prompt_the_beginning_is_kept(log: RaceLog) -> None:
+    log.add(run_race(LaneEngine(), make_plan(text="x" * 5000)))
+    assert len(log.last(DEMO, 1)[0].prompt) == LONGEST_KEPT
+
+
+def test_a_deleted_race_takes_its_lanes_along(log: RaceLog, database: OneFile) -> None:
+    log.add(make_result())
+    with database.writing() as connection:
+        connection.execute("DELETE FROM races")
+        assert connection.execute("SELECT count(*) FROM race_lanes").fetchone()[0] == 0

@@ -1,0 +1,40 @@
+"""The rows that settings promise are the rows that the engine's own planner and window take."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.engine.lookahead.draft_tree import DraftTree
+from app.engine.lookahead.layout import lay_out
+from app.engine.lookahead.planning import FixedSizes
+from app.engine.lookahead.window import Window
+from app.messages import Decoding
+from app.step_rows import StepRows, step_rows
+
+
+def test_the_worked_case() -> None:
+    rows = step_rows(Decoding("lookahead", window=5, ngram=4, guesses=5))
+    assert rows == StepRows(tree=16, window=14, read=21)
+    assert rows is not None and rows.total == 30
+
+
+@given(st.integers(0, 20), st.integers(2, 7), st.integers(0, 20))
+def test_the_engine_takes_what_is_promised(width: int, ngram: int, guesses: int) -> None:
+    decoding = Decoding("lookahead", window=width, ngram=ngram, guesses=guesses)
+    promised = step_rows(decoding)
+    assert promised is not None
+    window = Window(width, ngram, [0] * max(width + ngram - 2, 0))
+    assert promised.window == window.size
+    assert promised.tree == FixedSizes(decoding).plan(window.size).rows
+    block = lay_out(DraftTree(1), window, 9).block
+    assert len(block.wanted) == promised.read - (promised.tree - 1)
+
+
+def test_other_decoders() -> None:
+    assert step_rows(Decoding("plain")) == StepRows(1, 0, 1)
+    assert step_rows(Decoding("jacobi", window=7)) == StepRows(1, 7, 8)
+    assert step_rows(Decoding("prompt-lookup")) == StepRows(11, 0, 11)
+    assert step_rows(Decoding("auto", rows=24)) == StepRows(24, 0, 24)
+
+
+def test_auto_without_a_budget_promises_nothing() -> None:
+    assert step_rows(Decoding("auto")) is None

@@ -1,0 +1,33 @@
+"""The picture of a step is of one piece."""
+
+import pytest
+
+from app.step_trace import NO_TRACE, Margin, Origin, StepTrace
+
+MODEL: tuple[Origin, ...] = ("model",)
+
+
+def test_what_is_no_step_has_no_rows() -> None:
+    assert StepTrace((), (), (), (), (), ()) == NO_TRACE
+
+
+@pytest.mark.parametrize(
+    ("parents", "origins", "said"), [((), MODEL, (8,)), ((-1,), (), (8,)), ((-1,), MODEL, (8, 9))]
+)
+def test_every_row_has_a_parent_an_origin_and_a_word_of_the_model(
+    parents: tuple[int, ...], origins: tuple[Origin, ...], said: tuple[int, ...]
+) -> None:
+    with pytest.raises(ValueError, match="a trace has one of each a row"):
+        StepTrace((7,), parents, origins, said)
+
+
+@pytest.mark.parametrize("accepted", [(0, 1), (-1,)])
+def test_only_rows_are_accepted(accepted: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="accepted rows must be rows"):
+        StepTrace((7,), (-1,), MODEL, (8,), accepted)
+
+
+def test_the_likeliest_token_leads() -> None:
+    assert Margin("a", "b", 0.0).margin == 0
+    with pytest.raises(ValueError, match="the likeliest token leads"):
+        Margin("a", "b", -0.5)
