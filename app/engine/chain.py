@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from app.engine.block import chain_block
 from app.engine.lookahead.acceptance import accept
 from app.engine.lookahead.draft_tree import DraftTree
+from app.engine.lookahead.tracing import trace_of
 from app.engine.runner import Runner
 from app.engine.sampling import Choices, Sampler
 from app.engine.step import Step
@@ -36,7 +37,8 @@ def try_chain(
     choices = sampler(logits, positions=range(len(tokens), len(tokens) + len(tree)))
     kept = accept(runner, tree, choices.choose, tokens, stopper)
     tokens += kept.tokens
-    return Step(kept.tokens, kept.origins, len(tree), bool(guesses), reason=kept.reason), choices
+    trace = trace_of(tree, choices, kept.rows)
+    return Step(kept.tokens, kept.origins, len(tree), bool(guesses), reason=kept.reason, trace=trace), choices
 
 
 def _chain(current: int, guesses: Sequence[int], origins: Sequence[Origin]) -> DraftTree:

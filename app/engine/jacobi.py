@@ -14,6 +14,7 @@ What a row says is drawn with the noise of its own position, so a sampled text h
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from app.engine.chain import try_chain
 from app.engine.lookahead.acceptance import room
@@ -45,7 +46,9 @@ def jacobi(
         if reason is None:
             refined = _refined(choices.choose, tokens, tried, len(step.tokens))
             guesses = [*refined, *guesses[len(tried) + 1 :], *tokens[-1:] * width][:width]
-        yield step
+        # Its window is the line that it fed, which the trace has as a tree without branches as well.
+        window = (step.trace.tokens,) if tried else ()
+        yield replace(step, trace=replace(step.trace, window=window))
 
 
 def _refined(choose: Choose, tokens: Sequence[int], tried: Sequence[int], done: int) -> list[int]:

@@ -32,7 +32,7 @@ from app.engine.runner import BlockRunner, Runner, SequentialRunner
 from app.engine.step_graphs import choose_steps
 from app.engine.step_times import ProductName, StepProfile
 from app.engine.steps import Steps
-from app.errors import ModelBroken, ModelUnsafe
+from app.errors import ModelBroken, ModelUnsafe, first_line
 from app.messages import ModelChoice, ModelFolder, ModelInfo
 
 UNKNOWN_CONTEXT = 32_768
@@ -224,7 +224,7 @@ def _check_sizes(folder: ModelFolder, mismatched: Iterable[str]) -> None:
 
 
 def _broken(folder: ModelFolder, error: Exception) -> ModelBroken | ModelUnsafe:
-    words = _first_line(error)
+    words = first_line(error)[:200].rstrip(".:")
     if "trust_remote_code" in str(error):
         return ModelUnsafe(
             f"{folder.name} needs Python code of its own, which Foresight does not run: choose a model whose "
@@ -234,8 +234,3 @@ def _broken(folder: ModelFolder, error: Exception) -> ModelBroken | ModelUnsafe:
         f"{folder.name} could not be loaded ({words}): check that the folder holds a complete text model in "
         "safetensors, or download it again."
     )
-
-
-def _first_line(error: Any) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:200].rstrip(".:") if lines else type(error).__name__

@@ -7,6 +7,7 @@ from app.engine.runner import Runner
 from app.engine.sampling import Sampler
 from app.engine.step import Step
 from app.engine.stopping import Stopper
+from app.step_trace import StepTrace
 
 
 def plain(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
@@ -14,8 +15,10 @@ def plain(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper)
     reason = None
     while reason is None:
         logits = runner.forward(chain_block(tokens[-1:], len(tokens) - 1, wanted=(0,)))
-        token = sampler(logits, positions=(len(tokens),)).choose(0, tokens)
+        choices = sampler(logits, positions=(len(tokens),))
+        token = choices.choose(0, tokens)
         reason = stopper.cut((token,)).reason
         runner.commit((0,))
+        trace = StepTrace((tokens[-1],), (-1,), ("model",), (int(choices.ids[0, 0]),), (0,))
         tokens.append(token)
-        yield Step((token,), ("model",), rows=1, reason=reason)
+        yield Step((token,), ("model",), rows=1, reason=reason, trace=trace)

@@ -1,22 +1,34 @@
-"""Messages or raw text to token ids."""
+"""Messages or raw text to token ids, and a reader that counts them for other threads.
+
+A chat that ends with the assistant's own words asks for more of them. It is read as when those words were written:
+the template asks for a reply, and what there is of the reply follows as tokens of its own.
+
+    user: Hi, assistant: He    ->    [<user>Hi<end> <assistant>] [He]
+
+The template never sees the begun reply: many take thoughts out of it, or the space at its end (transformers'
+`continue_final_message` keeps what they leave), and then the model would go on behind another text. So a text that
+ends where a token ended goes on as if nobody had stopped; one cut inside a token is read as tokens that spell it.
+"""
 
 from collections.abc import Sequence
+from copy import deepcopy
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
+from app.engine.counting import in_parts
+from app.engine.reader import Reader
 from app.errors import BadOption, PromptTooLong
-from app.messages import Message
+from app.messages import Message, Prompt
 
 
-def encode(tokenizer: PreTrainedTokenizerBase, prompt: tuple[Message, ...] | str, context: int) -> list[int]:
+def encode(tokenizer: PreTrainedTokenizerBase, prompt: Prompt, context: int) -> list[int]:
     """Token ids of a chat (with the model's template) or of raw text (as the tokenizer adds to it).
 
+    A chat that ends with the assistant's words is to be continued there.
+
     Raises PromptTooLong when no token of a reply would fit behind it, BadOption when nothing is left of it."""
-    if isinstance(prompt, str):
-        ids = list(tokenizer(prompt).input_ids)
-    else:
-        ids = list(tokenizer(_chat_text(tokenizer, prompt), add_special_tokens=False).input_ids)
+    ids = _ids(tokenizer, prompt)
     if not ids:
         raise BadOption("The prompt has no tokens for this model: write at least one word.")
     if len(ids) >= context:
@@ -24,7 +36,62 @@ def encode(tokenizer: PreTrainedTokenizerBase, prompt: tuple[Message, ...] | str
     return ids
 
 
+def make_reader(tokenizer: PreTrainedTokenizerBase, context: int) -> Reader:
+    """A reader with a tokenizer of its own; to be made by the thread that uses the given one."""
+    own = deepcopy(tokenizer)
+    count = in_parts(lambda text: len(_ids_of(own, text)), _borders(own))
+
+    def tokens(chat: tuple[Message, ...]) -> int:
+        return count(_asked_text(own, chat)) + count(_begun_text(chat))
+
+    return Reader(context, tokens, lambda token: _alone(own, token))
+
+
+def _borders(tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """The special tokens that leave the text around them as it is."""
+    added = tokenizer.added_tokens_decoder.values()
+    return [
+        token.content
+        for token in added
+        if token.special and not (token.lstrip or token.rstrip or token.single_word or token.normalized)
+    ]
+
+
+def _alone(tokenizer: PreTrainedTokenizerBase, token: int) -> str:
+    """A token's text, with the space that some tokenizers leave out where a text begins."""
+    once, twice = (
+        str(tokenizer.decode([token] * times, clean_up_tokenization_spaces=False)) for times in (1, 2)
+    )
+    return twice[len(once) :]
+
+
+def begun(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> list[int]:
+    """Token ids of the reply that a chat ends with, the last ones of `encode`; [] when it is to begin."""
+    text = "" if isinstance(prompt, str) else _begun_text(prompt)
+    return _ids_of(tokenizer, text) if text else []
+
+
+def _begun_text(messages: Sequence[Message]) -> str:
+    return messages[-1].content if messages[-1].role == "assistant" else ""
+
+
+def _ids(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> list[int]:
+    if isinstance(prompt, str):
+        return list(tokenizer(prompt).input_ids)
+    return [*_ids_of(tokenizer, _asked_text(tokenizer, prompt)), *begun(tokenizer, prompt)]
+
+
+def _ids_of(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    return list(tokenizer(text, add_special_tokens=False).input_ids)
+
+
+def _asked_text(tokenizer: PreTrainedTokenizerBase, messages: tuple[Message, ...]) -> str:
+    return _chat_text(tokenizer, messages[:-1] if messages[-1].role == "assistant" else messages)
+
+
 def _chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> str:
+    if not messages:
+        raise BadOption("There is no question before the reply that is to go on: write one first.")
     if not tokenizer.chat_template:
         return _plain_dialogue(messages)
     turns = [{"role": message.role, "content": message.content} for message in messages]

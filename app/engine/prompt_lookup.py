@@ -20,9 +20,9 @@ from app.engine.sampling import Sampler
 from app.engine.step import Step
 from app.engine.stopping import Stopper
 from app.messages import Origin
+from app.step_rows import PROMPT_LOOKUP_DRAFTS
 
 LONGEST_CONTEXT = 3
-MOST_DRAFTED = 10
 
 
 class Occurrences:
@@ -58,7 +58,7 @@ def prompt_lookup(runner: Runner, tokens: list[int], sampler: Sampler, stopper: 
     reason = None
     while reason is None:
         occurrences.read(tokens)
-        places = occurrences.places(tokens, min(MOST_DRAFTED, room(runner, tokens, stopper)))
+        places = occurrences.places(tokens, min(PROMPT_LOOKUP_DRAFTS, room(runner, tokens, stopper)))
         origins: list[Origin] = ["prompt" if place < prompt_tokens else "output" for place in places]
         guesses = [tokens[place] for place in places]
         step, _ = try_chain(runner, tokens, guesses, origins, sampler, stopper)

@@ -139,7 +139,7 @@ def layers_with_rows(runner: BlockRunner, text: Sequence[int]) -> list[tuple[nn.
 
     runner.widths = (len(text),)
     with _listening(runner.steps.model, meet):
-        _read(runner, text, 0, lambda line, place: _chained(line, place))
+        _read(runner, text, 0, _chained)
     return [(layer, _varied(rows, layer)) for layer, rows in met.values()]
 
 

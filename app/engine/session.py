@@ -1,8 +1,9 @@
 """The one loaded model, and what happens to a request: ids, then text, then events."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from traceback import clear_frames
 from typing import Protocol
@@ -19,7 +20,9 @@ from app.engine.measuring import keep, measured
 from app.engine.memory import release_memory
 from app.engine.notes import make_notes
 from app.engine.peak import peak_bytes, restart_peak
-from app.engine.prompt import encode
+from app.engine.prompt import begun, encode, make_reader
+from app.engine.reader import Reader
+from app.engine.sampling import likeliest
 from app.engine.step import FirstToken, StatisticsMeter, Step
 from app.engine.step_times import choose_class
 from app.engine.stopping import Stopper
@@ -34,12 +37,15 @@ from app.messages import (
     ModelFolder,
     ModelInfo,
     Options,
+    Origin,
     Piece,
     Prefilling,
     Progress,
     Request,
+    Statistics,
     StopReason,
 )
+from app.step_trace import NO_TRACE, Margin, StepTrace
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +72,8 @@ class Session:
         self._folder: ModelFolder | None = None
         self._choice: ModelChoice | None = None
         self._loaded: LoadedModel | None = None
+        self.reader = Reader()
+        """Of the loaded model's tokens, for any thread."""
 
     @property
     def info(self) -> ModelInfo | None:
@@ -118,8 +126,9 @@ class Session:
         prompt = encode(loaded.tokenizer, request.prompt, loaded.info.context)
         decoding = _possible(request.options.decoding, loaded)
         loaded.runner.widths = choose_class(loaded.profile) if decoding.same_text else ()
-        stopper = _make_stopper(loaded, request.options, len(prompt))
-        text = ReplyText(loaded.decode, request.options.stop)
+        before = begun(loaded.tokenizer, request.prompt)
+        stopper = _make_stopper(loaded, request.options, len(prompt), before)
+        text = ReplyText(loaded.decode, request.options.stop, before)
         meter = StatisticsMeter(len(prompt))
         reason: StopReason | None = None
         sampler = sampler_for(request.options.sampling, loaded.info.device)
@@ -129,10 +138,10 @@ class Session:
                 case Prefilling():
                     yield item
                 case FirstToken(token, _, reason):
-                    yield Piece(text.push((token,)), (token,), ("model",), meter.first_token(item))
+                    yield _piece(text, (token,), ("model",), meter.first_token(item), NO_TRACE)
                 case Step(tokens, origins):
                     reason = item.reason
-                    yield Piece(text.push(tokens), tokens, origins, meter.add(item))
+                    yield _piece(text, tokens, origins, meter.add(item), item.trace)
             if watch.is_stopping:
                 break
         if rest := text.flush():
@@ -140,11 +149,25 @@ class Session:
         yield Finished(reason or "stopped", meter.statistics, loaded.told, decoding.decoder)
         keep(loaded, self._notes)
 
+    def margin(
+        self, request: Request, written: Sequence[int], progress: Progress
+    ) -> Iterator[Prefilling | Margin]:
+        """Reads the prompt and a reply's first tokens, and ends with what the model holds likeliest behind them.
+
+        A prefill that counts nowhere; its logits are not yet sampled from, and may round unlike a step's."""
+        loaded = self.open(request.model, progress)
+        ids = [*encode(loaded.tokenizer, request.prompt, loaded.info.context), *written]
+        logits = yield from loaded.runner.prefill(ids)
+        tokens, values = likeliest(logits[None], 2)
+        first, second = self.reader.texts(tokens[0].tolist())
+        yield Margin(first, second, float(values[0, 0] - values[0, 1]))
+
     def _load(self, folder: ModelFolder, choice: ModelChoice, progress: Progress) -> LoadedModel:
         progress(f"Loading {folder.name}", 0, 0)
         self._drop()
         restart_peak()
         self._loaded = measured(load(folder, choice), self._notes, progress)
+        self.reader = make_reader(self._loaded.tokenizer, self._loaded.info.context)
         self._folder, self._choice = folder, choice
         return self._loaded
 
@@ -161,7 +184,20 @@ class Session:
     def _drop(self) -> None:
         """Give the old model's memory back before the next one takes its own."""
         self._loaded = self._choice = self._folder = None
+        self.reader = Reader()
         release_memory()
+
+
+def _piece(
+    text: ReplyText,
+    tokens: tuple[int, ...],
+    origins: tuple[Origin, ...],
+    statistics: Statistics,
+    trace: StepTrace,
+) -> Piece:
+    texts = text.push(tokens)
+    ends = tuple(accumulate(map(len, texts)))
+    return Piece("".join(texts), tokens, origins, statistics, ends, trace)
 
 
 def _possible(decoding: Decoding, loaded: LoadedModel) -> Decoding:
@@ -173,11 +209,14 @@ def _known(loaded: LoadedModel, request: Request) -> Known:
     return Known(loaded.experience, loaded.profile, request.options.sampling, tuple(map(tuple, documents)))
 
 
-def _make_stopper(loaded: LoadedModel, options: Options, prompt_tokens: int) -> Stopper:
+def _make_stopper(
+    loaded: LoadedModel, options: Options, prompt_tokens: int, before: Sequence[int]
+) -> Stopper:
     return Stopper(
         eos_ids=frozenset() if options.ignore_eos else loaded.eos_ids,
         max_new_tokens=options.max_new_tokens,
         room=loaded.info.context - prompt_tokens,
         stops=options.stop,
         decode=loaded.decode,
+        before=before,
     )

@@ -9,6 +9,7 @@ from app.engine.runner import Runner
 from app.engine.sampling import Sampler
 from app.engine.stopping import Stopper
 from app.messages import Origin, Split, Statistics, StopReason
+from app.step_trace import NO_TRACE, StepTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Step:
     pool_size: int = 0
     reason: StopReason | None = None
     split: Split = field(default_factory=Split)
+    trace: StepTrace = NO_TRACE
 
     def __post_init__(self) -> None:
         if not self.tokens or len(self.tokens) != len(self.origins):

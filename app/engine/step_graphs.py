@@ -1,6 +1,6 @@
 """Steps as CUDA graphs: a whole forward pass that the host starts with one call.
 
-Launch by launch, a model of 32 layers is some 400 kernels, and the host may need longer to name them than the
+Launch by launch, a Llama of 32 layers is some 1200 kernels, and the host may need longer to name them than the
 device to run them. A graph is recorded once for each bucket of rows and then replayed:
 
     block of 11 rows -> padded to 16 -> tokens, positions, slots, wanted rows, paths: one copy to the device
@@ -17,7 +17,7 @@ Where only memory is too small, steps of so many rows do.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -35,6 +35,7 @@ from app.engine.rotary import Rotary
 from app.engine.step_inputs import StepInputs
 from app.engine.step_times import Widths, padded_rows
 from app.engine.steps import EagerSteps, Steps, run_block
+from app.errors import first_line
 
 BUCKETS: Widths = (1, 8, 16, 32, 64, 96, 128)
 """Row counts that steps are recorded for."""
@@ -68,7 +69,6 @@ class GraphSteps:
         self._attention = attention
         self._recorder = recorder
         self._eager = EagerSteps(model, attention)
-        self._forward: Callable[[BlockCache, Block, Widths], Tensor] = self._by_graph
         self._runs: Counter[int] = Counter()
         self._refused: set[int] = set()
         self._recorded: dict[int, _Bucket] = {}
@@ -85,7 +85,15 @@ class GraphSteps:
     @torch.inference_mode()
     def forward(self, cache: BlockCache, block: Block, widths: Widths) -> Tensor:
         """Logits [R, vocab] of the wanted rows; the next block overwrites them."""
-        return self._forward(cache, block, widths)
+        padding = widths or self.buckets
+        if not self.buckets or len(block) > padding[-1]:
+            return self._eager.forward(cache, block, widths)
+        rows = padded_rows(len(block), padding)
+        self._runs[rows] += 1
+        if self._runs[rows] <= EAGER_STEPS or rows in self._refused or not cache.length:
+            return self._eager.forward(cache, block, (rows,))
+        self._make_room(cache, rows)
+        return self._replayed(cache, block, rows)
 
     @torch.inference_mode()
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
@@ -101,17 +109,6 @@ class GraphSteps:
             cache.commit(rows)
             return
         self._moves.commit(cache, rows)
-
-    def _by_graph(self, cache: BlockCache, block: Block, widths: Widths) -> Tensor:
-        padding = widths or self.buckets
-        if len(block) > padding[-1]:
-            return self._eager.forward(cache, block, widths)
-        rows = padded_rows(len(block), padding)
-        self._runs[rows] += 1
-        if self._runs[rows] <= EAGER_STEPS or rows in self._refused or not cache.length:
-            return self._eager.forward(cache, block, (rows,))
-        self._make_room(cache, rows)
-        return self._replayed(cache, block, rows)
 
     def _replayed(self, cache: BlockCache, block: Block, rows: int) -> Tensor:
         bucket = self._recorded.get(rows) or _Bucket(StepInputs(rows, self.model.device))
@@ -180,7 +177,6 @@ class GraphSteps:
         self._drop()
         self.note, self.buckets = _reason(error), ()
         self._logits, self._cache = torch.empty(0), None
-        self._forward = self._eager.forward
 
 
 def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary) -> Steps:
@@ -195,9 +191,8 @@ def tried_graphs(model: PreTrainedModel, attention: Attention, rotary: Rotary, r
     if rotary.kind == "dynamic":
         return EagerSteps(model, attention, "its rotary table depends on the text's length")
     steps = GraphSteps(model, attention, recorder)
-    note = (
-        steps.note if _says_the_same(model, attention, steps) else steps.note or "a graph said something else"
-    )
+    is_same = _says_the_same(model, attention, steps)
+    note = steps.note or ("" if is_same else "a graph said something else")
     recorder.release()
     return EagerSteps(model, attention, note) if note else GraphSteps(model, attention, recorder)
 
@@ -205,13 +200,13 @@ def tried_graphs(model: PreTrainedModel, attention: Attention, rotary: Rotary, r
 @torch.inference_mode()
 def _says_the_same(model: PreTrainedModel, attention: Attention, steps: GraphSteps) -> bool:
     """Read a few rows behind a prefix that grows, until they come from a graph that was made for others."""
-    cache = BlockCache()
+    cache, eager = BlockCache(), EagerSteps(model, attention)
     text, rest = _TRIAL[:_TRIAL_PREFIX], _TRIAL[_TRIAL_PREFIX:]
     run_block(model, cache, chain_block(text, 0, wanted=()), attention.attend)
     cache.commit(range(len(text)))
     for turn in range(EAGER_STEPS + 2):
         block = chain_block(rest[turn % 2 :], cache.length, wanted=(0, 1))
-        expected = EagerSteps(model, attention).forward(cache, block, (BUCKETS[1],))
+        expected = eager.forward(cache, block, (BUCKETS[1],))
         if not torch.allclose(
             steps.forward(cache, block, ()).float(), expected.float(), rtol=0.02, atol=0.02
         ):
@@ -222,5 +217,4 @@ def _says_the_same(model: PreTrainedModel, attention: Attention, steps: GraphSte
 
 def _reason(error: Exception) -> str:
     """Why a step could not be recorded, for a person to read."""
-    words = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-    return f"its steps cannot be recorded ({words})"
+    return f"its steps cannot be recorded ({first_line(error)[:200]})"

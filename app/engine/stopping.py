@@ -25,11 +25,13 @@ class Stopper:
         room: int,
         stops: Sequence[str],
         decode: Decode,
+        before: Sequence[int] = (),
     ) -> None:
+        """`before` are the ids of the reply's beginning when it is continued: they end nothing."""
         self._eos_ids = eos_ids
         self._limit = min(max_new_tokens, room)
         self._limit_reason: StopReason = "max_tokens" if max_new_tokens <= room else "context"
-        self._text = ReplyText(decode, stops)
+        self._text = ReplyText(decode, stops, before)
         self._reads_text = bool(stops)
         self._count = 0
 

@@ -21,10 +21,11 @@ Decode = Callable[[list[int]], str]
 class Detokenizer:
     """Turns one reply's token ids into text, piece by piece. The pieces joined are the decoded reply."""
 
-    def __init__(self, decode: Decode) -> None:
+    def __init__(self, decode: Decode, before: Sequence[int] = ()) -> None:
+        """`before` are the ids of the text that this one continues; they are not given out."""
         self._decode = decode
-        self._ids: list[int] = []
-        self._given = 0  # ids whose text was given out
+        self._ids = list(before[-_LONGEST_CHARACTER:])
+        self._given = len(self._ids)  # ids whose text was given out
         self._context = 0  # ids before them that are decoded along, for tokenizers that look back
 
     def push(self, token_id: int) -> str:
@@ -85,13 +86,14 @@ def _beginning_at_end(text: str, stops: Sequence[str]) -> int:
 class ReplyText:
     """One reply's ids to the text that is shown: detokenised, without stop strings."""
 
-    def __init__(self, decode: Decode, stops: Sequence[str]) -> None:
-        self._detokenizer = Detokenizer(decode)
+    def __init__(self, decode: Decode, stops: Sequence[str], before: Sequence[int] = ()) -> None:
+        """`before` are the ids of the reply's beginning when it is continued."""
+        self._detokenizer = Detokenizer(decode, before)
         self._filter = StopFilter(stops)
 
-    def push(self, token_ids: Sequence[int]) -> str:
-        """The text that one step adds."""
-        return self._filter.push("".join(map(self._detokenizer.push, token_ids)))
+    def push(self, token_ids: Sequence[int]) -> list[str]:
+        """The text that each token of one step adds: "" for one that completes nothing yet."""
+        return [self._filter.push(self._detokenizer.push(token)) for token in token_ids]
 
     def flush(self) -> str:
         """What is left at the end of the reply."""

@@ -6,7 +6,8 @@ request is taken. torch is imported in here, so that a window can open before it
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from app.engine.peak import resident_bytes
 from app.engine.quiet import quiet_imports
+from app.engine.reader import Reader
 from app.errors import AppError, EngineClosed, ModelTooLarge
 from app.messages import EngineStatus, Event, Failed, Loading, Locate, ModelChoice, Progress, Request
+from app.step_trace import Margin
 
 if TYPE_CHECKING:
     from app.engine.session import Session
@@ -60,6 +63,16 @@ class _Shutdown:
     pass
 
 
+@dataclass(frozen=True, slots=True)
+class _Weigh:
+    request: Request
+    written: tuple[int, ...]
+    answer: Future[Margin]
+
+
+_Work = _Job | _Load | _Unload | _Weigh
+
+
 class Engine:
     """Owns the worker thread. All methods return at once and may be called from any thread."""
 
@@ -67,7 +80,8 @@ class Engine:
         """`notes_dir` keeps what was measured of models; without it each is measured whenever it is loaded."""
         self._locate = locate
         self._notes_dir = notes_dir
-        self._inbox: SimpleQueue[_Job | _Load | _Unload | _Shutdown] = SimpleQueue()
+        self._inbox: SimpleQueue[_Work | _Shutdown] = SimpleQueue()
+        self._session: Session | None = None
         self._status = EngineStatus("starting", "Starting the engine")
         self._is_closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
@@ -88,9 +102,26 @@ class Engine:
         """Queue letting go of the model; the next request loads its own again."""
         self._inbox.put(_Unload())
 
+    def margin(self, request: Request, written: Sequence[int]) -> Future[Margin]:
+        """Queue the question how sure the model is of the next token behind a reply's first tokens.
+
+        The answer is the two likeliest, by their logits; its `result()` raises AppError where there is none."""
+        answer: Future[Margin] = Future()
+        answer.set_running_or_notify_cancel()  # as soon as it waits nobody can take it back
+        if self._is_closing.is_set():
+            answer.set_exception(EngineClosed("Foresight is closing and takes no more questions."))
+        else:
+            self._inbox.put(_Weigh(request, tuple(written), answer))
+        return answer
+
     def status(self) -> EngineStatus:
         """What the worker is doing now."""
         return self._status
+
+    def reader(self) -> Reader:
+        """Counts and shows tokens of the model that is loaded now; of nothing when none is."""
+        session = self._session
+        return session.reader if session else Reader()
 
     def close(self, timeout: float = 10.0) -> None:
         """Stop the running reply, fail the queued ones, end the thread. Safe to repeat."""
@@ -101,14 +132,13 @@ class Engine:
             log.warning("the engine did not end within %s seconds", timeout)
 
     def _work(self) -> None:
-        session: Session | None = None
         while not isinstance(job := self._inbox.get(), _Shutdown):
             try:
-                session = session or self._start()
+                self._session = self._session or self._start()
             except (ImportError, OSError) as error:
                 self._refuse(job, error)
             else:
-                self._do(session, job)
+                self._do(self._session, job)
         self._status = EngineStatus("closed")
 
     def _start(self) -> "Session":
@@ -118,7 +148,7 @@ class Engine:
 
         return Session(self._locate, self._notes_dir, taken)
 
-    def _refuse(self, job: _Job | _Load | _Unload, error: Exception) -> None:
+    def _refuse(self, job: _Work, error: Exception) -> None:
         """Without torch or one of its libraries there is no engine, but there is a sentence about it."""
         sentence = f"The engine could not start ({error}): set Foresight up again as its README says."
         self._status = EngineStatus("failed", sentence)
@@ -126,8 +156,10 @@ class Engine:
             job.reply.append(Failed(sentence))
         elif isinstance(job, _Load):
             job.ended(False)
+        elif isinstance(job, _Weigh):
+            job.answer.set_exception(AppError(sentence))
 
-    def _do(self, session: "Session", job: _Job | _Load | _Unload) -> None:
+    def _do(self, session: "Session", job: _Work) -> None:
         match job:
             case _Load(choice, ended):
                 self._open(session, choice, ended)
@@ -136,11 +168,13 @@ class Engine:
                 self._status = EngineStatus("ready", "No model is loaded: the next message loads it again.")
             case _Job(request, reply):
                 self._answer(session, request, reply)
+            case _Weigh():
+                self._weigh(session, job)
 
     def _open(self, session: "Session", choice: ModelChoice, ended: Ended) -> None:
         is_loaded = False
         try:
-            session.open(choice, self._progress(lambda _loading: self._check_closing()))
+            session.open(choice, self._progress(self._check_closing))
             is_loaded = True
             ended(True)
             self._status = self._ready(session)
@@ -166,10 +200,26 @@ class Engine:
             self._status = self._ready(session)
         except Exception as error:
             session.forget()
-            sentence = _sentence(error)
-            # With a model loaded only this reply failed, and it says so itself.
-            self._status = self._ready(session) if session.info else EngineStatus("failed", sentence)
-            reply.append(Failed(sentence))
+            reply.append(Failed(self._excuse(session, error)))
+
+    def _weigh(self, session: "Session", job: _Weigh) -> None:
+        self._status = EngineStatus("busy", model=session.info)
+        try:
+            for found in session.margin(job.request, job.written, self._progress(self._check_closing)):
+                self._check_closing()
+                if isinstance(found, Margin):
+                    job.answer.set_result(found)
+            self._status = self._ready(session)
+        except Exception as error:
+            session.forget()
+            sentence = self._excuse(session, error)
+            job.answer.set_exception(error if isinstance(error, AppError) else AppError(sentence))
+
+    def _excuse(self, session: "Session", error: Exception) -> str:
+        """An error in words. With a model loaded only this request failed, which says so itself."""
+        sentence = _sentence(error)
+        self._status = self._ready(session) if session.info else EngineStatus("failed", sentence)
+        return sentence
 
     def _progress(self, listen: Callable[[Loading], None]) -> Progress:
         def progress(what: str, done: int, total: int) -> None:
@@ -179,7 +229,7 @@ class Engine:
 
         return progress
 
-    def _check_closing(self) -> None:
+    def _check_closing(self, _loading: Loading | None = None) -> None:
         if self._is_closing.is_set():
             raise EngineClosed("Foresight is closing.")
 

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.engine.prompt_lookup import MOST_DRAFTED, Occurrences, prompt_lookup
+from app.engine.prompt_lookup import Occurrences, prompt_lookup
 from app.engine.sampling import make_sampler
 from app.engine.step import Step
 from app.engine.stopping import Stopper
 from app.messages import Sampling
+from app.step_rows import PROMPT_LOOKUP_DRAFTS
 from tests.engine.lookahead.scripted_runner import Rule, ScriptedRunner, text_after
 
 LOOP: Rule = lambda line: (line[-1] + 1) % 5  # noqa: E731
@@ -69,7 +70,14 @@ def test_a_loop_is_drafted_whole_once_it_has_been_seen() -> None:
     runner = ScriptedRunner([0], LOOP)
     steps = decode(runner, [0, 1], limit=60)
     assert [token for step in steps for token in step.tokens] == text_after([0, 1], 60, LOOP)
-    assert [len(step.tokens) for step in steps[:6]] == [1, 1, 1, 1, 1 + MOST_DRAFTED, 1 + MOST_DRAFTED]
+    assert [len(step.tokens) for step in steps[:6]] == [
+        1,
+        1,
+        1,
+        1,
+        1 + PROMPT_LOOKUP_DRAFTS,
+        1 + PROMPT_LOOKUP_DRAFTS,
+    ]
 
 
 def test_without_a_match_a_step_is_one_plain_row() -> None:

@@ -17,9 +17,9 @@ from app.engine.same_bits import (
     read_text,
 )
 from app.engine.step_times import Widths
-from tests.engine.replies import Zoo, load, numbers
+from tests.engine.replies import load, numbers
 from tests.engine.tiny import tiny_config
-from tests.engine.zoo import BRANCHING, LLAMA, Architecture
+from tests.engine.zoo import BRANCHING, Architecture
 
 EXPERTS = {"mixtral", "gpt-oss", "qwen2-moe", "deepseek-v3"}
 
@@ -109,8 +109,6 @@ def test_a_layer_says_the_same_of_its_rows_in_blocks_of_any_width() -> None:
         torch.testing.assert_close(said[: min(read, 10)], layer(rows)[: min(read, 10)])
 
 
-def test_looking_leaves_no_hooks(zoo: Zoo) -> None:
-    runner = zoo.runner(LLAMA)
-    assert isinstance(runner, BlockRunner)
-    layers_with_rows(runner, numbers(8))
-    assert not any(layer._forward_pre_hooks for layer in runner.model.modules())
+def test_looking_leaves_no_hooks(half: BlockRunner) -> None:
+    layers_with_rows(half, numbers(8))
+    assert not any(layer._forward_pre_hooks for layer in half.model.modules())

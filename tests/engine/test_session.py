@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from app.engine.session import Session
 from app.errors import BadOption, ModelBroken, ModelNotFound, PromptTooLong
@@ -48,6 +50,12 @@ def places(model_folders: dict[str, Path]) -> Places:
 @pytest.fixture
 def session(places: Places) -> Session:
     return Session(places)
+
+
+@pytest.fixture(scope="module")
+def loaded_session(model_folders: dict[str, Path]) -> Session:
+    """One for many questions, where none depends on another."""
+    return Session(Places(model_folders))
 
 
 def silent(_what: str, _done: int, _total: int) -> None:
@@ -96,6 +104,35 @@ def test_the_pieces_are_the_text_of_the_tokens(session: Session) -> None:
     loaded = session.open(CPU, silent)
     assert text_of(events) == loaded.decode(ids_of(events))
     assert len(ids_of(events)) == SHORT.max_new_tokens
+
+
+@given(stop=st.text(" abcdefgh", min_size=1, max_size=3), tokens=st.integers(1, 40))
+@settings(max_examples=12)
+def test_every_token_knows_its_part_of_the_text(loaded_session: Session, stop: str, tokens: int) -> None:
+    options = replace(SHORT, stop=(stop,), max_new_tokens=tokens)
+    for decoding in (Decoding(), Decoding("plain")):
+        events = ask(loaded_session, options=with_decoder(options, decoding))
+        assert "".join(parts_of(events)) == text_of(events)
+        pieces = [event for event in events if isinstance(event, Piece)]
+        for piece in pieces:
+            assert len(piece.ends) == len(piece.token_ids)
+            assert list(piece.ends) == sorted(piece.ends)
+            assert not piece.ends or piece.ends[-1] == len(piece.text)
+        assert all(piece.token_ids for piece in pieces[:-1])
+
+
+def test_each_tokens_part_is_the_same_with_lookahead_on_and_off(session: Session) -> None:
+    assert parts_of(ask(session)) == parts_of(ask(session, options=PLAIN))
+
+
+def parts_of(events: Sequence[Event]) -> list[str]:
+    """The text of each token, cut by the ends; what no token came with is the last one's."""
+    parts: list[str] = []
+    for piece in (event for event in events if isinstance(event, Piece)):
+        starts = (0, *piece.ends)
+        parts += [piece.text[start:end] for start, end in zip(starts, piece.ends, strict=False)]
+        parts[-1:] = [parts[-1] + piece.text] if not piece.ends else parts[-1:]
+    return parts
 
 
 def test_lookahead_on_and_off_write_the_same(session: Session) -> None:

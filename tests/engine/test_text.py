@@ -140,14 +140,32 @@ def _found(text: str, stops: list[str]) -> bool:
 
 def test_a_reply_joins_characters_and_watches_for_stop_strings_in_one() -> None:
     text = ReplyText(in_bytes, ["€!"])
-    assert [text.push([65, 226]), text.push([130]), text.push([172, 33, 66]), text.is_stopped] == [
-        "A",
-        "",
-        "",
-        True,
+    assert [text.push([65, 226]), text.push([130]), text.push([172, 33, 66])] == [
+        ["A", ""],
+        [""],
+        ["", "", ""],
     ]
+    assert text.is_stopped
+
+
+def test_a_character_and_a_text_held_back_in_vain_are_of_the_token_that_settled_it() -> None:
+    text = ReplyText(in_bytes, ["!?"])
+    assert text.push([226, 130, 172, 33, 65]) == ["", "", "€", "", "!A"]
 
 
 def test_a_reply_that_ends_gives_out_what_it_held() -> None:
     text = ReplyText(in_bytes, ["!?"])
-    assert [text.push([65, 33, 226]), text.flush()] == ["A", "!" + HALF]
+    assert [text.push([65, 33, 226]), text.flush()] == [["A", "", ""], "!" + HALF]
+
+
+@given(
+    steps=st.lists(st.lists(st.integers(0, 255), max_size=5), max_size=6),
+    stops=st.lists(st.text("aé!", min_size=1, max_size=3), max_size=2),
+)
+def test_however_tokens_come_in_steps_each_has_the_same_text(
+    steps: list[list[int]], stops: list[str]
+) -> None:
+    together, alone = ReplyText(in_bytes, stops), ReplyText(in_bytes, stops)
+    for tokens in steps:
+        assert together.push(tokens) == [text for token in tokens for text in alone.push([token])]
+    assert together.flush() == alone.flush()

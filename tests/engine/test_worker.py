@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -14,7 +15,7 @@ import pytest
 from app.conversation import Reply
 from app.engine import Engine
 from app.errors import ModelNotFound, SettingsNotSaved
-from app.messages import Failed, Finished, Loading, Piece, Prefilling
+from app.messages import Failed, Finished, Loading, Message, Piece, Prefilling
 from tests.engine.asking import (
     CPU,
     LONG,
@@ -224,6 +225,24 @@ def test_a_model_is_let_go_of_and_loaded_again_by_the_next_question(engine: Engi
     wait_for(lambda: engine.status().model is None and engine.status().phase == "ready")
     assert engine.status().note == "No model is loaded: the next message loads it again."
     assert ids_of(ask(engine)) == before
+
+
+def test_tokens_are_counted_while_the_engine_writes_and_not_without_a_model(engine: Engine) -> None:
+    chat = (Message("user", "Hello there"),)
+    assert (engine.reader().context, engine.reader().count(chat)) == (0, 0)
+    counted: list[int] = []
+    reply = ask(engine, options=LONG, reply=Watched(Piece, lambda _reply: counted.append(count_elsewhere())))
+
+    def count_elsewhere() -> int:
+        with ThreadPoolExecutor(1) as other:
+            return other.submit(engine.reader().count, chat).result()
+
+    assert reason(reply) == "max_tokens"
+    assert len(set(counted)) == 1 and counted[0] > 2
+    assert engine.reader().context == 256
+    assert engine.reader().texts(ids_of(reply)) != ("",) * LONG.max_new_tokens
+    engine.unload()
+    wait_for(lambda: engine.reader().context == 0)
 
 
 def test_memory_that_runs_out_over_a_long_prompt_leaves_the_model_for_a_shorter_one(engine: Engine) -> None:

@@ -19,7 +19,7 @@ from app.engine.attention import sdpa
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
 from app.engine.block import chain_block
 from app.engine.memory import is_out_of_memory
-from app.errors import AttentionUnavailable
+from app.errors import AttentionUnavailable, first_line
 from app.messages import AttentionChoice, AttentionName
 
 AMPERE = (8, 0)
@@ -130,7 +130,7 @@ def _tried(name: AttentionName, machine: Machine, heads: Heads) -> Attention | s
     except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
         if is_out_of_memory(error):
             raise
-        return f"its trial failed ({(str(error).strip() or type(error).__name__).splitlines()[0][:200]})"
+        return f"its trial failed ({first_line(error)[:200]})"
     return attention
 
 
@@ -138,7 +138,7 @@ def _make(name: AttentionName, machine: Machine, heads: Heads) -> Attention:
     if name == "triton":
         from app.engine.attention.fused import FusedAttention, on_device
 
-        fused = on_device(FusedAttention(machine.shared_memory), machine.device)
+        fused = on_device(FusedAttention(machine.shared_memory, major=machine.capability[0]), machine.device)
         return Attention(name, fused, fused)
     if name == "flash":
         from app.engine.attention.flash import FlashAttention, flash_over_cache

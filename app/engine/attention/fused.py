@@ -15,7 +15,17 @@ from torch import Tensor
 from app.engine.attention.kernels import finish_kernel, prefix_kernel
 from app.engine.attention.paths import NEWEST, SLOTS
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
-from app.engine.attention.tiles import BUSY, GROUP_SPANS, SPAN, Tiles, choose_tiles, padded, spans_per_program
+from app.engine.attention.tiles import (
+    BUSY,
+    GROUP_SPANS,
+    HOPPER,
+    SPAN,
+    Tiles,
+    choose_tiles,
+    finish_warps,
+    padded,
+    spans_per_program,
+)
 
 SCRATCH = 1 << 26
 """Bytes of partial sums that a layer may have: what needs more, a long prompt's chunk, is done rows by rows."""
@@ -26,11 +36,12 @@ class FusedAttention:
     """Attention by our own kernels: a row's bits depend on nothing but the text before it.
 
     `shared_memory` is what the device has for one program and `scratch` what a layer may have, in bytes; `busy` is
-    how many programs keep the device busy."""
+    how many programs keep the device busy; `major` is of the device's compute capability."""
 
     shared_memory: int
     busy: int = BUSY
     scratch: int = SCRATCH
+    major: int = HOPPER
     _tiles: dict[tuple[int, int, int], Tiles] = field(default_factory=dict)
 
     def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
@@ -53,7 +64,7 @@ class FusedAttention:
     def _tiles_for(self, size: int, value_size: int, itemsize: int) -> Tiles:
         kind = (size, value_size, itemsize)
         if kind not in self._tiles:
-            self._tiles[kind] = choose_tiles(*kind, self.shared_memory)
+            self._tiles[kind] = choose_tiles(*kind, self.shared_memory, self.major)
         return self._tiles[kind]
 
 
@@ -104,7 +115,7 @@ class _Work:
             BLOCK_G=padded(heads // shared),
             NEWEST=NEWEST,
             GROUP_SPANS=GROUP_SPANS,
-            num_warps=4,
+            num_warps=finish_warps(self.values.shape[3], self.values.element_size()),
             enable_fp_fusion=False,
         )
 

@@ -18,6 +18,9 @@ BUSY = 64
 """Programs from which on each does a whole group: about half a large device's multiprocessors, each of which can
 read memory twice as fast as its share."""
 
+HOPPER = 9
+"""Major compute capability of the cards whose matrix unit takes 64 rows from 4 warps."""
+
 _RESERVED = 2048
 """Bytes of shared memory that the compiler takes for itself, with room to spare."""
 
@@ -36,15 +39,17 @@ class Tiles:
             raise ValueError(f"tiles must be of 16 or more and divide a span of {SPAN}, got {self}")
 
 
-def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int) -> Tiles:
-    """For heads of these sizes, in values of so many bytes, on a device with so much shared memory per program."""
+def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int, major: int = HOPPER) -> Tiles:
+    """For heads of these sizes, in values of so many bytes, on a device of this compute capability (its major
+    number) with so much shared memory per program."""
     wide = max(padded(size), padded(value_size))
     if itemsize == 4:
         # No tensor core multiplies float32 without rounding it first: few rows, so that one row wastes little.
         shape = Tiles(rows=16, keys=32 if wide <= 128 else 16, warps=4, stages=2)
     elif wide <= 128:
-        # 64 rows by 4 warps are one warpgroup: Hopper's own matrix instruction.
-        shape = Tiles(rows=64, keys=64, warps=4, stages=3)
+        # 64 rows by 4 warps are one warpgroup: Hopper's own matrix instruction. On other cards 4 warps have too few
+        # registers for heads of 128: up to 760 bytes a thread were spilled as compiled, with 8 warps up to 8.
+        shape = Tiles(rows=64, keys=64, warps=4 if major == HOPPER or wide <= 64 else 8, stages=3)
     else:
         # 64 rows of 256 values, twice (span and group), fill the registers of 4 warps; 8 hold them.
         shape = Tiles(rows=64, keys=32, warps=8, stages=3)
@@ -52,6 +57,11 @@ def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int) 
     room = shared_memory - _RESERVED - shape.rows * padded(size) * itemsize
     stage = shape.keys * (padded(size) + padded(value_size)) * itemsize
     return replace(shape, stages=max(1, min(shape.stages, room // stage)))
+
+
+def finish_warps(value_size: int, itemsize: int) -> int:
+    """Warps of a program that folds a row's sums: wide heads in float32 would not fit the registers of 4."""
+    return 8 if padded(value_size) * itemsize >= 1024 else 4
 
 
 def padded(size: int) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from app.engine import attention
+from app.engine.batched_sampling import sampler_for
 from app.engine.block import chain_block
 from app.engine.decoders import make_decoder
 from app.engine.generation import generate
@@ -23,7 +24,6 @@ from app.engine.gpu_report.shapes import ModelShape, Shaped, random_model, shape
 from app.engine.lookahead.experience import Experience
 from app.engine.lookahead.factory import Known
 from app.engine.probing import probe
-from app.engine.sampling import make_sampler
 from app.engine.step import Step
 from app.engine.step_times import StepProfile, choose_class
 from app.engine.stopping import Stopper
@@ -119,7 +119,7 @@ def _write(model: Shaped, plan: Plan, decoding: Decoding, gauge: Gauge) -> list[
     info = model.loaded.info
     stopper = Stopper(frozenset(), plan.tokens, info.context - plan.context, (), model.loaded.decode)
     known = Known(Experience(model.runner.vocabulary, info.parameters))
-    decoder, sampler = make_decoder(decoding, known), make_sampler(Sampling())
+    decoder, sampler = make_decoder(decoding, known), sampler_for(Sampling(), info.device)
     steps: list[tuple[float, Step]] = []
     begin = perf_counter()
     for item in generate(model.runner, _ids(model, plan.context), decoder, sampler, stopper):

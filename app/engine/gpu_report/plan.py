@@ -8,13 +8,11 @@ import torch
 
 from app.engine.attention import Scoring
 from app.engine.gpu_report.shapes import LLAMA_2_7B, LLAMA_31_8B, QWEN3_06B, QWEN3_4B, HeadShape, ModelShape
-from app.messages import AttentionChoice, DType, Message
+from app.messages import AttentionChoice, DType, Prompt
 
 LLAMA_2_HEADS = HeadShape("llama-2-7b", 32, 32, 128)
 LLAMA_3_HEADS = HeadShape("llama-3.1-8b", 32, 8, 128)
 QWEN3_HEADS = HeadShape("qwen3-0.6b", 16, 8, 128)
-
-Prompt = tuple[Message, ...] | str
 
 
 @dataclass(frozen=True, slots=True)

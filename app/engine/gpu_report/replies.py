@@ -14,8 +14,9 @@ import torch
 
 from app.engine.gpu_report.findings import Finding
 from app.engine.gpu_report.gauge import Gauge
-from app.engine.gpu_report.plan import Plan, Prompt, ReplySet
+from app.engine.gpu_report.plan import Plan, ReplySet
 from app.engine.session import Session
+from app.engine.unwatched import NeverStops, silent
 from app.messages import (
     DecoderName,
     Decoding,
@@ -26,6 +27,7 @@ from app.messages import (
     Options,
     Piece,
     Progress,
+    Prompt,
     Request,
     Statistics,
 )
@@ -38,16 +40,6 @@ LANES: tuple[tuple[DecoderName, bool], ...] = (
 )
 TOLD_EVERY = 4
 """Prompts between two findings: the section may end at any time."""
-
-
-class Patience:
-    """Nobody stops a reply."""
-
-    is_stopping = False
-
-
-def silent(_what: str, _done: int, _total: int) -> None:
-    """Nobody watches."""
 
 
 def locate(name: str, _progress: Progress) -> ModelFolder:
@@ -120,7 +112,7 @@ def _reply(
         decoding=Decoding(decoder, same_text=same_text), max_new_tokens=plan.reply_tokens, ignore_eos=True
     )
     request = Request(choice, prompt, options, is_cold=True)
-    events = list(session.events(request, silent, Patience()))
+    events = list(session.events(request, silent, NeverStops()))
     finished = events[-1]
     assert isinstance(finished, Finished)
     pieces = (event for event in events if isinstance(event, Piece))

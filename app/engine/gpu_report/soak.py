@@ -12,11 +12,14 @@ from time import perf_counter
 from app.engine.gpu_report.findings import Finding
 from app.engine.gpu_report.gauge import Gauge
 from app.engine.gpu_report.plan import Plan
-from app.engine.gpu_report.replies import locate, silent
+from app.engine.gpu_report.replies import locate
 from app.engine.session import Session
+from app.engine.unwatched import silent
 from app.messages import DecoderName, Decoding, Device, DType, ModelChoice, Options, Piece, Request, Sampling
 
 TOKENS = 48
+TOKENS_A_WORD = 4
+"""The most that "word " takes in the tokenizers that are met here."""
 LAPS = 2
 """The fewest laps: the first one warms up."""
 STOPS = (0, 5, 12)
@@ -64,8 +67,9 @@ def _lap(session: Session, choices: list[ModelChoice], plan: Plan) -> int:
     decoders: cycle[DecoderName] = cycle(("lookahead", "plain", "auto"))
     stops, count = cycle(STOPS), 0
     for choice in choices:
+        most = (session.open(choice, silent).info.context - TOKENS) // TOKENS_A_WORD
         for words in plan.soak_words:
-            _ask(session, choice, words, next(decoders), next(stops))
+            _ask(session, choice, min(words, most), next(decoders), next(stops))
             count += 1
         _break_off(session, choice)
         count += 1

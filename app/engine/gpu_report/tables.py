@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from app.engine.gpu_report.findings import Finding, Report
+from app.engine.gpu_report.findings import Finding, Report, matching
 from app.engine.gpu_report.goals import Goal
 from app.engine.gpu_report.plan import Plan
 
@@ -104,11 +104,9 @@ def _attention(report: Report, heads: str) -> Iterator[str]:
     yield "\n".join(f"- {name}: {why}" for name, why in missing.items())
 
 
-def _cell(found: Sequence[Finding], name: object, prefix: int, rows: int) -> str:
-    at = {"by": name, "prefix": prefix, "rows": rows}
-    for each in found:
-        if at.items() <= dict(each.at).items():
-            return f"{each.numbers['ms']['median']:.4f} ({each.numbers['share_of_copy']:.0%})"
+def _cell(found: Sequence[Finding], name: str | int, prefix: int, rows: int) -> str:
+    for each in matching(found, "attention", by=name, prefix=prefix, rows=rows):
+        return f"{each.numbers['ms']['median']:.4f} ({each.numbers['share_of_copy']:.0%})"
     return ""
 
 

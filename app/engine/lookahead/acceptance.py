@@ -16,10 +16,11 @@ from app.messages import Origin, StopReason
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A step's tokens, whose rows the runner has kept, who proposed each, and why the reply ends with them."""
+    """A step's tokens, who proposed each, the rows that the runner has kept, and why the reply ends with them."""
 
     tokens: tuple[int, ...]
     origins: tuple[Origin, ...]
+    rows: tuple[int, ...]
     reason: StopReason | None
 
 
@@ -37,5 +38,6 @@ def accept(
     """Verify, cut, and commit the rows that stay; `tokens` is left as it is."""
     accepted = verify(tree, choose, tokens)
     cut = stopper.cut(accepted.tokens)
-    runner.commit(accepted.rows[: cut.kept])
-    return Committed(accepted.tokens[: cut.kept], accepted.origins[: cut.kept], cut.reason)
+    rows = accepted.rows[: cut.kept]
+    runner.commit(rows)
+    return Committed(accepted.tokens[: cut.kept], accepted.origins[: cut.kept], rows, cut.reason)

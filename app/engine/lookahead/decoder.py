@@ -25,6 +25,7 @@ from app.engine.lookahead.entries import SUCCESSORS, pack_successors
 from app.engine.lookahead.layout import lay_out
 from app.engine.lookahead.planning import Planner
 from app.engine.lookahead.pool import Pool
+from app.engine.lookahead.tracing import trace_of
 from app.engine.lookahead.window import Window
 from app.engine.plain import plain
 from app.engine.runner import Runner
@@ -86,12 +87,13 @@ def _step(
     pool.observe(tokens, new)
     _teach(pool, tree, window, tokens, choices)
     split, price = planner.split(len(tree), window.size), planner.price(tree.reaches, window.size)
+    trace = trace_of(tree, choices, kept.rows, window.shown(tokens[-1]))
     window.shift(choices.ids[layout.top, 0].tolist())
     planner.share.settle(window, price, origins.count("window"))
     tokens += new
     pool.learn(tokens, len(new), "output")
     planner.observe(len(layout.block), len(new), perf_counter() - began)
-    return Step(new, origins, len(layout.block), len(tree) > 1, len(pool), kept.reason, split)
+    return Step(new, origins, len(layout.block), len(tree) > 1, len(pool), kept.reason, split, trace)
 
 
 def _open_window(planner: Planner, pool: Pool, tokens: Sequence[int]) -> Window:

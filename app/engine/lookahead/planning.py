@@ -10,6 +10,7 @@ from typing import Protocol
 
 from app.engine.lookahead.window_share import WindowShare
 from app.messages import Decoding, Split
+from app.step_rows import tree_rows
 
 UNLIKELY = 1e-4
 """A guess that the model reaches less often is left out, even where rows are to be spent."""
@@ -89,7 +90,7 @@ class FixedSizes(Untimed):
     def __init__(self, decoding: Decoding) -> None:
         self.share = WindowShare(decoding.window)
         self.ngram = decoding.ngram
-        self._plan = Plan(1 + decoding.guesses * (decoding.ngram - 1), decoding.ngram - 1, UNLIKELY)
+        self._plan = Plan(tree_rows(decoding.guesses, decoding.ngram), decoding.ngram - 1, UNLIKELY)
 
     def plan(self, window: int) -> Plan:
         """The same for every step."""

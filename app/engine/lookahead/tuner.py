@@ -71,14 +71,14 @@ class Tuner:
 
     def _best(self, reaches: Sequence[float], window: int) -> int:
         """The rows with the largest worth, counted with the window's; one where a plain step is worth more."""
-        price, seconds, widest = self._speed, self._curve.seconds, self._curve.widest
+        price, seconds = self._speed, self._curve.seconds
         best, kept = 1 - price * self._curve.plain, 1
         expected = [0.0, *accumulate(reaches)]
         for width in self._curve.buckets:
             rows = min(width - window, len(reaches))
             if rows < 1:
                 continue
-            worth = expected[rows] - price * seconds[min(rows + window, widest)]
+            worth = expected[rows] - price * seconds[rows + window]
             if worth > best:
                 best, kept = worth, rows
         return kept

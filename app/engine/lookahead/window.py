@@ -19,6 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from app.engine.block import Visible
+from app.step_rows import window_rows
 
 
 class Window:
@@ -36,7 +37,7 @@ class Window:
     @property
     def size(self) -> int:
         """Rows of a block that the guesses take."""
-        return self.width * len(self.rows) - 1 if self.width else 0
+        return window_rows(self.width, len(self.rows) + 1)
 
     @property
     def need(self) -> int:
@@ -61,6 +62,13 @@ class Window:
     def tokens(self) -> list[int]:
         """The guesses in block order: row by row, without the current token."""
         return [token for row in self.rows for token in row][1:]
+
+    def shown(self, current: int) -> tuple[tuple[int, ...], ...]:
+        """The rows with the current token in its place; () when the window is closed."""
+        if not self.width:
+            return ()
+        first, *above = map(tuple, self.rows)
+        return ((current, *first[1:]), *above)
 
     def offsets(self) -> list[int]:
         """How many places behind the current token each of `tokens` stands."""

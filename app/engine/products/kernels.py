@@ -18,11 +18,6 @@ import triton
 import triton.language as tl
 
 
-def is_interpreted() -> bool:
-    """Whether the kernel runs in triton's interpreter (TRITON_INTERPRET=1 when triton was imported)."""
-    return not isinstance(product_kernel, triton.JITFunction)
-
-
 @triton.jit
 def _sum_of_part(
     states, weight, start, stop, is_row, is_column,

@@ -2,7 +2,15 @@
 
 import pytest
 
-from app.engine.attention.tiles import GROUP_SPANS, SPAN, Tiles, choose_tiles, padded, spans_per_program
+from app.engine.attention.tiles import (
+    GROUP_SPANS,
+    SPAN,
+    Tiles,
+    choose_tiles,
+    finish_warps,
+    padded,
+    spans_per_program,
+)
 
 HOPPER, A100, SMALL = 232_448, 166_912, 101_376
 """Bytes of shared memory that a program may have: H100 and H200, A100, cards for desktops."""
@@ -30,6 +38,17 @@ def test_a_small_card_loads_fewer_tiles_ahead() -> None:
 def test_one_warpgroup_multiplies_64_rows() -> None:
     tiles = choose_tiles(128, 128, 2, HOPPER)
     assert (tiles.rows, tiles.warps) == (64, 4)
+
+
+@pytest.mark.parametrize("major", [8, 10, 12])
+def test_where_there_are_no_warpgroups_wide_heads_have_the_registers_of_8_warps(major: int) -> None:
+    assert choose_tiles(128, 128, 2, SMALL, major).warps == 8
+    assert choose_tiles(64, 64, 2, SMALL, major).warps == 4
+
+
+def test_folding_wide_heads_in_float32_takes_8_warps() -> None:
+    assert [finish_warps(size, 4) for size in (128, 160, 256)] == [4, 8, 8]
+    assert finish_warps(256, 2) == 4
 
 
 @pytest.mark.parametrize(("size", "expected"), [(8, 16), (16, 16), (64, 64), (80, 128), (129, 256)])

@@ -1,0 +1,122 @@
+"""A reply that was cut and is continued is the reply that nobody cut."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from app.engine.prompt import begun, encode
+from app.engine.session import Session
+from app.engine.text import Detokenizer
+from app.engine.unwatched import NeverStops, silent
+from app.errors import BadOption
+from app.messages import Decoding, Event, Message, ModelChoice, Options, Piece, Request, Sampling
+from tests.engine.places import Places
+from tests.engine.tiny import DEMO
+
+DEMO_CPU = ModelChoice("demo", dtype="float32", device="cpu")
+QUESTION = Message("user", "Write a Python function that counts the words of a text.")
+HALF = "\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.fixture(scope="module")
+def session(model_folders: dict[str, Path]) -> Session:
+    return Session(Places({**model_folders, "demo": DEMO}))
+
+
+@pytest.fixture
+def tokenizer() -> PreTrainedTokenizerBase:
+    found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(DEMO)
+    return found
+
+
+def ask(session: Session, options: Options, *messages: Message) -> list[Piece]:
+    asked = Request(DEMO_CPU, messages, options, is_cold=True)
+    events: Sequence[Event] = list(session.events(asked, silent, NeverStops()))
+    return [event for event in events if isinstance(event, Piece)]
+
+
+def ids_of(pieces: Sequence[Piece]) -> list[int]:
+    return [token for piece in pieces for token in piece.token_ids]
+
+
+def text_of(pieces: Sequence[Piece]) -> str:
+    return "".join(piece.text for piece in pieces)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.8, seed=5)], ids=["greedy", "drawn"])
+@pytest.mark.parametrize("decoder", ["plain", "auto"])
+def test_from_any_tokens_end_on_the_same_tokens_follow(
+    session: Session, decoder: str, sampling: Sampling
+) -> None:
+    options = Options(sampling, Decoding(decoder), max_new_tokens=60)  # type: ignore[arg-type]
+    whole = ids_of(ask(session, options, QUESTION))
+    assert len(whole) > 40
+    loaded = session.open(DEMO_CPU, silent)
+    for cut in range(1, len(whole), 9):
+        written = loaded.decode(whole[:cut])
+        rest = ask(
+            session, replace(options, max_new_tokens=60 - cut), QUESTION, Message("assistant", written)
+        )
+        assert ids_of(rest) == whole[cut:]
+        assert written + text_of(rest) == loaded.decode(whole)
+
+
+def test_a_text_that_was_cut_inside_a_word_goes_on_behind_it(session: Session) -> None:
+    options = Options(max_new_tokens=12)
+    rest = text_of(ask(session, options, QUESTION, Message("assistant", "Here is a Python func")))
+    assert rest
+    assert not rest.startswith(("Here", " Here"))
+
+
+def test_a_begun_reply_follows_the_question_for_one(tokenizer: PreTrainedTokenizerBase) -> None:
+    answer = Message("assistant", "  So it  was,\n")
+    ids = encode(tokenizer, (QUESTION, answer), 1024)
+    asked = encode(tokenizer, (QUESTION,), 1024)
+    assert ids == asked + begun(tokenizer, (QUESTION, answer))
+    assert tokenizer.decode(ids[len(asked) :]) == answer.content
+
+
+def test_an_empty_reply_is_begun_like_any(tokenizer: PreTrainedTokenizerBase) -> None:
+    chat = (QUESTION, Message("assistant", ""))
+    assert encode(tokenizer, chat, 1024) == encode(tokenizer, chat[:1], 1024)
+    assert begun(tokenizer, chat) == begun(tokenizer, chat[:1]) == begun(tokenizer, "raw") == []
+
+
+def test_a_template_cannot_take_out_what_the_reply_has_begun_with(tokenizer: PreTrainedTokenizerBase) -> None:
+    tokenizer.chat_template = (
+        "{% for m in messages %}[{{ m.role }}]{{ m.content.split('</think>')[-1] | trim }}{% endfor %}"
+        "{% if add_generation_prompt %}[assistant]{% endif %}"
+    )
+    ids = encode(tokenizer, (QUESTION, Message("assistant", "<think>Hm.</think> So ")), 1024)
+    assert tokenizer.decode(ids).endswith("of a text.[assistant]<think>Hm.</think> So ")
+
+
+@pytest.mark.parametrize("template", [None, "{{ messages[0]['content'] }}"])
+def test_a_reply_to_nothing_is_refused_in_words(
+    tokenizer: PreTrainedTokenizerBase, template: str | None
+) -> None:
+    tokenizer.chat_template = template
+    with pytest.raises(BadOption, match="There is no question before the reply"):
+        encode(tokenizer, (Message("assistant", "So "),), 1024)
+
+
+def test_a_model_without_a_template_continues_the_written_dialogue(
+    tokenizer: PreTrainedTokenizerBase,
+) -> None:
+    tokenizer.chat_template = None
+    ids = encode(tokenizer, (Message("user", "Hi"), Message("assistant", " Hel")), 1024)
+    assert tokenizer.decode(ids) == "User: Hi\nAssistant: Hel"
+
+
+def without_first_space(ids: list[int]) -> str:
+    """A tokenizer that leaves out the space where a text begins, as those of Llama 2 do."""
+    return "".join(f" {token}" for token in ids).removeprefix(" ")
+
+
+@pytest.mark.parametrize("before", [[1], list(range(20))])
+def test_the_space_between_what_was_written_and_what_comes_is_kept(before: list[int]) -> None:
+    detokenizer = Detokenizer(without_first_space, before)
+    assert [detokenizer.push(7), detokenizer.push(8), detokenizer.flush()] == [" 7", " 8", ""]

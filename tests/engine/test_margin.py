@@ -1,0 +1,69 @@
+"""How sure the model was of a token: asked beside replies, which stay as they are."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from app.engine import Engine
+from app.errors import AppError, EngineClosed, ModelNotFound, PromptTooLong
+from app.messages import Request
+from tests.engine.asking import CPU, PROMPT, SECONDS, SHORT, ask, events_of, ids_of
+from tests.engine.places import Places
+
+ASKED = Request(CPU, PROMPT, SHORT)
+
+
+@pytest.fixture
+def engine(model_folders: dict[str, Path]) -> Iterator[Engine]:
+    engine = Engine(Places(model_folders))
+    yield engine
+    engine.close()
+
+
+def test_it_is_that_of_the_two_largest_logits_behind_prompt_and_reply(
+    engine: Engine, model_folders: dict[str, Path]
+) -> None:
+    written = ids_of(ask(engine))[:5]
+    found = engine.margin(ASKED, written).result(SECONDS)
+    tokenizer = AutoTokenizer.from_pretrained(model_folders["tiny"])
+    model = AutoModelForCausalLM.from_pretrained(model_folders["tiny"], dtype=torch.float32)
+    with torch.inference_mode():
+        logits = model(torch.tensor([[*tokenizer(PROMPT).input_ids, *written]])).logits[0, -1]
+    best = logits.topk(2)
+    assert (found.first, found.second) == tuple(tokenizer.decode([token]) for token in best.indices.tolist())
+    assert found.margin == pytest.approx(float(best.values[0] - best.values[1]), abs=1e-4)
+
+
+def test_the_likeliest_token_is_the_one_that_a_greedy_reply_writes(engine: Engine) -> None:
+    ids = ids_of(ask(engine))
+    for place in (0, 1, 7):
+        found = engine.margin(ASKED, ids[:place]).result(SECONDS)
+        assert engine.reader().texts(ids[place : place + 1]) == (found.first,)
+
+
+def test_replies_before_and_after_are_the_same(engine: Engine) -> None:
+    before = ask(engine)
+    engine.margin(ASKED, [5, 6, 7])
+    after = ask(engine)
+    assert ids_of(before) == ids_of(after)
+    assert len(events_of(after)) > 3
+
+
+def test_a_question_that_cannot_be_answered_says_why_and_the_next_is_answered(engine: Engine) -> None:
+    lost = engine.margin(replace(ASKED, model=replace(CPU, name="lost")), [])
+    long = engine.margin(replace(ASKED, prompt="word " * 2000), [])
+    broken = engine.margin(ASKED, [99_999])
+    assert isinstance(lost.exception(SECONDS), ModelNotFound)
+    assert isinstance(long.exception(SECONDS), PromptTooLong)
+    error = broken.exception(SECONDS)
+    assert isinstance(error, AppError) and str(error).startswith("Something went wrong inside Foresight")
+    assert engine.margin(ASKED, []).result(SECONDS).margin > 0
+
+
+def test_after_closing_there_is_no_answer(engine: Engine) -> None:
+    engine.close()
+    assert isinstance(engine.margin(ASKED, []).exception(SECONDS), EngineClosed)
