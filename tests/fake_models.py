@@ -18,6 +18,7 @@ from app.model_messages import (
     Precision,
     Recommendation,
     RemoteModel,
+    RowPrice,
     SearchHit,
     Verdict,
 )
@@ -99,6 +100,10 @@ class ScriptedModels:
         return self.fits.get(
             model.name, replace(make_fit(context=context), memory=memory, precision=precision)
         )
+
+    def row_price(self, name: str, precision: Precision) -> RowPrice | None:
+        self._do("row price", name)
+        return RowPrice(logits=1_000, cache=500) if precision == "float32" else None
 
     def search(self, words: str) -> Sequence[SearchHit]:
         self._do("search", words)

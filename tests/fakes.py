@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from time import sleep
 
 from app.conversation import Reply
@@ -11,6 +12,7 @@ from app.messages import (
     Event,
     Failed,
     Finished,
+    Message,
     ModelChoice,
     ModelInfo,
     Origin,
@@ -40,6 +42,19 @@ LOOKAHEAD_STEPS: tuple[tuple[Origin, ...], ...] = (
 )
 
 
+class WordReader:
+    """Counts words, and two tokens for what a template puts around each message."""
+
+    def __init__(self, context: int = 1024) -> None:
+        self.context = context
+
+    def count(self, prompt: Sequence[Message]) -> int:
+        return sum(2 + len(message.content.split()) for message in prompt)
+
+    def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+        return tuple(f"t{token}" for token in ids)
+
+
 class ScriptedEngine:
     """Says what it was told to say, word by word, and notices when it is stopped.
 
@@ -55,6 +70,10 @@ class ScriptedEngine:
         self.unloads = 0
         self.end_loading: Callable[[bool], None] = lambda _is_loaded: None
         self.now = EngineStatus("ready", model=DEMO)
+        self.words = WordReader()
+
+    def reader(self) -> WordReader:
+        return self.words
 
     def submit(self, request: Request, reply: Reply) -> None:
         self.requests.append(request)
@@ -102,7 +121,8 @@ def steps(text: str, lookahead: bool) -> list[Piece]:
         origins = LOOKAHEAD_STEPS[len(pieces) % len(LOOKAHEAD_STEPS)] if lookahead else PLAIN_STEP
         taken, words = words[: len(origins)], words[len(origins) :]
         ids = tuple(range(len(taken)))
-        pieces.append(Piece("".join(taken), ids, origins[-len(taken) :], Statistics()))
+        ends = tuple(accumulate(map(len, taken)))
+        pieces.append(Piece("".join(taken), ids, origins[-len(taken) :], Statistics(), ends))
     return pieces
 
 

@@ -1,7 +1,32 @@
-"""One turn from end to end: prompt, decoding, and the event log that any number of readers follow."""
+"""Turns from end to end: prompt, decoding, recording, and event logs that any number of readers follow."""
 
-from app.conversation.conversation import Conversation, Decodes, Turn
+from app.conversation.chatbook import Chatbook, is_private
+from app.conversation.context import ChatTooLong, Fit
+from app.conversation.conversations import (
+    Asked,
+    Conversations,
+    Decodes,
+    Overflow,
+    StillWriting,
+    Writing,
+)
+from app.conversation.reading import Reads
 from app.conversation.reply import Reply
 from app.conversation.reply_state import ReplyState, fold
 
-__all__ = ["Conversation", "Decodes", "Reply", "ReplyState", "Turn", "fold"]
+__all__ = [
+    "Asked",
+    "ChatTooLong",
+    "Chatbook",
+    "Conversations",
+    "Decodes",
+    "Fit",
+    "Overflow",
+    "Reads",
+    "Reply",
+    "ReplyState",
+    "StillWriting",
+    "Writing",
+    "fold",
+    "is_private",
+]

@@ -9,7 +9,6 @@ from app.messages import (
     Failed,
     Finished,
     Loading,
-    Origin,
     Piece,
     Prefilling,
     Statistics,
@@ -20,12 +19,11 @@ Phase = Literal["waiting", "loading", "prefilling", "decoding", "finished", "fai
 
 @dataclass(frozen=True, slots=True)
 class ReplyState:
-    """A reply folded from its events. `last_origins` are the tokens of the newest step."""
+    """A reply folded from its events."""
 
     phase: Phase = "waiting"
     text: str = ""
     statistics: Statistics = field(default_factory=Statistics)
-    last_origins: tuple[Origin, ...] = ()
     progress: tuple[int, int] = (0, 0)
     note: str = ""
     finished: Finished | None = None
@@ -49,14 +47,13 @@ def _after(state: ReplyState, event: Event) -> ReplyState:
             return replace(state, phase="loading", note=what, progress=(done, total))
         case Prefilling(done, total):
             return replace(state, phase="prefilling", note="", progress=(done, total))
-        case Piece(text, _, origins, statistics):
+        case Piece(text, _, _, statistics):
             return replace(
                 state,
                 phase="decoding",
                 text=state.text + text,
                 note="",
                 statistics=statistics,
-                last_origins=origins,
             )
         case Finished(_, statistics, _, _):
             return replace(state, phase="finished", statistics=statistics, finished=event)

@@ -70,7 +70,6 @@ def test_the_numbers_are_the_newest_pieces(events: list[Event]) -> None:
     pieces = [event for event in events if isinstance(event, Piece)]
     state = fold(ReplyState(), events)
     assert state.statistics == (pieces[-1].statistics if pieces else Statistics())
-    assert state.last_origins == (pieces[-1].origins if pieces else ())
 
 
 def test_nothing_folds_to_waiting() -> None:

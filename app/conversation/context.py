@@ -1,0 +1,99 @@
+"""What of a chat fits into the model's context, counted before anything is sent.
+
+Nothing is left out silently. A chat of five messages, a context of 100 tokens, 25 of them kept for the reply:
+
+    tokens        40   10   30   10   20  = 110     too long: 110 + 25 > 100
+    oldest first   .    .   30   10   20  =  60     what the model would read behind the cut line
+
+Whole turns go, so that the model never reads an answer without its question.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from app.errors import AppError
+from app.messages import Message
+
+Count = Callable[[tuple[Message, ...]], int]
+"""Tokens of a chat as the model would read it, its template included."""
+
+LEAST_REPLY = 16
+"""A reply of fewer tokens is not worth sending for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """`tokens` of the whole prompt; `left_out` oldest messages must go for the rest to fit, with `kept_tokens`.
+
+    `room` is what the whole prompt leaves for a reply, 0 where nothing is left."""
+
+    tokens: int
+    context: int
+    reserve: int
+    left_out: int = 0
+    kept_tokens: int = 0
+
+    @property
+    def fits(self) -> bool:
+        """Whether the whole prompt fits with a reply of the usual length behind it."""
+        return self.tokens + self.reserve <= self.context
+
+    @property
+    def fits_without_oldest(self) -> bool:
+        """Whether it fits once the oldest turns are left out."""
+        return self.left_out > 0 and self.kept_tokens + self.reserve <= self.context
+
+    @property
+    def room(self) -> int:
+        """Tokens left for a reply to the whole prompt."""
+        return max(0, self.context - self.tokens)
+
+    @property
+    def can_be_shorter(self) -> bool:
+        """Whether the whole prompt fits with a shorter reply."""
+        return self.room >= LEAST_REPLY
+
+
+class ChatTooLong(AppError):
+    """The chat does not fit any more, and nobody has said yet what to do about it."""
+
+    def __init__(self, fit: Fit) -> None:
+        super().__init__(
+            f"This chat has {fit.tokens:,} tokens and the model's context holds {fit.context:,}: leave out the "
+            "oldest messages, ask for a shorter reply, or start a new chat."
+        )
+        self.fit = fit
+
+
+def reserve(max_new_tokens: int, context: int) -> int:
+    """Tokens kept for the reply: as many as are asked for, at most a quarter of the context."""
+    return min(max_new_tokens, context // 4)
+
+
+def fit(messages: Sequence[Message], count: Count, context: int, reply: int) -> Fit:
+    """How these messages (a system prompt first, if there is one) fit with `reply` tokens behind them."""
+    head = 1 if messages and messages[0].role == "system" else 0
+    tokens = count(tuple(messages))
+    if tokens + reply <= context:
+        return Fit(tokens, context, reply, 0, tokens)
+    starts = [place for place in range(head + 1, len(messages)) if messages[place].role == "user"]
+    for start in _likely(starts, messages, count, context - reply):
+        kept = count((*messages[:head], *messages[start:]))
+        if kept + reply <= context:
+            return Fit(tokens, context, reply, start - head, kept)
+    last = starts[-1] if starts else head
+    return Fit(tokens, context, reply, last - head, count((*messages[:head], *messages[last:])))
+
+
+def _likely(starts: Sequence[int], messages: Sequence[Message], count: Count, room: int) -> list[int]:
+    """The places worth trying, oldest first: those behind which single messages alone are not too long already."""
+    tokens, place, found = 0, len(messages), list[int]()
+    for start in reversed(starts):
+        # As a user's: some templates take nobody else's message alone.
+        tokens += sum(count((Message("user", message.content),)) for message in messages[start:place])
+        place = start
+        # A message by itself carries the template's opening once more: half of that sum is a safe bound.
+        if tokens > 2 * room:
+            break
+        found.append(start)
+    return found[::-1]

@@ -1,0 +1,257 @@
+"""The turns of all chats: stored first, then decoded, then recorded. They live in the process, not in a page."""
+
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
+
+from app.chat_messages import ChatManner, Place, Thread, Written
+from app.conversation.chatbook import Chatbook
+from app.conversation.context import ChatTooLong, Fit, fit, reserve
+from app.conversation.reading import Reads
+from app.conversation.recorder import Draft, Recorder
+from app.conversation.reply import Reply
+from app.errors import AppError, StoreError
+from app.messages import Message, ModelChoice, Options, Request
+
+CLOSING_SECONDS = 5.0
+Overflow = Literal["ask", "oldest", "shorter"]
+"""What to do where a chat does not fit any more: ask the person, leave out the oldest turns, reply shorter."""
+
+
+class Decodes(Protocol):
+    """What conversations need of the engine."""
+
+    def submit(self, request: Request, reply: Reply) -> None:
+        """Write the reply to this request into `reply`, on the engine's own thread."""
+
+    def reader(self) -> Reads:
+        """Counts tokens for the model that is loaded now."""
+
+
+class StillWriting(AppError):
+    """The chat's reply is not complete yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """With which model and options a reply is wanted, and what to do if the chat is too long."""
+
+    model: ModelChoice
+    options: Options
+    overflow: Overflow = "ask"
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """A reply: which message it is, how it was asked for, and its log. It stays known when it is done.
+
+    `before` is the text it continues; where the oldest messages were left out, `first_read` is the first that was
+    sent, else 0."""
+
+    message: int
+    asked: Asked
+    reply: Reply
+    before: Written = field(default_factory=Written)
+    first_read: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Unsaved:
+    """A reply that the store did not take, and why; it is stored before its chat goes on."""
+
+    message: int
+    written: Written
+    problem: str
+
+
+class Conversations:
+    """Every chat's turns, safe to use from any thread; each chat has at most one reply under way."""
+
+    def __init__(self, engine: Decodes, book: Chatbook) -> None:
+        self.book = book
+        self._engine = engine
+        self._writing: Mapping[int, Writing] = {}
+        self._recorders: dict[int, Recorder] = {}
+        self._unsaved: dict[int, Unsaved] = {}
+        self._leaving_out: frozenset[int] = frozenset()
+        self._lock = threading.RLock()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any reply is under way."""
+        return bool(self._recorders)
+
+    def is_writing(self, chat: int) -> bool:
+        """Whether this chat's reply is under way, or not stored yet."""
+        return chat in self._recorders
+
+    def newest(self, chat: int) -> Writing | None:
+        """The newest reply that was asked for in this chat since the app began."""
+        return self._writing.get(chat)
+
+    def problem(self, chat: int) -> str:
+        """Why this chat's newest reply could not be stored; nothing where it was."""
+        unsaved = self._unsaved.get(chat)
+        return unsaved.problem if unsaved else ""
+
+    def options_used(self, chat: int, message: int) -> tuple[Options, ...]:
+        """The options with which the versions of this answer were written, as far as that is known."""
+        store = self.book.of(chat)
+        written = (store.message(version).written for version in store.message(message).versions)
+        return tuple(each.provenance.options for each in written if each.provenance)
+
+    def thread(self, chat: int, newest: int) -> Thread:
+        """The chat's newest messages as they are stored."""
+        return self.book.of(chat).thread(chat, newest)
+
+    def begin(self, manner: ChatManner, is_private: bool, question: str, asked: Asked) -> Place:
+        """Begin a chat with its first question. Raises ChatTooLong, and then nothing is made."""
+        with self._lock:
+            plan = self._plan(manner, (Message("user", question),), asked)
+            place = self.book.create(manner, is_private)
+            place, answer = self.book.of(place.chat).ask(place, question)
+            return self._start(place, answer, plan)
+
+    def ask(self, place: Place, question: str, asked: Asked, parent: int | None = None) -> Place:
+        """Send a question below the shown path, or below `parent`. Raises StaleChat, ChatTooLong, StillWriting."""
+        with self._lock:
+            self._make_ready(place.chat)
+            store = self.book.of(place.chat)
+            before = store.texts_before(place.chat, parent)
+            plan = self._plan(
+                store.manner(place.chat), (*before, Message("user", question)), self._agreed(place, asked)
+            )
+            place, answer = store.ask(place, question, parent)
+            return self._start(place, answer, plan)
+
+    def edit(self, place: Place, message: int, question: str, asked: Asked) -> Place:
+        """Send a question anew in other words, beside the old ones."""
+        parent = self.book.of(place.chat).parent(message)
+        return self.ask(place, question, asked, parent)
+
+    def answer_anew(self, place: Place, message: int, asked: Asked) -> Place:
+        """Write another answer beside this one."""
+        with self._lock:
+            self._make_ready(place.chat)
+            store = self.book.of(place.chat)
+            texts = store.path_texts(place.chat, store.parent(message))
+            plan = self._plan(store.manner(place.chat), texts, self._agreed(place, asked))
+            place, answer = store.answer_anew(place, message)
+            return self._start(place, answer, plan)
+
+    def go_on(self, place: Place, message: int, asked: Asked) -> Place:
+        """Continue an answer that ended early."""
+        with self._lock:
+            self._make_ready(place.chat)
+            store = self.book.of(place.chat)
+            before = _without_half(store.message(message).written)
+            texts = store.path_texts(place.chat, store.parent(message))
+            prompt = (*texts, Message("assistant", before.text))
+            plan = self._plan(store.manner(place.chat), prompt, self._agreed(place, asked))
+            place = store.continue_(place, message)
+            return self._start(place, message, plan, before)
+
+    def leaves_out(self, chat: int) -> bool:
+        """Whether the person has said that this chat's oldest turns may go where it is too long."""
+        return chat in self._leaving_out
+
+    def stop(self, chat: int) -> None:
+        """Stop this chat's reply, if one is under way. What was written stays."""
+        if chat in self._recorders:
+            self._writing[chat].reply.stop()
+
+    def stop_all(self) -> None:
+        """Stop every reply under way."""
+        for chat in tuple(self._recorders):
+            self.stop(chat)
+
+    def fit(self, manner: ChatManner, messages: tuple[Message, ...], options: Options) -> Fit | None:
+        """How a prompt of these messages fits; None while no model is there to count for."""
+        reader = self._engine.reader()
+        if not reader.context:
+            return None
+        kept = reserve(options.max_new_tokens, reader.context)
+        return fit(_with_system(manner, messages), reader.count, reader.context, kept)
+
+    def close(self) -> None:
+        """Wait until every reply is stored; the engine must have ended them."""
+        for recorder in tuple(self._recorders.values()):
+            recorder.join(CLOSING_SECONDS)
+        for chat in tuple(self._unsaved):
+            with suppress(StoreError):  # which was told when the reply ended
+                self._save_again(chat)
+
+    def _agreed(self, place: Place, asked: Asked) -> Asked:
+        """With what the person has chosen for this chat before."""
+        is_agreed = asked.overflow == "ask" and self.leaves_out(place.chat)
+        return replace(asked, overflow="oldest") if is_agreed else asked
+
+    def _plan(self, manner: ChatManner, messages: tuple[Message, ...], asked: Asked) -> "_Plan":
+        found = self.fit(manner, messages, asked.options)
+        if found is None or found.fits:
+            return _Plan(_with_system(manner, messages), asked, 0)
+        if asked.overflow == "oldest" and found.fits_without_oldest:
+            return _Plan(_with_system(manner, messages[found.left_out :]), asked, found.left_out)
+        if asked.overflow == "shorter" and found.can_be_shorter:
+            shorter = replace(asked.options, max_new_tokens=min(found.room, asked.options.max_new_tokens))
+            return _Plan(_with_system(manner, messages), replace(asked, options=shorter), 0)
+        raise ChatTooLong(found)
+
+    def _start(self, place: Place, message: int, plan: "_Plan", before: Written | None = None) -> Place:
+        chat, reply, asked = place.chat, Reply(), plan.asked
+        store = self.book.of(chat)
+        written = before or Written()
+        self._leaving_out |= {chat} if plan.left_out else set()
+        # Logs of other chats that are complete are the store's by now: pages that look at one hold it themselves.
+        others = {other: known for other, known in self._writing.items() if self.is_writing(other)}
+        first_read = store.path_ids(chat, message)[plan.left_out] if plan.left_out else 0
+        self._writing = {**others, chat: Writing(message, asked, reply, written, first_read)}
+        draft = Draft(asked.options, written)
+        self._recorders[chat] = Recorder(
+            reply,
+            draft,
+            lambda now: store.write(message, now),
+            lambda problem: self._recorded(chat, Unsaved(message, draft.written(), problem)),
+        )
+        self._engine.submit(Request(asked.model, plan.prompt, asked.options), reply)
+        return place
+
+    def _recorded(self, chat: int, reply: Unsaved) -> None:
+        with self._lock:
+            if reply.problem:
+                self._unsaved[chat] = reply
+            self._recorders.pop(chat, None)
+
+    def _make_ready(self, chat: int) -> None:
+        """Raises StillWriting, and StoreError while the chat's newest reply still cannot be stored."""
+        if self.is_writing(chat):
+            raise StillWriting("A reply is still being written: wait for its end, or stop it first.")
+        self._save_again(chat)
+
+    def _save_again(self, chat: int) -> None:
+        if unsaved := self._unsaved.get(chat):
+            self.book.of(chat).write(unsaved.message, unsaved.written)
+            del self._unsaved[chat]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What will be sent, once it is known that it fits."""
+
+    prompt: tuple[Message, ...]
+    asked: Asked
+    left_out: int
+
+
+def _with_system(manner: ChatManner, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    system = manner.system.strip()
+    return (Message("system", system), *messages) if system else messages
+
+
+def _without_half(written: Written) -> Written:
+    """A reply that was cut inside a character ends with a mark for that, which the model must not read."""
+    text = written.text.rstrip("\N{REPLACEMENT CHARACTER}")
+    marks = tuple(replace(mark, end=min(mark.end, len(text))) for mark in written.marks)
+    return replace(written, text=text, marks=marks)

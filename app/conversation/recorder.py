@@ -1,0 +1,119 @@
+"""Keeps a reply while it is written: once a second as far as it is, and whole at its end.
+
+It reads the reply's log like any page does, so that writing to disk never holds up decoding, and a program that
+is killed loses at most the last second. A store that fails is asked again a second later; only what stands in the
+way of the whole reply is told.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from time import monotonic
+
+from app import __version__
+from app.chat_messages import Mark, Provenance, WritingState, Written
+from app.conversation.reply import Reply
+from app.conversation.thinking import ThoughtClock
+from app.errors import AppError
+from app.messages import Event, Failed, Finished, Options, Piece
+
+log = logging.getLogger(__name__)
+
+SECONDS = 1.0
+Write = Callable[[Written], None]
+Done = Callable[[str], None]
+"""Hears that nothing more will be stored, and what stood in the way of the whole reply: a sentence, or nothing."""
+
+
+class Recorder:
+    """One reply's way to the store, on a thread of its own."""
+
+    def __init__(self, reply: Reply, draft: "Draft", write: Write, done: Done) -> None:
+        self._reply = reply
+        self._draft = draft
+        self._write = write
+        self._done = done
+        self._thread = threading.Thread(target=self._record, name="recorder", daemon=True)
+        self._thread.start()
+
+    def join(self, timeout: float) -> None:
+        """Wait until the reply is stored."""
+        self._thread.join(timeout)
+
+    def _record(self) -> None:
+        seen, due, problem = 0, monotonic() + SECONDS, ""
+        try:
+            while not self._draft.is_done:
+                events = self._reply.wait(seen, timeout=SECONDS)
+                seen += len(events)
+                self._draft.take(events)
+                if self._draft.is_done or (events and monotonic() >= due):
+                    problem = self._keep(problem)
+                    due = monotonic() + SECONDS
+        finally:
+            self._done(problem)
+
+    def _keep(self, before: str) -> str:
+        """Store what there is; what stood in the way, and did so `before`, or nothing."""
+        try:
+            self._write(self._draft.written())
+        except AppError as error:
+            if str(error) != before:
+                log.exception("a reply could not be kept")
+            return str(error)
+        return ""
+
+
+class Draft:
+    """A reply's events as what the store keeps; one that is continued begins with what was there."""
+
+    def __init__(self, options: Options, before: Written | None = None) -> None:
+        self._options = options
+        self._before = before or Written()
+        self._texts = [self._before.text]
+        self._length = len(self._before.text)
+        self._marks = list(self._before.marks)
+        self._step = self._marks[-1].step + 1 if self._marks else 0
+        self._state: WritingState = "writing"
+        self._note = ""
+        self._provenance: Provenance | None = None
+        self._clock = ThoughtClock(self._before)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the reply has ended."""
+        return self._state != "writing"
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Add these events."""
+        for event in events:
+            match event:
+                case Piece():
+                    self._add(event)
+                case Finished(reason, statistics, model, decoder):
+                    self._state = "stopped" if reason == "stopped" else "done"
+                    self._provenance = Provenance(
+                        model, self._options, decoder, reason, statistics, __version__
+                    )
+                case Failed(sentence):
+                    self._state, self._note = "failed", sentence
+
+    def written(self) -> Written:
+        """All of it as one value."""
+        self._texts = ["".join(self._texts)]
+        return Written(
+            self._texts[0], self._state, self._note, tuple(self._marks), self._provenance, self._clock.seconds
+        )
+
+    def _add(self, piece: Piece) -> None:
+        self._marks += (
+            Mark(self._length + end, origin, self._step)
+            for end, origin in zip(piece.ends, piece.origins, strict=False)
+        )
+        if not piece.token_ids and self._marks:  # the flush of what was held back belongs to the last token
+            last = self._marks[-1]
+            self._marks[-1] = Mark(self._length + len(piece.text), last.origin, last.step)
+        self._step += 1
+        self._texts.append(piece.text)
+        self._length += len(piece.text)
+        self._clock.take(piece)

@@ -1,0 +1,77 @@
+"""A person at a chat, and an engine that says what the test tells it to."""
+
+from collections.abc import Sequence
+from time import monotonic, sleep
+
+from app.chat_messages import ChatManner, Place, StoredMessage
+from app.conversation import Asked, Conversations, Reply
+from app.messages import Finished, ModelChoice, Options, Piece, Request, Statistics
+from tests.fakes import DEMO, WordReader
+
+ASKED = Asked(ModelChoice("demo"), Options(max_new_tokens=20))
+
+
+class PatientEngine:
+    """Keeps every request and its reply until the test says how it goes on."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.replies: list[Reply] = []
+        self.words = WordReader(context=100)
+
+    def submit(self, request: Request, reply: Reply) -> None:
+        self.requests.append(request)
+        self.replies.append(reply)
+
+    def reader(self) -> WordReader:
+        return self.words
+
+    def say(self, text: str) -> None:
+        self.replies[-1].append(Piece(text, (1,), ("model",), Statistics(), (len(text),)))
+
+    def end(self) -> None:
+        self.replies[-1].append(Finished("eos", Statistics(), DEMO, "auto"))
+
+    def read(self) -> Sequence[tuple[str, str]]:
+        """What the model was given to read last."""
+        prompt = self.requests[-1].prompt
+        assert not isinstance(prompt, str)
+        return [(message.role, message.content) for message in prompt]
+
+
+class Person:
+    """Somebody at one page: knows the chat as it was when they last looked."""
+
+    def __init__(self, chats: Conversations, engine: PatientEngine) -> None:
+        self.chats = chats
+        self.engine = engine
+        self.place = Place()
+
+    def ask(self, question: str, answer: str = "") -> None:
+        """Ask, and get this answer if there is one."""
+        if self.place.chat:
+            self.place = self.chats.ask(self.place, question, ASKED)
+        else:
+            self.place = self.chats.begin(ChatManner(), False, question, ASKED)
+        if answer:
+            self.get(answer)
+
+    def get(self, answer: str) -> None:
+        self.engine.say(answer)
+        self.engine.end()
+        self.wait()
+
+    def wait(self) -> None:
+        """Until the reply is stored."""
+        deadline = monotonic() + 10
+        while self.chats.is_writing(self.place.chat):
+            assert monotonic() < deadline
+            sleep(0.002)
+
+    @property
+    def messages(self) -> tuple[StoredMessage, ...]:
+        return self.chats.thread(self.place.chat, 50).messages
+
+    @property
+    def texts(self) -> list[str]:
+        return [message.text for message in self.messages]

@@ -1,0 +1,79 @@
+"""What of a chat fits: a tokenizer that counts words, and a template that costs two tokens a message."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.conversation.context import ChatTooLong, Fit, fit, reserve
+from app.messages import Message
+
+
+def count(prompt: Sequence[Message]) -> int:
+    return sum(2 + len(message.content.split()) for message in prompt)
+
+
+def chat(*lengths: int, system: int = 0) -> list[Message]:
+    """Messages of so many words, by turns of user and assistant."""
+    head = [Message("system", "x " * system)] if system else []
+    return [
+        *head,
+        *(
+            Message("user" if place % 2 == 0 else "assistant", "x " * length)
+            for place, length in enumerate(lengths)
+        ),
+    ]
+
+
+def test_a_short_chat_goes_whole() -> None:
+    found = fit(chat(3, 4, 5), count, context=100, reply=25)
+    assert found == Fit(18, 100, 25, 0, 18)
+    assert found.fits
+
+
+def test_the_oldest_turns_go_first_and_whole_turns_at_once() -> None:
+    found = fit(chat(38, 8, 28, 8, 18), count, context=100, reply=25)
+    assert not found.fits
+    assert (found.tokens, found.left_out, found.kept_tokens) == (110, 2, 60)
+
+
+def test_the_system_prompt_stays_whatever_goes() -> None:
+    found = fit(chat(38, 8, 28, 8, 18, system=10), count, context=100, reply=25)
+    assert (found.left_out, found.kept_tokens) == (2, 72)
+
+
+def test_a_question_that_is_too_long_by_itself_keeps_only_itself() -> None:
+    found = fit(chat(5, 5, 200), count, context=100, reply=25)
+    assert (found.left_out, found.kept_tokens) == (2, 202)
+    assert not found.can_be_shorter
+
+
+def test_a_shorter_reply_is_a_choice_while_some_words_of_it_fit() -> None:
+    assert fit(chat(80), count, context=100, reply=25).can_be_shorter
+    assert not fit(chat(90), count, context=100, reply=25).can_be_shorter
+
+
+@pytest.mark.parametrize(
+    ("asked", "context", "kept"), [(512, 1024, 256), (100, 1024, 100), (512, 131_072, 512)]
+)
+def test_a_reply_reserves_what_it_asks_for_but_no_more_than_a_quarter(
+    asked: int, context: int, kept: int
+) -> None:
+    assert reserve(asked, context) == kept
+
+
+def test_the_sentence_says_how_long_the_chat_is_and_what_to_do() -> None:
+    sentence = str(ChatTooLong(fit(chat(200), count, context=100, reply=25)))
+    assert "202 tokens" in sentence
+    assert "100" in sentence
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=21).filter(lambda lengths: len(lengths) % 2 == 1))
+def test_no_shorter_cut_would_have_fitted(lengths: list[int]) -> None:
+    messages = chat(*lengths)
+    found = fit(messages, count, context=100, reply=25)
+    assert found.kept_tokens == count(messages[found.left_out :])
+    assert messages[found.left_out].role == "user"
+    if found.left_out:
+        assert count(messages[found.left_out - 2 :]) + 25 > 100

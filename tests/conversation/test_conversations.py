@@ -1,0 +1,259 @@
+"""The turns of chats over real stores, written by an engine that says what the test tells it to."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from app.chat_messages import ChatManner
+from app.chats import Chats
+from app.conversation import Asked, Chatbook, ChatTooLong, Conversations, StillWriting, is_private
+from app.database import MEMORY, Database
+from app.errors import StaleChat
+from app.messages import Failed, Finished, Message, ModelChoice, Options, Sampling, Statistics
+from tests.conversation.people import ASKED, PatientEngine, Person
+from tests.fakes import DEMO
+
+
+@pytest.fixture
+def chats(engine: PatientEngine, database: Database) -> Iterator[Conversations]:
+    memory = Database(MEMORY)
+    yield Conversations(engine, Chatbook(Chats(database), Chats(memory)))
+    memory.close()
+
+
+@pytest.fixture
+def person(chats: Conversations, engine: PatientEngine) -> Person:
+    return Person(chats, engine)
+
+
+def test_a_question_is_stored_before_it_is_sent(person: Person, engine: PatientEngine) -> None:
+    person.ask("Who?")
+    assert engine.read() == [("user", "Who?")]
+    assert [(message.role, message.written.state) for message in person.messages] == [
+        ("user", "done"),
+        ("assistant", "writing"),
+    ]
+
+
+def test_an_answer_is_stored_with_its_provenance_and_its_marks(person: Person) -> None:
+    person.ask("Who?", "I.")
+    written = person.messages[-1].written
+    assert (written.text, written.state, len(written.marks)) == ("I.", "done", 1)
+    assert written.provenance is not None
+    assert written.provenance.model == DEMO
+
+
+def test_the_model_reads_the_whole_chat_and_its_instructions(person: Person, engine: PatientEngine) -> None:
+    person.ask("One?", "Two.")
+    person.chats.book.stored.set_manner(person.place.chat, ChatManner("Be short."))
+    person.ask("Three?")
+    assert engine.read() == [
+        ("system", "Be short."),
+        ("user", "One?"),
+        ("assistant", "Two."),
+        ("user", "Three?"),
+    ]
+
+
+def test_a_chat_takes_one_question_at_a_time_and_another_chat_takes_its_own(
+    person: Person, engine: PatientEngine
+) -> None:
+    person.ask("One?")
+    with pytest.raises(StillWriting):
+        person.ask("Two?")
+    other = Person(person.chats, engine)
+    other.ask("Elsewhere?")
+    assert person.chats.is_busy
+    assert len(engine.requests) == 2
+
+
+def test_a_page_that_fell_behind_changes_nothing(person: Person, engine: PatientEngine) -> None:
+    person.ask("One?", "Two.")
+    stale = Person(person.chats, engine)
+    stale.place = person.place
+    person.ask("Three?", "Four.")
+    with pytest.raises(StaleChat):
+        stale.ask("Overwrite?")
+    assert person.texts == ["One?", "Two.", "Three?", "Four."]
+
+
+def test_an_answer_written_anew_stands_beside_the_first(person: Person, engine: PatientEngine) -> None:
+    person.ask("One?", "Two.")
+    answer = person.messages[-1].id
+    person.place = person.chats.answer_anew(person.place, answer, ASKED)
+    assert engine.read() == [("user", "One?")]
+    person.get("Three.")
+    assert person.texts == ["One?", "Three."]
+    assert len(person.messages[-1].versions) == 2
+
+
+def test_an_edited_question_begins_a_branch_and_the_old_one_stays(
+    person: Person, engine: PatientEngine
+) -> None:
+    person.ask("One?", "Two.")
+    person.ask("Three?", "Four.")
+    first = person.messages[0]
+    person.place = person.chats.edit(person.place, first.id, "Uno?", ASKED)
+    assert engine.read() == [("user", "Uno?")]
+    person.get("Dos.")
+    assert person.texts == ["Uno?", "Dos."]
+    person.place = person.chats.book.stored.show(person.place, first.id)
+    assert person.texts == ["One?", "Two.", "Three?", "Four."]
+
+
+def test_a_stopped_answer_goes_on_where_it_was(person: Person, engine: PatientEngine) -> None:
+    person.ask("One?")
+    engine.say("Two, ")
+    engine.replies[-1].append(Finished("stopped", Statistics(), DEMO, "auto"))
+    person.wait()
+    person.place = person.chats.go_on(person.place, person.messages[-1].id, ASKED)
+    assert engine.read()[-1] == ("assistant", "Two, ")
+    person.get("three.")
+    assert person.texts == ["One?", "Two, three."]
+    assert len(person.messages) == 2
+
+
+def test_stopping_asks_the_reply_of_this_chat_to_end(person: Person, engine: PatientEngine) -> None:
+    person.ask("One?")
+    other = Person(person.chats, engine)
+    other.ask("Two?")
+    person.chats.stop(person.place.chat)
+    assert [reply.is_stopping for reply in engine.replies] == [True, False]
+    person.chats.stop_all()
+    assert [reply.is_stopping for reply in engine.replies] == [True, True]
+
+
+def test_a_failed_answer_keeps_what_was_written_and_the_reason(person: Person, engine: PatientEngine) -> None:
+    person.ask("One?")
+    engine.say("Tw")
+    engine.replies[-1].append(Failed("Memory ran out."))
+    person.wait()
+    written = person.messages[-1].written
+    assert (written.text, written.state, written.note) == ("Tw", "failed", "Memory ran out.")
+
+
+def test_a_chat_that_is_too_long_sends_nothing_until_the_person_chooses(
+    person: Person, engine: PatientEngine
+) -> None:
+    person.ask("a " * 30, "b " * 30)
+    with pytest.raises(ChatTooLong) as caught:
+        person.ask("c " * 30)
+    assert caught.value.fit.left_out == 2
+    assert len(engine.requests) == 1
+    assert len(person.messages) == 2
+
+    person.place = person.chats.ask(person.place, "c " * 30, replace(ASKED, overflow="oldest"))
+    assert [role for role, _ in engine.read()] == ["user"]
+    newest = person.chats.newest(person.place.chat)
+    assert newest is not None
+    assert newest.first_read == person.messages[2].id
+
+
+def test_turns_that_do_not_count_are_not_taken_for_the_oldest(person: Person, engine: PatientEngine) -> None:
+    person.ask("Zero?")
+    engine.replies[-1].append(Failed("Memory ran out."))
+    person.wait()
+    person.ask("a " * 30, "b " * 30)
+    person.place = person.chats.ask(person.place, "c " * 30, replace(ASKED, overflow="oldest"))
+    newest = person.chats.newest(person.place.chat)
+    assert newest is not None
+    assert newest.first_read == person.messages[4].id
+    assert person.messages[4].text.startswith("c")
+
+
+def test_a_shorter_reply_is_as_long_as_there_is_room(person: Person, engine: PatientEngine) -> None:
+    person.place = person.chats.begin(ChatManner(), False, "a " * 80, replace(ASKED, overflow="shorter"))
+    assert engine.requests[-1].options.max_new_tokens == 18
+
+
+def test_nothing_is_made_of_a_first_question_that_is_too_long(person: Person) -> None:
+    with pytest.raises(ChatTooLong):
+        person.ask("a " * 200)
+    assert person.chats.book.lines() == ()
+
+
+def test_without_a_model_nothing_is_counted(person: Person, engine: PatientEngine) -> None:
+    engine.words.context = 0
+    assert person.chats.fit(ChatManner(), (Message("user", "a"),), Options()) is None
+    person.ask("a " * 1000)
+    assert len(engine.requests) == 1
+
+
+def test_a_private_chat_never_reaches_the_disk(person: Person, database: Database) -> None:
+    person.place = person.chats.begin(ChatManner(), True, "Secret?", ASKED)
+    assert is_private(person.place.chat)
+    person.get("Sesame")
+    assert person.texts == ["Secret?", "Sesame"]
+    assert Chats(database).lines() == ()
+    database.close()
+    assert all(b"Sesame" not in file.read_bytes() for file in database.path.parent.iterdir())
+
+
+def test_the_reply_under_way_is_known_and_the_stores_count_changes(
+    person: Person, engine: PatientEngine
+) -> None:
+    before = person.chats.book.changes
+    person.ask("One?")
+    newest = person.chats.newest(person.place.chat)
+    assert newest is not None
+    assert newest.message == person.messages[-1].id
+    assert newest.reply is engine.replies[-1]
+    assert person.chats.book.changes != before
+
+
+def test_closing_waits_until_replies_are_stored(person: Person, engine: PatientEngine) -> None:
+    person.ask("One?")
+    engine.say("Two.")
+    engine.replies[-1].append(Failed("Foresight is closing."))
+    person.chats.close()
+    assert person.messages[-1].written.state == "failed"
+
+
+def test_the_options_of_a_reply_are_stored_as_they_were(person: Person) -> None:
+    warm = Options(Sampling(temperature=0.7, seed=3), max_new_tokens=20)
+    person.place = person.chats.begin(ChatManner(), False, "One?", Asked(ModelChoice("demo"), warm))
+    person.get("Two.")
+    provenance = person.messages[-1].written.provenance
+    assert provenance is not None
+    assert provenance.options == warm
+
+
+def test_two_pages_that_ask_at_once_get_one_reply(person: Person, engine: PatientEngine) -> None:
+    person.ask("One?", "Two.")
+    together, refused = threading.Barrier(8), list[Exception]()
+
+    def ask() -> None:
+        together.wait()
+        try:
+            person.chats.ask(person.place, "Again?", ASKED)
+        except (StillWriting, StaleChat) as error:
+            refused.append(error)
+
+    pages = [threading.Thread(target=ask) for _ in range(8)]
+    for page in pages:
+        page.start()
+    for page in pages:
+        page.join()
+    assert len(refused) == 7
+    assert len(engine.requests) == 2
+    assert person.texts == ["One?", "Two.", "Again?", ""]
+
+
+def test_a_failed_turn_without_text_is_not_sent_again(person: Person, engine: PatientEngine) -> None:
+    person.ask("One?")
+    engine.replies[-1].append(Failed("Memory ran out."))
+    person.wait()
+    person.ask("Two?")
+    assert engine.read() == [("user", "Two?")]
+    assert person.texts == ["One?", "", "Two?", ""]
+
+
+def test_options_of_versions_are_known_from_the_store(person: Person) -> None:
+    person.ask("One?", "Two.")
+    answer = person.messages[-1].id
+    warm = replace(ASKED, options=Options(Sampling(temperature=0.7), max_new_tokens=20))
+    person.place = person.chats.answer_anew(person.place, answer, warm)
+    person.get("Three.")
+    assert person.chats.options_used(person.place.chat, answer) == (ASKED.options, warm.options)

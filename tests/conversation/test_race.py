@@ -1,0 +1,247 @@
+"""A race is fair, measures against the right plains, can be stopped, and leaves the chat in peace."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from app.chat_messages import ChatManner
+from app.chats import Chats
+from app.conversation import Chatbook, Conversations
+from app.conversation.race import BUSY, RACING
+from app.conversation.race_rules import WARM_UP_TOKENS
+from app.database import MEMORY, Database
+from app.errors import RaceRefused
+from app.messages import Decoding
+from app.race_messages import LONGEST_PROMPT, lane_name
+from app.step_trace import Margin
+from tests.conversation.people import ASKED
+from tests.fakes import DEMO
+from tests.racing import (
+    AUTO,
+    HALF,
+    JACOBI,
+    LOOKAHEAD,
+    PLAIN,
+    LaneEngine,
+    RememberedRaces,
+    SlowEngine,
+    make_plan,
+    make_race,
+    run_race,
+)
+
+TIED = Margin("four", "vier", 0.03)
+
+
+@pytest.fixture
+def engine() -> SlowEngine:
+    return SlowEngine(pause=0.01)
+
+
+@pytest.fixture
+def chats(engine: SlowEngine, database: Database) -> Iterator[Conversations]:
+    with closing(Database(MEMORY)) as memory:
+        yield Conversations(engine, Chatbook(Chats(database), Chats(memory)))
+
+
+def heats(engine: LaneEngine) -> list[tuple[str, bool]]:
+    """The heats behind the warm-up: decoder, and whether its text had to be the same."""
+    real = [one.options for one in engine.requests if one.options.max_new_tokens > WARM_UP_TOKENS]
+    return [(one.decoding.decoder, one.decoding.same_text) for one in real]
+
+
+def test_lanes_run_one_after_the_other_cold_and_with_one_seed() -> None:
+    engine = LaneEngine()
+    result = run_race(engine, make_plan(PLAIN, AUTO, LOOKAHEAD))
+    assert heats(engine) == [("plain", True), ("auto", True), ("lookahead", True)]
+    assert all(request.is_cold for request in engine.requests)
+    assert len({request.options.sampling for request in engine.requests}) == 1
+    assert [lane.run.name for lane in result.lanes] == ["plain", "auto", "lookahead 5/4/5"]
+
+
+def test_every_heat_is_warmed_up_before_the_first_one_counts() -> None:
+    engine = LaneEngine(HALF)
+    run_race(engine, make_plan(PLAIN, AUTO))
+    lengths = [request.options.max_new_tokens for request in engine.requests]
+    assert lengths == [WARM_UP_TOKENS] * 3 + [64] * 3
+    warmed, raced = (
+        [one.options.decoding for one in part] for part in (engine.requests[:3], engine.requests[3:])
+    )
+    assert set(warmed) == set(raced)
+
+
+@pytest.mark.parametrize(
+    ("model", "same_text", "lanes", "expected"),
+    [
+        (DEMO, True, (PLAIN, AUTO), [("plain", True), ("auto", True)]),
+        (DEMO, True, (AUTO, LOOKAHEAD), [("plain", True), ("auto", True), ("lookahead", True)]),
+        (HALF, True, (PLAIN, AUTO), [("plain", False), ("plain", True), ("auto", True)]),
+        (HALF, True, (AUTO, JACOBI), [("plain", False), ("plain", True), ("auto", True), ("jacobi", True)]),
+        (HALF, False, (PLAIN, AUTO), [("plain", False), ("auto", False)]),
+        (HALF, False, (AUTO, JACOBI), [("plain", False), ("auto", False), ("jacobi", False)]),
+    ],
+)
+def test_the_plains_that_are_no_lanes_run_beside(model, same_text, lanes, expected) -> None:  # type: ignore[no-untyped-def]
+    engine = LaneEngine(model)
+    run_race(engine, make_plan(*lanes, same_text=same_text))
+    assert heats(engine) == expected
+
+
+def test_speed_is_measured_against_the_fastest_plain_and_not_against_the_padded_one() -> None:
+    result = run_race(LaneEngine(HALF), make_plan(PLAIN, AUTO))
+    plain, auto = result.lanes
+    assert not result.fastest_plain.decoding.same_text
+    assert plain.speed_up == pytest.approx(0.5)
+    assert auto.speed_up == pytest.approx(auto.run.statistics.tokens_per_second / 100)
+    assert result.winner is auto
+
+
+def test_equal_texts_are_identical() -> None:
+    result = run_race(LaneEngine(), make_plan(PLAIN, AUTO))
+    assert all(lane.is_identical for lane in result.lanes)
+
+
+def test_the_first_differing_token_is_told_with_what_was_said_and_how_close_it_was() -> None:
+    engine = LaneEngine(texts={"auto": "one two three vier fünf"})
+    engine.closeness = TIED
+    plain, auto = run_race(engine, make_plan(PLAIN, AUTO)).lanes
+    assert plain.difference is None and auto.difference is not None
+    difference = auto.difference
+    assert (difference.index, difference.said, difference.plain_said) == (3, "vier ", "four ")
+    assert difference.margin == TIED
+    assert engine.weighed == [(engine.requests[-1], auto.run.token_ids[:3])]
+
+
+def test_a_text_that_ends_earlier_differs_where_it_ends() -> None:
+    result = run_race(LaneEngine(texts={"auto": "one two three"}), make_plan(PLAIN, AUTO))
+    difference = result.lanes[1].difference
+    assert difference is not None
+    assert (difference.index, difference.said, difference.plain_said, difference.margin) == (
+        3,
+        "",
+        "four ",
+        None,
+    )
+
+
+def test_a_lanes_clock_starts_at_its_first_token() -> None:
+    run = run_race(LaneEngine(), make_plan(PLAIN, AUTO)).lanes[1].run
+    assert run.curve[0] == (0.0, 1)
+    assert run.curve[-1] == (pytest.approx(4 * 0.012), 8)
+    assert [run.tokens_at(seconds) for seconds in (-1, 0, 0.013, 9)] == [0, 1, 3, 8]
+
+
+def test_a_finished_race_is_kept_with_what_it_ran_on() -> None:
+    race = make_race(LaneEngine())
+    race.start(make_plan())
+    race.wait(10)
+    assert isinstance(race.log, RememberedRaces)
+    (kept,) = race.log.results
+    assert kept is race.state.result
+    assert (kept.machine, kept.model) == ("a cpu", DEMO)
+
+
+def test_a_race_is_refused_while_a_reply_is_written(chats: Conversations, engine: SlowEngine) -> None:
+    race = make_race(engine, lambda: chats.is_busy)
+    chats.begin(ChatManner(), False, "Hi", ASKED)
+    with pytest.raises(RaceRefused, match=BUSY):
+        race.start(make_plan())
+    chats.stop_all()
+    chats.close()
+    race.start(make_plan())
+    with pytest.raises(RaceRefused, match=RACING):
+        race.start(make_plan())
+    race.wait(10)
+    assert race.state.phase == "done"
+
+
+def test_a_chat_goes_on_behind_a_race(chats: Conversations, engine: SlowEngine) -> None:
+    race = make_race(engine, lambda: chats.is_busy)
+    race.start(make_plan())
+    place = chats.begin(ChatManner(), False, "Hi", ASKED)
+    race.wait(10)
+    chats.close()
+    assert chats.thread(place.chat, 1).messages[0].text == engine.text
+
+
+def test_a_stopped_race_counts_for_nothing_and_another_can_begin() -> None:
+    engine = SlowEngine("word " * 500, pause=0.01)
+    race = make_race(engine)
+    race.start(make_plan())
+    race.stop()
+    race.wait(10)
+    assert (race.state.phase, race.state.result) == ("stopped", None)
+    engine.text, engine.pause = "Short.", 0.0
+    race.start(make_plan())
+    race.wait(10)
+    assert race.state.phase == "done"
+
+
+def test_a_closed_race_has_ended_whether_it_was_begun_or_not() -> None:
+    race = make_race(SlowEngine("word " * 500, pause=0.01))
+    race.close()
+    race.start(make_plan())
+    race.close()
+    assert race.state.phase == "stopped"
+
+
+def test_a_race_stopped_in_a_lane_does_not_start_the_next() -> None:
+    engine = LaneEngine()
+    race = make_race(engine)
+    engine.on_submit = lambda _request: race.stop() if len(heats(engine)) == 1 else None
+    race.start(make_plan(PLAIN, AUTO))
+    race.wait(10)
+    assert race.state.phase == "stopped"
+    assert heats(engine) == [("plain", True)]
+
+
+def test_a_failed_lane_ends_the_race_with_its_sentence() -> None:
+    engine = LaneEngine()
+    engine.failure = "Memory ran out: choose a smaller model."
+    race = make_race(engine)
+    race.start(make_plan())
+    race.wait(10)
+    assert (race.state.phase, race.state.note) == ("failed", engine.failure)
+
+
+def test_the_race_has_a_thread_of_its_own() -> None:
+    engine, names = LaneEngine(), set[str]()
+    engine.on_submit = lambda _request: names.add(threading.current_thread().name)
+    run_race(engine, make_plan())
+    assert names == {"race"}
+
+
+@pytest.mark.parametrize(
+    ("lanes", "problem"),
+    [
+        ((PLAIN,), "two or three"),
+        ((PLAIN, AUTO, LOOKAHEAD, JACOBI), "two or three"),
+        ((AUTO, AUTO), "different"),
+    ],
+)
+def test_impossible_lanes_are_refused(lanes: tuple[Decoding, ...], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        make_plan(*lanes)
+
+
+def test_a_prompt_that_is_a_book_is_refused() -> None:
+    with pytest.raises(ValueError, match="characters"):
+        make_plan(text="x" * (LONGEST_PROMPT + 1))
+
+
+@pytest.mark.parametrize(
+    ("decoding", "name"),
+    [
+        (PLAIN, "plain"),
+        (AUTO, "auto"),
+        (replace(AUTO, rows=32), "auto 32 rows"),
+        (Decoding("lookahead", 15, 5, 15), "lookahead 15/5/15"),
+        (Decoding("prompt-lookup"), "prompt lookup"),
+        (JACOBI, "jacobi 8"),
+    ],
+)
+def test_lanes_are_called_by_what_tells_them_apart(decoding: Decoding, name: str) -> None:
+    assert lane_name(decoding) == name

@@ -1,0 +1,140 @@
+"""A reply on its way to the store: what is kept while it is written, and at its end."""
+
+import threading
+
+from app.chat_messages import Mark, Written
+from app.conversation import Reply
+from app.conversation.recorder import Draft, Recorder
+from app.errors import StoreFull
+from app.messages import Event, Failed, Finished, Options, Origin, Piece, Prefilling, Statistics, StopReason
+from tests.fakes import DEMO
+
+
+def piece(text: str, ends: tuple[int, ...], origins: tuple[Origin, ...], seconds: float = 0.0) -> Piece:
+    return Piece(text, tuple(range(len(ends))), origins, Statistics(seconds=seconds), ends)
+
+
+def finished(reason: StopReason = "eos") -> Finished:
+    return Finished(reason, Statistics(tokens=3, steps=2), DEMO, "auto")
+
+
+def drafted(*events: Event, before: Written | None = None) -> Written:
+    draft = Draft(Options(), before)
+    draft.take(events)
+    return draft.written()
+
+
+HELLO = piece("Hello", (5,), ("model",))
+THERE = piece(" there you", (6, 10), ("window", "model"))
+
+
+def test_every_token_is_marked_with_its_end_its_origin_and_its_step() -> None:
+    written = drafted(Prefilling(3, 3), HELLO, THERE)
+    assert written.text == "Hello there you"
+    assert written.marks == (Mark(5, "model", 0), Mark(11, "window", 1), Mark(15, "model", 1))
+    assert written.state == "writing"
+
+
+def test_text_that_was_held_back_belongs_to_the_last_token() -> None:
+    written = drafted(HELLO, Piece("!", (), (), Statistics()), finished())
+    assert written.text == "Hello!"
+    assert written.marks == (Mark(6, "model", 0),)
+
+
+def test_a_finished_reply_says_where_it_came_from() -> None:
+    provenance = drafted(HELLO, finished()).provenance
+    assert provenance is not None
+    assert (provenance.model, provenance.decoder, provenance.reason) == (DEMO, "auto", "eos")
+    assert provenance.options == Options()
+    assert provenance.app
+
+
+def test_stopped_and_failed_replies_keep_what_was_written() -> None:
+    assert drafted(HELLO, finished("stopped")).state == "stopped"
+    failed = drafted(HELLO, Failed("Memory ran out."))
+    assert (failed.text, failed.state, failed.note) == ("Hello", "failed", "Memory ran out.")
+
+
+def test_a_continued_reply_goes_on_behind_what_was_there() -> None:
+    written = drafted(THERE, finished(), before=drafted(HELLO, finished("stopped")))
+    assert written.text == "Hello there you"
+    assert written.marks == (Mark(5, "model", 0), Mark(11, "window", 1), Mark(15, "model", 1))
+
+
+def test_thinking_is_timed_to_its_end() -> None:
+    written = drafted(piece("<think>hm</th", (13,), ("model",), 1.0), piece("ink>Yes", (7,), ("model",), 2.5))
+    assert written.thought == 2.5
+    assert drafted(HELLO).thought == 0
+
+
+class Store:
+    """Remembers what it was given; fails while it is full."""
+
+    def __init__(self, is_full: bool = False) -> None:
+        self.given: list[Written] = []
+        self.refused = 0
+        self.problems: list[str] = []
+        self.is_full = is_full
+        self._is_done = threading.Event()
+
+    def write(self, written: Written) -> None:
+        if self.is_full:
+            self.refused += 1
+            raise StoreFull("The disk is full: free some space.")
+        self.given.append(written)
+
+    def done(self, problem: str) -> None:
+        self.problems.append(problem)
+        self._is_done.set()
+
+    def wait(self) -> list[str]:
+        """What stood in the way, once the recorder has ended."""
+        assert self._is_done.wait(5)
+        return self.problems
+
+
+def test_the_end_of_a_reply_is_stored_at_once() -> None:
+    store, reply = Store(), Reply()
+    Recorder(reply, Draft(Options()), store.write, store.done)
+    for event in (HELLO, THERE, finished()):
+        reply.append(event)
+    assert store.wait() == [""]
+    assert (store.given[-1].text, store.given[-1].state) == ("Hello there you", "done")
+
+
+def test_a_reply_is_stored_as_far_as_it_is_about_once_a_second() -> None:
+    store, reply = Store(), Reply()
+    recorder = Recorder(reply, Draft(Options()), store.write, store.done)
+    reply.append(HELLO)
+    waited = threading.Event()
+    for _ in range(30):
+        waited.wait(0.1)
+        if store.given:
+            break
+        reply.append(piece(" x", (2,), ("model",)))
+    assert store.given[0].state == "writing"
+    assert store.given[0].text.startswith("Hello x")
+    reply.append(finished())
+    recorder.join(5)
+
+
+def test_a_disk_that_is_full_ends_the_recording_and_says_why() -> None:
+    store, reply = Store(is_full=True), Reply()
+    Recorder(reply, Draft(Options()), store.write, store.done)
+    reply.append(finished())
+    assert store.wait() == ["The disk is full: free some space."]
+
+
+def test_a_disk_that_has_room_again_gets_the_whole_reply() -> None:
+    store, reply = Store(is_full=True), Reply()
+    Recorder(reply, Draft(Options()), store.write, store.done)
+    waited = threading.Event()
+    for _ in range(30):
+        reply.append(HELLO)
+        waited.wait(0.1)
+        if store.refused:
+            break
+    store.is_full = False
+    reply.append(finished())
+    assert store.wait() == [""]
+    assert store.given[-1].state == "done"
