@@ -2,9 +2,9 @@
 
 import logging
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +12,7 @@ import typer
 
 from app.commands import options as given
 from app.commands.bench import bench as run_bench
+from app.commands.chats_cli import chats_cli
 from app.commands.edge import sentences
 from app.commands.generate import generate as run_generate
 from app.commands.gpu_report import gpu_report as run_gpu_report
@@ -19,11 +20,15 @@ from app.commands.lanes import Sizes, read_decoding, read_lanes
 from app.commands.measuring import Plan
 from app.commands.models_cli import models_cli
 from app.commands.prompts import Draw, read_prompts, read_sets
-from app.conversation import Conversation
+from app.desktop.menu import installing as menu
+from app.desktop.menu.entry import MenuEntry
+from app.desktop.switching import show_page, switch
+from app.desktop.window import require_window
 from app.engine import Engine
 from app.engine.heap import share_one_heap
-from app.errors import impossible_values
+from app.errors import DataFolderInUse, impossible_values
 from app.messages import Decoding, ModelChoice, ModelFolder, Options, Progress, Sampling
+from app.outside import HUB_WHY, Outside
 from app.settings import DEMO_MODEL, DataFolder, SettingsFile, default_data_dir
 
 cli = typer.Typer(
@@ -33,7 +38,9 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
 )
 cli.add_typer(models_cli, name="models")
+cli.add_typer(chats_cli, name="chats")
 GREEDY = Sampling()
+HUB_HOSTS = ("huggingface.co", "hf.co")
 
 
 @cli.callback(invoke_without_command=True)
@@ -43,20 +50,47 @@ def desktop(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the page.")] = False,
     data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where settings are kept.")] = None,
     model: Annotated[str | None, typer.Option(metavar="ID_OR_PATH", help=given.MODEL_HELP)] = None,
+    native: Annotated[bool, typer.Option("--native", help="In a window of its own (pywebview).")] = False,
 ) -> None:
     """Open the app."""
     if context.invoked_subcommand:
         return
     from app.ui import prepare_environment  # the other commands do without a page's packages
+    from app.window import Opening, run_window
 
+    outside = watch_outside()
     with sentences():
         folder = DataFolder((data_dir or default_data_dir()).expanduser().absolute())
         prepare_environment(os.environ, folder.path)
-        folder.hold()
         try:
-            _run_window(folder, port, not no_browser, model)
+            folder.hold()
+        except DataFolderInUse as in_use:
+            typer.echo(switch(folder, in_use, None if no_browser else show_page))
+            return
+        try:
+            if native:
+                require_window()
+            run_window(folder, Opening(port, not no_browser, native), model, outside)
         finally:
             folder.release()
+
+
+@cli.command()
+def install(
+    native: Annotated[bool, typer.Option("--native", help="The entry opens a window of its own.")] = False,
+) -> None:
+    """Put Foresight into the system's menu."""
+    with sentences():
+        if native:
+            require_window()
+        _say(menu.install(_menu_entry(native)))
+
+
+@cli.command()
+def uninstall() -> None:
+    """Take Foresight out of the system's menu."""
+    with sentences():
+        _say(menu.uninstall(_menu_entry(False)))
 
 
 @cli.command()
@@ -143,35 +177,20 @@ def bench(
             run_bench(engine, plan, json)
 
 
-def _run_window(folder: DataFolder, port: int, open_browser: bool, model: str | None) -> None:
-    from app.ui import Desk, serve
+def watch_outside() -> Outside:
+    """Keep a list of whom this process asks outside this machine, from now on."""
+    outside = Outside(dict.fromkeys(HUB_HOSTS, HUB_WHY))
+    outside.watch()
+    return outside
 
-    file = SettingsFile(folder.path)
-    settings = file.load()
-    if model:
-        with impossible_values():
-            settings = replace(settings, model=replace(settings.model, name=model))
-    # The hub's client reads its environment while it is imported: see main.
-    from app.models_registry import ModelLibrary, locate
 
-    models = ModelLibrary(folder.path, settings.library)
+def _menu_entry(is_native: bool) -> MenuEntry:
+    return menu.make_entry(menu.make_launch(is_native), sys.platform, Path.home(), os.environ)
 
-    def located(name: str, progress: Progress) -> ModelFolder:
-        return locate(name, progress, models.hub)  # asked at every load: it may have been switched off
 
-    with closing(models), closing(Engine(located, folder.path / "steps")) as engine:
-        page = serve(Desk(Conversation(engine), engine, models, file, settings), port, open_browser)
-        folder.announce(page.url)
-        typer.echo(page.note or f"Foresight is at {page.url}")
-        typer.echo("End it with Ctrl+C.")
-        # Only now: torch takes longer to import than the page takes to answer.
-        engine.load(settings.model)
-        try:
-            page.wait()
-        except KeyboardInterrupt:
-            typer.echo("Closing.")
-        finally:
-            page.close()
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        typer.echo(line)
 
 
 @contextmanager

@@ -95,6 +95,14 @@ class MemoryNeed:
 
 
 @dataclass(frozen=True, slots=True)
+class RowPrice:
+    """What one row of a step takes in memory, in bytes: its logits where they are read, and its keys and values."""
+
+    logits: int
+    cache: int
+
+
+@dataclass(frozen=True, slots=True)
 class Fit:
     """Whether a model fits a device, estimated from its config and its file headers alone.
 

@@ -9,16 +9,18 @@ import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
 from app.errors import DataFolderInUse, SettingsNotRead, SettingsNotSaved
 from app.messages import Decoding, ModelChoice, Options, Sampling
-from app.requiring import require
+from app.requiring import require, require_one_of
 
 DEMO_MODEL = "demo"
 """The name under which the model that ships with the app is chosen."""
+Theme = Literal["system", "light", "dark"]
+"""How the page looks."""
 
 
 def default_data_dir() -> Path:
@@ -49,6 +51,11 @@ class Library:
             1 <= self.downloads_at_once <= 8, "downloads at once must be from 1 to 8", self.downloads_at_once
         )
 
+    @property
+    def paths(self) -> list[Path]:
+        """The folders; ~ is the person's own."""
+        return [Path(folder).expanduser() for folder in self.folders]
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -57,6 +64,10 @@ class Settings:
     model: ModelChoice = field(default_factory=lambda: ModelChoice(DEMO_MODEL))
     options: Options = field(default_factory=Options)
     library: Library = field(default_factory=Library)
+    theme: Theme = "system"
+
+    def __post_init__(self) -> None:
+        require_one_of(Theme, "theme", self.theme)
 
 
 class SettingsFile:
@@ -112,6 +123,7 @@ def _from_json(saved: dict[str, Any]) -> Settings:
             decoding=Decoding(**options["decoding"]),
         ),
         library=Library(**{**library, "folders": tuple(library.get("folders", ()))}),
+        theme=saved.get("theme", "system"),
     )
 
 
@@ -133,7 +145,7 @@ class DataFolder:
             self._address.unlink(missing_ok=True)  # an instance that was killed left its own
         except Timeout as error:
             raise DataFolderInUse(
-                f"Foresight is already running on {self.path}{self._running_at()}: "
+                f"Foresight is already running on {self.path}{self._where()}: "
                 "use that window, or start this one with another --data-dir."
             ) from error
         except OSError as error:
@@ -153,9 +165,21 @@ class DataFolder:
         self._address.unlink(missing_ok=True)
         self._lock.release()
 
-    def _running_at(self) -> str:
+    def running_at(self) -> str:
+        """The address that the instance which has the folder announced; "" while there is none."""
         try:
-            address = self._address.read_text(encoding="utf-8")
+            return self._address.read_text(encoding="utf-8")
         except OSError:  # not announced yet, or just released
             return ""
+
+    def is_held(self) -> bool:
+        """Whether some instance has the folder now."""
+        try:
+            with self._lock.acquire(timeout=0):
+                return False
+        except Timeout:
+            return True
+
+    def _where(self) -> str:
+        address = self.running_at()
         return f" (at {address})" if address else ""

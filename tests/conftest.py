@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,10 @@ if not any(Path(device).exists() for device in ("/dev/nvidiactl", "/dev/dxg")):
     # conftests import transformers, which imports it: no fixture and no hook would be early enough.
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Workers share the cores: torch takes as many threads as this says when it is imported.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
@@ -23,6 +27,12 @@ CHROMIUM_ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # What it would ask its maker for: the kinds of a form's boxes, who is signed in, newer parts of itself.
+    "--disable-features=AutofillServerCommunication,OptimizationHints,MediaRouter,Translate",
+    "--allow-browser-signin=false",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-component-extensions-with-background-pages",
 ]
 
 
@@ -45,9 +55,13 @@ def screenshots(request: pytest.FixtureRequest) -> Path | None:
     return Path(wanted) if wanted else None
 
 
+Launch = Callable[..., Any]
+"""Starts a Chromium, with more arguments."""
+
+
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A headless Chromium; skips where there is none.
+def launch() -> Iterator[Launch]:
+    """How to start a headless Chromium; skips where there is none.
 
     One for each module: while it lives, playwright runs an event loop on the tests' own thread."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -55,6 +69,12 @@ def browser() -> Iterator[Any]:
     if path is None:
         pytest.skip(f"no browser: none of {', '.join(CHROMIUM_NAMES)} is installed")
     with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=path, args=CHROMIUM_ARGUMENTS)
-        yield chromium
-        chromium.close()
+        yield lambda *more: driver.chromium.launch(executable_path=path, args=[*CHROMIUM_ARGUMENTS, *more])
+
+
+@pytest.fixture(scope="module")
+def browser(launch: Launch) -> Iterator[Any]:
+    """A headless Chromium."""
+    chromium = launch()
+    yield chromium
+    chromium.close()

@@ -6,6 +6,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 LAPTOP = {"width": 1366, "height": 768}
+DESKTOP = {"width": 2560, "height": 1440}
+PATIENCE = 20_000
+"""Milliseconds until something that was waited for is called missing."""
+LAST = "#messages article.assistant.last"
+"""The last answer; it has a footer once it is complete."""
 
 
 class PageDriver:
@@ -13,6 +18,7 @@ class PageDriver:
 
     def __init__(self, browser: Any, url: str, scheme: str = "light", size: dict[str, int] = LAPTOP) -> None:
         self._context = browser.new_context(viewport=size, color_scheme=scheme)
+        self._context.set_default_timeout(PATIENCE)
         self.page = self._context.new_page()
         self.complaints: list[str] = []
         self.foreign: list[str] = []
@@ -44,22 +50,62 @@ class PageDriver:
 
     def wait_for_reply(self, timeout: float = 60) -> str:
         """Wait until the reply is complete, and read it."""
-        self.page.wait_for_selector("#regenerate:not([disabled])", timeout=timeout * 1000)
+        self.page.wait_for_selector(f"{LAST} footer", timeout=timeout * 1000)
         return self.last_answer()
 
     def wait_for_text(self, timeout: float = 60) -> None:
         """Wait until some of the reply is there."""
-        self.page.wait_for_selector("#live .md > *", timeout=timeout * 1000)
+        self.page.wait_for_selector("#live .prose > * > *", timeout=timeout * 1000)
 
     def last_answer(self) -> str:
         """The last answer in the chat."""
-        return str(self.page.locator("#chatbot .bot-row .message-content").last.inner_text()).strip()
+        return str(self.page.locator(f"{LAST} .said").inner_text()).strip()
+
+    def press(self, words: str) -> None:
+        """Press a button below the last answer."""
+        self.page.hover(LAST)
+        self.page.click(f"{LAST} footer button >> text={words}")
+
+    def open_chat(self, title: str) -> None:
+        """Go to a chat of the list."""
+        self.page.click(f".chat-line .open >> text={title}")
+        self.page.wait_for_selector(f".chat-line[aria-current] >> text={title}")
+
+    def do_with_chat(self, title: str, deed: str, answer: str = "") -> None:
+        """Press a line of a chat's menu, and answer in place what it asks for."""
+        line = self.page.locator(".chat-line", has_text=title)
+        line.hover()
+        line.locator("summary").click()
+        line.locator(f"[data-do={deed}]").click()
+        if answer:
+            self.page.fill(".in-place", answer)
+            self.page.press(".in-place", "Enter")
+
+    def saved_by_menu(self, title: str, deed: str) -> str:
+        """Save a chat by its menu, and read the file."""
+        with self.page.expect_download() as download:
+            self.do_with_chat(title, deed)
+        return str(download.value.path().read_text(encoding="utf-8"))
+
+    def edit_question(self, text: str) -> None:
+        """Write the last question anew and send it."""
+        question = self.page.locator("#messages article.user").last
+        question.hover()
+        question.locator("footer [data-show=editor]").click()
+        question.locator(".editor textarea").fill(text)
+        question.locator(".editor [data-do=edit]").click()
+
+    def saved(self, selector: str) -> str:
+        """Press a button that saves a file, and read the file."""
+        with self.page.expect_download() as download:
+            self.page.click(selector)
+        return str(download.value.path().read_text(encoding="utf-8"))
 
     def observe(self, selector: str, seconds: float) -> list[str]:
         """The different texts that an element shows, looked at 20 times a second until the reply ends."""
         seen: list[str] = []
         for _ in range(int(seconds * 20)):
-            if self.page.locator("#regenerate:not([disabled])").count():
+            if self.page.locator(f"{LAST} footer").count():
                 break
             text = self.text(selector)
             if text and text not in seen:

@@ -1,76 +1,41 @@
 """The app as a person starts it: `python run.py`, the demo model, a real Chromium."""
 
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
 
-from tests.page_driver import PageDriver
+from tests.accessibility import grave_findings
+from tests.page_driver import DESKTOP, LAPTOP, LAST, PageDriver
+from tools.app_process import CHECKOUT, AppProcess
 
-CHECKOUT = Path(__file__).parents[1]
-RUN = CHECKOUT / "run.py"
 QUESTION = "How does lookahead decoding work?"
 CODE_QUESTION = "Write a Python function that returns the sum of a list."
+ENDLESS = "Count from 1 to 500: 1 2 3 4 5 6 7 8 9 10 11 12"
+"""The demo model's likeliest answer to this has no end."""
+VIEWS = (("models", "#catalogue .card"), ("race", "#race [data-replay]"), ("settings", "#facts h4"))
+SEARCH = "#chat-search :is(input, textarea)"
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(not RUN.exists(), reason="run.py is not there"),
+    pytest.mark.skipif(not (CHECKOUT / "run.py").exists(), reason="run.py is not there"),
 ]
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the app, run as a child process on a data folder of its own."""
-    port = free_port()
-    data_dir = tmp_path_factory.mktemp("data")
-    command = [sys.executable, str(RUN), "--no-browser", "--port", str(port), "--data-dir", str(data_dir)]
-    log = data_dir / "log.txt"
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            command, cwd=CHECKOUT, stdout=output, stderr=subprocess.STDOUT,
-            env={**os.environ, "HF_HUB_OFFLINE": "1"},
-        )  # fmt: skip
-    url = f"http://127.0.0.1:{port}"
-    try:
-        wait_for_answer(url, process, log)
-        yield url
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
-def wait_for_answer(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Return once the page answers; fail with the app's own words when it does not."""
-    deadline = monotonic() + 60
-    while monotonic() < deadline and process.poll() is None:
-        try:
-            urlopen(url, timeout=5).close()
-            return
-        except (URLError, ConnectionError):
-            sleep(0.05)
-    pytest.fail(f"the app did not answer at {url}:\n{log.read_text()}")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppProcess]:
+    """The app, run as a child process on a data folder of its own."""
+    with AppProcess(tmp_path_factory.mktemp("data")) as process:
+        yield process
 
 
 @pytest.fixture
-def person(browser: Any, app: str) -> Iterator[PageDriver]:
+def person(browser: Any, app: AppProcess) -> Iterator[PageDriver]:
     """A person in front of an empty chat, once the model is there."""
-    with PageDriver(browser, app) as driver:
-        driver.page.wait_for_selector("#status .ready", timeout=120_000)
+    with PageDriver(browser, app.url) as driver:
+        ready(driver)
         driver.page.click("#new-chat")
         driver.page.wait_for_selector("#welcome")
         yield driver
@@ -78,61 +43,252 @@ def person(browser: Any, app: str) -> Iterator[PageDriver]:
         assert driver.foreign == []
 
 
+def ready(driver: PageDriver) -> None:
+    driver.page.wait_for_selector("#status .ready", timeout=120_000)
+
+
+def choose(person: PageDriver, selector: str, value: str) -> None:
+    """Write a number into its box; the next reply is written with it."""
+    person.page.fill(selector, value)
+    person.page.press(selector, "Tab")
+    person.page.wait_for_timeout(400)
+
+
+def ask(person: PageDriver, question: str) -> str:
+    """Ask, and wait for the whole reply."""
+    before = person.page.locator("#messages article.user").count()
+    person.send(question)
+    person.page.wait_for_function(
+        "before => document.querySelectorAll('#messages article.user').length > before", arg=before
+    )
+    return person.wait_for_reply()
+
+
 def test_the_demo_model_replies_with_auto_and_the_numbers_move(person: PageDriver) -> None:
-    person.send(QUESTION)
-    texts = person.observe("#live", seconds=60)
-    assert len(texts) >= 3
+    person.send(ENDLESS)
+    assert len(person.observe("#live", seconds=60)) >= 3
     assert len(person.wait_for_reply()) > 10
     # On a machine that is busy with a browser auto may find that no draft pays, and write plainly.
     assert float(person.text("#tokens-per-step")) >= 1
-    assert "auto" in person.text("#reply-note")
-    assert person.page.locator(".strip rect").count() > 3
+    assert person.page.locator(".chart polyline.tokens").count() == 1
+    assert person.page.locator(".strip path").count() > 1
+    person.press("Details")
+    assert "auto" in person.text(f"{LAST} .details")
+    person.press("Colours")
+    token = f"{LAST} .coloured .step [title]"
+    person.page.wait_for_selector(token)
+    assert "model" in str(person.page.get_attribute(token, "title"))
 
 
 def test_with_the_switch_off_the_next_reply_is_plain(person: PageDriver) -> None:
     person.page.click("#lookahead input")
-    person.send("Hi there")
-    person.wait_for_reply()
-    assert person.text("#tokens-per-step") in ("1.00", "—")
-    assert "plain" in person.text("#reply-note")
+    person.page.wait_for_timeout(400)
+    ask(person, "Hi there")
+    assert person.text("#tokens-per-step") in ("1.00", "\N{EM DASH}")
+    person.press("Details")
+    assert "plain" in person.text(f"{LAST} .details")
     person.page.click("#lookahead input")
     person.page.wait_for_timeout(400)
 
 
-def test_a_long_reply_stops_even_after_a_reload(person: PageDriver) -> None:
-    person.page.fill("#temperature input[type=number]", "2")
-    person.page.press("#temperature input[type=number]", "Tab")
-    person.send("Tell me everything that you know about the commands of a shell")
+def test_a_reply_goes_on_without_its_page_is_stopped_by_another_and_continued(
+    browser: Any, app: AppProcess, person: PageDriver
+) -> None:
+    person.page.click("#lookahead input")  # it would be over soon
+    choose(person, "#max-tokens input", "900")
+    with PageDriver(browser, app.url) as first:
+        first.page.click("#new-chat")
+        first.page.wait_for_selector("#welcome")
+        first.send(ENDLESS)
+        first.wait_for_text()
+    person.page.click(".chat-line:has(.writing) .open")
     person.wait_for_text()
-    person.reload()
-    person.page.wait_for_selector("#stop, #regenerate:not([disabled])")
-    if person.page.locator("#stop").count():
-        person.page.click("#stop")
-    assert person.wait_for_reply(timeout=20)
-    person.page.fill("#temperature input[type=number]", "0")
-    person.page.press("#temperature input[type=number]", "Tab")
+    person.page.keyboard.press("Escape")
+    written = person.wait_for_reply()
+    assert "Stopped" in person.text(f"{LAST} .ending")
+    choose(person, "#max-tokens input", "24")
+    person.press("Continue")
+    person.page.wait_for_function(
+        "before => document.querySelector('#messages .assistant.last .said')?.innerText.length > before",
+        arg=len(written),
+    )
+    assert person.wait_for_reply().startswith(written[:40])
+    person.page.click("#lookahead input")
+    choose(person, "#max-tokens input", "512")
+
+
+def test_questions_and_replies_have_versions(person: PageDriver) -> None:
+    first = ask(person, "Hi there")
+    person.edit_question("How do I list all files with ls?")
+    person.page.wait_for_selector("article.user .versions >> text=2/2")
+    assert person.wait_for_reply() != first
+    person.page.click("article.user [aria-label='Previous version']")
+    person.page.wait_for_selector("article.user .versions >> text=1/2")
+    assert person.last_answer() == first
+    person.press("Regenerate")
+    person.page.wait_for_selector(f"{LAST} .versions >> text=2/2")
+    person.wait_for_reply()
+
+
+def test_chats_are_named_sorted_found_and_brought_back(person: PageDriver) -> None:
+    ask(person, "A table for two, please")
+    title = person.text(".chat-line[aria-current] .open")
+    person.do_with_chat(title, "rename", "Dinner")
+    person.page.wait_for_selector(".chat-line >> text=Dinner")
+    person.do_with_chat("Dinner", "pin")
+    person.page.wait_for_selector("#chats h3 >> text=Pinned")
+    person.do_with_chat("Dinner", "unpin")
+    person.page.wait_for_selector("#chats h3 >> text=Pinned", state="detached")
+    person.do_with_chat("Dinner", "move", "Plans")
+    person.page.wait_for_selector("#chats h3 >> text=Plans")
+    person.page.keyboard.press("Control+k")
+    person.page.keyboard.type("for two")
+    person.page.wait_for_selector("#chats mark")
+    assert person.page.locator(".chat-line", has_text="Dinner").count() == 1
+    person.page.fill(SEARCH, "")
+    person.page.wait_for_selector("#chats h3 >> text=Plans")
+    assert "A table for two" in person.saved_by_menu("Dinner", "markdown")
+    person.do_with_chat("Dinner", "delete")
+    person.page.wait_for_selector(".chat-line >> text=Dinner", state="detached")
+    person.page.click(".undo button")
+    person.page.wait_for_selector(".chat-line >> text=Dinner")
+
+
+def test_a_chat_that_outgrows_the_model_asks_first_and_shows_its_cut(person: PageDriver) -> None:
+    choose(person, "#max-tokens input", "24")
+    long = "word " * 330
+    ask(person, long)
+    person.page.wait_for_function("document.querySelector('#meter').innerText.includes('of 1,024 tokens')")
+    ask(person, long)
+    person.send(long + "at last")
+    person.page.wait_for_selector(".question >> text=Nothing is left out unless you say so")
+    person.page.keyboard.press("Escape")
+    person.page.wait_for_selector(".question", state="detached")
+    assert "at last" in person.page.input_value("#message textarea")
+    person.page.press("#message textarea", "Enter")
+    person.page.click(".question [data-do=oldest]")
+    person.page.wait_for_selector(".cut-line")
+    person.wait_for_reply()
+    choose(person, "#max-tokens input", "512")
+
+
+def test_instructions_hold_for_their_chat_alone(person: PageDriver) -> None:
+    person.page.click("#manner .label-wrap")
+    person.page.fill("#system textarea", "Answer in one word.")  # as pasting does: no key is pressed
     person.page.wait_for_timeout(400)
+    ask(person, "Hi there")
+    assert person.page.input_value("#system textarea") == "Answer in one word."
+    person.page.click("#new-chat")
+    person.page.wait_for_function("document.querySelector('#system textarea').value === ''")
+
+
+def test_the_xray_follows_pauses_steps_and_is_saved(person: PageDriver) -> None:
+    ask(person, QUESTION)
+    person.page.click("#open-xray")
+    person.page.wait_for_selector("#xray-picture .xray")
+    person.page.click("#xray [data-move=live]")
+    person.page.wait_for_selector("#xray-picture .xray[data-live=no]")
+    person.page.click("#xray [data-move=first]")
+    person.page.wait_for_selector('#xray-picture .xray[data-shown="1"]')
+    person.page.keyboard.press("ArrowRight")
+    person.page.wait_for_selector('#xray-picture .xray[data-shown="2"]')
+    assert '"steps"' in person.saved("#xray [data-move=export]")
+    person.page.keyboard.press("Escape")
+    person.page.wait_for_selector("#xray", state="hidden")
+
+
+def test_a_race_ends_with_badges_and_is_saved(person: PageDriver) -> None:
+    person.page.click("#to-race")
+    person.page.fill("#race-tokens input", "48")
+    person.page.click("#race-start")
+    person.page.wait_for_selector("#race [data-replay]", timeout=120_000)
+    assert person.page.locator("#race .lane .badge >> text=identical text").count() == 2
+    assert person.saved("#race-save-picture").startswith("<svg")
+    assert '"lanes"' in person.saved("#race-save-json")
+    assert person.page.locator("#race-history .past > *").count() >= 1
+
+
+def test_the_self_check_is_good(person: PageDriver) -> None:
+    person.page.click("#to-settings")
+    person.page.click("#self-check")
+    person.page.wait_for_selector("#checks li")
+    assert person.page.locator("#checks i:not(.good)").count() == 0
 
 
 def test_the_page_is_there_by_day_and_by_night(
-    browser: Any, app: str, person: PageDriver, screenshots: Path | None
+    browser: Any, app: AppProcess, person: PageDriver, screenshots: Path | None
 ) -> None:
     for question in (QUESTION, CODE_QUESTION):
-        person.send(question)
-        person.page.wait_for_selector("#stop, #live .md")
-        person.wait_for_reply()
+        ask(person, question)
     assert not person.is_dark()
-    take_screenshot(person, screenshots, "chat-light.png")
-    with PageDriver(browser, app, scheme="dark") as night:
+    with PageDriver(browser, app.url, scheme="dark") as night:
         assert night.wait_for_reply() == person.last_answer()
         assert night.is_dark()
-        take_screenshot(night, screenshots, "chat-dark.png")
+    if screenshots is not None:
+        for scheme in ("light", "dark"):
+            for size in (LAPTOP, DESKTOP):
+                with PageDriver(browser, app.url, scheme=scheme, size=size) as driver:
+                    take_screenshots(driver, screenshots, f"{size['width']}-{scheme}.png")
 
 
-def take_screenshot(person: PageDriver, folder: Path | None, name: str) -> None:
-    """Keep a picture of the page, if pictures are wanted."""
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        person.page.mouse.move(0, 0)  # off everything that shows a hover
-        person.page.wait_for_timeout(300)
-        person.page.screenshot(path=folder / name)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_race_and_an_xray_are_accessible(browser: Any, app: AppProcess, scheme: str) -> None:
+    with PageDriver(browser, app.url, scheme=scheme) as driver:
+        ready(driver)
+        driver.page.emulate_media(reduced_motion="reduce")
+        ask(driver, QUESTION)
+        driver.page.click("#open-xray")
+        driver.page.wait_for_selector("#xray-picture .xray")
+        driver.page.click("#xray [data-move=live]")
+        assert grave_findings(driver.page) == []
+        driver.page.keyboard.press("Escape")
+        driver.page.click("#to-race")
+        driver.page.click("#race .texts summary >> nth=0")
+        assert grave_findings(driver.page) == []
+
+
+def test_chats_outlive_the_app_and_private_ones_do_not(browser: Any, app: AppProcess) -> None:
+    with PageDriver(browser, app.url) as driver:
+        ready(driver)
+        driver.page.click("#new-chat")
+        answer = ask(driver, "Hello again")
+        driver.page.click("#new-private-chat")
+        driver.page.wait_for_selector("#private-note")
+        ask(driver, "My secret")
+        assert driver.page.locator("#chats h3 >> text=Private").count() == 1
+    app.end()
+    app.start()
+    with PageDriver(browser, app.url) as driver:
+        driver.open_chat("Hello again")
+        assert driver.wait_for_reply() == answer
+        assert driver.page.locator(".chat-line", has_text="secret").count() == 0
+    assert all(b"My secret" not in file.read_bytes() for file in app.data_dir.rglob("*") if file.is_file())
+
+
+def take_screenshots(driver: PageDriver, folder: Path, name: str) -> None:
+    """Keep pictures of every view: small files, since all of them are kept in docs/."""
+    ready(driver)
+    driver.page.click("#new-chat")
+    driver.page.wait_for_selector("#welcome")
+    ask(driver, QUESTION)
+    keep(driver, folder / f"chat-{name}")
+    driver.page.click("#open-xray")
+    driver.page.wait_for_selector("#xray-picture .xray")
+    driver.page.click("#xray [data-move=live]")
+    driver.page.wait_for_selector("#xray-picture .xray[data-live=no]")
+    driver.page.fill("#xray input", "3")
+    driver.page.wait_for_selector('#xray-picture .xray[data-shown="3"]')
+    keep(driver, folder / f"xray-{name}")
+    driver.page.keyboard.press("Escape")
+    for view, shown in VIEWS:
+        driver.page.click(f"#to-{view}")
+        driver.page.wait_for_selector(shown)
+        keep(driver, folder / f"{view}-{name}")
+
+
+def keep(driver: PageDriver, file: Path) -> None:
+    """Keep a picture of the page as it stands."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    driver.page.mouse.move(0, 0)  # off everything that shows a hover
+    driver.page.wait_for_timeout(400)
+    driver.page.screenshot(path=file)

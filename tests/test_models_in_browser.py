@@ -1,8 +1,6 @@
 """Models as a person gets them: the real app, a small hub on this machine, a real Chromium."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,7 @@ from tests.models_registry.hub_server import FakeHub, running
 from tests.models_registry.installed.test_installed import CONFIG
 from tests.models_registry.model_files import model_files, write
 from tests.page_driver import PageDriver
-from tests.test_app_in_browser import CHECKOUT, RUN, free_port, take_screenshot, wait_for_answer
+from tools.app_process import AppProcess
 
 COMMIT = "0" * 40
 FAST, SLOW = 0.0, 3_000_000.0
@@ -51,18 +49,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with running(FakeHub({**models, "tiny/broken": broken}, {"tiny/locked"}, {"hf_good"})) as hub:
         own = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
         environment = {**own, "HF_ENDPOINT": hub.endpoint, "HF_HOME": str(base / "hf")}
-        port, log = free_port(), base / "log.txt"
-        command = [sys.executable, str(RUN), "--no-browser", "--port", str(port), "--data-dir", str(data)]
-        with log.open("w") as output:
-            app = subprocess.Popen(
-                command, cwd=CHECKOUT, stdout=output, stderr=subprocess.STDOUT, env=environment
-            )
-        try:
-            wait_for_answer(f"http://127.0.0.1:{port}", app, log)
-            yield Place(f"http://127.0.0.1:{port}", hub, cache)
-        finally:
-            app.terminate()
-            app.wait(20)
+        with AppProcess(data, environment) as app:
+            yield Place(app.url, hub, cache)
 
 
 @pytest.fixture
@@ -95,7 +83,7 @@ def wait_for(person: PageDriver, selector: str, words: str, timeout: float = 60)
 
 
 def test_a_model_is_found_fetched_paused_resumed_loaded_and_talked_to(
-    person: PageDriver, place: Place, screenshots: Path | None
+    person: PageDriver, place: Place
 ) -> None:
     place.hub.pace = SLOW
     search(person, "stories")
@@ -104,7 +92,6 @@ def test_a_model_is_found_fetched_paused_resumed_loaded_and_talked_to(
     person.page.click('#results [data-do="download"]')
     wait_for(person, "#downloads", "/s")
     wait_for(person, "#to-models", "1 downloading, 1 paused")
-    take_screenshot(person, screenshots, "models-light.png")
     person.page.click(button("Pause tiny/stories"))
     person.page.wait_for_selector(button("Resume tiny/stories"))
     sent = len(place.hub.sent)
@@ -171,6 +158,7 @@ def test_a_broken_model_says_so_and_the_one_before_answers_on(person: PageDriver
 
 
 def test_switching_under_a_reply_asks_first(person: PageDriver) -> None:
+    person.page.click("#to-chat")
     person.page.click("#new-chat")
     person.page.fill("#temperature input[type=number]", "2")
     person.page.press("#temperature input[type=number]", "Tab")
@@ -196,10 +184,9 @@ def test_offline_makes_no_request(person: PageDriver, place: Place) -> None:
     search(person, "stories")
 
 
-def test_the_models_are_there_by_night(browser: Any, place: Place, screenshots: Path | None) -> None:
+def test_the_models_are_there_by_night(browser: Any, place: Place) -> None:
     size = {"width": 2560, "height": 1440}
     with PageDriver(browser, place.url, scheme="dark", size=size) as night:
         night.page.click("#to-models")
         night.page.wait_for_selector("#catalogue .card")
         assert night.is_dark()
-        take_screenshot(night, screenshots, "models-dark.png")

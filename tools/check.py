@@ -10,7 +10,8 @@ CHECKS = (
     ("ruff", "format", "--check", "."),
     ("ruff", "check", "."),
     ("mypy",),
-    ("pytest",),
+    # A file's tests stay together: they share models and pages.
+    ("pytest", "-n", "auto", "--maxprocesses", "8", "--dist", "loadfile"),
 )
 ROOT = Path(__file__).parent.parent
 

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from app.commands.prompts import Prompt
 from app.engine.generation import generate
 from app.engine.loading import LoadedModel
 from app.engine.lookahead.chances import FIRST_CODE, NUM_SAID, NUM_SEEN, RANKS, EdgeChances
@@ -31,7 +30,7 @@ from app.engine.sampling import Sampler, make_sampler
 from app.engine.session import Session
 from app.engine.step import Step
 from app.engine.stopping import Stopper
-from app.messages import ModelChoice, Sampling
+from app.messages import ModelChoice, Prompt, Sampling
 from app.models_registry import locate
 from tools.prompts import questions, stories
 

@@ -9,17 +9,12 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from app.engine.session import Session
+from app.engine.unwatched import NeverStops, silent
 from app.messages import Finished, Message, ModelChoice, Options, Piece, Request, Statistics
 from app.models_registry import locate
 from tools.prompts import questions
 
 ROUNDS = 5
-
-
-class NeverStops:
-    """Nobody stops these replies."""
-
-    is_stopping = False
 
 
 def main() -> None:
@@ -49,7 +44,7 @@ def main() -> None:
 
 
 def _ask(session: Session, request: Request) -> tuple[Statistics, str]:
-    events = list(session.events(request, lambda *_: None, NeverStops()))
+    events = list(session.events(request, silent, NeverStops()))
     text = "".join(event.text for event in events if isinstance(event, Piece))
     last = events[-1]
     assert isinstance(last, Finished)

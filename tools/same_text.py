@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from app.engine.session import Session
+from app.engine.unwatched import NeverStops, silent
 from app.messages import (
     Decoding,
     Finished,
@@ -27,13 +28,12 @@ from app.messages import (
     Options,
     Piece,
     Progress,
+    Prompt,
     Request,
     Sampling,
 )
 from app.settings import assets_dir
 from tools.prompts import questions, stories
-
-Prompt = tuple[Message, ...] | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Side:
             self._session.forget()
         begin = perf_counter()
         request = Request(self._choice, prompt, self._options)
-        events = list(self._session.events(request, silent, Patience()))
+        events = list(self._session.events(request, silent, NeverStops()))
         pieces = [event for event in events if isinstance(event, Piece)]
         finished = events[-1]
         assert isinstance(finished, Finished)
@@ -102,16 +102,6 @@ class Side:
     def load(self) -> ModelInfo:
         """What is decoded, measured before anything is timed."""
         return self._session.open(self._choice, silent).info
-
-
-class Patience:
-    """Nobody stops a reply."""
-
-    is_stopping = False
-
-
-def silent(_what: str, _done: int, _total: int) -> None:
-    """Nobody watches."""
 
 
 def locate(name: str, _progress: Progress) -> ModelFolder:

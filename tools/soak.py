@@ -12,7 +12,9 @@ from pathlib import Path
 
 from app.engine.gpu_report.gauge import Gauge, make_gauge
 from app.engine.gpu_report.plan import Plan
+from app.engine.gpu_report.report import check_device
 from app.engine.gpu_report.soak import soak
+from app.errors import AppError
 from app.settings import assets_dir
 
 
@@ -36,7 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     folders = tuple(given.model or [assets_dir() / "demo-model"])
     plan = Plan(device=given.device, soak_folders=folders, soak_seconds=60 * given.minutes)
-    more = run(plan, make_gauge(plan.device))
+    try:
+        check_device(plan)
+        more = run(plan, make_gauge(plan.device))
+    except AppError as error:
+        sys.exit(str(error))
     print(f"{more:+,} bytes from the first lap to the last")  # noqa: T201
     sys.exit(more > 0)
 

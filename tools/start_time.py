@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 from statistics import median
 from time import perf_counter, sleep
-from urllib.error import URLError
 from urllib.request import urlopen
 
 ROOT = Path(__file__).parent.parent
@@ -32,9 +31,9 @@ def start_seconds(port: int) -> float:
 def answers(port: int) -> bool:
     """Whether the page is there, whole."""
     try:
-        with urlopen(f"http://127.0.0.1:{port}/", timeout=5) as page:
+        with urlopen(f"http://127.0.0.1:{port}/", timeout=LONGEST) as page:
             return bool(page.status == 200 and page.read())
-    except URLError:
+    except OSError:
         return False
 
 

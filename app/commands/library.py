@@ -16,11 +16,6 @@ def hub_of(settings: Library) -> Hub:
     return Hub(is_offline=settings.is_offline)
 
 
-def folders_of(settings: Library) -> list[Path]:
-    """The person's own model folders."""
-    return [Path(folder).expanduser() for folder in settings.folders]
-
-
 def downloads_in(data_dir: Path, settings: Library) -> Downloads:
     """The downloads of this data folder; nothing runs yet."""
     return Downloads(hub_of(settings), DownloadFiles(data_dir / "downloads"), settings.downloads_at_once)

@@ -6,9 +6,10 @@ from statistics import mean, median
 
 from rich.progress import Progress, TaskID
 
+from app.commands.bars import progress_bar
 from app.commands.lanes import Lane
 from app.commands.prompts import Asked, PromptSet
-from app.commands.replying import Outcome, follow_quietly, outcome, progress_bar
+from app.commands.replying import Outcome, follow_quietly, outcome
 from app.conversation import Decodes
 from app.messages import ModelChoice, ModelInfo, Options, Request
 

@@ -5,9 +5,7 @@ import time
 from collections.abc import Callable
 
 import typer
-from rich.console import Console
 from rich.progress import (
-    BarColumn,
     DownloadColumn,
     Progress,
     TaskID,
@@ -16,11 +14,12 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from app.commands.bars import progress_bar
 from app.commands.library import downloads_in, hub_of, library
-from app.commands.models import show_json
-from app.errors import ModelError, ModelGated, ModelNotFound
+from app.commands.printing import show_json
+from app.errors import ModelError, ModelGated
 from app.model_messages import Download, gigabytes
-from app.models_registry import Downloads, Hub, HubId, log_in, log_out, parse_hub_id
+from app.models_registry import Downloads, Hub, HubId, log_in, log_out, require_hub_id
 from app.settings import default_data_dir
 
 LOOK_EVERY = 0.1
@@ -33,10 +32,8 @@ def download(name: str, as_json: bool) -> None:
     """Download a model and show how it goes. Raises ModelError when it fails."""
     settings = library()
     hub = hub_of(settings)
-    wanted = parse_hub_id(name, hub.endpoint)
-    if wanted is None:
-        raise ModelNotFound(f"{name} is no hub id: give one such as org/name, or the address of its page.")
-    if folder := hub.cached(wanted.repo, wanted.revision):
+    wanted = require_hub_id(name, hub.endpoint)
+    if folder := hub.cached(wanted):
         return _already(wanted, str(folder), as_json)
     downloads = downloads_in(default_data_dir(), settings)
     try:
@@ -116,23 +113,13 @@ def _numbers(download: Download) -> dict[str, object]:
         "seconds_left": download.seconds_left,
         "note": download.note,
         "folder": download.folder,
-        "files": list(download.files),
+        "files": download.files,
     }
 
 
 def _bars() -> Progress:
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
+    note = TextColumn("{task.fields[note]}")
+    return progress_bar(DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn(), note)
 
 
 def _into(bars: Progress) -> Show:

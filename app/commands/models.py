@@ -1,14 +1,12 @@
 """What `python run.py models …` does: asks the registry, and prints text or JSON."""
 
-import json
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from app.commands.library import folders_of, hub_of, library
+from app.commands.library import hub_of, library
+from app.commands.printing import show_json, table
 from app.errors import ModelError
 from app.model_messages import (
     CatalogueEntry,
@@ -45,7 +43,7 @@ def list_installed(as_json: bool) -> None:
     """The models on this machine with their sizes, and what is left of the disk."""
     settings = library()
     hub = hub_of(settings)
-    found = installed(hub, folders_of(settings))
+    found = installed(hub, settings.paths)
     total, free = sum(model.size for model in found), free_bytes(hub.root)
     if as_json:
         return show_json({"models": found, "total": total, "free": free, "cache": hub.root})
@@ -93,7 +91,7 @@ def show_info(name: str, precision: Precision, context: int, as_json: bool) -> N
     settings = library()
     hub = hub_of(settings)
     wanted = parse_hub_id(name, hub.endpoint)
-    here = _here(installed(hub, folders_of(settings)), {name, wanted.repo if wanted else name})
+    here = _here(installed(hub, settings.paths), {name, wanted.repo if wanted else name})
     if here is None and wanted is not None:
         return _show_remote(_look(hub, wanted, precision, context), as_json)
     path, label = (here.path, here.name) if here else _located(name)
@@ -109,7 +107,7 @@ def remove(name: str, yes: bool, as_json: bool) -> None:
     """Delete a model, once the person has agreed to it."""
     settings = library()
     hub = hub_of(settings)
-    model = find_installed(name, hub, folders_of(settings))
+    model = find_installed(name, hub, settings.paths)
     frees = freed_by(model, hub)
     if model.origin == "hub" and not yes:
         typer.confirm(f"Delete {model.name} ({model.path})? That frees {gigabytes(frees)}.", abort=True)
@@ -123,7 +121,7 @@ def remove(name: str, yes: bool, as_json: bool) -> None:
 def verify_model(name: str, as_json: bool) -> None:
     """Compare a model's bytes with their checksums. Raises ModelError when some are wrong."""
     settings = library()
-    model = find_installed(name, hub_of(settings), folders_of(settings))
+    model = find_installed(name, hub_of(settings), settings.paths)
     problems = verify(model)
     is_checked = has_checksums(model)
     if as_json:
@@ -135,11 +133,6 @@ def verify_model(name: str, as_json: bool) -> None:
         typer.echo(f"{model.name}: {how}.")
 
 
-def show_json(value: Any) -> None:
-    """Print a value, with the dataclasses in it, as JSON."""
-    typer.echo(json.dumps(_plain(value), ensure_ascii=False, default=str))
-
-
 def counted(parameters: int) -> str:
     """A number of parameters as models are named: "8.03B", "135M"."""
     for unit, size in (("B", 1e9), ("M", 1e6)):
@@ -147,24 +140,6 @@ def counted(parameters: int) -> str:
             value = parameters / size
             return f"{value:.2f}{unit}" if value < 10 else f"{value:.0f}{unit}"
     return f"{parameters:,}"
-
-
-def table(rows: Iterable[Iterable[str]]) -> str:
-    """Rows in columns; the last column is as long as it likes."""
-    lines = [list(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "__dataclass_fields__"):
-        return asdict(value)
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _here(found: Iterable[InstalledModel], names: Container[str]) -> InstalledModel | None:

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from app.errors import BadOption
-from app.messages import Message, Options, Sampling
+from app.messages import Message, Options, Prompt, Sampling
 from app.settings import assets_dir
 
-Prompt = tuple[Message, ...] | str
 SHIPPED_SETS = ("chat", "tasks", "shell", "code", "quoting", "random")
 """The prompt sets in assets/bench, in the order in which `bench` runs them."""
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 
+from app.commands.bars import progress_bar
 from app.conversation import Decodes, Reply
 from app.errors import AppError
 from app.messages import Event, Failed, Finished, Loading, Piece, Prefilling, Request
@@ -113,16 +113,3 @@ def _end(bar: Progress) -> None:
     # Older releases of rich print an empty line for a bar that is stopped without having been started.
     if bar.live.is_started:
         bar.stop()
-
-
-def progress_bar() -> Progress:
-    """A bar on standard error that vanishes when done, and shows nothing where nobody watches."""
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )

@@ -8,8 +8,8 @@ from app.models_registry.fit.catalogue import find, grouped, read_catalogue
 from app.models_registry.fit.judging import judge_folder
 from app.models_registry.fit.machine import memories
 from app.models_registry.hub.hub import Hub
-from app.models_registry.hub.ids import HubId, parse_hub_id
-from app.models_registry.hub.login import is_logged_in, log_in, log_out
+from app.models_registry.hub.ids import HubId, parse_hub_id, require_hub_id
+from app.models_registry.hub.login import log_in, log_out
 from app.models_registry.hub.searching import look_at, search
 from app.models_registry.installed.installed import delete, find_installed, freed_by, installed, verify
 from app.models_registry.installed.locating import locate
@@ -27,7 +27,6 @@ __all__ = [
     "freed_by",
     "grouped",
     "installed",
-    "is_logged_in",
     "judge_folder",
     "locate",
     "log_in",
@@ -36,6 +35,7 @@ __all__ = [
     "memories",
     "parse_hub_id",
     "read_catalogue",
+    "require_hub_id",
     "search",
     "verify",
 ]

@@ -3,12 +3,10 @@
 It asks the hub, the disk or the driver's tool at every call, so whoever shows its answers keeps them.
 """
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 from app import settings
-from app.errors import ModelNotFound
 from app.model_messages import (
     DiskUse,
     Download,
@@ -18,18 +16,23 @@ from app.model_messages import (
     Precision,
     Recommendation,
     RemoteModel,
+    RowPrice,
     SearchHit,
 )
+from app.models_registry.downloads.disk import disk_use
 from app.models_registry.downloads.downloads import Downloads
 from app.models_registry.downloads.remembered import DownloadFiles
+from app.models_registry.files.shape import read_shape
 from app.models_registry.fit.catalogue import Recommended, read_catalogue
+from app.models_registry.fit.estimate import row_price
 from app.models_registry.fit.judging import judge_folder
 from app.models_registry.fit.machine import memories
 from app.models_registry.hub import login
 from app.models_registry.hub.hub import Hub
-from app.models_registry.hub.ids import HubId, parse_hub_id
+from app.models_registry.hub.ids import HubId, parse_hub_id, require_hub_id
 from app.models_registry.hub.searching import look_at, search
 from app.models_registry.installed.installed import delete, freed_by, installed
+from app.models_registry.installed.locating import find_here
 
 SEARCHED = 20
 
@@ -63,10 +66,7 @@ class ModelLibrary:
 
     def disk(self) -> DiskUse:
         """The disk that downloads go to."""
-        root = self._hub.root
-        place = next(folder for folder in (root, *root.parents) if folder.exists())
-        usage = shutil.disk_usage(place)
-        return DiskUse(root, usage.free, usage.total)
+        return disk_use(self._hub.root)
 
     def recommended(self, memory: Memory, precision: Precision, context: int) -> list[Recommendation]:
         """The catalogue, small ones first, each with whether it fits."""
@@ -74,11 +74,16 @@ class ModelLibrary:
 
     def installed(self) -> list[InstalledModel]:
         """All models on this machine."""
-        return installed(self._hub, [Path(folder).expanduser() for folder in self._chosen.folders])
+        return installed(self._hub, self._chosen.paths)
 
     def judge(self, model: InstalledModel, memory: Memory, precision: Precision, context: int) -> Fit:
         """Whether an installed model fits. Raises ModelError when its files make no sense."""
         return judge_folder(model.path, model.name, memory, precision, context)
+
+    def row_price(self, name: str, precision: Precision) -> RowPrice | None:
+        """What a row of a step takes with this model; None where it is not on this machine. Raises ModelError."""
+        folder = find_here(name, self._hub)
+        return row_price(read_shape(folder, name), precision) if folder else None
 
     def search(self, words: str) -> list[SearchHit]:
         """Models on the hub with these words, the most downloaded first. Raises ModelError."""
@@ -145,12 +150,7 @@ class ModelLibrary:
         self._downloads.close()
 
     def _wanted(self, name: str) -> HubId:
-        wanted = parse_hub_id(name, self._hub.endpoint)
-        if wanted is None:
-            raise ModelNotFound(
-                f"{name} is no hub id: give one such as org/name, or the address of its page."
-            )
-        return wanted
+        return require_hub_id(name, self._hub.endpoint)
 
 
 def _judged(one: Recommended, memory: Memory, precision: Precision, context: int) -> Recommendation:

@@ -1,7 +1,8 @@
 """The window: a Gradio page on 127.0.0.1. Importing this package is cheap; `serve` imports Gradio."""
 
+from app.ui.about.surroundings import Door, Surroundings
 from app.ui.desk import Desk, Engine
 from app.ui.environment import prepare_environment
 from app.ui.serving import Running, serve
 
-__all__ = ["Desk", "Engine", "Running", "prepare_environment", "serve"]
+__all__ = ["Desk", "Door", "Engine", "Running", "Surroundings", "prepare_environment", "serve"]

@@ -1,4 +1,4 @@
-"""What lies on the desk while the app runs: the chat, the engine and the settings. Pages come and go."""
+"""What lies on the desk while the app runs: the chats, the engine and the settings. Pages come and go."""
 
 import threading
 from collections.abc import Callable
@@ -6,9 +6,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from app.conversation import Conversation, Reply
+from app.conversation import Asked, Conversations, Overflow, Reads, Reply
+from app.conversation.race import Race
 from app.messages import DecoderName, EngineStatus, ModelChoice, Options, Request
-from app.settings import Library, Settings, SettingsFile
+from app.settings import Library, Settings, SettingsFile, Theme
 from app.ui.models.port import Models
 
 
@@ -27,24 +28,30 @@ class Engine(Protocol):
     def status(self) -> EngineStatus:
         """What the worker does now."""
 
+    def reader(self) -> Reads:
+        """The loaded model's tokenizer."""
+
 
 class Desk:
     """The one person's things, shared by every page and safe to use from any thread."""
 
     def __init__(
         self,
-        conversation: Conversation,
+        conversations: Conversations,
         engine: Engine,
         models: Models,
+        race: Race,
         file: SettingsFile,
         settings: Settings,
     ) -> None:
-        self.conversation = conversation
+        self.conversations = conversations
         self.engine = engine
         self.models = models
+        self.race = race
+        self.chat = 0
+        """The chat that was looked at last: a page that is opened anew shows it."""
         self._file = file
         self._settings = settings
-        self._asked_with: Options | None = None
         self._loading: ModelChoice | None = None
         self._lock = threading.Lock()
 
@@ -59,26 +66,32 @@ class Desk:
         return self._loading or self._settings.model
 
     @property
-    def asked_decoder(self) -> DecoderName:
-        """The decoder that the newest reply was asked for with; the switch may have moved since."""
-        options = self._asked_with or self._settings.options
-        return options.decoding.decoder
+    def is_busy(self) -> bool:
+        """Whether a reply is under way in any chat."""
+        return self.conversations.is_busy
 
-    def ask(self, question: str, options: Options) -> Reply:
-        """Start the reply to a question with these options."""
-        self._asked_with = options
-        return self.conversation.ask(question, self.model, options)
+    def asked_decoder(self, chat: int) -> DecoderName:
+        """The decoder that the chat's newest reply was asked for with; the switch may have moved since."""
+        newest = self.conversations.newest(chat)
+        return (newest.asked.options if newest else self._settings.options).decoding.decoder
 
-    def regenerate(self, options: Options) -> Options:
-        """Write the last answer anew, and tell with which options.
+    def asked(self, options: Options, overflow: Overflow = "ask") -> Asked:
+        """What a reply is to be written with now."""
+        return Asked(self.model, options, overflow)
 
-        Sampling is keyed, so the same options would write the same text: then the next seed is taken.
-        With a changed option (lookahead off, say) the seed stays and the two texts can be compared."""
-        if options == self._asked_with and options.sampling.temperature > 0:
+    def asked_anew(self, chat: int, message: int, options: Options, overflow: Overflow = "ask") -> Asked:
+        """The same for another answer beside this one.
+
+        Sampling is keyed, so the same options would write the same text: then the next seed is taken that no
+        version has. With a changed option (lookahead off, say) the seed stays and the texts can be compared."""
+        used = self.conversations.options_used(chat, message) if options.sampling.temperature > 0 else ()
+        while options in used:
             options = with_next_seed(options)
-        if self.conversation.regenerate(self.model, options):
-            self._asked_with = options
-        return options
+        return self.asked(options, overflow)
+
+    def stop(self) -> None:
+        """Stop every reply under way; what was written stays."""
+        self.conversations.stop_all()
 
     def choose_options(self, options: Options) -> None:
         """Remember these options. Raises SettingsNotSaved, after which they hold until the app ends."""
@@ -88,6 +101,10 @@ class Desk:
         """Have the worker load this model; once it is loaded it is remembered."""
         self._loading = choice
         self.engine.load(choice, partial(self._loaded, choice))
+
+    def choose_theme(self, theme: Theme) -> None:
+        """Remember how the page is to look. Raises SettingsNotSaved as above."""
+        self._choose(replace(self._settings, theme=theme))
 
     def choose_library(self, library: Library) -> None:
         """Follow these settings for models, and remember them. Raises SettingsNotSaved as above."""

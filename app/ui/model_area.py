@@ -29,7 +29,8 @@ class ModelArea:
 
 def build_model_area(choice: ModelChoice) -> ModelArea:
     """Build the model's settings inside the current Blocks."""
-    with gr.Accordion("Model", open=False, elem_id="model"):
+    with gr.Column(elem_id="model", elem_classes="part"):
+        gr.HTML("<h3>Model</h3>", js_on_load=None)
         name = gr.Textbox(
             choice.name,
             label="Name, folder or hub id",

@@ -1,12 +1,16 @@
 """Serving the page: a socket of our own, the guard around everything, a server on its own thread."""
 
+import gc
 import logging
 import threading
 import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic, sleep
 
 import uvicorn
 
+from app.ui.about.surroundings import Door, Surroundings
 from app.ui.desk import Desk
 from app.ui.guard import Guard
 from app.ui.ports import LOOPBACK, listen
@@ -18,34 +22,43 @@ STOP_SECONDS = 5.0
 class Running:
     """A page that answers."""
 
-    def __init__(self, server: uvicorn.Server, thread: threading.Thread, port: int, asked_port: int) -> None:
+    def __init__(self, server: uvicorn.Server, thread: threading.Thread, door: Door, asked_port: int) -> None:
         self._server = server
         self._thread = thread
-        self.port = port
-        self.url = f"http://{LOOPBACK}:{port}"
-        moved = asked_port not in (0, port)
+        self.door = door
+        self.port = door.port
+        self.url = f"http://{LOOPBACK}:{door.port}"
+        moved = asked_port not in (0, door.port)
         self.note = f"Port {asked_port} is taken, so Foresight is at {self.url}" if moved else ""
 
     def wait(self) -> None:
-        """Return when the page is closed for good; a KeyboardInterrupt passes through."""
-        while self._thread.is_alive():
-            self._thread.join(0.5)
+        """Return when the page is closed for good, or somebody pressed Quit; a KeyboardInterrupt passes through."""
+        while self._thread.is_alive() and not self.door.leaving.wait(0.5):
+            pass
 
     def close(self) -> None:
         """Stop answering. Replies under way are the engine's and go on. Safe to call twice."""
+        # It would call it an error that pages which are still open are left.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         self._server.should_exit = True
         self._thread.join(STOP_SECONDS)
 
 
-def serve(desk: Desk, port: int, open_browser: bool) -> Running:
+def serve(
+    desk: Desk, around: Surroundings, port: int, open_browser: bool, is_native: bool = False
+) -> Running:
     """Show the desk at 127.0.0.1 on `port` or the next free one. Raises NoFreePort."""
     listener = listen(port)
-    # Gradio takes seconds to import, and other commands never need it.
-    from app.ui.page import build_app
+    host, port_taken = listener.getsockname()
+    door = Door(host, port_taken, is_native)
+    with collecting_later():
+        # Gradio takes seconds to import, and other commands never need it.
+        from app.ui.page import build_app
 
+        page = build_app(desk, around, door)
     server = uvicorn.Server(
         uvicorn.Config(
-            Guard(build_app(desk)),
+            Guard(page),
             lifespan="on",
             ws="none",
             log_config=None,
@@ -59,10 +72,23 @@ def serve(desk: Desk, port: int, open_browser: bool) -> Running:
     thread = threading.Thread(target=server.run, args=([listener],), name="page", daemon=True)
     thread.start()
     _wait_until_started(server, thread)
-    running = Running(server, thread, listener.getsockname()[1], port)
+    running = Running(server, thread, door, port)
     if open_browser:
         webbrowser.open(running.url)
     return running
+
+
+@contextmanager
+def collecting_later() -> Iterator[None]:
+    """Spare the collector the many objects that come now and stay: a sixth of the time to the page."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_on:
+            gc.enable()
 
 
 def _wait_until_started(server: uvicorn.Server, thread: threading.Thread) -> None:

@@ -1,4 +1,4 @@
-"""The settings beside the chat, in the order of `OptionControls`."""
+"""What is chosen from reply to reply, beside the chat: the first half of `OptionControls`."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from app.ui.controls import OptionControls, show_options
 
 @dataclass(frozen=True, slots=True)
 class SettingsArea:
-    """The option controls, and the line under them that says what is wrong."""
+    """The option controls that stand beside the chat, and the line under them that says what is wrong."""
 
     controls: tuple[gr.components.Component, ...]
     seed: gr.Number
@@ -20,7 +20,7 @@ class SettingsArea:
 def build_settings_area(options: Options) -> SettingsArea:
     """Build the settings inside the current Blocks."""
     now = show_options(options)
-    with gr.Column(elem_id="settings"):
+    with gr.Column(elem_id="drawer"):
         lookahead = _switch(now.lookahead, "Lookahead", "Takes effect on the next reply", "lookahead")
         temperature = gr.Slider(
             0, 2, now.temperature, step=0.05, label="Temperature", info="0 always takes the likeliest token",
@@ -31,12 +31,7 @@ def build_settings_area(options: Options) -> SettingsArea:
             seed = _whole(now.seed, "Seed", "seed")
         problem = gr.HTML(elem_id="problem", js_on_load=None)
         sampling = _sampling(now)
-        decoder = _decoder(now)
-    controls = OptionControls._fields
-    built = (lookahead, temperature, max_new_tokens, seed, *sampling, *decoder)
-    if len(built) != len(controls):
-        raise RuntimeError(f"there must be a control for each of {controls}, got {len(built)}")
-    return SettingsArea(built, seed, problem)
+    return SettingsArea((lookahead, temperature, max_new_tokens, seed, *sampling), seed, problem)
 
 
 def _sampling(now: OptionControls) -> tuple[gr.components.Component, ...]:
@@ -48,37 +43,6 @@ def _sampling(now: OptionControls) -> tuple[gr.components.Component, ...]:
             min_p = _fraction(now.min_p, "Min-p (0: off)", "min-p")
             penalty = _fraction(now.repetition_penalty, "Repetition penalty", "repetition-penalty")
     return top_k, top_p, min_p, penalty
-
-
-DECODERS = (
-    ("Auto", "auto"),
-    ("Lookahead W, N, G", "lookahead"),
-    ("Prompt lookup", "prompt-lookup"),
-    ("Jacobi iteration", "jacobi"),
-)
-
-
-def _decoder(now: OptionControls) -> tuple[gr.components.Component, ...]:
-    with gr.Accordion("Decoder", open=False, elem_id="decoding"):
-        with gr.Row(elem_classes="pair"):
-            decoder = gr.Dropdown(
-                list(DECODERS), value=now.decoder, label="With lookahead on", elem_id="decoder", filterable=False,
-                min_width=100, scale=2,
-            )  # fmt: skip
-            rows = _whole(now.rows, "Rows (0: auto)", "rows")
-        gr.HTML(
-            "<p class='hint'>Auto spends the rows of a step where they pay. Lookahead has W columns of guesses "
-            "ahead, n-grams of N tokens, and checks up to G guesses; Jacobi iteration uses W alone.</p>",
-            js_on_load=None,
-        )
-        with gr.Row(elem_classes="pair"):
-            window = _whole(now.window, "W: window", "window")
-            ngram = _whole(now.ngram, "N: n-gram", "ngram")
-            guesses = _whole(now.guesses, "G: guesses", "guesses")
-        same_text = _switch(
-            now.same_text, "Same text on and off", "In half precision, too; costs a little speed", "same-text"
-        )
-    return decoder, rows, window, ngram, guesses, same_text
 
 
 def _switch(value: bool, label: str, info: str, name: str) -> gr.Checkbox:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gradio.themes import Base, Color
 
-from app.settings import assets_dir
+from app.settings import Theme, assets_dir
 
 SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "Cantarell", "sans-serif")
 MONO = ("ui-monospace", "SFMono-Regular", "Cascadia Code", "Menlo", "DejaVu Sans Mono", "monospace")
@@ -102,11 +102,13 @@ def asset(name: str) -> Path:
     return assets_dir() / "ui" / name
 
 
-def head() -> str:
+def head(chosen: Theme) -> str:
     """What goes into the page's head: style and script. (Gradio would rewrite what it gets as `css`.)"""
-    style, script = _text("foresight.css"), _text("foresight.js")
-    return f"<style>{style}</style><script>{script}</script>"
+    begin = f'<script>document.documentElement.dataset.theme = "{chosen}";</script>'
+    return f"{begin}<style>{_joined('.css')}</style><script>{_joined('.js')}</script>"
 
 
-def _text(name: str) -> str:
-    return asset(name).read_text(encoding="utf-8")
+def _joined(ending: str) -> str:
+    """The page's own files of a kind, foresight's before those of the views."""
+    files = sorted(asset("").glob(f"*{ending}"), key=lambda file: (file.stem != "foresight", file.name))
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)

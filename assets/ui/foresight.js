@@ -1,19 +1,4 @@
-// Light or dark: the system's choice until the person makes one, which this browser remembers.
 (() => {
-  const KEY = "foresight-theme";
-  const isDark = () => document.body.classList.contains("dark");
-  const show = (dark) => document.body.classList.toggle("dark", dark);
-  const remembered = () => localStorage.getItem(KEY);
-
-  const system = window.matchMedia("(prefers-color-scheme: dark)");
-  system.addEventListener("change", (change) => remembered() || show(change.matches));
-
-  document.addEventListener("click", (event) => {
-    if (!event.target.closest("#theme-toggle")) return;
-    show(!isDark());
-    localStorage.setItem(KEY, isDark() ? "dark" : "light");
-  });
-
   // The thread stays at its end while text arrives, unless the person scrolled up to read.
   const keepAtEnd = (thread) => {
     let atEnd = true;
@@ -26,33 +11,77 @@
     });
   };
 
-  // Two views, of which the chat opens first. Both stay built, so that going between them loses nothing.
-  const VIEWS = { "to-chat": "chat", "new-chat": "chat", "to-models": "models" };
+  // Views, of which the chat opens first: #to-models leads to #models. All stay built, so that going between
+  // them loses nothing.
   const goTo = (view) => {
     document.body.dataset.view = view;
-    for (const [id, leadsTo] of Object.entries(VIEWS)) {
-      const button = document.getElementById(id);
-      if (id !== "new-chat") button?.setAttribute("aria-current", leadsTo === view ? "page" : "false");
+    for (const button of document.querySelectorAll("button[id^=to-]")) {
+      button.setAttribute("aria-current", button.id === `to-${view}` ? "page" : "false");
     }
   };
   document.addEventListener("click", (event) => {
-    const button = event.target.closest(Object.keys(VIEWS).map((id) => `#${id}`).join());
-    if (button) goTo(VIEWS[button.id]);
+    const button = event.target.closest("button[id^=to-], #new-chat");
+    if (button) goTo(button.id === "new-chat" ? "chat" : button.id.slice("to-".length));
   });
 
   // Buttons inside a list. Rows move up while others go: what counts is the button that was pressed down on.
+  // One with data-ask asks for words first, in place.
   window.foresight = {
     listen(element, trigger) {
       let pressed = null;
       const said = (event) => event.target.closest("[data-do]")?.dataset;
+      const say = ({ do: deed, name, value }) => trigger("click", { do: deed, name, value });
       element.addEventListener("pointerdown", (event) => (pressed = { ...said(event) }));
       element.addEventListener("click", (event) => {
         const now = said(event);
         const isSame = event.detail === 0 || (pressed?.do === now?.do && pressed?.name === now?.name);
-        if (now && isSame) trigger("click", { do: now.do, name: now.name, value: now.value });
+        if (!now || !isSame) return;
+        event.target.closest("details.menu")?.removeAttribute("open");
+        if ("ask" in now) askInPlace(event.target.closest("[data-do]"), say);
+        else say(now);
       });
     },
   };
+
+  const askInPlace = (button, say) => {
+    const row = button.closest("li") ?? button.parentElement;
+    const input = Object.assign(document.createElement("input"), { value: button.dataset.value });
+    input.setAttribute("aria-label", button.dataset.ask);
+    input.placeholder = button.dataset.ask;
+    input.className = "in-place";
+    let isOver = false; // taking a box away that has the focus blurs it, which would end it a second time
+    const end = (isMeant) => {
+      if (isOver) return;
+      isOver = true;
+      row.classList.remove("asking");
+      input.remove();
+      if (isMeant) say({ ...button.dataset, value: input.value.trim() });
+    };
+    input.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== "Escape") return;
+      event.stopPropagation();
+      end(event.key === "Enter");
+    });
+    input.addEventListener("blur", () => end(false));
+    row.classList.add("asking");
+    row.append(input);
+    input.select();
+    input.focus();
+  };
+
+  // Gradio's text boxes tell of characters that are typed and of nothing else that changes them. What is deleted,
+  // pasted, cut or composed is told here: as the press of a key that has no name.
+  document.addEventListener("input", ({ target }) => {
+    if (!target.matches("[data-testid=textbox]")) return;
+    target.dispatchEvent(new KeyboardEvent("keypress", { key: "Unidentified", bubbles: true }));
+  });
+
+  // A menu closes when the person turns elsewhere.
+  document.addEventListener("click", (event) => {
+    for (const menu of document.querySelectorAll("details.menu[open]")) {
+      if (!menu.contains(event.target)) menu.removeAttribute("open");
+    }
+  });
 
   // A question takes the focus, on the answer that changes nothing, and gives it back.
   const heedQuestions = (place) => {
@@ -77,14 +106,18 @@
     });
   };
 
+  const QUESTIONS = 2; // the models' and the chat's
+  const WAYS = 4; // to the views
+
   // Gradio builds the page some time after this script has run.
   const whenBuilt = new MutationObserver(() => {
     const thread = document.getElementById("thread");
-    if (!thread || !document.getElementById("question")) return;
+    const questions = document.querySelectorAll("#question, .asks");
+    const ways = document.querySelectorAll("button[id^=to-]");
+    if (!thread || questions.length < QUESTIONS || ways.length < WAYS) return;
     whenBuilt.disconnect();
-    if (remembered()) show(remembered() === "dark");
     keepAtEnd(thread);
-    heedQuestions(document.getElementById("question"));
+    questions.forEach(heedQuestions);
     goTo("chat");
   });
   whenBuilt.observe(document, { childList: true, subtree: true });

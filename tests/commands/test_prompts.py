@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from app.commands import prompts
-from app.commands.prompts import SHIPPED_SETS, Asked, Draw, Prompt, read_sets
+from app.commands.prompts import SHIPPED_SETS, Asked, Draw, read_sets
 from app.errors import BadOption
-from app.messages import Message, Options, Sampling
+from app.messages import Message, Options, Prompt, Sampling
 
 UNSAID = Draw()
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from app.models_registry.downloads.retrying import Patience
 from app.models_registry.hub.hub import Hub
+from app.models_registry.hub.retrying import Patience
 from tests.models_registry.hub_server import FakeHub, running
 from tests.models_registry.model_files import model_files
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from app.errors import ModelError, ModelNotFound
-from app.model_messages import Download, InstalledModel
+from app.model_messages import Download, InstalledModel, RowPrice
 from app.models_registry import Hub, ModelLibrary
+from app.models_registry.files.shape import parse_shape
 from app.settings import Library
 from tests.models_registry.downloads.test_downloads import wait_for
 from tests.models_registry.hub_server import FakeHub
@@ -115,3 +116,23 @@ def test_what_is_no_hub_id_is_a_sentence(library: ModelLibrary) -> None:
     with pytest.raises(ModelNotFound, match="two words is no hub id"):
         library.start("two words")
     assert library.downloads() == tuple[Download, ...]()
+
+
+def test_the_price_of_a_row_is_known_of_models_that_are_here_alone(
+    library: ModelLibrary, server: FakeHub, tmp_path: Path
+) -> None:
+    shape = parse_shape(CONFIG, "org/small")
+    whole = RowPrice(logits=shape.vocabulary * (4 + 4), cache=shape.cached * 4)
+    half = RowPrice(logits=shape.vocabulary * (2 + 4), cache=shape.cached * 2)
+    folder = write(tmp_path / "mine", FILES)
+    assert library.row_price("org/small", "float32") is None
+    assert library.row_price("no model at all", "float32") is None
+    assert server.asked == []
+    assert library.row_price(str(folder), "float32") == whole
+    assert library.row_price(str(folder), "bfloat16") == half
+    library.start("org/small")
+    wait_for(lambda: state(library) == "done")
+    assert library.row_price("org/small", "float32") == whole
+    demo = library.row_price("demo", "float32")
+    assert demo is not None and demo.logits == 4096 * 8
+    library.close()

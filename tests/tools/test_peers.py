@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from app.commands.lanes import Lane
-from app.commands.prompts import Asked, Draw, Prompt, PromptSet
+from app.commands.prompts import Asked, Draw, PromptSet
 from app.engine.session import Session
-from app.messages import Decoding, ModelChoice, ModelFolder, Options, Sampling
+from app.messages import Decoding, ModelChoice, ModelFolder, Options, Prompt, Sampling
 from tests.engine.tiny import write_tiny
 from tools.peers.comparison import compare, markdown, means
 from tools.peers.contestants import Contestant, Run, our_lane, transformers_lanes

@@ -2,13 +2,19 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from app.conversation import Conversation
+from app.chats import Chats
+from app.conversation import Chatbook, Conversations
+from app.conversation.race import Race
+from app.database import MEMORY, Database
+from app.outside import Outside
+from app.races import RaceLog
 from app.settings import Settings, SettingsFile
-from app.ui import Desk, Running, prepare_environment, serve
+from app.ui import Desk, Running, Surroundings, prepare_environment, serve
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
 
@@ -23,9 +29,16 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     os.environ.update(before)
 
 
-def make_desk(engine: ScriptedEngine, models: ScriptedModels, data_dir: Path) -> Desk:
-    """A desk as main makes it, with an engine and models that only say what they are told."""
-    return Desk(Conversation(engine), engine, models, SettingsFile(data_dir), Settings())
+@contextmanager
+def open_desk(engine: ScriptedEngine, models: ScriptedModels, data_dir: Path) -> Iterator[Desk]:
+    """A desk as main makes it, with real stores, and an engine and models that only say what they are told."""
+    with (
+        closing(Database(data_dir / "foresight.db")) as database,
+        closing(Database(MEMORY)) as memory,
+        closing(Conversations(engine, Chatbook(Chats(database), Chats(memory)))) as conversations,
+    ):
+        race = Race(engine, lambda: conversations.is_busy, RaceLog(database), str.upper)
+        yield Desk(conversations, engine, models, race, SettingsFile(data_dir), Settings())
 
 
 @pytest.fixture
@@ -39,13 +52,19 @@ def models() -> ScriptedModels:
 
 
 @pytest.fixture
-def desk(engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path) -> Desk:
-    return make_desk(engine, models, tmp_path)
+def desk(engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path) -> Iterator[Desk]:
+    with open_desk(engine, models, tmp_path) as opened:
+        yield opened
 
 
 @pytest.fixture
-def running(desk: Desk) -> Iterator[Running]:
+def around(tmp_path: Path) -> Surroundings:
+    return Surroundings(tmp_path, tmp_path / "hub", tmp_path / "foresight.log", Outside({}))
+
+
+@pytest.fixture
+def running(desk: Desk, around: Surroundings) -> Iterator[Running]:
     """The desk's page, served on a free port."""
-    page = serve(desk, port=0, open_browser=False)
+    page = serve(desk, around, port=0, open_browser=False)
     yield page
     page.close()

@@ -9,7 +9,7 @@ import pytest
 from app.messages import EngineStatus
 from app.ui import Running
 from tests.fakes import ScriptedEngine
-from tests.page_driver import PageDriver
+from tests.page_driver import LAST, PageDriver
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
@@ -39,7 +39,7 @@ def test_the_reply_streams_and_the_numbers_move(person: PageDriver, engine: Scri
     assert [len(text) for text in texts] == sorted(len(text) for text in texts)
     assert person.wait_for_reply() == engine.text.strip()
     assert float(person.text("#tokens-per-step")) > 1
-    assert person.page.locator(".strip rect").count() > 10
+    assert person.page.locator(".strip path").count() > 2
     assert person.page.input_value("#message textarea") == ""
 
 
@@ -55,7 +55,7 @@ def test_the_switch_takes_effect_on_the_next_reply(person: PageDriver, engine: S
     person.send("Hi")
     person.wait_for_reply()
     person.page.click("#lookahead input")
-    person.page.click("#regenerate")
+    person.press("Regenerate")
     person.page.wait_for_function("document.querySelector('#tokens-per-step').innerText === '1.00'")
     assert [request.options.decoding.decoder for request in engine.requests] == ["auto", "plain"]
     assert "Plain decoding" in person.text(".in-words")
@@ -67,16 +67,19 @@ def test_a_long_reply_stops_when_asked_and_keeps_its_text(person: PageDriver, en
     person.wait_for_text()
     person.page.click("#stop")
     assert person.wait_for_reply(timeout=5).startswith("and so it goes")
-    assert "Stopped" in person.text("#reply-note")
+    assert "Stopped" in person.text(f"{LAST} .ending")
 
 
 def test_a_reply_is_written_anew(person: PageDriver, engine: ScriptedEngine) -> None:
     person.send("Hi")
     person.wait_for_reply()
     engine.text = "Another answer."
-    person.page.click("#regenerate")
-    person.page.wait_for_function("document.querySelector('#chatbot').innerText.includes('Another')")
-    assert person.page.locator("#chatbot .bot-row").count() == 1
+    person.press("Regenerate")
+    person.page.wait_for_function("document.querySelector('#messages').innerText.includes('Another')")
+    assert person.page.locator("#messages article.assistant").count() == 1
+    assert person.text(f"{LAST} .versions span") == "2/2"
+    person.press("\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}")
+    person.page.wait_for_function("document.querySelector('#messages').innerText.includes('Hello')")
 
 
 def test_a_page_reloaded_in_mid_reply_follows_it_and_can_stop_it(
@@ -87,10 +90,11 @@ def test_a_page_reloaded_in_mid_reply_follows_it_and_can_stop_it(
     person.wait_for_text()
     person.reload()
     person.wait_for_text()
-    assert "Talk" in person.text("#chatbot")
+    assert "Talk" in person.text("#messages")
     assert len(person.observe("#live", seconds=1)) >= 3
     person.page.click("#stop")
-    assert "Stopped" in person.wait_for_reply(timeout=5) + person.text("#reply-note")
+    person.wait_for_reply(timeout=5)
+    assert "Stopped" in person.text(f"{LAST} .ending")
 
 
 def test_a_second_tab_shows_the_same_reply(
@@ -126,10 +130,10 @@ def test_shift_enter_starts_a_new_line(person: PageDriver, engine: ScriptedEngin
 def test_an_example_is_asked_with_one_click_and_a_new_chat_is_empty_again(person: PageDriver) -> None:
     person.page.click("#examples button >> nth=0")
     person.wait_for_reply()
-    assert "How does lookahead decoding work?" in person.text("#chatbot")
+    assert "How does lookahead decoding work?" in person.text("#messages")
     person.page.click("#new-chat")
     person.page.wait_for_selector("#welcome")
-    assert person.page.locator("#chatbot .message-row").count() == 0
+    assert person.page.locator("#messages article").count() == 0
 
 
 def test_a_bad_value_is_told_near_its_box_and_the_message_is_kept(
@@ -158,18 +162,19 @@ def test_options_outlive_the_page(person: PageDriver) -> None:
 def test_the_decoder_and_its_sizes_are_chosen_and_outlive_the_page(
     person: PageDriver, engine: ScriptedEngine
 ) -> None:
-    person.page.click("#decoding .label-wrap")
-    person.page.wait_for_timeout(500)  # the area fills its boxes when it opens; a person is slower than that
+    person.page.click("#to-settings")
+    person.page.fill("#rows input[type=number]", "48")
+    person.page.press("#rows input[type=number]", "Tab")
     person.page.click("#decoder input")
     person.page.click("[role=option] >> text=Prompt lookup")
-    person.page.fill("#rows input", "48")
     person.page.click("#same-text input")
     person.page.wait_for_timeout(400)
+    person.page.click("#to-chat")
     person.send("Hi")
     person.wait_for_reply()
     person.reload()
     assert person.page.is_checked("#lookahead input")
-    person.page.click("#decoding .label-wrap")
+    person.page.click("#to-settings")
     person.page.wait_for_function("document.querySelector('#decoder input')?.value === 'Prompt lookup'")
     asked = engine.requests[0].options.decoding
     assert (asked.decoder, asked.rows, asked.same_text) == ("prompt-lookup", 48, False)
@@ -181,15 +186,13 @@ def test_a_failure_is_a_calm_sentence_after_what_was_written(
 ) -> None:
     engine.failure = "Memory ran out: choose a smaller model."
     person.send("Hi")
-    answer = person.wait_for_reply()
-    assert answer.startswith(engine.text)
-    assert answer.endswith(engine.failure)
+    assert person.wait_for_reply() == engine.text
+    assert person.text(f"{LAST} .ending") == engine.failure
 
 
 def test_a_model_that_loads_is_told_in_the_status_line(person: PageDriver, engine: ScriptedEngine) -> None:
     assert person.text("#status") == "demo · 7.3M parameters · float32 · cpu"
-    person.page.click("#model .label-wrap")
-    person.page.wait_for_timeout(500)  # the area fills its boxes when it opens; a person is slower than that
+    person.page.click("#to-settings")
     person.page.fill("#model-name input", "org/model")
     person.page.click("#load")
     person.page.wait_for_function("document.querySelector('#status').innerText.includes('Loading org/model')")
@@ -221,13 +224,17 @@ def test_the_policy_blocks_what_formatting_would_let_through(browser: Any, runni
         assert any("Content Security Policy" in complaint for complaint in driver.complaints)
 
 
-def test_light_and_dark_follow_the_system_and_the_toggle(browser: Any, running: Running) -> None:
+def test_the_view_that_is_open_is_marked_from_the_first(person: PageDriver) -> None:
+    marked = "button[id^=to-][aria-current=page]"
+    person.page.wait_for_selector(marked)
+    assert person.text(marked) == "Chat"
+    person.page.click("#to-models")
+    assert person.text(marked).startswith("Models")
+
+
+def test_light_and_dark_follow_the_system(browser: Any, running: Running) -> None:
     with PageDriver(browser, running.url, scheme="dark") as driver:
         assert driver.is_dark()
-        driver.page.click("#theme-toggle")
-        assert not driver.is_dark()
-        driver.reload()
-        assert not driver.is_dark()
     with PageDriver(browser, running.url, scheme="light") as driver:
         assert not driver.is_dark()
 

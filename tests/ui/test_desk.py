@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from app.chat_messages import ChatManner
 from app.errors import SettingsNotSaved
 from app.messages import Decoding, ModelChoice, Options, Sampling
 from app.settings import Library, SettingsFile
@@ -17,26 +18,32 @@ GREEDY = Options()
 SAMPLED = Options(sampling=Sampling(temperature=0.8, seed=4))
 
 
-def test_regenerating_a_sampled_reply_unchanged_takes_the_next_seed(
-    desk: Desk, engine: ScriptedEngine
-) -> None:
-    desk.ask("hi", SAMPLED)
-    assert desk.regenerate(SAMPLED).sampling.seed == 5
-    assert engine.requests[-1].options.sampling.seed == 5
+def begin(desk: Desk, options: Options) -> int:
+    """A chat with one question and its answer."""
+    place = desk.conversations.begin(ChatManner(), False, "hi", desk.asked(options))
+    desk.chat = place.chat
+    desk.conversations.close()
+    return place.chat
 
 
-def test_regenerating_with_the_switch_flipped_keeps_the_seed_so_texts_can_be_compared(
-    desk: Desk, engine: ScriptedEngine
-) -> None:
-    desk.ask("hi", SAMPLED)
+def anew(desk: Desk, first: Options, options: Options) -> Options:
+    """With which options the answer of a new chat, written with `first`, is regenerated."""
+    chat = begin(desk, first)
+    answer = desk.conversations.thread(chat, 1).messages[0].id
+    return desk.asked_anew(chat, answer, options).options
+
+
+def test_regenerating_a_sampled_reply_unchanged_takes_the_next_seed(desk: Desk) -> None:
+    assert anew(desk, SAMPLED, SAMPLED).sampling.seed == 5
+
+
+def test_regenerating_with_the_switch_flipped_keeps_the_seed_so_texts_can_be_compared(desk: Desk) -> None:
     plain = replace(SAMPLED, decoding=Decoding("plain"))
-    assert desk.regenerate(plain) == plain
-    assert engine.requests[-1].options == plain
+    assert anew(desk, SAMPLED, plain) == plain
 
 
 def test_regenerating_greedily_keeps_the_seed(desk: Desk) -> None:
-    desk.ask("hi", GREEDY)
-    assert desk.regenerate(GREEDY) == GREEDY
+    assert anew(desk, GREEDY, GREEDY) == GREEDY
 
 
 def test_seeds_end_where_they_must() -> None:
@@ -62,7 +69,7 @@ def test_after_a_failed_load_questions_go_to_the_model_before(desk: Desk, engine
     desk.choose_model(ModelChoice("org/broken"))
     assert desk.model == ModelChoice("org/broken")
     engine.end_loading(False)
-    desk.ask("hi", GREEDY)
+    begin(desk, GREEDY)
     assert engine.requests[-1].model == desk.settings.model == ModelChoice("demo")
 
 
@@ -87,7 +94,7 @@ def test_loading_asks_the_engine_and_the_next_question_goes_to_that_model(
     desk: Desk, engine: ScriptedEngine
 ) -> None:
     desk.choose_model(ModelChoice("org/model"))
-    desk.ask("hi", GREEDY)
+    begin(desk, GREEDY)
     assert engine.loads == [ModelChoice("org/model")]
     assert engine.requests[-1].model == ModelChoice("org/model")
 
@@ -100,6 +107,6 @@ def test_settings_that_cannot_be_saved_hold_until_the_app_ends(desk: Desk, tmp_p
 
 
 def test_the_panel_knows_how_the_running_reply_was_asked_for(desk: Desk) -> None:
-    desk.ask("hi", replace(GREEDY, decoding=Decoding("plain")))
+    chat = begin(desk, replace(GREEDY, decoding=Decoding("plain")))
     desk.choose_options(GREEDY)
-    assert desk.asked_decoder == "plain"
+    assert desk.asked_decoder(chat) == "plain"

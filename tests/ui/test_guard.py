@@ -9,11 +9,12 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from app.ui import Running, serve
+from app.outside import Outside
+from app.ui import Running, Surroundings, serve
 from app.ui.guard import Guard
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
-from tests.ui.conftest import make_desk
+from tests.ui.conftest import open_desk
 
 UPLOAD = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\nhello\r\n--b--\r\n'
 MULTIPART = {"Content-Type": "multipart/form-data; boundary=b"}
@@ -34,9 +35,11 @@ ROUTES = (
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """One page for all these tests: none of them changes it."""
     data_dir: Path = tmp_path_factory.mktemp("data")
-    page = serve(make_desk(ScriptedEngine(), ScriptedModels(), data_dir), port=0, open_browser=False)
-    yield page
-    page.close()
+    around = Surroundings(data_dir, data_dir / "hub", data_dir / "log", Outside({}))
+    with open_desk(ScriptedEngine(), ScriptedModels(), data_dir) as desk:
+        page = serve(desk, around, port=0, open_browser=False)
+        yield page
+        page.close()
 
 
 def answer(
@@ -93,7 +96,7 @@ def test_the_page_itself_and_programs_of_this_machine_pass(running: Running) -> 
 
 
 def test_an_upload_beyond_the_limit_is_refused(running: Running) -> None:
-    large = UPLOAD.replace(b"hello", b"x" * 6_000_000)
+    large = UPLOAD.replace(b"hello", b"x" * 22_000_000)
     assert answer(running, "POST", "/gradio_api/upload", MULTIPART, large).status == 413
 
 

@@ -8,7 +8,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from app.ui import Desk, Running, prepare_environment, serve
+from app.ui import Desk, Running, Surroundings, prepare_environment, serve
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -24,16 +24,16 @@ def test_the_page_names_nothing_outside(running: Running) -> None:
         assert b"https://" not in urlopen(running.url + resource).read()
 
 
-def test_a_taken_port_moves_on_and_says_so(running: Running, desk: Desk) -> None:
+def test_a_taken_port_moves_on_and_says_so(running: Running, desk: Desk, around: Surroundings) -> None:
     assert running.note == ""
-    second = serve(desk, running.port, open_browser=False)
+    second = serve(desk, around, running.port, open_browser=False)
     assert second.port > running.port
     assert second.note == f"Port {running.port} is taken, so Foresight is at {second.url}"
     second.close()
 
 
-def test_a_closed_page_answers_no_more_and_closes_twice(desk: Desk) -> None:
-    page = serve(desk, port=0, open_browser=False)
+def test_a_closed_page_answers_no_more_and_closes_twice(desk: Desk, around: Surroundings) -> None:
+    page = serve(desk, around, port=0, open_browser=False)
     page.close()
     page.close()
     page.wait()

@@ -21,11 +21,11 @@ from transformers import AutoModelForCausalLM, GenerationConfig
 from transformers.generation.streamers import BaseStreamer
 
 from app.commands.lanes import Lane
-from app.commands.prompts import Prompt
 from app.engine.loading import LoadedModel
 from app.engine.prompt import encode
 from app.engine.session import Session
-from app.messages import Event, Finished, ModelChoice, ModelFolder, Options, Piece, Request
+from app.engine.unwatched import NeverStops, silent
+from app.messages import Event, Finished, ModelChoice, ModelFolder, Options, Piece, Prompt, Request
 
 LOOKUP_TOKENS = 10
 _make_config: Any = GenerationConfig  # untyped there
@@ -54,19 +54,12 @@ class Contestant:
     answer: Callable[[Prompt, Options], Run]
 
 
-@dataclass(frozen=True, slots=True)
-class Patient:
-    """Nobody stops a reply here."""
-
-    is_stopping: bool = False
-
-
 def our_lane(lane: Lane, session: Session, choice: ModelChoice) -> Contestant:
     """One of the app's decoders, through the session that answers the app's requests."""
 
     def answer(prompt: Prompt, options: Options) -> Run:
         request = Request(choice, prompt, replace(options, decoding=lane.decoding))
-        return _run_of(list(session.events(request, _silent, Patient())))
+        return _run_of(list(session.events(request, silent, NeverStops())))
 
     return Contestant(lane.name, answer)
 
@@ -171,7 +164,3 @@ def _run_of(events: list[Event]) -> Run:
     numbers = finished.statistics
     ids = tuple(token for event in events if isinstance(event, Piece) for token in event.token_ids)
     return Run(ids, numbers.steps, numbers.tokens, numbers.seconds)
-
-
-def _silent(_what: str, _done: int, _total: int) -> None:
-    """Nobody watches the loading."""

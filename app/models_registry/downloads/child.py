@@ -16,9 +16,10 @@ from typing import Any
 
 from app import errors
 from app.errors import ModelError
-from app.models_registry.downloads.retrying import Patience
+from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.ids import HubId
 from app.models_registry.hub.plan import Plan, plan_from_json
+from app.models_registry.hub.retrying import Patience
 
 PACKAGE = Path(__file__).parents[2]
 SECONDS_TO_END = 5.0
@@ -50,6 +51,11 @@ def job_from_line(line: bytes) -> Job:
         root=Path(values["root"]) if values["root"] else None,
         patience=Patience(**values["patience"]),
     )
+
+
+def job_of(hub: Hub, wanted: HubId, plan: Plan | None) -> Job:
+    """The job to fetch this model from this hub."""
+    return Job(wanted, plan, hub.endpoint, hub.cache, hub.patience)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +161,11 @@ class Child:
         assert self._process.stdin
         self._process.stdin.write(job.to_line())
         self._process.stdin.flush()
+
+
+def ended_unexpectedly(repo: str) -> ModelError:
+    """The process is gone without a word."""
+    return ModelError(f"The download of {repo} ended unexpectedly: resume it. What has come is kept.")
 
 
 def _environment(endpoint: str | None) -> dict[str, str]:

@@ -1,27 +1,32 @@
 """Room on the disk: asked before a download, and told in a sentence when it runs out all the same."""
 
-import errno
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from app.errors import DiskFull
-from app.model_messages import gigabytes
+from app.model_messages import DiskUse, gigabytes
+from app.models_registry.hub.errors import OUT_OF_SPACE
 from app.models_registry.hub.plan import Plan
 
 RESERVE = 200_000_000
 """Bytes that stay free for everything else on the disk."""
-OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} if hasattr(errno, "EDQUOT") else {errno.ENOSPC}
 
 Free = Callable[[Path], int]
 """How many bytes are free on the disk of this folder, which need not exist yet."""
 
 
+def disk_use(folder: Path) -> DiskUse:
+    """The folder's disk; the folder need not exist yet."""
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    usage = shutil.disk_usage(existing)
+    return DiskUse(folder, usage.free, usage.total)
+
+
 def free_bytes(folder: Path) -> int:
     """Bytes free on the folder's disk."""
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
-    return shutil.disk_usage(existing).free
+    return disk_use(folder).free
 
 
 def require_space(plan: Plan, missing: int, folder: Path, free: Free) -> None:

@@ -16,12 +16,20 @@ from time import monotonic
 
 from app.errors import AppError
 from app.model_messages import Download
-from app.models_registry.downloads.child import Child, ChildMessage, Installed, Job, Planned
+from app.models_registry.downloads.child import (
+    Child,
+    ChildMessage,
+    Installed,
+    Job,
+    Planned,
+    ended_unexpectedly,
+    job_of,
+)
 from app.models_registry.downloads.entry import Entry, Goal
 from app.models_registry.downloads.remembered import DownloadFiles
 from app.models_registry.downloads.repo_cache import RepoCache
 from app.models_registry.downloads.speed import Meter
-from app.models_registry.hub.hub import Hub, ended_unexpectedly
+from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.ids import HubId
 from app.models_registry.hub.plan import Plan
 
@@ -168,7 +176,7 @@ class Downloads:
             self._fill()
 
     def _listen(self, entry: Entry) -> None:
-        with self._launch(self._hub.job(entry.wanted, entry.plan)) as child:
+        with self._launch(job_of(self._hub, entry.wanted, entry.plan)) as child:
             with self._lock:
                 entry.child = child
                 if entry.goal != "run":  # said while the process was starting

@@ -22,10 +22,10 @@ from huggingface_hub import hf_hub_url
 from app.errors import ModelBroken
 from app.models_registry.downloads.disk import Free, disk_full, free_bytes, require_space
 from app.models_registry.downloads.repo_cache import RepoCache
-from app.models_registry.downloads.retrying import EndedEarly, Patience, asked_wait, is_passing, reason
 from app.models_registry.files.checksum import Following, new_hash
 from app.models_registry.hub.asking import answer_from
 from app.models_registry.hub.plan import Plan, RemoteFile
+from app.models_registry.hub.retrying import EndedEarly, Patience, asked_wait, is_passing, reason
 
 AT_ONCE = 4
 """Files of one model that come at the same time."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken, ModelUnsafe
+from app.models_registry.files.needed import CONFIG
 
 LONGEST_CONFIG = 2_000_000
 """Bytes of a config.json from which on it is none."""
@@ -101,7 +102,7 @@ def parse_shape(config: bytes, name: str) -> Shape:
 
 
 def _read(folder: Path, name: str) -> bytes:
-    path = folder / "config.json"
+    path = folder / CONFIG
     if path.stat().st_size > LONGEST_CONFIG:
         raise ModelBroken(f"The config.json of {name} is far too long: choose another model.")
     return path.read_bytes()

@@ -12,7 +12,7 @@ it needs them, so they are in `peak` and not in `need`. `docs/models.md` has wha
 import platform
 from dataclasses import dataclass, field
 
-from app.model_messages import Fit, Memory, MemoryNeed, Precision, Verdict, gigabytes
+from app.model_messages import Fit, Memory, MemoryNeed, Precision, RowPrice, Verdict, gigabytes
 from app.models_registry.files.shape import Shape
 from app.models_registry.files.weights import HEADS, Weights
 from app.quantisation import model_bytes
@@ -113,21 +113,29 @@ class Estimator:
 
     def _cache(self, precision: Precision, context: int) -> int:
         rows = -(-(context + LOOKAHEAD_ROWS) // CHUNK) * CHUNK
-        return int(rows * self.shape.cached * self._state_width(precision))
+        return rows * row_price(self.shape, precision).cache
 
     def _rows(self, precision: Precision, context: int) -> int:
         """The larger one of what reading the prompt and what a lookahead step computes."""
-        shape, width = self.shape, self._state_width(precision)
+        shape, width = self.shape, state_width(precision)
         per_row = 4 * shape.hidden + 3 * shape.intermediate
         copies = max(1, shape.heads // shape.key_heads)
         chunk = min(CHUNK, context)
         # The mask is repeated for the heads that share a key, and the kernel widens it once more.
         prompt = chunk * (per_row * width + copies * context * (width + 4))
-        step = LOOKAHEAD_ROWS * (per_row * width + copies * context * 8 + shape.vocabulary * (width + 4))
+        step = LOOKAHEAD_ROWS * (per_row * width + copies * context * 8 + row_price(shape, precision).logits)
         return int(max(prompt, step))
 
-    def _state_width(self, precision: Precision) -> int:
-        return 4 if precision == "float32" else 2
+
+def row_price(shape: Shape, precision: Precision) -> RowPrice:
+    """What one row takes: its logits as the model gives them and once more in float32, its keys and values."""
+    width = state_width(precision)
+    return RowPrice(logits=shape.vocabulary * (width + 4), cache=shape.cached * width)
+
+
+def state_width(precision: Precision) -> int:
+    """Bytes of one number that passes through the model."""
+    return 4 if precision == "float32" else 2
 
 
 def judge(estimator: Estimator, memory: Memory, precision: Precision, context: int) -> Fit:

@@ -1,5 +1,6 @@
 """The hub client's exceptions, put into sentences that say what to do."""
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,9 +19,10 @@ from huggingface_hub.errors import (
 # The HTTP library below the client is another one in its 2.x; both know the base of its errors by this name.
 from huggingface_hub.errors import HTTPError as NetworkError  # type: ignore[attr-defined, unused-ignore]
 
-from app.errors import DiskFull, ModelError, ModelGated, ModelNotFound
-from app.models_registry.downloads.disk import OUT_OF_SPACE
-from app.models_registry.downloads.retrying import EndedEarly
+from app.errors import DiskFull, ModelError, ModelGated, ModelNotFound, first_line
+from app.models_registry.hub.retrying import EndedEarly
+
+OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} if hasattr(errno, "EDQUOT") else {errno.ENOSPC}
 
 
 @contextmanager
@@ -53,7 +55,7 @@ def _in_words(error: Exception, repo: str, revision: str, page: str) -> ModelErr
             f"{repo} is not on this machine, or not all of it, and the hub cannot be reached: check the "
             "connection and try again, or choose a model that is here. What has come is kept."
         )
-    return ModelError(f"{repo} could not be downloaded ({_first_line(error)}): try again.")
+    return ModelError(f"{repo} could not be downloaded ({first_line(error).rstrip('.:')}): try again.")
 
 
 def _refusal(error: Exception, repo: str, page: str) -> ModelError | None:
@@ -102,7 +104,3 @@ def _trouble(code: int, repo: str) -> str:
     if code == 416:
         return f"The hub has less of a file of {repo} than it says: try again later, or choose another model."
     return f"The hub has trouble (answer {code}), so {repo} could not be fetched: try again later."
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".:")

@@ -12,16 +12,13 @@ from huggingface_hub import HfApi, constants, try_to_load_from_cache
 from huggingface_hub.hf_api import ModelInfo
 
 from app.errors import ModelBroken, ModelError
-from app.messages import Progress
-from app.models_registry.downloads.child import Child, Failed, Installed, Job, Moved
-from app.models_registry.downloads.retrying import Patience
 from app.models_registry.files.checking import is_complete
 from app.models_registry.files.needed import CONFIG
 from app.models_registry.hub.errors import in_words
 from app.models_registry.hub.ids import HubId
 from app.models_registry.hub.plan import Plan, make_plan
+from app.models_registry.hub.retrying import Patience
 
-DEFAULT_REVISION = "main"
 SECONDS_TO_ANSWER = 10.0
 
 
@@ -63,10 +60,10 @@ class Hub:
         self.require_online(what)
         return HfApi(endpoint=self.endpoint)
 
-    def cached(self, repo: str, revision: str) -> Path | None:
+    def cached(self, wanted: HubId) -> Path | None:
         """The model's folder when all of it is in the cache already; asks no network."""
-        with in_words(repo, revision, self.page(repo)):
-            config = try_to_load_from_cache(repo, CONFIG, self.cache, revision or DEFAULT_REVISION)
+        with in_words(wanted.repo, wanted.revision, self.page(wanted.repo)):
+            config = try_to_load_from_cache(wanted.repo, CONFIG, self.cache, wanted.ref)
         if not isinstance(config, str):
             return None
         folder = Path(config).parent
@@ -75,11 +72,10 @@ class Hub:
     def look_up(self, wanted: HubId) -> ModelInfo:
         """What the hub says of a model and its files."""
         api = self.api(wanted.repo)
-        revision = wanted.revision or DEFAULT_REVISION
         try:
             with in_words(wanted.repo, wanted.revision, self.page(wanted.repo)):
                 return api.model_info(
-                    wanted.repo, revision=revision, files_metadata=True, timeout=SECONDS_TO_ANSWER
+                    wanted.repo, revision=wanted.ref, files_metadata=True, timeout=SECONDS_TO_ANSWER
                 )
         except (TypeError, LookupError, AttributeError) as error:  # the client takes the hub at its word
             raise ModelBroken(
@@ -88,29 +84,4 @@ class Hub:
 
     def plan(self, wanted: HubId) -> Plan:
         """What a download of this model will fetch. Raises ModelError when there is nothing to fetch."""
-        return make_plan(self.look_up(wanted), wanted, wanted.revision or DEFAULT_REVISION)
-
-    def download(self, repo: str, revision: str, progress: Progress) -> Path:
-        """Fetch what is missing of the model and return its folder; what `progress` raises ends it at once."""
-        progress(f"Asking the hub for {repo}", 0, 0)
-        wanted = HubId(repo, revision)
-        plan = self.plan(wanted)
-        with Child(self.job(wanted, plan)) as child:
-            for message in child.messages():
-                match message:
-                    case Moved(done, note):
-                        progress(note or f"Downloading {repo}", sum(done.values()), plan.size)
-                    case Installed(folder):
-                        return folder
-                    case Failed():
-                        raise message.error()
-        raise ended_unexpectedly(repo)
-
-    def job(self, wanted: HubId, plan: Plan | None) -> Job:
-        """A child's job to fetch this model."""
-        return Job(wanted, plan, self.endpoint, self.cache, self.patience)
-
-
-def ended_unexpectedly(repo: str) -> ModelError:
-    """The download's process is gone without a word."""
-    return ModelError(f"The download of {repo} ended unexpectedly: resume it. What has come is kept.")
+        return make_plan(self.look_up(wanted), wanted)

@@ -12,11 +12,14 @@ from urllib.parse import unquote, urlsplit
 
 from huggingface_hub import constants
 
+from app.errors import ModelNotFound
+
 NAME = r"[\w-][\w.-]*/[\w-][\w.-]*"
 HUB_ID = re.compile(rf"(?P<repo>{NAME})(?:@(?P<revision>[\w][\w./-]*))?", re.ASCII)
 PAGE = re.compile(
     rf"/(?P<repo>{NAME})(?:/(?:tree|blob|resolve|commit)/(?P<revision>[\w.-]+)(?:/.*)?)?/?", re.ASCII
 )
+DEFAULT_REVISION = "main"
 HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co")
 
 
@@ -31,6 +34,11 @@ class HubId:
         if not HUB_ID.fullmatch(str(self)) or ".." in self.revision:
             raise ValueError(f"a hub id is org/name or org/name@revision, got {str(self)!r}")
 
+    @property
+    def ref(self) -> str:
+        """What git calls the revision: the default branch where none was asked for."""
+        return self.revision or DEFAULT_REVISION
+
     def __str__(self) -> str:
         return f"{self.repo}@{self.revision}" if self.revision else self.repo
 
@@ -42,6 +50,14 @@ def parse_hub_id(text: str, endpoint: str | None = None) -> HubId | None:
     if found is None or ".." in (found["revision"] or ""):
         return None
     return HubId(found["repo"], found["revision"] or "")
+
+
+def require_hub_id(text: str, endpoint: str | None = None) -> HubId:
+    """The hub id that this text names. Raises ModelNotFound when it names none."""
+    wanted = parse_hub_id(text, endpoint)
+    if wanted is None:
+        raise ModelNotFound(f"{text} is no hub id: give one such as org/name, or the address of its page.")
+    return wanted
 
 
 def _in_address(text: str, endpoint: str | None) -> re.Match[str] | None:

@@ -73,13 +73,13 @@ def plan_from_json(saved: dict[str, Any]) -> Plan:
     return Plan(**{**saved, "files": tuple(RemoteFile(**file) for file in saved["files"])})
 
 
-def make_plan(model: ModelInfo, wanted: HubId, revision: str) -> Plan:
+def make_plan(model: ModelInfo, wanted: HubId) -> Plan:
     """What to fetch of a model that the hub described. Raises a ModelError when its files make no model."""
     siblings = {file.rfilename: file for file in model.siblings or []}
     require_model(siblings, wanted.repo)
     try:
         files = _files(siblings[name] for name in needed(siblings))
-        return Plan(wanted.repo, revision, str(model.sha), files)
+        return Plan(wanted.repo, wanted.ref, str(model.sha), files)
     except ValueError as error:
         raise ModelUnsafe(
             f"What the hub says of {wanted.repo} cannot be trusted ({error}): choose another model."

@@ -11,7 +11,7 @@ from app.model_messages import FileProgress, Memory, Precision, RemoteModel, Sea
 from app.models_registry.fit.estimate import Estimator, judge
 from app.models_registry.hub.asking import read_bytes
 from app.models_registry.hub.errors import in_words
-from app.models_registry.hub.hub import DEFAULT_REVISION, SECONDS_TO_ANSWER, Hub
+from app.models_registry.hub.hub import SECONDS_TO_ANSWER, Hub
 from app.models_registry.hub.ids import HUB_ID, HubId
 from app.models_registry.hub.plan import make_plan
 from app.models_registry.hub.remote import remote_shape, remote_weights
@@ -53,7 +53,7 @@ def look_at(hub: Hub, wanted: HubId, memory: Memory, precision: Precision, conte
         downloads=info.downloads or 0,
     )
     try:
-        plan = make_plan(info, wanted, wanted.revision or DEFAULT_REVISION)
+        plan = make_plan(info, wanted)
         files = tuple(FileProgress(file.name, file.size) for file in plan.files)
         known = replace(known, size=plan.size, files=files)
         shape, weights = remote_shape(hub, plan), remote_weights(hub, plan)

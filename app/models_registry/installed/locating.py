@@ -12,6 +12,7 @@ from pathlib import Path
 
 from app.errors import ModelBroken, ModelNotFound
 from app.messages import ModelFolder, Progress
+from app.models_registry.downloads.single import download
 from app.models_registry.files.checking import check_folder
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.ids import HubId, parse_hub_id
@@ -42,6 +43,18 @@ def locate(name: str, progress: Progress, hub: Hub | None = None) -> ModelFolder
     )
 
 
+def find_here(name: str, hub: Hub) -> Path | None:
+    """The folder of a model that is on this machine already; asks no network."""
+    name = name.strip()
+    if name == DEMO_MODEL:
+        return assets_dir() / "demo-model"
+    path = Path(os.path.expanduser(name))  # noqa: PTH111 - as in `locate`
+    if _exists(path):
+        return path
+    found = parse_hub_id(name, hub.endpoint)
+    return hub.cached(found) if found else None
+
+
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
@@ -57,7 +70,7 @@ def _folder(path: Path) -> ModelFolder:
 
 
 def _on_hub(wanted: HubId, progress: Progress, hub: Hub) -> ModelFolder:
-    folder = hub.cached(wanted.repo, wanted.revision) or hub.download(wanted.repo, wanted.revision, progress)
+    folder = hub.cached(wanted) or download(hub, wanted, progress)
     return ModelFolder(folder, name=wanted.repo, revision=folder.name)
 
 

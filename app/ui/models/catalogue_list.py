@@ -5,8 +5,9 @@ from html import escape
 from typing import get_args
 
 from app.model_messages import Recommendation, Use, Verdict, gigabytes
-from app.ui.models.pieces import badge, button, facts, fit_html, legend, parameters, title
+from app.ui.models.pieces import badge, button, facts, fit_html, legend, title
 from app.ui.models.stock import Stock
+from app.ui.words import parameters_in_words
 
 HEADINGS: dict[Verdict, str] = {
     "fits": "Fits this machine",
@@ -62,7 +63,7 @@ def _text(one: Recommendation) -> str:
 def _row(one: Recommendation, is_known: bool) -> str:
     entry = one.entry
     gate = badge("gated") if entry.is_gated else ""
-    size = f"{parameters(entry.parameters)} parameters"
+    size = parameters_in_words(entry.parameters)
     told = facts(size, gigabytes(entry.size), f"{entry.context:,} tokens", entry.licence)
     kind = "" if one.fit.verdict == "too big" else "primary"
     download = button("Download", "download", entry.repo, kind=kind)

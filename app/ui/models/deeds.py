@@ -47,7 +47,7 @@ class Deeds:
 
     def ask_or_load(self, choice: ModelChoice) -> str:
         """Load a model; while a reply is written, ask whether to stop it."""
-        if self._desk.conversation.is_busy:
+        if self._desk.is_busy:
             return questions.about_switching(choice)
         self._desk.choose_model(choice)
         return questions.NOTHING
@@ -60,18 +60,18 @@ class Deeds:
         return self._load_installed(str(done and done.folder), self._shelf.wish.kept)
 
     def _stop_and_load(self, _name: str, value: str) -> str:
-        self._desk.conversation.stop()
+        self._desk.stop()
         self._desk.choose_model(questions.chosen_in(value))
         return questions.NOTHING
 
     def _ask_or_unload(self, _name: str, _value: str) -> str:
-        if self._desk.conversation.is_busy:
+        if self._desk.is_busy:
             return questions.about_unloading()
         self._desk.engine.unload()
         return questions.NOTHING
 
     def _unload(self, _name: str) -> None:
-        self._desk.conversation.stop()
+        self._desk.stop()
         self._desk.engine.unload()
 
     def _ask_or_cancel(self, name: str, _value: str) -> str:
@@ -83,7 +83,7 @@ class Deeds:
 
     def _ask_to_delete(self, path: str, _value: str) -> str:
         model = self._installed(path)
-        if name_to_load(model) == self._desk.model.name and self._desk.conversation.is_busy:
+        if name_to_load(model) == self._desk.model.name and self._desk.is_busy:
             raise AppError(f"{model.name} writes a reply now: wait for its end, or stop it first.")
         return questions.about_deleting(model, self._desk.models.freed_by(model))
 

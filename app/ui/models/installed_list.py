@@ -5,9 +5,10 @@ from html import escape
 
 from app.messages import EngineStatus
 from app.model_messages import InstalledModel, gigabytes
-from app.ui.models.pieces import badge, button, facts, fit_html, title, warning
+from app.ui.models.pieces import badge, button, facts, fit_html, title
 from app.ui.models.stock import Judged, Stock, is_same
-from app.ui.view import PHASES, describe
+from app.ui.status import PHASES, describe
+from app.ui.words import problem_html
 
 ORIGINS = {"demo": "ships with the app", "hub": "in the hub's cache", "folder": "in your folder"}
 
@@ -22,7 +23,7 @@ def loaded_html(stock: Stock | None, status: EngineStatus) -> str:
     return (
         f'<h3>Loaded</h3><article class="card loaded"><header>{title(name)}</header>'
         f"{facts(*describe(status.model).split(' · ')[1:])}"
-        f'<p class="facts measured">{escape(_measured(stock, status))}</p>{warning(status.note)}'
+        f'<p class="facts measured">{escape(_measured(stock, status))}</p>{problem_html(status.note)}'
         f'<div class="actions">{button("Unload", "unload", name)}</div></article>'
     )
 
@@ -84,7 +85,7 @@ def _row(judged: Judged, status: EngineStatus, stock: Stock) -> str:
     fit = fit_html(judged.fit) if judged.fit else ""
     buttons = "".join(_buttons(judged, is_loaded, stock))
     return (
-        f'<article class="card"><header>{title(model.name)}{mark}</header>{what}{warning(model.problem)}{fit}'
+        f'<article class="card"><header>{title(model.name)}{mark}</header>{what}{problem_html(model.problem)}{fit}'
         f'<div class="actions">{buttons}</div></article>'
     )
 

@@ -36,11 +36,6 @@ def badge(words: str, kind: str = "") -> str:
     return f'<span class="badge {kind}">{escape(words)}</span>'
 
 
-def warning(sentence: str) -> str:
-    """A sentence about what is wrong."""
-    return f'<p class="problem" role="alert">{escape(sentence)}</p>' if sentence else ""
-
-
 def link(address: str, words: str) -> str:
     """A link to a page outside, which opens in another tab and is not told where it was followed from."""
     if not address.startswith(("https://", "http://")):
@@ -85,15 +80,6 @@ def legend() -> str:
     """What the bar's colours mean."""
     words = "".join(f'<li class="of-{part}">{word}</li>' for part, word in PARTS)
     return f'<ul class="legend" aria-label="Colours of the bars">{words}</ul>'
-
-
-def parameters(count: int) -> str:
-    """A number of parameters as models are named: "8B", "1.7B", "135M"."""
-    for unit, size in (("B", 1e9), ("M", 1e6), ("K", 1e3)):
-        if count >= size * 0.9995:
-            value = count / size
-            return f"{value:.1f}".removesuffix(".0") + unit if value < 10 else f"{value:.0f}{unit}"
-    return str(count) if count else ""
 
 
 def duration(seconds: float) -> str:

@@ -12,6 +12,7 @@ from app.model_messages import (
     Precision,
     Recommendation,
     RemoteModel,
+    RowPrice,
     SearchHit,
 )
 from app.settings import Library
@@ -37,6 +38,9 @@ class Models(Protocol):
 
     def judge(self, model: InstalledModel, memory: Memory, precision: Precision, context: int) -> Fit:
         """Whether an installed model fits."""
+
+    def row_price(self, name: str, precision: Precision) -> RowPrice | None:
+        """What a row of a step takes with this model, if it is on this machine."""
 
     def search(self, words: str) -> Sequence[SearchHit]:
         """Models on the hub with these words."""

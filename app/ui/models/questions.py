@@ -28,8 +28,7 @@ def about_deleting(model: InstalledModel, frees: int) -> str:
 def about_cancelling(download: Download) -> str:
     """Before what has come of a download goes."""
     yes = button("Cancel the download", "cancel-now", download.name, kind="danger")
-    no = button("Keep it", "no")
-    return ask(f"Cancel {download.name}? The {gigabytes(download.done)} that have come are removed.", yes, no)
+    return ask(f"Cancel {download.name}? The {gigabytes(download.done)} that have come are removed.", yes)
 
 
 def about_switching(choice: ModelChoice) -> str:

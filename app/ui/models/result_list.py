@@ -5,7 +5,8 @@ from html import escape
 
 from app.model_messages import Recommendation, RemoteModel, SearchHit, gigabytes
 from app.ui.models.catalogue_list import rows_html
-from app.ui.models.pieces import badge, button, facts, fit_html, link, parameters, title, warning
+from app.ui.models.pieces import badge, button, facts, fit_html, link, title
+from app.ui.words import parameters_in_words, problem_html
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ def results_html(found: Found, known: frozenset[str]) -> str:
     seen = {model.repo for model, _ in found.looked_at}
     hits = "".join(f"<li>{_hit(hit)}</li>" for hit in found.hits if hit.repo not in seen)
     parts = (
-        warning(found.problem),
+        problem_html(found.problem),
         f'<ul class="models" aria-label="Models looked at">{looked}</ul>' if looked else "",
         f'<h5 class="use">Recommended</h5>{rows_html(found.recommended, known)}' if found.recommended else "",
         f'<h5 class="use">On the hub</h5><ul class="models" aria-label="On the hub">{hits}</ul>'
@@ -61,7 +62,7 @@ def _hit(hit: SearchHit) -> str:
 
 def _looked_at(model: RemoteModel, page: str, known: frozenset[str]) -> str:
     told = facts(
-        f"{parameters(model.parameters)} parameters" if model.parameters else "",
+        parameters_in_words(model.parameters) if model.parameters else "",
         gigabytes(model.size) if model.size else "",
         f"{model.context:,} tokens" if model.context else "",
         model.licence,
@@ -69,7 +70,7 @@ def _looked_at(model: RemoteModel, page: str, known: frozenset[str]) -> str:
     gate = badge("gated") if model.is_gated else ""
     return (
         f'<article class="card"><header>{title(model.repo)}{gate}</header>{told}{_gate(model, page)}'
-        f"{''.join(map(warning, _problems(model)))}{fit_html(model.fit) if model.fit else ''}"
+        f"{''.join(map(problem_html, _problems(model)))}{fit_html(model.fit) if model.fit else ''}"
         f'<div class="actions">{_action(model, known)}</div></article>'
     )
 

@@ -86,14 +86,15 @@ class Shelf:
     def refresh(self) -> None:
         """Look at everything anew."""
         with self._lock:
-            self._seen = self._events()
-            self._stock = self._find()
+            self._see()
 
     def look(self) -> Stock | None:
         """The stock, None until somebody asked for it."""
-        if self._stock is not None and self._seen != self._events():
+        if self._stock is not None and self._is_old():
             try:
-                self.refresh()
+                with self._lock:
+                    if self._is_old():  # else another page has looked meanwhile
+                        self._see()
             except (AppError, OSError):  # nobody asked: what was found before stays, until somebody does
                 log.warning("the models could not be looked at", exc_info=True)
         return self._stock
@@ -102,6 +103,13 @@ class Shelf:
         """The installed model at this path."""
         judged = self._stock.installed if self._stock else ()
         return next((one.model for one in judged if str(one.model.path) == path), None)
+
+    def _see(self) -> None:
+        self._seen = self._events()
+        self._stock = self._find()
+
+    def _is_old(self) -> bool:
+        return self._seen != self._events()
 
     def _events(self) -> object:
         """What changes the stock without anybody asking: downloads that ended, and the loaded model."""

@@ -78,7 +78,7 @@ def test_a_download_runs_to_its_end_and_tells_how_it_goes(
     wait_for(lambda: the(downloads).seconds_left is not None)
     wait_for(lambda: the(downloads).state == "done")
     done = the(downloads)
-    assert done.done == done.size and done.folder == hub.cached("org/small", "")
+    assert done.done == done.size and done.folder == hub.cached(SMALL)
     assert (done.note, done.speed, done.seconds_left) == ("", 0.0, None)
     downloads.dismiss("org/small")
     assert downloads.snapshot() == ()
@@ -149,10 +149,10 @@ def test_a_cancelled_download_that_waits_or_pauses_is_gone(
 def test_a_cancel_leaves_an_installed_model_alone(downloads: Downloads, hub: Hub) -> None:
     downloads.start(SMALL)
     wait_for(lambda: the(downloads).state == "done")
-    folder = hub.cached("org/small", "")
+    folder = hub.cached(SMALL)
     downloads.start(HubId("org/small", COMMIT))
     downloads.cancel(f"org/small@{COMMIT}")
-    assert hub.cached("org/small", "") == folder is not None
+    assert hub.cached(SMALL) == folder is not None
 
 
 def test_two_run_at_once_and_the_third_waits_for_its_turn(server: FakeHub, downloads: Downloads) -> None:
@@ -275,11 +275,11 @@ def test_however_often_it_is_killed_the_bytes_are_right_and_come_once(server: Fa
                 moved = (sum(m.done.values()) for m in child.messages() if isinstance(m, Moved))
                 first = next(moved, 0)
                 next((now for now in moved if now > first + goal), None)
-    assert hub.cached("org/small", "") is None
+    assert hub.cached(SMALL) is None
     server.pace = 0
     with Child(Job(SMALL, plan, hub.endpoint, hub.cache, IMPATIENT)) as child:
         list(child.messages())
-    folder = hub.cached("org/small", "")
+    folder = hub.cached(SMALL)
     assert folder is not None
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == content
     assert max(overlaps(server, WEIGHTS)) <= CHUNK

@@ -106,7 +106,7 @@ def test_a_damaged_file_is_fetched_anew_and_in_the_end_refused(
     with pytest.raises(ModelBroken, match=r"its checksum is wrong\), 3 times over: try again later"):
         fetch()
     assert left_over(hub) == []
-    assert hub.cached("org/small", "") is None
+    assert hub.cached(HubId("org/small")) is None
     del server.lies[WEIGHTS]
     assert (fetch() / WEIGHTS).read_bytes() == server.models["org/small"][WEIGHTS]
 

@@ -1,4 +1,4 @@
-"""The small parts of downloads, one by one: names, plans, checksums, speeds, waits, and what is remembered."""
+"""The small parts of downloads, one by one: names, plans, checksums, speeds, and what is remembered."""
 
 import hashlib
 import io
@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from huggingface_hub.errors import HTTPError as NetworkError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,11 +25,11 @@ from app.models_registry.downloads.child import (
 )
 from app.models_registry.downloads.remembered import DownloadFiles
 from app.models_registry.downloads.repo_cache import RepoCache
-from app.models_registry.downloads.retrying import EndedEarly, Patience, is_passing
 from app.models_registry.downloads.speed import Meter
 from app.models_registry.files.checksum import Following, file_digest, new_hash
 from app.models_registry.hub.ids import HubId, parse_hub_id
 from app.models_registry.hub.plan import Plan, RemoteFile, plan_from_json
+from app.models_registry.hub.retrying import Patience
 from tests.models_registry.hub_server import git_sha1
 
 COMMIT = "a" * 40
@@ -162,18 +161,6 @@ def test_the_speed_is_that_of_the_last_seconds() -> None:
     assert meter.speed(30.0) == 0.0
     meter.tell(31.0, 0)
     assert meter.speed(31.0) == 0.0
-
-
-def test_waits_double_up_to_the_longest_and_heed_the_server() -> None:
-    patience = Patience(first_wait=1, longest_wait=10)
-    assert [patience.wait(failures) for failures in range(1, 7)] == [1, 2, 4, 8, 10, 10]
-    assert patience.wait(1, asked=5) == 5 and patience.wait(1, asked=500) == 10
-
-
-def test_what_the_next_try_may_cure_is_told_from_what_it_may_not() -> None:
-    redirects = type("TooManyRedirects", (NetworkError,), {})
-    assert is_passing(EndedEarly()) and is_passing(NetworkError("cut"))
-    assert not is_passing(redirects("round")) and not is_passing(KeyError("bug"))
 
 
 def test_a_download_is_remembered_until_it_is_forgotten(tmp_path: Path) -> None:

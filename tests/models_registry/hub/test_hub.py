@@ -7,7 +7,7 @@ import pytest
 from huggingface_hub import constants
 
 from app.errors import ModelBroken, ModelError, ModelGated, ModelNotFound, ModelUnsafe
-from app.models_registry import Hub, locate
+from app.models_registry import Hub, HubId, locate
 from tests.models_registry.hub_server import COMMIT, FakeHub
 from tests.models_registry.model_files import model_files, sharded_files, silent
 
@@ -70,7 +70,7 @@ def test_a_stopped_download_is_no_model_and_keeps_what_has_come(server: FakeHub,
     server.pace = PACE
     with pytest.raises(InterruptedByPerson):
         locate("org/small", Watcher(stop_at=1_000_000), hub)
-    assert hub.cached("org/small", "") is None
+    assert hub.cached(HubId("org/small")) is None
     server.asked.clear()
     server.pace = 0
     folder = locate("org/small", silent, hub).path

@@ -18,6 +18,7 @@ from app.models_registry import (
     installed,
     verify,
 )
+from app.models_registry.downloads.single import download
 from app.models_registry.installed.installed import has_checksums
 from tests.models_registry.downloads.test_downloads import VALUES, wait_for
 from tests.models_registry.hub_server import COMMIT, FakeHub
@@ -121,7 +122,7 @@ def test_a_config_that_cannot_be_true_is_a_sentence(offline: Hub, config: bytes,
 
 def test_deleting_a_model_frees_what_was_said(server: FakeHub, hub: Hub) -> None:
     server.models["org/small"] = whole()
-    hub.download("org/small", "", silent)
+    download(hub, HubId("org/small"), silent)
     in_cache(hub, "org/other", whole())
     model = others(hub)["org/small"]
     frees = freed_by(model, hub)
@@ -133,7 +134,7 @@ def test_deleting_a_model_frees_what_was_said(server: FakeHub, hub: Hub) -> None
 
 def test_deleting_one_revision_keeps_what_another_shares(server: FakeHub, hub: Hub) -> None:
     server.models["org/small"] = whole()
-    folder = hub.download("org/small", "", silent)
+    folder = download(hub, HubId("org/small"), silent)
     twin = folder.parent / ("d" * 40)
     twin.mkdir()
     for path in folder.iterdir():
@@ -177,7 +178,7 @@ def test_nothing_is_deleted_in_folders_of_the_persons(offline: Hub, tmp_path: Pa
 
 def test_bytes_are_compared_with_their_checksums(server: FakeHub, hub: Hub) -> None:
     server.models["org/small"] = {**whole(), **{"model.safetensors": model_files(9_000)["model.safetensors"]}}
-    folder = hub.download("org/small", "", silent)
+    folder = download(hub, HubId("org/small"), silent)
     model = others(hub)["org/small"]
     assert has_checksums(model) and verify(model) == []
     blob = (folder / "model.safetensors").resolve()
@@ -207,7 +208,7 @@ def test_an_installed_model_is_found_by_name_and_revision(offline: Hub) -> None:
 
 
 @pytest.mark.parametrize(
-    "ask", [lambda hub: hub.plan(HubId("org/x")), lambda hub: hub.download("org/x", "", silent)]
+    "ask", [lambda hub: hub.plan(HubId("org/x")), lambda hub: download(hub, HubId("org/x"), silent)]
 )
 def test_an_offline_hub_answers_with_a_sentence(offline: Hub, ask: Callable[[Hub], object]) -> None:
     with pytest.raises(ModelError, match="Foresight is set to offline"):

@@ -9,16 +9,17 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from app.chat_messages import ChatManner
 from app.errors import SettingsNotSaved
 from app.messages import ModelChoice, Options
 from app.settings import Library
 from app.ui import Desk
 from app.ui.models.actions import ModelActions, updates
 from app.ui.models.result_list import Found
-from app.ui.models.stock import Shelf, Wish, precision_of, to_load, wish_of
+from app.ui.models.stock import Shelf
 from app.ui.models.watching import ModelsWatcher
-from tests.fake_models import DEMO_MODEL, HALF, MINE, SMALL, ScriptedModels, make_download
-from tests.fakes import DEMO, ScriptedEngine
+from tests.fake_models import DEMO_MODEL, HALF, SMALL, ScriptedModels, make_download
+from tests.fakes import ScriptedEngine
 
 NOTHING = Found()
 SMALL_CHOICE = ModelChoice(f"org/small@{SMALL.revision}")
@@ -107,13 +108,15 @@ def test_switching_and_unloading_ask_while_a_reply_is_written(
     actions: ModelActions, desk: Desk, engine: ScriptedEngine
 ) -> None:
     engine.pause, engine.text = 0.01, "word " * 300
-    reply = desk.ask("hi", Options())
+    place = desk.conversations.begin(ChatManner(), False, "hi", desk.asked(Options()))
+    writing = desk.conversations.newest(place.chat)
+    assert writing is not None
     asked = question(actions, "load", SMALL.path, "auto")
     assert "Stop it, and load org/small?" in asked
     assert "unload the model?" in question(actions, "unload")
-    assert (engine.loads, engine.unloads, reply.is_stopping) == ([], 0, False)
+    assert (engine.loads, engine.unloads, writing.reply.is_stopping) == ([], 0, False)
     question(actions, "load-now", value=json.dumps([SMALL_CHOICE.name, "auto", "auto", "none", "auto"]))
-    assert (engine.loads, reply.is_stopping) == ([SMALL_CHOICE], True)
+    assert (engine.loads, writing.reply.is_stopping) == ([SMALL_CHOICE], True)
     question(actions, "unload-now")
     assert engine.unloads == 1
 
@@ -189,61 +192,6 @@ def test_a_token_leaves_the_box_once_it_is_kept(
     assert (actions.log_in("hf_good"), models.token) == ("", "hf_good")
     actions.log_out()
     assert models.token == ""
-
-
-def test_the_disk_is_looked_at_when_asked_and_after_a_download_or_a_load(
-    desk: Desk, models: ScriptedModels, engine: ScriptedEngine
-) -> None:
-    shelf = Shelf(desk)
-    assert shelf.look() is None and models.looks == 0
-    shelf.refresh()
-    assert shelf.look() is shelf.look() and models.looks == 1
-    models.on_the_way = (make_download("a/b", "done", 1000),)
-    assert shelf.look() is shelf.look() and models.looks == 2
-    engine.now = replace(engine.now, model=replace(DEMO, name="other"))
-    assert shelf.look() is shelf.look() and models.looks == 3
-
-
-def test_memory_of_the_loaded_model_counts_as_free_for_the_next(desk: Desk, engine: ScriptedEngine) -> None:
-    shelf = Shelf(desk)
-    engine.now = replace(engine.now, peak=1_000_000_000)
-    shelf.refresh()
-    stock = shelf.look()
-    assert stock is not None and stock.memory.free == 9_000_000_000
-
-
-def test_a_cache_that_cannot_be_read_leaves_what_was_seen(
-    desk: Desk, models: ScriptedModels, caplog: pytest.LogCaptureFixture
-) -> None:
-    shelf = Shelf(desk)
-    shelf.refresh()
-    before = shelf.look()
-    models.is_unreadable, models.on_the_way = True, (make_download("a/b", "done", 1000),)
-    assert shelf.look() is before and shelf.look() is before
-    assert caplog.text.count("could not be looked at") == 1
-
-
-def test_memory_is_that_of_the_device_that_the_worker_uses(
-    desk: Desk, models: ScriptedModels, engine: ScriptedEngine
-) -> None:
-    Shelf(desk).refresh()
-    engine.now = replace(engine.now, model=None)
-    Shelf(desk).refresh()
-    assert models.devices == ["cpu", ""]
-
-
-def test_what_auto_comes_to_the_loaded_model_tells() -> None:
-    assert precision_of("auto", None) == "bfloat16"
-    assert precision_of("auto", replace(DEMO, dtype="float32")) == "float32"
-    assert precision_of("int4", replace(DEMO, dtype="float32")) == "int4"
-    assert wish_of(ModelChoice("x", "float16")) == Wish("float16")
-    assert wish_of(ModelChoice("x", "float16", quantisation="int8")) == Wish("int8")
-
-
-def test_models_are_loaded_by_what_opens_exactly_them() -> None:
-    now = ModelChoice("x", "float16", "cpu", "int8", "sdpa")
-    assert to_load(MINE, "auto", now) == ModelChoice("/models/mine", "auto", "cpu", "none", "sdpa")
-    assert to_load(SMALL, "int8", now) == replace(now, name=SMALL_CHOICE.name, dtype="auto")
 
 
 def test_a_page_draws_only_what_changed(desk: Desk, models: ScriptedModels, shelf: Shelf) -> None:

@@ -13,7 +13,7 @@ from app.settings import Library
 from app.ui.models.catalogue_list import catalogue_html, matching
 from app.ui.models.download_list import count_in_words, downloads_html, told
 from app.ui.models.installed_list import access_html, installed_html, loaded_html
-from app.ui.models.pieces import bar, button, duration, fit_html, link, parameters, title
+from app.ui.models.pieces import bar, button, duration, fit_html, link, title
 from app.ui.models.result_list import Found, results_html
 from app.ui.models.stock import Judged, Stock, Wish
 from tests.fake_models import GB, HALF, MEMORY, SMALL, ScriptedModels, make_download, make_fit
@@ -192,20 +192,6 @@ def test_words_of_strangers_are_shown_as_they_are_and_do_nothing() -> None:
     )
     assert [page for page in pages if "<img" in page] == []
     assert link("javascript:alert(1)", "its page") == ""
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (8_030_261_248, "8B"),
-        (1_720_574_976, "1.7B"),
-        (134_515_008, "135M"),
-        (7_300_000, "7.3M"),
-        (260_000, "260K"),
-    ],
-)
-def test_models_are_counted_as_they_are_named(value: int, words: str) -> None:
-    assert parameters(value) == words
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,110 @@
+"""What `python run.py chats …` does: asks the store, and prints text or JSON."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import typer
+
+from app.chat_messages import ChatLine
+from app.chats import Chats
+from app.commands.printing import show_json, table
+from app.database import database_in
+from app.errors import BadOption
+from app.model_messages import gigabytes
+from app.settings import default_data_dir
+
+
+@contextmanager
+def chats_in(data_dir: Path | None) -> Iterator[Chats]:
+    """The chats of a data folder. The app may have them open: nobody is locked out."""
+    with closing(database_in((data_dir or default_data_dir()).expanduser().absolute())) as database:
+        if database.note:
+            typer.echo(database.note, err=True)
+        yield Chats(database)
+
+
+def list_chats(store: Chats, as_json: bool) -> None:
+    """All chats."""
+    lines = store.lines()
+    if as_json:
+        return show_json({"chats": lines, "size": store.size()})
+    if lines:
+        typer.echo(table(_row(line) for line in lines))
+    typer.echo(f"{_counted(len(lines))}, {gigabytes(store.size())}.")
+    return None
+
+
+def search_chats(store: Chats, words: str, limit: int, as_json: bool) -> None:
+    """The chats that have these words, with where they have them."""
+    found = store.search(words, limit)
+    if as_json:
+        return show_json({"found": found})
+    for one in found:
+        typer.echo(f"{table([_row(one.line)])}\n      {_lit(one.excerpt)}")
+    if not found:
+        typer.echo(f"No chat has {words!r}.")
+    return None
+
+
+def export_chats(store: Chats, numbers: list[int], markdown: bool, out: Path | None) -> None:
+    """Chats as JSON or Markdown, printed or written."""
+    if markdown:
+        wanted = numbers or [line.id for line in store.lines()]
+        text = "\n\n".join(store.export_markdown(chat) for chat in wanted)
+    else:
+        text = store.export_json(numbers or None)
+    if out is None:
+        return typer.echo(text, nl=False)
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadOption(f"{out} cannot be written ({error.strerror}): choose another file.") from error
+    return None
+
+
+def import_chats(store: Chats, file: Path, as_json: bool) -> None:
+    """Add the chats of a file."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise BadOption(f"{file} cannot be read ({error.strerror}): choose another file.") from error
+    except UnicodeDecodeError as error:
+        raise BadOption(f"{file} is no text: choose a file that `chats export` wrote.") from error
+    count = store.import_json(text)
+    if as_json:
+        return show_json({"imported": count})
+    typer.echo(f"{_counted(count)} came in.")
+    return None
+
+
+def backup_chats(store: Chats, file: Path, as_json: bool) -> None:
+    """Copy the whole database."""
+    store.backup(file)
+    size = file.stat().st_size
+    if as_json:
+        return show_json({"file": file, "size": size})
+    typer.echo(
+        f"Everything is in {file}, {gigabytes(size)}. To go back to it, put it in the data folder's place."
+    )
+    return None
+
+
+def _row(line: ChatLine) -> Iterator[str]:
+    yield f"{line.id:>5}"
+    yield "pinned" if line.is_pinned else ""
+    yield time.strftime("%Y-%m-%d %H:%M", time.localtime(line.updated))
+    yield line.folder
+    yield line.title or "New chat"
+
+
+def _lit(excerpt: str) -> str:
+    """An excerpt with its found words bold, where that can be seen."""
+    before, *parts = excerpt.split("\x02")
+    lit = (part.partition("\x03") for part in parts)
+    return before + "".join(typer.style(word, bold=True) + rest for word, _, rest in lit)
+
+
+def _counted(count: int) -> str:
+    return f"{count:,} chat{'' if count == 1 else 's'}"

@@ -1,0 +1,26 @@
+"""The app's log: warnings and errors, in a file that never grows large."""
+
+import logging
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+LONGEST = 1_000_000
+KEPT = 2
+
+
+def log_path(data_dir: Path) -> Path:
+    """Where the log of this data folder is."""
+    return data_dir / "logs" / "foresight.log"
+
+
+def write_log(path: Path) -> logging.Handler | None:
+    """Have warnings written there from now on; None where no file can be made, which must not keep the app from
+    starting."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handler = RotatingFileHandler(path, maxBytes=LONGEST, backupCount=KEPT, encoding="utf-8", delay=True)
+    except OSError:
+        return None
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.getLogger().addHandler(handler)
+    return handler

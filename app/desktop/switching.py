@@ -1,0 +1,56 @@
+"""A second start: the app is open already, so the person is taken there instead of to an error."""
+
+import webbrowser
+from collections.abc import Callable
+from http.client import HTTPConnection, HTTPException
+from time import monotonic, sleep
+from urllib.parse import urlsplit
+
+from app.errors import DataFolderInUse
+from app.settings import DataFolder
+
+RAISE = "/foresight/raise"
+"""The route that brings the app's own window to the front: 204 where it has one."""
+STARTING_SECONDS = 30.0
+"""How long the first instance may take until it has told its address."""
+ANSWER_SECONDS = 5.0
+Show = Callable[[str], object]
+
+
+def switch(folder: DataFolder, in_use: DataFolderInUse, show: Show | None) -> str:
+    """Take the person to the instance that has the folder, and say so; without `show`, only say where it is.
+
+    Raises `in_use` when that instance does not tell its address."""
+    address = _address(folder)
+    if not address:
+        raise in_use
+    if show is None:
+        return f"Foresight is already open at {address}"
+    if not raise_window(address):
+        show(address)
+    return f"Foresight is already open at {address}, switching to it."
+
+
+def show_page(address: str) -> None:
+    """Open the page in the browser."""
+    webbrowser.open(address)
+
+
+def raise_window(address: str) -> bool:
+    """Bring the window of the app at this address to the front; False where it has none."""
+    place = urlsplit(address)
+    connection = HTTPConnection(place.hostname or "", place.port, timeout=ANSWER_SECONDS)
+    try:
+        connection.request("POST", RAISE)
+        return connection.getresponse().status == 204
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _address(folder: DataFolder) -> str:
+    deadline = monotonic() + STARTING_SECONDS
+    while not (address := folder.running_at()) and monotonic() < deadline and folder.is_held():
+        sleep(0.1)
+    return address

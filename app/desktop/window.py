@@ -1,0 +1,94 @@
+"""The page in a window of its own: a process beside the app's, which has the screen's libraries to itself.
+
+Graphics drivers and the kernels' compiler bring the same library in different versions; in one process the second
+one to be loaded would crash the app. The window's process ends when its standard input does: that is the app's end.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+from importlib.util import find_spec
+from pathlib import Path
+
+import app
+from app.errors import WindowUnavailable
+
+RAISE_LINE = b"raise\n"
+UNAVAILABLE = 3
+"""What the process exits with where no window can be opened; why stands on its standard error, last."""
+LOOK_SECONDS = 0.2
+END_SECONDS = 5.0
+
+
+def require_window() -> None:
+    """Raise WindowUnavailable when pywebview is not installed."""
+    if find_spec("webview") is None:
+        raise WindowUnavailable(
+            'A window of its own needs pywebview: install it with `pip install "pywebview>=5"`, '
+            "or start without --native."
+        )
+
+
+def show_window(address: str, storage: Path, leaving: threading.Event, wanted: threading.Event) -> None:
+    """Show the page until its window is closed or `leaving` is set; `wanted` brings it to the front.
+
+    Raises WindowUnavailable where there is no screen to show it on."""
+    command = [sys.executable, "-m", "app.desktop.window_main", address, str(storage)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment()
+    ) as child:
+        told = _Last(child)
+        try:
+            while child.poll() is None and not leaving.wait(LOOK_SECONDS):
+                if wanted.is_set():
+                    wanted.clear()
+                    _send(child, RAISE_LINE)
+        finally:
+            leaving.set()
+            _end(child)
+        if child.returncode == UNAVAILABLE:
+            raise WindowUnavailable(f"No window can be opened here ({told.line()}): start without --native.")
+
+
+def _environment() -> dict[str, str]:
+    """The child finds this very package wherever the app was started."""
+    places = (str(Path(app.__file__).parent.parent), os.environ.get("PYTHONPATH", ""))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
+
+
+def _send(child: subprocess.Popen[bytes], line: bytes) -> None:
+    if child.stdin is not None and child.poll() is None:
+        try:
+            child.stdin.write(line)
+            child.stdin.flush()
+        except BrokenPipeError:
+            return  # it was closed this very moment
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    if child.stdin is not None:
+        child.stdin.close()
+    try:
+        child.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+
+
+class _Last:
+    """Reads what a process complains of, lest it waits for a reader, and keeps the last line."""
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self._child = child
+        self._line = b""
+        self._thread = threading.Thread(target=self._read, name="window", daemon=True)
+        self._thread.start()
+
+    def line(self) -> str:
+        """The last line, once the process has ended."""
+        self._thread.join(END_SECONDS)
+        return self._line.decode(errors="replace").strip().rstrip(".") or "it did not say why"
+
+    def _read(self) -> None:
+        for line in self._child.stderr or ():
+            self._line = line.strip() or self._line

@@ -1,0 +1,104 @@
+"""Does the page's door hold? Looks at the socket, and knocks as a stranger would."""
+
+import socket
+from collections.abc import Callable, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+
+from app.ui.about.check import Check, judged
+from app.ui.about.sockets import Socket
+from app.ui.about.surroundings import Door
+
+SECONDS = 5.0
+KNOCKING = 0.3
+STRANGER = "foresight.example"
+Ask = Callable[[Door, str, Mapping[str, str]], tuple[int, Mapping[str, str]]]
+"""Sends a request of this method with these headers to the page; its status and headers. Raises OSError."""
+
+
+def ask(door: Door, method: str, headers: Mapping[str, str]) -> tuple[int, Mapping[str, str]]:
+    """Send a request to the page's root as any program on this machine can."""
+    connection = HTTPConnection(door.host, door.port, timeout=SECONDS)
+    try:
+        connection.putrequest(method, "/", skip_host=True, skip_accept_encoding=True)
+        for name, value in {"Host": f"{door.host}:{door.port}", "Content-Length": "0", **headers}.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        return _read(connection.getresponse())
+    except HTTPException as error:
+        raise OSError(f"the page gave no answer ({error})") from error
+    finally:
+        connection.close()
+
+
+def _read(response: HTTPResponse) -> tuple[int, Mapping[str, str]]:
+    return response.status, {name.lower(): value for name, value in response.getheaders()}
+
+
+def check_bound(door: Door, listening: list[Socket] | None, addresses: set[str]) -> Check:
+    """Only this machine can reach the page: what the socket is bound to, and whether other addresses answer."""
+    seen = [one.host for one in listening or () if one.is_listening and one.port == door.port] or [door.host]
+    wide = [host for host in seen if host not in ("127.0.0.1", "::1")]
+    open_at = [address for address in sorted(addresses) if answers(address, door.port)]
+    problem = ""
+    if wide:
+        problem = f"The page listens on {', '.join(wide)}: other machines can reach it."
+    elif open_at:
+        problem = f"Port {door.port} answers on {', '.join(open_at)}, too: another program may listen there."
+    return judged(
+        "Only this machine can reach the page", problem, _praise(f"{seen[0]}:{door.port}", addresses)
+    )
+
+
+def _praise(place: str, addresses: set[str]) -> str:
+    others = ", ".join(sorted(addresses)[:3])
+    more = f" and {len(addresses) - 3} more" if len(addresses) > 3 else ""
+    return f"It listens on {place}; {others}{more} refused." if addresses else f"It listens on {place}."
+
+
+def answers(address: str, port: int) -> bool:
+    """Whether somebody listens there."""
+    try:
+        socket.create_connection((address, port), KNOCKING).close()
+    except OSError:
+        return False
+    return True
+
+
+def check_host(door: Door, ask: Ask) -> Check:
+    """A page of another name that leads here (DNS rebinding) is turned away."""
+    name = "Foreign names are refused"
+    return _expect(name, door, ask, "GET", {"Host": STRANGER}, 400, f"A request to {STRANGER}")
+
+
+def check_origin(door: Door, ask: Ask) -> Check:
+    """A form or a script of another site is turned away."""
+    name = "Foreign sites are refused"
+    return _expect(
+        name, door, ask, "POST", {"Origin": f"http://{STRANGER}"}, 403, f"A request from {STRANGER}"
+    )
+
+
+def _expect(
+    name: str, door: Door, ask: Ask, method: str, headers: Mapping[str, str], wanted: int, what: str
+) -> Check:
+    try:
+        status, _ = ask(door, method, headers)
+    except OSError as error:
+        return Check(name, "unknown", f"The page could not be asked: {error}.")
+    problem = f"{what} got {status}, not {wanted}: report this." if status != wanted else ""
+    return judged(name, problem, f"{what} got {status}.")
+
+
+def check_policy(door: Door, ask: Ask) -> Check:
+    """The browser is told to fetch from this page alone."""
+    name = "The browser may fetch from this page alone"
+    try:
+        _, headers = ask(door, "GET", {})
+    except OSError as error:
+        return Check(name, "unknown", f"The page could not be asked: {error}.")
+    policy = headers.get("content-security-policy", "")
+    is_strict = "default-src 'self'" in policy and "//" not in policy and "*" not in policy
+    problem = (
+        "" if is_strict else "The page's Content-Security-Policy is missing or names others: report this."
+    )
+    return judged(name, problem, "Its Content-Security-Policy names no other site.")

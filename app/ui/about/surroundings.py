@@ -1,0 +1,37 @@
+"""What the page tells about the app and checks of it, handed in by main."""
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from app.outside import Outside
+
+
+class Database(Protocol):
+    """The file that chats are kept in."""
+
+    def is_healthy(self) -> str:
+        """What is wrong with it in a sentence; "" when nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where the app keeps its files, whom it talks to, and where chats are kept, if they are."""
+
+    data_dir: Path
+    hub_cache: Path
+    log: Path
+    outside: Outside
+    database: Database | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where the page is served. `leaving` ends the app; `wanted` brings its own window, if any, to the front."""
+
+    host: str
+    port: int
+    is_native: bool = False
+    leaving: threading.Event = field(default_factory=threading.Event)
+    wanted: threading.Event = field(default_factory=threading.Event)

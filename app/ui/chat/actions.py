@@ -1,0 +1,204 @@
+"""What events of the chat do. They translate between the page and the desk, and nothing else."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Any
+
+import gradio as gr
+
+from app.conversation import ChatTooLong, Overflow
+from app.errors import AppError
+from app.messages import Options
+from app.ui.chat.meter import Pending, overflow_html, pending_in
+from app.ui.chat.screen import Screen
+from app.ui.chat.seat import NEWEST, Seat
+from app.ui.chat.watching import Watcher
+from app.ui.controls import OptionControls, read_options
+from app.ui.desk import Desk
+
+LOOK_SECONDS = 1 / 12
+"""How often a page looks; a reply is never drawn more often than this."""
+
+Say = Callable[[str], None]
+"""Shows a sentence to the person in passing, without taking anything away."""
+RELOAD = "Foresight was started anew since this page was opened: reload the page. Your text stays in its box."
+NOTHING = ""
+
+
+class ChatActions:
+    """The events of one desk's chats. Each page has a seat, which its events get and change."""
+
+    def __init__(self, desk: Desk, say: Say) -> None:
+        self._desk = desk
+        self._say = say
+
+    async def follow(self, seat: Seat) -> AsyncIterator[tuple[Any, ...]]:
+        """Look, and draw what changes now and then, until the page is closed; `stream` draws the rest."""
+        self._take(seat)
+        watcher, problem = Watcher(self._desk, seat), NOTHING
+        shown: Screen | None = None
+        seen: Screen | None = None
+        while True:
+            try:
+                # On a thread of its own where a chat is read from disk.
+                seen = await asyncio.to_thread(watcher.look) if watcher.has_turned() else watcher.look()
+                problem = NOTHING
+            except AppError as error:  # a disk may fail for a while: the page looks on, and says it once
+                seen = shown
+                problem = self._say_anew(str(error), problem)
+            if seen is not None and seen is not shown:
+                seat.screen = seen
+                if shown is None or calm(shown) != calm(seen):
+                    yield updates(shown, seen)
+                shown = seen
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def stream(self, seat: Seat) -> AsyncIterator[tuple[Any, ...]]:
+        """Draw what changes many times a second, as the newest look saw it."""
+        shown: tuple[Any, ...] = ()
+        while True:
+            if seat.screen is not None and (seen := lively(seat.screen)) != shown:
+                yield seen
+                shown = seen
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _say_anew(self, sentence: str, said: str) -> str:
+        if sentence != said:
+            self._say(sentence)
+        return sentence
+
+    def ask(self, seat: Seat, message: str, *controls: Any) -> tuple[Any, str]:
+        """Send the message; the box is emptied only once it is on its way."""
+        if not message.strip():
+            return gr.skip(), NOTHING
+        question = self._try(seat, Pending("ask", "", message.strip()), controls)
+        return (gr.skip() if question is None or question else ""), question or NOTHING
+
+    def ask_example(self, text: str, seat: Seat, *controls: Any) -> tuple[Any, str]:
+        """Send one of the examples."""
+        return self.ask(seat, text, *controls)
+
+    def act(self, seat: Seat, _message: str, event: gr.EventData, *controls: Any) -> tuple[Any, str]:
+        """Do what a button in the thread or in a question says."""
+        do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
+        overflow = _OVERFLOWS.get(do)
+        if overflow:
+            pending = pending_in(value)
+            question = self._try(seat, pending, tuple(controls), overflow)
+            is_sent = question == NOTHING and pending.deed == "ask"
+            return ("" if is_sent else gr.skip()), question or NOTHING
+        if do == "new":
+            self.begin(seat)
+        elif do == "earlier":
+            seat.newest += NEWEST
+        elif do == "colours":
+            seat.coloured |= {int(name)}
+        elif do in _DEEDS:
+            return gr.skip(), self._try(seat, Pending(do, name, value), tuple(controls)) or NOTHING
+        return gr.skip(), NOTHING
+
+    def type(self, seat: Seat, message: str) -> None:
+        """Have what is being typed counted."""
+        seat.draft = message
+
+    def stop(self, seat: Seat) -> None:
+        """Stop the reply under way in this chat; what was written stays."""
+        self._desk.conversations.stop(seat.place.chat)
+
+    def begin(self, seat: Seat) -> None:
+        """An empty page for a new chat; a reply under way in another goes on."""
+        seat.begin()
+        self._desk.chat = 0
+
+    def begin_private(self, seat: Seat) -> None:
+        """The same for a chat that is never stored."""
+        seat.begin(is_private=True)
+        self._desk.chat = 0
+
+    def _take(self, seat: Seat) -> None:
+        """A page that is opened shows the chat that was looked at last."""
+        seat.is_taken = True
+        if self._desk.chat and not seat.place.chat:
+            seat.sit_at(replace(seat.place, chat=self._desk.chat))
+
+    def _try(
+        self, seat: Seat, pending: Pending, controls: tuple[Any, ...], overflow: Overflow = "ask"
+    ) -> str | None:
+        """Do it. "" once it is done, the question that must be answered first, or None where it was refused."""
+        if not seat.is_taken:
+            self._say(RELOAD)
+            return None
+        try:
+            options = read_options(OptionControls(*controls), self._desk.settings.options)
+            self._do(seat, pending, options, overflow)
+        except ChatTooLong as error:
+            return overflow_html(error.fit, pending)
+        except AppError as error:
+            self._say(str(error))
+            return None
+        return NOTHING
+
+    def _do(self, seat: Seat, pending: Pending, options: Options, overflow: Overflow) -> None:
+        conversations, place = self._desk.conversations, seat.place
+        asked = self._desk.asked(options, overflow)
+        match pending.deed:
+            case "ask":
+                place = (
+                    conversations.ask(place, pending.value, asked)
+                    if place.chat
+                    else conversations.begin(seat.manner, seat.is_private, pending.value, asked)
+                )
+            case "edit":
+                place = conversations.edit(place, int(pending.name), pending.value, asked)
+            case "continue":
+                place = conversations.go_on(place, int(pending.name), asked)
+            case "regenerate":
+                answer = int(pending.name)
+                anew = self._desk.asked_anew(place.chat, answer, options, overflow)
+                place = conversations.answer_anew(place, answer, anew)
+            case "version":
+                place = conversations.book.of(place.chat).show(place, int(pending.name))
+        seat.place, seat.draft = place, ""
+        self._desk.chat = place.chat
+
+
+_OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "shorter": "shorter"}
+_DEEDS = ("regenerate", "continue", "edit", "version")
+
+
+# A page is drawn by two streams. Every gr.skip() and gr.update() has Gradio make the component anew, at some 0.4 ms
+# under the interpreter's lock: so what changes with every step travels apart from the rest, as plain values.
+
+
+def lively(screen: Screen) -> tuple[Any, ...]:
+    """What changes many times a second, in the order of `page.lively`."""
+    return list(screen.live), screen.note, screen.panel
+
+
+def calm(screen: Screen) -> Screen:
+    """The rest: two screens that differ in nothing else are the same."""
+    return replace(screen, live=(), note="", panel="", engine=replace(screen.engine, peak=0))
+
+
+def updates(before: Screen | None, now: Screen) -> tuple[Any, ...]:
+    """What the other components that follow the desk must become, in the order of `page.followers`.
+
+    The reply that was written leaves its place in the same moment in which it stands in the thread."""
+    is_other = before is None or before.sitting != now.sitting
+    return (
+        *(_changed(before, now, part) for part in ("sidebar", "thread", "status", "meter")),
+        _changed(before, now, "is_busy", lambda: list(now.live)),
+        _changed(before, now, "is_empty", lambda: gr.update(visible=now.is_empty)),
+        _changed(before, now, "is_private", lambda: gr.update(visible=now.is_private)),
+        _changed(before, now, "is_busy", lambda: gr.update(visible=not now.is_busy)),
+        _changed(before, now, "is_busy", lambda: gr.update(visible=now.is_busy)),
+        # Somebody may be typing in it: only another chat changes the box.
+        now.manner.system if is_other else gr.skip(),
+    )
+
+
+def _changed(before: Screen | None, now: Screen, part: str, update: Callable[[], Any] | None = None) -> Any:
+    if before is not None and getattr(before, part) == getattr(now, part):
+        return gr.skip()
+    return update() if update else getattr(now, part)

@@ -1,0 +1,105 @@
+"""Blocks of code: a header with the language and a button that copies, and colours by kind of word."""
+
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from html import escape
+from itertools import groupby
+
+from pygments.lexer import Lexer
+from pygments.lexers import find_lexer_class_by_name
+from pygments.token import Token, _TokenType
+from pygments.util import ClassNotFound
+
+LONGEST = 20_000
+"""Characters from which on code keeps one colour: reading it would take longer than showing it."""
+
+KINDS: dict[_TokenType, str] = {
+    Token.Keyword: "k",
+    Token.Keyword.Constant: "n",
+    Token.Name.Builtin: "b",
+    Token.Name.Function: "f",
+    Token.Name.Class: "f",
+    Token.Name.Decorator: "f",
+    Token.Name.Tag: "k",
+    Token.Name.Attribute: "b",
+    Token.Name.Exception: "b",
+    Token.Literal.String: "s",
+    Token.Literal.Number: "n",
+    Token.Operator.Word: "k",
+    Token.Comment: "c",
+    Token.Comment.Preproc: "b",
+    Token.Generic.Heading: "f",
+    Token.Generic.Deleted: "d",
+    Token.Generic.Inserted: "i",
+}
+"""Kinds of words that have a colour, by the classes of assets/ui/chat.css; the rest is ink."""
+
+
+def code_html(code: str, info: str) -> str:
+    """A block of code; `info` is what stands behind the fence, whose first word names the language."""
+    language = language_of(info)
+    colour = highlighted if len(code) <= LONGEST else coloured
+    return f"{code_opening(language)}{colour(code, language)}{CODE_END}"
+
+
+def language_of(info: str) -> str:
+    """ "python" of "python title=x"."""
+    return (info.split() or [""])[0][:30]
+
+
+CODE_END = "</code></pre></div>"
+
+
+def code_opening(language: str) -> str:
+    """The header, and all that stands before the code itself."""
+    name = escape(language)
+    return (
+        f'<div class="code"><div class="code-top"><span>{name or "text"}</span>'
+        f'<button type="button" class="quiet" data-copy="code" aria-label="Copy code">Copy</button></div>'
+        f'<pre tabindex="0"><code>'
+    )
+
+
+@lru_cache(maxsize=128)
+def highlighted(code: str, language: str) -> str:
+    """Code as HTML, coloured where the language is known; kept for the next time."""
+    return coloured(code, language)
+
+
+def coloured(code: str, language: str) -> str:
+    """The same, not kept. Code's text stays as it is, tabs included."""
+    lexer = _lexer_class(language.lower())
+    if lexer is None or len(code) > LONGEST:
+        return escape(code)
+    words = lexer(stripnl=False, ensurenl=False).get_tokens(code)
+    return "".join(_span(kind, texts) for kind, texts in _runs(words))
+
+
+@cache
+def _kind(token: _TokenType) -> str:
+    """The class of a kind of word: that of its nearest ancestor with a colour."""
+    while token is not Token:
+        if token in KINDS:
+            return KINDS[token]
+        token = token.parent
+    return ""
+
+
+def _runs(words: Iterator[tuple[_TokenType, str]]) -> Iterator[tuple[str, str]]:
+    """Neighbours of one kind joined: fewer elements for the browser."""
+    kinds = ((_kind(token), text) for token, text in words)
+    return (
+        (kind, "".join(text for _, text in run)) for kind, run in groupby(kinds, key=lambda word: word[0])
+    )
+
+
+def _span(kind: str, text: str) -> str:
+    return f'<span class="{kind}">{escape(text)}</span>' if kind else escape(text)
+
+
+@cache
+def _lexer_class(language: str) -> type[Lexer] | None:
+    try:
+        return find_lexer_class_by_name(language) if language else None
+    except ClassNotFound:
+        return None

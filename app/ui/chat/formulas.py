@@ -1,0 +1,158 @@
+"""LaTeX as MathML: where formulas stand in Markdown, and what of a formula reaches the page.
+
+Formulas are $x$, \\(x\\) within a line, $$x$$ and \\[x\\] on their own. A price is no formula: "$5 and $6" has a
+space before its second $, "$5-$10" a digit behind it, and so has "CA$6" a letter before its first.
+
+latex2mathml's own text output undoes the escaping of what stands in \\text{…}. So only its tree is used, and
+written here: tags and attributes from a list, every text escaped.
+"""
+
+import re
+from functools import lru_cache
+from html import escape, unescape
+from xml.etree.ElementTree import Element
+
+from latex2mathml.converter import convert_to_element
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline
+
+LONGEST = 2_000
+"""Characters of LaTeX from which on a formula is shown as it is written."""
+DEEPEST = 80
+"""Elements within elements up to which it is drawn."""
+MOST_LINES = 60
+"""Lines that a formula may have: further down nobody looks for its end."""
+
+CLOSING = {"$$": "$$", r"\[": r"\]", r"\(": r"\)"}
+"""What ends a formula that begins so; a single $ has rules of its own."""
+
+TAGS = frozenset(
+    """math mrow mi mn mo mtext ms mspace msub msup msubsup munder mover munderover mfrac msqrt mroot mtable mtr
+    mtd mstyle mpadded mphantom menclose merror mmultiscripts mprescripts none""".split()  # noqa: SIM905
+)
+ATTRIBUTES = frozenset(
+    """display displaystyle scriptlevel mathvariant stretchy symmetric largeop movablelimits fence separator form
+    accent accentunder lspace rspace minsize maxsize width height depth voffset linethickness columnalign
+    rowalign rowspacing columnspacing columnlines rowlines frame notation mathcolor mathbackground""".split()  # noqa: SIM905
+)
+PARTS = {"mfrac": 2, "mroot": 2, "msub": 2, "msup": 2, "msubsup": 3, "munder": 2, "mover": 2, "munderover": 3}
+"""Elements that must have so many parts."""
+_PLAIN_VALUE = re.compile(r"[\w .,#%+-]{0,60}")
+# Macros can grow without end when they are expanded.
+_REFUSED = re.compile(r"\\(?:re)?newcommand|\\def\b|\\let\b|\\DeclareMathOperator")
+# Behind an opening $ comes no space; before a closing one neither, and behind it no letter or digit.
+_INLINE = re.compile(r"\$(?![\s$])((?:\\.|[^\\$])*?(?<!\s))\$(?![\w$])", re.DOTALL)
+
+
+def formula_html(latex: str, source: str, is_display: bool) -> str:
+    """A formula as MathML; one that cannot be read, or is very long, as the source that it was."""
+    mathml = _mathml(latex.strip(), is_display)
+    if not mathml:
+        return f'<code class="tex">{escape(source)}</code>'
+    return f'<span class="formula">{mathml}</span>' if is_display else mathml
+
+
+@lru_cache(maxsize=512)
+def _mathml(latex: str, is_display: bool) -> str:
+    if not latex or len(latex) > LONGEST or _REFUSED.search(latex):
+        return ""
+    try:
+        tree = convert_to_element(latex, display="block" if is_display else "inline")
+    except Exception:
+        # Its errors have no common base, and odd LaTeX raises IndexError and StopIteration, too.
+        return ""
+    return _written(tree) if _is_whole(tree) else ""
+
+
+def _is_whole(tree: Element) -> bool:
+    """Whether nothing is missing (of "\\frac{a" it makes a fraction of one part), and nothing too deep."""
+    level, depth = [tree], 0
+    while level and depth <= DEEPEST:
+        if any(len(element) != PARTS.get(element.tag, len(element)) for element in level):
+            return False
+        level, depth = [child for element in level for child in element], depth + 1
+    return not level
+
+
+def _written(element: Element) -> str:
+    """An element as HTML; an unknown one leaves its texts and children."""
+    inside = _text(element.text) + "".join(_written(child) + _text(child.tail) for child in element)
+    if element.tag not in TAGS:
+        return inside
+    known = ((name, value) for name, value in element.attrib.items() if name in ATTRIBUTES)
+    attributes = "".join(f' {name}="{value}"' for name, value in known if _PLAIN_VALUE.fullmatch(value))
+    return f"<{element.tag}{attributes}>{inside}</{element.tag}>"
+
+
+def _text(text: str | None) -> str:
+    """Its texts hold symbols as entities."""
+    return escape(unescape(text or ""))
+
+
+def add_formulas(markdown: MarkdownIt) -> None:
+    """Teach a parser where formulas stand. Its tokens are `formula`, with (latex, is it displayed) as meta."""
+    markdown.inline.ruler.before("escape", "formula", _inline_rule)
+    options = {"alt": ["paragraph", "blockquote", "list"]}
+    markdown.block.ruler.before("fence", "formula", _block_rule, options)  # type: ignore[arg-type]
+
+
+def _inline_rule(state: StateInline, silent: bool) -> bool:
+    found = _find(state.src, state.pos)
+    if not found:
+        return False
+    latex, length, is_display = found
+    if not silent:
+        token = state.push("formula", "", 0)
+        token.content = state.src[state.pos : state.pos + length]
+        token.meta = {"latex": latex, "is_display": is_display}
+    state.pos += length
+    return True
+
+
+def _find(text: str, start: int) -> tuple[str, int, bool] | None:
+    """The formula that begins here: its LaTeX, its length with its marks, and whether it is displayed."""
+    opening = text[start : start + 2]
+    if opening in CLOSING:
+        end = text.find(CLOSING[opening], start + 2)
+        latex = text[start + 2 : end]
+        return (latex, end + 2 - start, opening != r"\(") if end > 0 and latex.strip() else None
+    if opening[:1] != "$" or (start and text[start - 1].isalnum()):
+        return None
+    found = _INLINE.match(text, start)
+    return (found[1], found.end() - start, False) if found else None
+
+
+def _block_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """A formula that begins and ends with a line of its own; a blank line inside makes it none."""
+    if state.is_code_block(start):
+        return False
+    opening = _line(state, start)[:2]
+    if opening not in ("$$", r"\["):
+        return False
+    lines: list[str] = []
+    for number in range(start, min(end, start + MOST_LINES)):
+        lines.append(_line(state, number))
+        body = lines[-1] if number > start else lines[-1][2:]
+        if not lines[-1] or state.sCount[number] < state.blkIndent:
+            return False
+        if CLOSING[opening] in body:
+            return _end_block(state, start, "\n".join(lines), silent)
+    return False
+
+
+def _end_block(state: StateBlock, start: int, source: str, silent: bool) -> bool:
+    latex = source[2:-2]
+    if CLOSING[source[:2]] != source[-2:] or CLOSING[source[:2]] in latex or not latex.strip():
+        return False
+    if not silent:
+        token = state.push("formula", "", 0)
+        token.block, token.content = True, source
+        token.meta = {"latex": latex, "is_display": True}
+        state.line = start + source.count("\n") + 1
+        token.map = [start, state.line]
+    return True
+
+
+def _line(state: StateBlock, number: int) -> str:
+    return state.src[state.bMarks[number] + state.tShift[number] : state.eMarks[number]].rstrip()

@@ -1,0 +1,122 @@
+"""How this chat is answered: its system prompt, and presets of one with sampling, to begin chats with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gradio as gr
+
+from app.chat_messages import ChatManner, ChatPreset
+from app.errors import AppError
+from app.ui.chat.seat import Seat
+from app.ui.controls import OptionControls, read_options, show_options
+from app.ui.desk import Desk
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class MannerArea:
+    """The components."""
+
+    system: gr.Textbox
+    presets: gr.Dropdown
+    save: gr.Button
+    delete: gr.Button
+
+
+def build_manner_area() -> MannerArea:
+    """Build them inside the current Blocks."""
+    with gr.Accordion("Instructions for this chat", open=False, elem_id="manner"):
+        system = gr.Textbox(
+            elem_id="system", label="System prompt", lines=3, max_lines=8, placeholder="You are a careful editor.",
+            info="What the model reads before the chat. Holds for this chat from the next message on.",
+        )  # fmt: skip
+        presets = gr.Dropdown(
+            [], elem_id="presets", label="Preset", allow_custom_value=True, value=None, min_width=100,
+            info="Choose one, or type a name and save: instructions with the sampling below.",
+        )  # fmt: skip
+        with gr.Row(elem_classes="pair"):
+            save = gr.Button("Save preset", elem_id="save-preset", size="sm")
+            delete = gr.Button("Delete preset", elem_id="delete-preset", size="sm")
+    return MannerArea(system, presets, save, delete)
+
+
+class MannerActions:
+    """The events of one desk's instructions and presets."""
+
+    def __init__(self, desk: Desk, say: Say) -> None:
+        self._desk = desk
+        self._say = say
+        self._store = desk.conversations.book.stored
+
+    def choose_system(self, seat: Seat, system: str) -> None:
+        """Have this chat answered with these instructions."""
+        self._try(lambda: self._have(seat, replace(self._manner(seat), system=system)))
+
+    def names(self) -> Any:
+        """The presets there are."""
+        return gr.update(choices=[preset.name for preset in self._store.presets()])
+
+    def choose(self, seat: Seat, name: str | None) -> tuple[Any, ...]:
+        """Take a preset's instructions for this chat, and its sampling: the system box, then the controls."""
+        preset = next((preset for preset in self._store.presets() if preset.name == name), None)
+        nothing = (gr.skip(),) * (1 + len(OptionControls._fields))
+        if preset is None:
+            return nothing
+        self._try(lambda: self._have(seat, replace(preset.manner, sampling=None)))
+        if preset.manner.sampling is None:
+            return (preset.manner.system, *nothing[1:])
+        options = replace(self._desk.settings.options, sampling=preset.manner.sampling)
+        self._try(lambda: self._desk.choose_options(options))
+        return (preset.manner.system, *show_options(options))
+
+    def save(self, name: str | None, system: str, *controls: Any) -> Any:
+        """Keep these instructions and this sampling under a name."""
+        named = (name or "").strip()
+        if not named:
+            self._say("A preset needs a name: type one into its box, then save.")
+            return self.names()
+        self._try(lambda: self._save(named, system, OptionControls(*controls)))
+        return self.names()
+
+    def delete(self, name: str | None) -> Any:
+        """Forget a preset."""
+        self._try(lambda: self._store.delete_preset(name or ""))
+        return gr.update(choices=[preset.name for preset in self._store.presets()], value=None)
+
+    def _save(self, name: str, system: str, controls: OptionControls) -> None:
+        options = read_options(controls, self._desk.settings.options)
+        self._store.save_preset(ChatPreset(name, ChatManner(system, options.sampling)))
+
+    def _try(self, deed: Callable[[], None]) -> None:
+        try:
+            deed()
+        except AppError as error:
+            self._say(str(error))
+
+    def _manner(self, seat: Seat) -> ChatManner:
+        chat = seat.place.chat
+        return self._desk.conversations.book.of(chat).manner(chat) if chat else seat.manner
+
+    def _have(self, seat: Seat, manner: ChatManner) -> None:
+        chat = seat.place.chat
+        if not chat:
+            seat.manner = manner
+        elif manner != self._manner(seat):
+            self._desk.conversations.book.of(chat).set_manner(chat, manner)
+
+
+def wire_manner(
+    area: MannerArea,
+    actions: MannerActions,
+    seat: gr.State,
+    controls: list[gr.components.Component],
+    listen: dict[str, Any],
+) -> None:
+    """Join the components' events with what they do."""
+    area.system.input(actions.choose_system, [seat, area.system], trigger_mode="always_last", **listen)
+    area.presets.focus(actions.names, outputs=area.presets, **listen)
+    area.presets.input(actions.choose, [seat, area.presets], [area.system, *controls], **listen)
+    area.save.click(actions.save, [area.presets, area.system, *controls], area.presets, **listen)
+    area.delete.click(actions.delete, area.presets, area.presets, **listen)

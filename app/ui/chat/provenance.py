@@ -1,0 +1,83 @@
+"""Where a reply came from, as a table: enough to write it again."""
+
+from collections.abc import Iterator
+from html import escape
+
+from app.chat_messages import Provenance
+from app.messages import Decoding, ModelInfo, Sampling, Statistics, StopReason
+from app.ui.live.panel import seconds_in_words
+
+REASONS: dict[StopReason, str] = {
+    "eos": "the model ended it",
+    "stop_string": "a stop string came",
+    "max_tokens": "cut at the limit of max tokens",
+    "context": "cut where the model's context ends",
+    "stopped": "stopped",
+}
+"""Why a reply ended."""
+
+Row = tuple[str, str]
+
+
+def provenance_html(provenance: Provenance) -> str:
+    """The table; rows that have nothing to say are left out."""
+    rows = (
+        f"<div><dt>{label}</dt><dd>{escape(value)}</dd></div>" for label, value in _rows(provenance) if value
+    )
+    return f'<dl class="provenance">{"".join(rows)}</dl>'
+
+
+def _rows(provenance: Provenance) -> Iterator[Row]:
+    options = provenance.options
+    yield from _model(provenance.model)
+    yield "Sampling", sampling_in_words(options.sampling)
+    yield "Seed", str(options.sampling.seed)
+    yield "Decoder", _decoder(provenance)
+    yield from _numbers(provenance.statistics)
+    yield "Ended", REASONS[provenance.reason]
+    yield "Foresight", provenance.app
+
+
+def _model(model: ModelInfo) -> Iterator[Row]:
+    is_labelled = model.label not in ("", model.name)
+    yield "Model", f"{model.name} ({model.label})" if is_labelled else model.name
+    yield "Revision", model.revision
+    quantised = "" if model.quantisation == "none" else f", {model.quantisation} weights"
+    yield "Precision", f"{model.dtype}{quantised}"
+    yield "Device", model.device
+    yield "Attention", model.attention
+
+
+def sampling_in_words(sampling: Sampling) -> str:
+    """How tokens were drawn: "temperature 0.7, top-p 0.9"; "greedy" where the likeliest was taken."""
+    parts = [f"temperature {sampling.temperature:g}"] if sampling.temperature else ["greedy"]
+    limits = (("top-k", sampling.top_k, 0), ("top-p", sampling.top_p, 1), ("min-p", sampling.min_p, 0))
+    if sampling.temperature:
+        parts += [f"{name} {value:g}" for name, value, off in limits if value != off]
+    if sampling.repetition_penalty != 1:
+        parts.append(f"repetition penalty {sampling.repetition_penalty:g}")
+    return ", ".join(parts)
+
+
+def _decoder(provenance: Provenance) -> str:
+    asked = provenance.options.decoding
+    sizes = _sizes(asked) if provenance.decoder == asked.decoder else f"asked: {asked.decoder}"
+    return f"{provenance.decoder} ({sizes})" if sizes else provenance.decoder
+
+
+def _sizes(decoding: Decoding) -> str:
+    if decoding.decoder == "lookahead":
+        return f"W {decoding.window}, N {decoding.ngram}, G {decoding.guesses}"
+    return f"{decoding.rows} rows" if decoding.decoder == "auto" and decoding.rows else ""
+
+
+def _numbers(numbers: Statistics) -> Iterator[Row]:
+    reused = f", {numbers.reused_tokens:,} of them kept from before" if numbers.reused_tokens else ""
+    yield "Prompt", f"{numbers.prompt_tokens:,} tokens{reused}" if numbers.prompt_tokens else ""
+    if not numbers.steps:
+        return
+    yield "Written", f"{numbers.tokens:,} tokens in {numbers.steps:,} steps"
+    yield "Tokens per step", f"{numbers.tokens_per_step:.2f}"
+    yield "Hit rate", f"{numbers.hit_rate:.0%}"
+    yield "Tokens/s", f"{numbers.tokens_per_second:,.1f}"
+    yield "First token", f"after {seconds_in_words(numbers.time_to_first_token)}"

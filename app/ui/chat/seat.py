@@ -1,0 +1,44 @@
+"""Where one page stands. Pages share the desk, and each looks at a chat of its own."""
+
+from dataclasses import dataclass, field
+
+from app.chat_messages import ChatManner, Place
+from app.ui.chat.screen import Screen
+
+NEWEST = 50
+"""Messages that a page shows at first, and how many more each time it is asked for earlier ones."""
+
+
+@dataclass(slots=True)
+class Seat:
+    """One page's own state, shared by its events and its watcher.
+
+    `place` is the chat as the page was last drawn, so that a page that fell behind is noticed; a chat that was
+    not begun yet is place 0, with the manner and folder it is to have. A page that another run of the app has
+    drawn has `is_taken` False. `sitting` counts how often the page turned to a chat;
+    `screen` is the newest look."""
+
+    is_taken: bool = False
+    sitting: int = 0
+    place: Place = field(default_factory=Place)
+    newest: int = NEWEST
+    manner: ChatManner = field(default_factory=ChatManner)
+    is_private: bool = False
+    draft: str = ""
+    words: str = ""
+    deleted: int = 0
+    deleted_title: str = ""
+    listed: int = 100
+    coloured: frozenset[int] = frozenset()
+    screen: Screen | None = None
+
+    def sit_at(self, place: Place) -> None:
+        """Show this chat, from its newest messages on."""
+        self.place, self.newest, self.coloured = place, NEWEST, frozenset()
+        self.is_private, self.manner = False, ChatManner()
+        self.sitting += 1
+
+    def begin(self, is_private: bool = False) -> None:
+        """Show an empty page for a new chat."""
+        self.sit_at(Place())
+        self.is_private = is_private

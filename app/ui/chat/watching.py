@@ -1,0 +1,168 @@
+"""A page's eyes: sees its chat, the list of chats and the engine as one screen, and stops nothing by looking away.
+
+A look costs next to nothing while nothing happened: the stores count their changes, and of a reply only the
+events since the last look are read.
+"""
+
+from datetime import date
+from time import monotonic
+
+from app.chat_messages import FoundChat, Place, Thread
+from app.conversation import Fit
+from app.errors import AppError, ChatNotFound
+from app.messages import EngineStatus, Message, Options
+from app.ui.chat.following import Following
+from app.ui.chat.screen import Screen, Seen, screen
+from app.ui.chat.seat import Seat
+from app.ui.desk import Desk
+from app.ui.sidebar.chat_list import ChatList, chat_list_html
+
+COUNT_SECONDS = 0.4
+"""The context is counted no more often than this while somebody types."""
+
+
+class Watcher:
+    """Sees the desk from one seat, as screens."""
+
+    def __init__(self, desk: Desk, seat: Seat, count_seconds: float = COUNT_SECONDS) -> None:
+        self._desk = desk
+        self._seat = seat
+        self._key: tuple[object, ...] = ()
+        self._thread = Thread(Place())
+        self._is_writing, self._problem = False, ""
+        self._sidebar = ""
+        self._following: Following | None = None
+        self._meter = _Meter(desk, count_seconds)
+        self._screen: Screen | None = None
+
+    @property
+    def following(self) -> Following | None:
+        """The reply that is being written, or was last since the app began."""
+        return self._following
+
+    def look(self) -> Screen:
+        """The page as it should be now; the very same object while nothing changed."""
+        turned = self._look_at_chats()
+        wrote = self._following is not None and self._following.read()
+        status = self._desk.engine.status()
+        counted = self._meter.look(self._thread, self._seat, status)
+        if self._screen is None or turned or wrote or counted or status != self._screen.engine:
+            self._screen = self._draw(status)
+        return self._screen
+
+    def has_turned(self) -> bool:
+        """Whether the next look reads chats anew."""
+        return self._key_now() != self._key
+
+    def _key_now(self) -> tuple[object, ...]:
+        seat, conversations = self._seat, self._desk.conversations
+        chat = seat.place.chat
+        return (
+            conversations.is_writing(chat), conversations.problem(chat), conversations.book.changes, chat,
+            seat.sitting, seat.newest, seat.coloured, seat.words, seat.deleted, seat.listed, seat.is_private,
+            seat.manner,
+        )  # fmt: skip
+
+    def _look_at_chats(self) -> bool:
+        key, chat = self._key_now(), self._seat.place.chat
+        if key == self._key:
+            return False
+        try:
+            self._thread = self._read_thread(chat)
+        except ChatNotFound:  # deleted on another page
+            self._leave(chat)
+            return self._look_at_chats()
+        # As it was when the thread was read: a reply that ends in between is drawn at the next look.
+        self._is_writing, self._problem = bool(key[0]), str(key[1])
+        self._sidebar = chat_list_html(self._chat_list(), date.today())
+        self._follow(chat)
+        self._key = key
+        return True
+
+    def _read_thread(self, chat: int) -> Thread:
+        if not chat:
+            return Thread(Place(), manner=self._seat.manner)
+        thread = self._desk.conversations.thread(chat, self._seat.newest)
+        if self._seat.place.chat == chat:  # and not another one, opened while this was read
+            self._seat.place = thread.place  # what the page is about to show is what it may change
+        return thread
+
+    def _leave(self, chat: int) -> None:
+        if self._seat.place.chat == chat:
+            self._seat.begin()
+        if self._desk.chat == chat:
+            self._desk.chat = 0
+
+    def _chat_list(self) -> ChatList:
+        seat, conversations = self._seat, self._desk.conversations
+        book = conversations.book
+        lines = book.lines()
+        found: tuple[FoundChat, ...] = book.stored.search(seat.words) if seat.words.strip() else ()
+        return ChatList(
+            lines, seat.place.chat, frozenset(line.id for line in lines if conversations.is_writing(line.id)),
+            book.stored.folders(), seat.words.strip(), found, seat.deleted_title, seat.listed,
+        )  # fmt: skip
+
+    def _follow(self, chat: int) -> None:
+        newest = self._desk.conversations.newest(chat)
+        if newest is None:
+            self._following = None
+        elif self._following is None or self._following.writing is not newest:
+            self._following = Following(newest)
+            self._following.read()
+
+    def _draw(self, status: EngineStatus) -> Screen:
+        seat = self._seat
+        seen = Seen(
+            thread=self._thread,
+            is_writing=self._is_writing,
+            problem=self._problem,
+            following=self._following,
+            coloured=seat.coloured,
+            is_private=seat.is_private,
+            sitting=seat.sitting,
+            asked=self._desk.asked_decoder(seat.place.chat),
+            fit=self._meter.fit,
+            leaves_out=self._desk.conversations.leaves_out(seat.place.chat),
+        )
+        return screen(seen, self._sidebar, status)
+
+
+class _Meter:
+    """Counts the chat and what is being typed, when either changed and not too often."""
+
+    def __init__(self, desk: Desk, seconds: float) -> None:
+        self.fit: Fit | None = None
+        self._desk = desk
+        self._seconds = seconds
+        self._key: tuple[object, ...] = ()
+        self._chat = 0
+        self._due = 0.0
+
+    def look(self, thread: Thread, seat: Seat, status: EngineStatus) -> bool:
+        """Whether the count changed."""
+        options, chat = self._desk.settings.options, thread.place.chat
+        is_writing = self._desk.conversations.is_writing(chat)
+        key = (thread.place, seat.draft, status.model, options.max_new_tokens, thread.manner, is_writing)
+        # A reply that grows is counted at its end, unless its chat was opened meanwhile.
+        is_growing = is_writing and chat == self._chat
+        if key == self._key or is_growing or monotonic() < self._due:
+            return False
+        self._key, self._chat, self._due = key, chat, monotonic() + self._seconds
+        before = self.fit
+        try:
+            self.fit = self._count(thread, seat.draft, options)
+        except (
+            AppError
+        ):  # the model's template refuses the chat, which is said when it is sent; or it is gone
+            self.fit = None
+        return self.fit != before
+
+    def _count(self, thread: Thread, draft: str, options: Options) -> Fit | None:
+        chat, conversations = thread.place.chat, self._desk.conversations
+        store = conversations.book.of(chat)
+        if draft.strip():
+            prompt = (*(store.texts_before(chat) if chat else ()), Message("user", draft))
+        else:
+            prompt = store.path_texts(chat) if chat else ()
+        return conversations.fit(thread.manner, prompt, options) if prompt else None

@@ -1,0 +1,123 @@
+"""Where everything stands: the bar at the top, and one view at a time below it. Nothing is joined to anything here.
+
+top      brand  status                       Chat  Models  Race  Settings
+#main    sidebar | thread, message box | live numbers, sampling, instructions
+#models, #race, #settings    the other views;   #xray and questions lie over them
+"""
+
+from dataclasses import dataclass
+
+import gradio as gr
+
+from app.conversation.race_prompts import ready_prompts
+from app.settings import Settings
+from app.ui.chat.area import LISTEN, ChatArea, build_chat_area
+from app.ui.chat.manner import MannerArea, build_manner_area
+from app.ui.chat.seat import Seat
+from app.ui.controls import show_options
+from app.ui.live.area import LiveArea, XrayArea, build_live_area, build_xray_area
+from app.ui.models.area import ModelsArea, build_models_area
+from app.ui.models.stock import Wish
+from app.ui.race.area import RaceArea, build_race_area
+from app.ui.settings.area import SettingsView, build_settings_view
+from app.ui.settings_area import SettingsArea, build_settings_area
+from app.ui.sidebar.area import SidebarArea, build_sidebar
+from app.ui.theme import asset
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """The bar at the top: the status, and the ways to the views that look anew when they are opened."""
+
+    status: gr.HTML
+    to_models: gr.Button
+    to_settings: gr.Button
+
+
+@dataclass(frozen=True, slots=True)
+class Main:
+    """The chat's view: the list of chats, the chat, and what stands beside it."""
+
+    sidebar: SidebarArea
+    chat: ChatArea
+    live: LiveArea
+    drawer: SettingsArea
+    manner: MannerArea
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The page's components, and the seat of whoever looks at it."""
+
+    seat: gr.State
+    top: Top
+    main: Main
+    question: gr.HTML
+    models: ModelsArea
+    race: RaceArea
+    settings: SettingsView
+    xray: XrayArea
+
+    @property
+    def controls(self) -> list[gr.components.Component]:
+        """The option controls in the order of `OptionControls`: beside the chat, then in the settings."""
+        return [*self.main.drawer.controls, *self.settings.decoder.controls]
+
+    @property
+    def followers(self) -> list[gr.blocks.Block]:
+        """The components that follow the chat, in the order of its `updates`."""
+        main, chat = self.main, self.main.chat
+        return [
+            main.sidebar.chats, chat.thread, self.top.status, chat.meter, chat.live, chat.welcome,
+            chat.private_note, chat.send, chat.stop, main.manner.system,
+        ]  # fmt: skip
+
+    @property
+    def lively(self) -> list[gr.blocks.Block]:
+        """Those that change with every step, in the order of the chat's `lively`."""
+        return [self.main.chat.live, self.main.chat.note, self.main.live.panel]
+
+
+def build_page(settings: Settings, wish: Wish) -> Page:
+    """Build everything inside the current Blocks, as it was chosen last."""
+    return Page(
+        seat=gr.State(Seat()),
+        top=_top(),
+        main=_main(settings),
+        question=gr.HTML(elem_id="chat-question", elem_classes="asks", js_on_load=LISTEN),
+        models=build_models_area(wish, settings.library),
+        race=build_race_area(ready_prompts()[0].text, settings.options.decoding),
+        settings=build_settings_view(settings.model, show_options(settings.options), settings.theme),
+        xray=build_xray_area(),
+    )
+
+
+def _top() -> Top:
+    with gr.Row(elem_id="top"):
+        gr.HTML(_brand(), elem_id="brand", js_on_load=None)
+        status = gr.HTML(elem_id="status", js_on_load=None)
+        _way("Chat")
+        to_models = _way("Models")
+        _way("Race")
+        to_settings = _way("Settings")
+    return Top(status, to_models, to_settings)
+
+
+def _way(view: str) -> gr.Button:
+    return gr.Button(view, elem_id=f"to-{view.lower()}", size="sm", scale=0, min_width=0)
+
+
+def _brand() -> str:
+    sign = "\N{TRIGRAM FOR HEAVEN}"
+    chats = f'<button type="button" id="open-chats" aria-label="Chats" aria-expanded="false">{sign}</button>'
+    return f"{chats}{asset('icon.svg').read_text(encoding='utf-8')}<span>Foresight</span>"
+
+
+def _main(settings: Settings) -> Main:
+    with gr.Row(elem_id="main"):
+        sidebar, chat = build_sidebar(), build_chat_area()
+        with gr.Column(elem_id="side", scale=0, min_width=320):
+            live = build_live_area()
+            drawer = build_settings_area(settings.options)
+            manner = build_manner_area()
+    return Main(sidebar, chat, live, drawer, manner)

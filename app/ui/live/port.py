@@ -1,0 +1,49 @@
+"""What the X-ray is shown: the newest steps of a reply, and what tokens say."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol
+
+from app.messages import Statistics
+from app.step_trace import StepTrace
+
+KEPT_STEPS = 256
+"""How many steps of a reply the X-ray goes back."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenStep:
+    """A step's picture, and the tokens that it wrote."""
+
+    trace: StepTrace
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The newest steps of a reply, oldest first, its numbers, and its settings as they are exported."""
+
+    steps: tuple[SeenStep, ...] = ()
+    statistics: Statistics = field(default_factory=Statistics)
+    settings: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def last(self) -> int:
+        """The number of the newest step; 0 before the first."""
+        return max(self.statistics.steps, len(self.steps))
+
+    @property
+    def first(self) -> int:
+        """The number of the oldest step that is here."""
+        return self.last - len(self.steps) + 1
+
+
+class Watched(Protocol):
+    """The reply that is watched. Both answer at once, from any thread."""
+
+    def recording(self) -> Recording:
+        """The newest steps, at most KEPT_STEPS, of the newest reply; without steps where there is none."""
+
+    def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """What each token says, one by one."""

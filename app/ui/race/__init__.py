@@ -1,0 +1,1 @@
+"""The race's view: one prompt, two or three decoders, drawn against the clock."""

@@ -1,0 +1,61 @@
+"""A race as a file: a picture, or JSON with everything."""
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from app.race_messages import LaneResult, LaneRun, RaceResult
+from app.ui.race.picture import race_svg
+from app.ui.saving import file_html
+
+
+def race_json(result: RaceResult) -> str:
+    """Everything about a race: what was asked, on what, and each lane's text, tokens, curve and numbers."""
+    plan = result.plan
+    told = {
+        "app": f"Foresight {result.app}",
+        "at": datetime.fromtimestamp(result.at, UTC).isoformat(timespec="seconds"),
+        "machine": result.machine,
+        "model": asdict(result.model),
+        "prompt": asdict(plan.prompt),
+        "options": asdict(plan.options),
+        "fastest_plain": _run(result.fastest_plain),
+        "lanes": [_lane(lane) for lane in result.lanes],
+    }
+    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+
+
+def picture_file(result: RaceResult) -> str:
+    """The picture, for the page to save."""
+    return file_html(f"{_stem(result)}.svg", race_svg(result), "image/svg+xml")
+
+
+def json_file(result: RaceResult) -> str:
+    """Everything, for the page to save."""
+    return file_html(f"{_stem(result)}.json", race_json(result), "application/json")
+
+
+def _stem(result: RaceResult) -> str:
+    at = datetime.fromtimestamp(result.at).strftime("%Y-%m-%d-%H%M%S")
+    return f"foresight-race-{result.plan.prompt.kind}-{at}"
+
+
+def _lane(lane: LaneResult) -> dict[str, object]:
+    return {
+        "name": lane.run.name,
+        "speed_up": lane.speed_up,
+        "is_identical": lane.is_identical,
+        "difference": asdict(lane.difference) if lane.difference else None,
+        **_run(lane.run),
+    }
+
+
+def _run(run: LaneRun) -> dict[str, object]:
+    numbers = run.statistics
+    return {
+        **asdict(run),
+        "tokens_per_second": numbers.tokens_per_second,
+        "tokens_per_step": numbers.tokens_per_step,
+        "rows_per_step": numbers.rows_per_step,
+        "seconds": run.seconds,
+    }

@@ -1,0 +1,100 @@
+"""The settings' view: what is chosen once on the left, what the app is and its self-check on the right."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from app.messages import ModelChoice
+from app.settings import Theme
+from app.ui.about.area import AboutArea, build_about_area
+from app.ui.controls import OptionControls
+from app.ui.model_area import ModelArea, build_model_area
+from app.ui.settings.actions import SettingsActions
+from app.ui.settings.decoder_part import LISTEN, DecoderPart, build_decoder_part
+from app.ui.settings.theme_html import theme_html
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsView:
+    """The view's components."""
+
+    model: ModelArea
+    decoder: DecoderPart
+    theme: gr.HTML
+    folder: gr.HTML
+    before: gr.State
+    restore: gr.Button
+    restored: gr.HTML
+    quit: gr.Button
+    about: AboutArea
+
+
+def build_settings_view(model: ModelChoice, options: OptionControls, theme: Theme) -> SettingsView:
+    """Build the view inside the current Blocks."""
+    with gr.Row(elem_id="settings"):
+        with gr.Column(elem_id="choices", scale=1):
+            model_area = build_model_area(model)
+            decoder = build_decoder_part(options)
+            with gr.Column(elem_classes="part"):
+                looks = gr.HTML(theme_html(theme), elem_id="theme", js_on_load=LISTEN)
+            folder = _folder()
+            before, restore, restored, leave = _endings()
+        with gr.Column(elem_id="about", scale=0, min_width=320):
+            about = build_about_area()
+    return SettingsView(model_area, decoder, looks, folder, before, restore, restored, leave, about)
+
+
+def _folder() -> gr.HTML:
+    with gr.Column(elem_id="data", elem_classes="part"):
+        gr.HTML("<h3>Data folder</h3>", js_on_load=None)
+        return gr.HTML(elem_id="data-folder", js_on_load=LISTEN)
+
+
+def _endings() -> tuple[gr.State, gr.Button, gr.HTML, gr.Button]:
+    before = gr.State(None)
+    with gr.Row(elem_id="endings", elem_classes="part"):
+        restore = gr.Button("Restore defaults", elem_id="restore", size="sm", scale=0)
+        restored = gr.HTML(elem_id="restored", js_on_load=LISTEN)
+        leave = gr.Button("Quit Foresight", elem_id="quit", size="sm", scale=0)
+    return before, restore, restored, leave
+
+
+def wire_settings(
+    view: SettingsView,
+    drawer: tuple[gr.components.Component, ...],
+    actions: SettingsActions,
+    listen: dict[str, Any],
+) -> None:
+    """Join the view's events with what they do; `drawer` has the controls that stand beside the chat."""
+    part = view.decoder
+    # `change`, so that the cost follows what fills the controls: a page's load, a preset, the defaults.
+    gr.on(
+        [control.change for control in (drawer[0], *part.sizes)],  # type: ignore[attr-defined]
+        actions.cost,
+        [drawer[0], *part.sizes],
+        part.cost,
+        trigger_mode="always_last",
+        **listen,
+    )
+    part.presets.click(
+        actions.preset, outputs=[part.decoder, part.window, part.ngram, part.guesses], **listen
+    )
+    view.theme.click(actions.choose_theme, **listen)
+    view.folder.click(actions.in_folder, **listen)
+    back = [view.before, view.restored, view.theme, *drawer, *part.controls]
+    view.restore.click(actions.restore, outputs=back, **listen)
+    view.restored.click(actions.undo, view.before, back, **listen)
+    view.quit.click(actions.quit, **listen)
+
+
+def wire_opening(
+    way: gr.Button,
+    view: SettingsView,
+    drawer: tuple[gr.components.Component, ...],
+    actions: SettingsActions,
+    listen: dict[str, Any],
+) -> None:
+    """Have `way`, the button that leads here, draw what may have changed since."""
+    way.click(actions.open, outputs=[view.theme, view.folder], **listen)
+    way.click(actions.cost, [drawer[0], *view.decoder.sizes], view.decoder.cost, **listen)

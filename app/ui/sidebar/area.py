@@ -1,0 +1,57 @@
+"""The sidebar's components."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from app.ui.chat.actions import ChatActions
+from app.ui.saving import build_file_place
+from app.ui.sidebar.actions import SidebarActions
+
+LISTEN = "foresight.listen(element, trigger)"
+
+
+@dataclass(frozen=True, slots=True)
+class SidebarArea:
+    """The sidebar: buttons for new chats, the search box, the list, and what is done with all chats."""
+
+    new_chat: gr.Button
+    private: gr.Button
+    words: gr.Textbox
+    chats: gr.HTML
+    save_all: gr.Button
+    bring: gr.UploadButton
+    file: gr.HTML
+
+
+def build_sidebar() -> SidebarArea:
+    """Build the sidebar inside the current Blocks."""
+    with gr.Column(elem_id="sidebar", scale=0, min_width=220):
+        with gr.Row(elem_id="begin"):
+            new_chat = gr.Button("New chat", elem_id="new-chat", size="sm", scale=1, min_width=0)
+            private = gr.Button("Private", elem_id="new-private-chat", size="sm", scale=0, min_width=0)
+        words = gr.Textbox(
+            elem_id="chat-search", label="Search chats", show_label=False, container=False, max_lines=1,
+            placeholder="Search chats  (Ctrl+K)",
+        )  # fmt: skip
+        chats = gr.HTML(elem_id="chats", js_on_load=LISTEN)
+        with gr.Row(elem_id="all-chats"):
+            save_all = gr.Button("Save all", elem_id="save-all", size="sm", scale=0, min_width=0)
+            bring = gr.UploadButton(
+                "Bring in…", elem_id="bring-chats", size="sm", scale=0, min_width=0, file_types=[".json"]
+            )
+        file = build_file_place("save-chats")
+    return SidebarArea(new_chat, private, words, chats, save_all, bring, file)
+
+
+def wire_sidebar(
+    area: SidebarArea, actions: SidebarActions, chatting: ChatActions, seat: gr.State, listen: dict[str, Any]
+) -> None:
+    """Join the sidebar's events with what they do."""
+    area.new_chat.click(chatting.begin, seat, **listen)
+    area.private.click(chatting.begin_private, seat, **listen)
+    area.chats.click(actions.act, seat, area.file, **listen)
+    area.words.input(actions.search, [seat, area.words], trigger_mode="always_last", **listen)
+    area.save_all.click(actions.save_all, outputs=area.file, **listen)
+    area.bring.upload(actions.bring, [seat, area.bring], **listen)

@@ -1,0 +1,101 @@
+"""The window's parts, put together: stores, engine, library and page, from start to end."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+import typer
+
+from app.chats import Chats
+from app.conversation import Chatbook, Conversations
+from app.conversation.machine import machine_name
+from app.conversation.race import Race
+from app.database import MEMORY, Database, database_in
+from app.desktop.log_file import log_path, write_log
+from app.desktop.window import show_window
+from app.engine import Engine
+from app.errors import impossible_values
+from app.messages import ModelFolder, Progress
+from app.outside import HUB_WHY, Outside
+from app.races import RaceLog
+from app.settings import DataFolder, Settings, SettingsFile
+from app.ui import Desk, Running, Surroundings, serve
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How the page is opened: at which port, in the browser or not, in a window of its own or not."""
+
+    port: int
+    in_browser: bool
+    is_native: bool
+
+
+def run_window(folder: DataFolder, opening: Opening, model: str | None, outside: Outside) -> None:
+    """Show the page until the person ends it. Raises AppError where something is not as it must be."""
+    # The hub's client reads its environment while it is imported: see main.
+    from app.models_registry import ModelLibrary, locate
+
+    file = SettingsFile(folder.path)
+    settings = _chosen(file.load(), model)
+    models = ModelLibrary(folder.path, settings.library)
+    log = log_path(folder.path)
+    write_log(log)
+    outside.explain(urlsplit(models.hub.address).hostname or "", HUB_WHY)  # the person may use another hub
+
+    def located(name: str, progress: Progress) -> ModelFolder:
+        return locate(name, progress, models.hub)  # asked at every load: it may have been switched off
+
+    with (
+        closing(database_in(folder.path)) as database,
+        _chatbook(database) as book,
+        closing(models),
+        closing(Engine(located, folder.path / "steps")) as engine,
+        closing(Conversations(engine, book)) as conversations,
+    ):
+        around = Surroundings(folder.path, models.hub.root, log, outside, database)
+        race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)
+        desk = Desk(conversations, engine, models, race, file, settings)
+        page = serve(
+            desk, around, opening.port, opening.in_browser and not opening.is_native, opening.is_native
+        )
+        folder.announce(page.url)
+        typer.echo(page.note or f"Foresight is at {page.url}")
+        typer.echo("Close its window to end it." if opening.is_native else "End it with Ctrl+C.")
+        # Only now: torch takes longer to import than the page takes to answer.
+        engine.load(settings.model)
+        _stay(page, folder, opening)
+        race.close()
+        engine.close()  # ends the replies under way, which are then stored as far as they are
+
+
+def _stay(page: Running, folder: DataFolder, opening: Opening) -> None:
+    """Until the page is closed for good."""
+    try:
+        if opening.is_native:
+            show_window(page.url, folder.path / "window", page.door.leaving, page.door.wanted)
+        page.wait()
+    except KeyboardInterrupt:
+        typer.echo("Closing.")
+    finally:
+        page.close()
+
+
+def _chosen(settings: Settings, model: str | None) -> Settings:
+    if not model:
+        return settings
+    with impossible_values():
+        return replace(settings, model=replace(settings.model, name=model))
+
+
+@contextmanager
+def _chatbook(database: Database) -> Iterator[Chatbook]:
+    """The stored chats, as an ended run left them, and an empty store for private ones."""
+    if database.note:
+        typer.echo(database.note)
+    stored = Chats(database)
+    stored.interrupted()
+    stored.purge()
+    with closing(Database(MEMORY)) as memory:
+        yield Chatbook(stored, Chats(memory))

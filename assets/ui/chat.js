@@ -1,0 +1,106 @@
+// The thread: copying, editing in place, details, colours. A thread's HTML is drawn anew by the server at any time;
+// what the person opened, and what stands in the box, is kept here by message.
+(() => {
+  const COPIED_MS = 1500;
+  const shown = new Set(); // "12 details"
+  const drafts = new Map(); // message -> text
+
+  const idOf = (element) => element.closest(".message")?.dataset.message;
+  const key = (message, what) => `${message} ${what}`;
+  const rawText = (message) => message.querySelector(".raw").textContent;
+
+  // Assigns only what differs: the observer below would see it as another change.
+  const set = (element, name, value) => element[name] !== value && (element[name] = value);
+
+  const apply = (message) => {
+    const id = message.dataset.message;
+    message.classList.toggle("in-colour", shown.has(key(id, "colours")));
+    for (const what of ["editor", "details"]) {
+      const part = message.querySelector(`.${what}`);
+      if (part) set(part, "hidden", !shown.has(key(id, what)));
+    }
+    const box = message.querySelector(".editor:not([hidden]) textarea");
+    if (box) set(box, "value", drafts.get(id) ?? rawText(message));
+    for (const button of message.querySelectorAll("[data-show][aria-expanded]")) {
+      button.setAttribute("aria-expanded", shown.has(key(id, button.dataset.show)));
+    }
+  };
+
+  const toggle = (message, what) => {
+    const name = key(message.dataset.message, what);
+    if (!shown.delete(name)) shown.add(name);
+    if (what === "editor") drafts.delete(message.dataset.message);
+    apply(message);
+    if (what !== "editor") return;
+    const box = message.querySelector(".editor:not([hidden]) textarea");
+    (box ?? message.querySelector("footer [data-show=editor]")).focus();
+  };
+
+  const copy = async (button) => {
+    const code = button.closest(".code")?.querySelector("code");
+    const isCode = button.dataset.copy === "code" && code;
+    const text = isCode ? code.textContent : rawText(button.closest(".message"));
+    button.textContent = await navigator.clipboard.writeText(text).then(() => "Copied", () => "Not allowed");
+    setTimeout(() => (button.textContent = "Copy"), COPIED_MS);
+  };
+
+  // Deeds that the server does are told by `foresight.listen`; here is what goes with them.
+  const accompany = (event, button) => {
+    const message = button.closest(".message");
+    if (button.dataset.do === "colours") {
+      shown.add(key(idOf(button), "colours"));
+    } else if (button.dataset.do === "edit") {
+      const text = message.querySelector(".editor textarea").value;
+      if (!text.trim()) return event.stopImmediatePropagation();
+      button.dataset.value = text;
+      toggle(message, "editor");
+    }
+  };
+
+  const clicked = (event) => {
+    const button = event.target.closest("button");
+    if (!button) return;
+    if (button.dataset.copy) copy(button);
+    else if (button.dataset.show) toggle(button.closest(".message"), button.dataset.show);
+    else if (button.dataset.do) accompany(event, button);
+  };
+
+  const typed = (event) => {
+    const editor = event.target.closest(".editor");
+    if (!editor) return;
+    if (event.key === "Escape") {
+      event.preventDefault();
+      toggle(editor.closest(".message"), "editor");
+    } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      editor.querySelector("[data-do=edit]").click();
+    }
+  };
+
+  // Call before `foresight.listen(element, trigger)`, for the element that has the messages.
+  window.foresight.thread = (element) => {
+    element.addEventListener("click", clicked, true);
+    element.addEventListener("keydown", typed);
+    element.addEventListener("input", (event) => {
+      if (event.target.closest(".editor")) drafts.set(idOf(event.target), event.target.value);
+    });
+    const applyAll = () => element.querySelectorAll(".message[data-message]").forEach(apply);
+    const options = { childList: true, subtree: true, attributes: true, attributeFilter: ["hidden", "class", "data-message"] };
+    new MutationObserver(applyAll).observe(element, options);
+    applyAll();
+  };
+
+  // The keyboard: Escape stops, Ctrl+K searches.
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented) return;
+    const stop = document.getElementById("stop");
+    if (event.key === "Escape" && stop?.offsetParent && !document.querySelector("#question .question")) stop.click();
+    if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey) {
+      const search = document.querySelector("#chat-search :is(input, textarea)");
+      if (!search) return;
+      event.preventDefault();
+      search.focus();
+      search.select();
+    }
+  });
+})();

@@ -1,0 +1,30 @@
+"""axe-core over a page. Its script is evaluated, since the page's policy lets in no script of others."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GRAVE = ("serious", "critical")
+RUN = """rules => axe.run(document, rules).then(found => found.violations.map(one => ({
+    id: one.id, impact: one.impact, help: one.help,
+    nodes: one.nodes.map(node =>
+        `${node.target.join(' ')}: ${node.any.concat(node.all, node.none)[0]?.message ?? ''}`),
+})))"""
+RULES = {"resultTypes": ["violations"]}
+
+
+def grave_findings(page: Any) -> list[str]:
+    """What axe-core calls serious or critical, a line each: the rule, the element, what is wrong with it."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(axe_script())
+    found = page.evaluate(RUN, RULES)
+    return [f"{one['id']} {node}" for one in found if one["impact"] in GRAVE for node in one["nodes"]]
+
+
+@cache
+def axe_script() -> str:
+    """axe-core as it ships in a package of its own; skips where that is not installed."""
+    package = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
+    return (Path(package.__file__).parent / "axe.min.js").read_text(encoding="utf-8")

@@ -1,0 +1,97 @@
+"""`python run.py chats …` as a person types it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from app.chats import Chats
+from app.database import Database, database_in
+from tests.chats.samples import FINISHED, answer
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "run.py", "chats", *map(str, arguments)],
+        cwd=CHECKOUT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def chats(folder: Path) -> Iterator[Chats]:
+    """The app has them open all the while."""
+    with closing(database_in(folder)) as database:
+        chats = Chats(database)
+        place, reply = chats.ask(chats.create(folder="Work", title="Eggs"), "How long do eggs boil?")
+        chats.write(reply, FINISHED)
+        chats.pin(place.chat, True)
+        answer(chats, chats.create(), "Why is it?", "So.")
+        yield chats
+
+
+@pytest.mark.usefixtures("chats")
+def test_chats_are_listed_and_found_while_the_app_has_them_open(folder: Path) -> None:
+    listed = run("list", "--data-dir", folder).stdout
+    assert "pinned" in listed.splitlines()[0] and "Eggs" in listed.splitlines()[0]
+    assert "2 chats" in listed
+    found = run("search", "eggs", "boi", "--data-dir", folder, "--json").stdout
+    assert json.loads(found)["found"][0]["excerpt"] == "How long do \x02eggs\x03 \x02boi\x03l?"
+    assert "How long do eggs boil?" in run("search", "boil", "--data-dir", folder).stdout
+    assert "No chat has" in run("search", "nowhere", "--data-dir", folder).stdout
+    assert len(json.loads(run("list", "--data-dir", folder, "--json").stdout)["chats"]) == 2
+
+
+def test_what_was_exported_comes_in_while_the_app_has_them_open(
+    chats: Chats, folder: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "chats.json"
+    assert run("export", "--data-dir", folder, "--out", file).returncode == 0
+    assert run("import", file, "--data-dir", folder).stdout == "2 chats came in.\n"
+    assert [line.title for line in chats.lines()].count("Eggs") == 2
+    one = run("export", "1", "--data-dir", folder).stdout
+    assert [chat["title"] for chat in json.loads(one)["chats"]] == ["Eggs"]
+    assert run("export", "1", "--markdown", "--data-dir", folder).stdout.startswith("# Eggs\n\n## You\n")
+
+
+def test_a_backup_made_while_the_app_has_them_open_is_whole(
+    chats: Chats, folder: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "copy.sqlite"
+    told = json.loads(run("backup", file, "--data-dir", folder, "--json").stdout)
+    assert told == {"file": str(file), "size": file.stat().st_size}
+    with closing(Database(file)) as copy:
+        assert Chats(copy).lines() == chats.lines()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (("export", "999"), 1, "no longer there"),
+        (("export", "--out", "nowhere/x.json"), 2, "choose another file"),
+        (("import", "nowhere.json"), 2, "cannot be read"),
+        (("import", "run.py"), 1, "choose one that Foresight exported"),
+        (("backup", "nowhere/x.sqlite"), 1, "choose another file"),
+        (("backup", "."), 1, "choose a file in it"),
+    ],
+)
+def test_what_cannot_be_done_is_a_sentence(
+    folder: Path, arguments: tuple[str, ...], code: int, sentence: str
+) -> None:
+    done = run(*arguments, "--data-dir", folder)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.startswith("Error: ") and sentence in done.stderr

@@ -1,0 +1,23 @@
+"""kill -9 at random moments of chatting loses nothing that was acknowledged. More of it: tools/kill_chats.py."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tools.app_process import AppProcess
+from tools.kill_chats import Killer
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+
+TIMES = 5
+
+
+def test_killed_while_chatting_the_app_keeps_what_was_said(browser: Any, tmp_path: Path) -> None:
+    with AppProcess(tmp_path) as app:
+        killer = Killer(browser, app, Random(6))
+        killer.prepare()
+        kills = [killer.kill(number) for number in range(1, TIMES + 1)]
+        assert [(kill.number, kill.faults) for kill in kills if kill.faults] == []
+    assert any(kill.is_acknowledged for kill in kills)

@@ -1,0 +1,108 @@
+"""What the page does with messages by itself: in a browser, without a server."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.chat_messages import Mark, Place, StoredMessage, Thread, Written
+from app.ui.chat.message import Look
+from app.ui.chat.thread import thread_html
+from app.ui.theme import head
+
+pytestmark = pytest.mark.browser
+
+QUESTION = StoredMessage(6, "user", Written("Is\n  <it>?", "done"), versions=(6,))
+CODE = "Yes:\n\n```python\n\tx = 1\n```\n"
+ANSWER = StoredMessage(7, "assistant", Written(CODE, "done", marks=(Mark(3, "output", 1),)), versions=(7,))
+THREAD = Thread(Place(1, 1), messages=(QUESTION, ANSWER))
+COLOURED = Look(coloured=frozenset({7}))
+BODY = """
+<div class="gradio-container"><div id="chat-search"><input></div><div id="question"></div>
+<button id="stop">Stop</button><div id="place"></div></div>
+<script>
+  const told = [], copied = [], place = document.getElementById("place");
+  Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => copied.push(text) } });
+  document.getElementById("stop").onclick = () => told.push({ do: "stop" });
+  foresight.thread(place);
+  foresight.listen(place, (_, deed) => told.push(deed));
+</script>
+"""
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page with a question and an answer."""
+    page = browser.new_page()
+    page.set_content(f"<head>{head('system')}</head><body>{BODY}</body>")
+    draw(page)
+    yield page
+    page.close()
+
+
+def draw(page: Any, look: Look = Look()) -> None:  # noqa: B008
+    """Draw the thread anew, as the server does at any time."""
+    page.evaluate("html => { place.innerHTML = html; }", thread_html(THREAD, look))
+
+
+def open_editor(page: Any) -> Any:
+    page.hover(".message.user")
+    page.click(".message.user footer [data-show=editor]")
+    return page.locator(".message.user .editor textarea")
+
+
+def test_an_edited_question_is_sent_with_its_text(page: Any) -> None:
+    box = open_editor(page)
+    assert box.input_value() == "Is\n  <it>?"
+    box.fill('Is it "that"?\nYes?')
+    box.press("Control+Enter")
+    assert page.evaluate("told") == [{"do": "edit", "name": "6", "value": 'Is it "that"?\nYes?'}]
+    assert box.is_hidden()
+
+
+def test_an_empty_question_is_not_sent(page: Any) -> None:
+    box = open_editor(page)
+    box.fill("  ")
+    page.click(".message.user [data-do=edit]")
+    assert page.evaluate("told") == []
+    assert box.is_visible()
+
+
+def test_escape_closes_the_box_and_stops_nothing(page: Any) -> None:
+    box = open_editor(page)
+    box.press("Escape")
+    assert box.is_hidden()
+    assert page.evaluate("told") == []
+    page.keyboard.press("Escape")
+    assert page.evaluate("told") == [{"do": "stop"}]
+
+
+def test_what_stands_in_the_box_stays_when_the_thread_is_drawn_anew(page: Any) -> None:
+    open_editor(page).fill("Half a tho")
+    draw(page)
+    assert page.locator(".message.user .editor textarea").input_value() == "Half a tho"
+    assert page.locator(".message.user .said").is_hidden()
+
+
+def test_copying_takes_what_was_written(page: Any) -> None:
+    page.click(".message.assistant [data-copy=code]")
+    page.click(".message.assistant [data-copy=message]")
+    page.wait_for_function("copied.length === 2")
+    assert page.evaluate("copied") == ["\tx = 1\n", CODE]
+
+
+def test_colours_are_asked_for_once_and_then_go_on_and_off(page: Any) -> None:
+    page.click("[data-do=colours]")
+    assert page.evaluate("told.map((deed) => deed.do)") == ["colours"]
+    assert page.locator(".message.assistant .said").is_visible()
+    draw(page, COLOURED)
+    page.wait_for_selector(".coloured .origin-output")
+    assert page.locator(".message.assistant .said").is_hidden()
+    page.click("[data-show=colours]")
+    assert page.locator(".message.assistant .said").is_visible()
+    assert page.evaluate("told.length") == 1
+
+
+def test_the_keyboard_leads_to_the_search(page: Any) -> None:
+    page.keyboard.press("Control+k")
+    assert page.evaluate("document.activeElement.closest('#chat-search') !== null")

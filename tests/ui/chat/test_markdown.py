@@ -1,0 +1,183 @@
+"""Markdown: what it looks like, and that nobody's text becomes more than text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.ui.chat.code import LONGEST, code_html
+from app.ui.chat.markdown import render
+from app.ui.chat.typed import typed_html
+from tests.ui.chat.strict_html import read
+
+ATTACKS = (
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<svg/onload=alert(1)>",
+    "<!-- comment --> <?php ?> <!DOCTYPE x> <![CDATA[x]]>",
+    "</p></div></article><iframe src=http://x>",
+    "[a](javascript:alert(1))",
+    "[a](JaVaScRiPt:alert(1)) [b](&#106;avascript:alert(1)) [c](\x01javascript:alert(1))",
+    "[a](data:text/html,<script>alert(1)</script>) [b](vbscript:x) [c](file:///etc/passwd) [d](//evil) [e](/x)",
+    '[a](https://x" onclick="alert(1)) [b](<https://x" onclick="alert(1)>)',
+    "[a](https://x 'title\" onclick=\"alert(1)')",
+    '![a" onerror="alert(1)](https://x/y.png "t\\" onload=\\"x")',
+    "![a](javascript:alert(1)) ![![b](http://x)](http://y)",
+    "[![a](http://x/y.png)](http://z)",
+    "<javascript:alert(1)> <https://x\"onclick=alert(1)> <a@b.c>",
+    '```"><script>alert(1)</script>\nx\n```',
+    "```x\" onclick=\"alert(1)\n</code></pre><script>\n```",
+    "    </code></pre><script>alert(1)</script>",
+    "`</code><script>alert(1)</script>`",
+    "| <script> | b |\n|---|:-:|\n| <img src=x> | </table> |",
+    r"$\text{<script>alert(1)</script>}$",
+    r"$\text{&lt;script&gt;alert(1)&lt;/script&gt;}$",
+    r"$\text{&#60;script&#62;}$ $<img src=x onerror=alert(1)>$ $&lt;b&gt;$",
+    r"$\href{javascript:alert(1)}{x}$ $\class{x\" onclick=\"y}{z}$ $\style{color:red;background:url(http://x)}{y}$",
+    r"$\color{red\" onclick=\"alert(1)}{x}$ $\textcolor{url(http://x)}{y}$",
+    r"$$\begin{matrix}<script>&alert(1)\\</script>\end{matrix}$$",
+    r"$\hspace{1em\" onclick=\"x}$ $\unicode{60}$ $\mathrm{</math><script>}$",
+    "$" + "{" * 3000 + "}" * 3000 + "$",
+    "$" + r"\sqrt" * 300 + "x$",
+    "$" + "x^" * 300 + "x$",
+    "$" + r"\hat" * 400 + "x$",
+    "$" + r"\mathbf" * 250 + "x$",
+    "\\[\n" * 3000,
+    r"$\newcommand{\a}{\b\b}\newcommand{\b}{\a\a}\a$",
+    ">" * 500 + " deep",
+    "- " * 500 + "deep",
+    "[" * 2000,
+    "*" * 2000 + "a",
+    "\\[" * 500 + "\\(" * 500 + "$$" * 501,
+    "\0 \ufeff \u202e x",
+)  # fmt: skip
+PIECES = st.one_of(
+    st.sampled_from(ATTACKS[:26]), st.text(alphabet="<>\"'&;`*_[]()!$\\{}|\n \t-#~:/ax1", max_size=12)
+)
+
+
+@pytest.mark.parametrize("text", ATTACKS)
+def test_an_attack_stays_text(text: str) -> None:
+    assert read(render(text)).complaints == []
+    assert read(typed_html(text)).complaints == []
+
+
+@given(pieces=st.lists(PIECES, max_size=8))
+def test_attacks_joined_stay_text(pieces: list[str]) -> None:
+    assert read(render("".join(pieces))).complaints == []
+
+
+@given(text=st.text())
+def test_any_text_is_well_formed(text: str) -> None:
+    assert read(render(text)).complaints == []
+    assert read(typed_html(text)).complaints == []
+
+
+def test_pictures_are_words_and_fetch_nothing() -> None:
+    html = render("![a cat](http://x/cat.png) ![](http://x/y.png)")
+    assert read(html).tags == ["p", "span", "span"]
+    assert "a cat" in html
+
+
+def test_links_open_elsewhere_and_tell_nothing() -> None:
+    html = render("[here](https://x.y/z?a=1&b=2)")
+    assert (
+        '<a href="https://x.y/z?a=1&amp;b=2" target="_blank" rel="noopener noreferrer nofollow">here</a>'
+        in html
+    )
+
+
+def test_definitions_of_sources_stay_visible() -> None:
+    assert "[1]: http://there" in render("as in [1]\n\n[1]: http://there")
+
+
+def test_line_breaks_and_indentation_stay_without_a_fence() -> None:
+    assert render("def f():\n    return 1\n\tx") == "<p>def f():\n    return 1\n\tx</p>\n"
+
+
+def test_a_hard_break_is_one_break() -> None:
+    assert render("a  \nb\\\nc") == "<p>a<br>b<br>c</p>\n"
+
+
+def test_code_keeps_tabs_and_indentation() -> None:
+    assert read(render("```python\ndef f():\n\tif x:\n        return\n\n```")).text.endswith(
+        "def f():\n\tif x:\n        return\n\n"
+    )
+
+
+LANGUAGES = st.sampled_from(["python", "js", "c", "html", "diff", "bash", "json", "x"])
+
+
+@given(code=st.text(alphabet="abc def\"'#\\	 {}()=0x/*-", max_size=60), language=LANGUAGES)
+def test_colours_change_no_letter_of_code(code: str, language: str) -> None:
+    html = code_html(code, language)
+    assert read(html[html.index("<code>") : -len("</pre></div>")]).text == code
+
+
+def test_known_languages_are_coloured_and_others_are_plain() -> None:
+    assert '<span class="k">def</span>' in code_html("def f(): ...", "python title=x")
+    assert "<code>def f(): ...</code>" in code_html("def f(): ...", "klingon")
+    assert "<code>def f(): ...</code>" in code_html("def f(): ...", "")
+
+
+def test_very_long_code_is_plain() -> None:
+    assert code_html("x = 1\n" * LONGEST, "python").count("<span") == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$5 and $6",
+        "$5-$10",
+        "US$5 or CA$6",
+        "$HOME:$PATH",
+        "a $ b $ c",
+        "$$",
+        "$5",
+        r"\$x\$",
+        "`$x$`",
+        r"\(",
+        "$x",
+    ],
+)
+def test_prices_and_shells_are_no_formulas(text: str) -> None:
+    html = render(text)
+    assert "<math" not in html
+    assert 'class="tex"' not in html
+
+
+@pytest.mark.parametrize("text", ["$x^2$", r"\(x^2\)", "is $x^2$, so", "($x^2$)", "$x^2$-axis", "**$x^2$**"])
+def test_formulas_within_a_line(text: str) -> None:
+    html = render(text)
+    assert '<math display="inline">' in html
+    assert "<msup>" in html
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$$x^2$$",
+        "$$\nx^2\n$$",
+        r"\[x^2\]",
+        "\\[\nx^2\n\\]",
+        "so\n$$\nx^2\n$$\nand",
+        "- a\n  $$\n  x^2\n  $$",
+        "so $$x^2$$.",
+        "$$\n- x^2\n+ 1\n$$",
+    ],
+)
+def test_formulas_on_their_own(text: str) -> None:
+    html = render(text)
+    assert '<math display="block">' in html
+    assert "<msup>" in html
+
+
+def test_a_broken_formula_is_shown_as_it_was_written() -> None:
+    assert render(r"$\frac{a$") == '<p><code class="tex">$\\frac{a$</code></p>\n'
+
+
+def test_what_was_typed_stays_as_it_was_typed() -> None:
+    typed = "  *args and __init__\n\n\n    x <b>\n```py\nx\n```\nend"
+    assert typed_html(typed).startswith(
+        '<p class="typed">  *args and __init__\n\n\n    x &lt;b&gt;</p><div class="code">'
+    )
+    assert typed_html(typed).endswith('<p class="typed">end</p>')

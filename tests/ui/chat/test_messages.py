@@ -1,0 +1,197 @@
+"""Messages and threads: what is said of a reply, and which deeds there are for it."""
+
+import re
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from app.chat_messages import Mark, Place, Provenance, StoredMessage, Thread, Written
+from app.messages import Decoding, Options, Origin, Sampling, Statistics, StopReason
+from app.settings import assets_dir
+from app.ui.chat.message import Look, can_continue, message_html
+from app.ui.chat.provenance import provenance_html, sampling_in_words
+from app.ui.chat.thoughts import Spoken, split_thought, thought_summary
+from app.ui.chat.thread import thread_html
+from app.ui.chat.token_colours import coloured_html
+from tests.fakes import DEMO
+
+NUMBERS = Statistics(412, 380, 312, 120, 90, time_to_first_token=0.084, seconds=1.9)
+PROVENANCE = Provenance(
+    DEMO, Options(Sampling(0.7, top_p=0.9, seed=42), Decoding("auto")), "lookahead", "eos", NUMBERS, "1.2.3"
+)
+ANSWER = StoredMessage(7, "assistant", Written("Yes.", "done", provenance=PROVENANCE), versions=(7,))
+QUESTION = StoredMessage(6, "user", Written("Is <it>?", "done"), versions=(6,))
+MARKS = (Mark(1, "model", 0), Mark(2, "output", 1), Mark(2, "output", 1), Mark(4, "model", 1))
+
+
+def deeds(html: str) -> list[str]:
+    return re.findall(r'data-do="([a-z]+)"', html)
+
+
+def ended(reason: StopReason) -> Written:
+    return replace(ANSWER.written, provenance=replace(PROVENANCE, reason=reason))
+
+
+def test_a_question_shows_what_was_typed_and_can_be_edited() -> None:
+    html = message_html(QUESTION)
+    assert '<p class="typed">Is &lt;it&gt;?</p>' in html
+    assert '<div class="raw" hidden>Is &lt;it&gt;?</div>' in html
+    assert deeds(html) == ["edit"]
+    assert 'aria-label="Your message"' in html
+
+
+def test_an_answer_can_be_written_anew() -> None:
+    html = message_html(ANSWER)
+    assert 'data-do="regenerate" data-name="7"' in html
+    assert 'aria-label="Answer"' in html
+    assert deeds(html) == ["regenerate"]
+
+
+def test_an_answer_that_is_being_written_has_no_buttons() -> None:
+    assert "<footer" not in message_html(replace(ANSWER, written=Written("Ye", "writing")))
+
+
+@pytest.mark.parametrize(
+    ("written", "can"),
+    [
+        (ended("eos"), False),
+        (ended("stop_string"), False),
+        (ended("max_tokens"), True),
+        (ended("context"), True),
+        (Written("Ye", "stopped"), True),
+        (Written("Ye", "interrupted"), True),
+        (Written("Ye", "failed", "No."), False),
+    ],
+)
+def test_what_ended_before_its_end_can_be_continued(written: Written, can: bool) -> None:
+    assert can_continue(written) == can
+    assert ("continue" in deeds(message_html(replace(ANSWER, written=written)))) == can
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        (Written("Ye", "stopped"), "Stopped."),
+        (Written("Ye", "failed", "The <card> is full."), "The &lt;card&gt; is full."),
+        (Written("Ye", "interrupted"), "Interrupted: the app ended"),
+        (ended("max_tokens"), "Cut at the limit of max tokens."),
+        (ended("context"), "Cut where the model&#x27;s context ends."),
+        (Written("", "done"), "without a word"),
+    ],
+)
+def test_it_is_said_how_an_answer_ended(written: Written, words: str) -> None:
+    html = message_html(replace(ANSWER, written=written))
+    assert words in html.split('<p class="ending')[1]
+
+
+def test_an_answer_that_ended_well_says_nothing_of_it() -> None:
+    assert "ending" not in message_html(ANSWER)
+
+
+def test_versions_lead_to_their_neighbours() -> None:
+    html = message_html(replace(ANSWER, versions=(3, 7, 12)))
+    assert "<span>2/3</span>" in html
+    assert re.findall(r'data-do="version" data-name="(\d+)"', html) == ["3", "12"]
+
+
+def test_there_is_nothing_before_the_first_version() -> None:
+    html = message_html(replace(QUESTION, versions=(6, 9)))
+    assert 'data-name="0" aria-label="Previous version" disabled' in html
+    assert 'data-name="9" aria-label="Next version">' in html
+
+
+def test_one_version_has_no_arrows() -> None:
+    assert "version" not in message_html(ANSWER)
+
+
+def test_nothing_can_be_changed_while_a_reply_is_written() -> None:
+    html = message_html(replace(ANSWER, versions=(3, 7, 12)), Look(is_busy=True))
+    assert html.count("disabled") == 3
+
+
+def test_colours_come_when_they_are_asked_for() -> None:
+    message = replace(ANSWER, written=replace(ANSWER.written, marks=MARKS))
+    assert "colours" in deeds(message_html(message))
+    html = message_html(message, Look(coloured=frozenset({7})))
+    assert "colours" not in deeds(html)
+    assert '<div class="coloured">' in html
+    assert 'data-show="colours"' in html
+
+
+def test_every_letter_is_coloured_once_and_steps_stay_together() -> None:
+    html = coloured_html("a<cde", MARKS).split('<p class="tokens">')[1]
+    assert re.sub(r"<[^>]+>", "", html) == "a&lt;cde"
+    assert html.count('class="step"') == 2
+    assert 'title="model · with the prompt">a<' in html
+    assert 'title="output · step 1 · 3 tokens in one step">&lt;<' in html
+    assert 'title="model · step 1 · 3 tokens in one step">cd<' in html
+
+
+def test_the_legend_says_how_much_came_from_where() -> None:
+    html = coloured_html("abcd", MARKS)
+    assert '<li class="origin-model">model 50%</li><li class="origin-output">output 50%</li>' in html
+
+
+def test_every_origin_has_a_colour_in_the_text() -> None:
+    css = (assets_dir() / "ui" / "chat.css").read_text(encoding="utf-8")
+    assert all(f".origin-{origin} {{" in css for origin in get_args(Origin))
+
+
+def test_provenance_says_all_that_is_needed_to_write_a_reply_again() -> None:
+    html = provenance_html(PROVENANCE)
+    for label, value in {
+        "Seed": "42", "Sampling": "temperature 0.7, top-p 0.9", "Decoder": "lookahead (asked: auto)",
+        "Tokens per step": "2.60", "Tokens/s": "164.2", "First token": "after 84 ms", "Foresight": "1.2.3",
+        "Prompt": "412 tokens, 380 of them kept from before", "Device": DEMO.device,
+    }.items():  # fmt: skip
+        assert f"<dt>{label}</dt><dd>{value}</dd>" in html
+
+
+def test_greedy_sampling_has_no_limits() -> None:
+    assert sampling_in_words(Sampling(0, top_k=40, top_p=0.5)) == "greedy"
+
+
+def test_a_thread_begins_with_what_is_earlier() -> None:
+    thread = Thread(Place(1, 1), messages=(QUESTION, ANSWER), earlier=120)
+    html = thread_html(thread)
+    assert 'data-do="earlier" data-name="6" data-value="50">Show 50 earlier messages' in html
+    assert "Show 1 earlier message<" in thread_html(replace(thread, earlier=1))
+    assert html.count("<article") == 2
+    assert html.count(" last") == 1
+
+
+def test_a_thread_shows_from_where_on_the_model_reads() -> None:
+    thread = Thread(Place(1, 1), messages=(QUESTION, ANSWER))
+    html = thread_html(thread, Look(first_read=7))
+    assert html.index("cut-line") < html.index('data-message="7"')
+    assert "cut-line" not in thread_html(thread)
+
+
+def test_an_empty_thread_is_nothing() -> None:
+    assert thread_html(Thread(Place())) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "is_opened", "spoken"),
+    [
+        ("Yes.", False, Spoken("", "Yes.")),
+        ("<think>\nhm\n</think>\n\nYes.", False, Spoken("hm", "Yes.")),
+        ("\n<think>hm", False, Spoken("hm", "", True)),
+        ("<thi", False, Spoken()),
+        ("hm\n</think>\nYes.", False, Spoken("hm", "Yes.")),
+        ("hm", True, Spoken("hm", "", True)),
+        ("hm</think>Yes.", True, Spoken("hm", "Yes.")),
+        ("The tag `</think>` ends it.", False, Spoken("", "The tag `</think>` ends it.")),
+        ("", True, Spoken("", "", True)),
+    ],
+)
+def test_thoughts_are_told_from_answers(text: str, is_opened: bool, spoken: Spoken) -> None:
+    assert split_thought(text, is_opened) == spoken
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(3.21, "Thought for 3.2 s"), (0.0, "Thought"), (125.0, "Thought for 2 min 5 s")]
+)
+def test_a_thought_says_how_long_it_took(seconds: float, words: str) -> None:
+    assert thought_summary(seconds, is_thinking=False) == words

@@ -1,0 +1,93 @@
+"""The X-ray's steps: those of the newest reply in the chat that is looked at."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from app.conversation import Reply
+from app.messages import Piece, Prefilling, Request, Statistics
+from app.step_trace import NO_TRACE, StepTrace
+from app.ui.chat.reply_watch import ReplyWatch
+from app.ui.live.port import KEPT_STEPS, Recording
+from tests.fakes import ScriptedEngine, WordReader
+from tests.ui.chat.people import Visitor
+
+TRACE = StepTrace(tokens=(3,), parents=(-1,), origins=("model",), said=(4,))
+
+
+class TracingEngine(ScriptedEngine):
+    """Writes steps that picture themselves, as many as it is told to, and does not end."""
+
+    count = 3
+
+    def submit(self, request: Request, reply: Reply) -> None:
+        self.requests.append(request)
+        reply.append(Prefilling(1, 1))
+        for number in range(self.count):
+            numbers = Statistics(tokens=number + 1, steps=number + 1)
+            # The first token is the prefill's: no step, no picture.
+            trace = TRACE if number else NO_TRACE
+            reply.append(Piece("word ", (number,), ("model",), numbers, (5,), trace))
+
+
+class OtherReader(WordReader):
+    """Another model's tokenizer."""
+
+    def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+        return tuple(f"other {token}" for token in ids)
+
+
+@pytest.fixture
+def engine() -> TracingEngine:
+    return TracingEngine()
+
+
+def test_without_a_reply_there_is_nothing_to_see(person: Visitor) -> None:
+    assert ReplyWatch(person.desk).recording() == Recording()
+
+
+def test_every_step_with_a_picture_is_kept_with_what_it_wrote(person: Visitor) -> None:
+    person.ask("One")
+    recording = ReplyWatch(person.desk).recording()
+    assert [step.token_ids for step in recording.steps] == [(1,), (2,)]
+    assert recording.statistics.steps == 3
+    assert recording.settings["model"]["name"] == "demo"  # type: ignore[index]
+
+
+def test_a_reply_is_read_on(person: Visitor) -> None:
+    person.ask("One")
+    watch = ReplyWatch(person.desk)
+    watch.recording()
+    writing = person.desk.conversations.newest(person.seat.place.chat)
+    assert writing is not None
+    writing.reply.append(Piece("more", (9,), ("model",), Statistics(), (4,), TRACE))
+    assert [step.token_ids for step in watch.recording().steps] == [(1,), (2,), (9,)]
+
+
+def test_only_the_newest_steps_are_kept(person: Visitor, engine: TracingEngine) -> None:
+    engine.count = KEPT_STEPS + 10
+    person.ask("One")
+    steps = ReplyWatch(person.desk).recording().steps
+    assert len(steps) == KEPT_STEPS
+    assert steps[-1].token_ids == (engine.count - 1,)
+
+
+def test_another_chat_has_steps_of_its_own(person: Visitor, other: Visitor, engine: TracingEngine) -> None:
+    person.ask("One")
+    watch = ReplyWatch(person.desk)
+    watch.recording()
+    engine.count = 2
+    other.ask("Two")
+    assert [step.token_ids for step in watch.recording().steps] == [(1,)]
+    other.actions.begin(other.seat)
+    assert watch.recording() == Recording()
+
+
+def test_tokens_are_read_by_the_model_that_wrote_them(person: Visitor, engine: TracingEngine) -> None:
+    watch = ReplyWatch(person.desk)
+    person.ask("One")
+    watch.recording()
+    engine.words = OtherReader()
+    assert watch.texts((7,)) == ("t7",)
+    watch.recording()
+    assert watch.texts((7,)) == ("t7",)

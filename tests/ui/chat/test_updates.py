@@ -1,0 +1,118 @@
+"""A page follows its chat: what is drawn again, and when."""
+
+import asyncio
+from typing import Any
+
+from app.chat_messages import ChatManner
+from app.ui import Desk
+from app.ui.chat.actions import updates
+from tests.fakes import ScriptedEngine
+from tests.ui.chat.people import SKIPPED, UnsteadyConversations, Visitor
+
+LONG = "word after word " * 100
+
+
+def test_only_what_changed_is_drawn_again(person: Visitor) -> None:
+    empty = person.look()
+    assert SKIPPED not in updates(None, empty)
+    assert all(update == SKIPPED for update in updates(empty, empty))
+
+
+def test_the_thread_is_not_drawn_again_while_a_reply_comes(person: Visitor, engine: ScriptedEngine) -> None:
+    engine.pause, engine.text = 0.01, "word " * 60
+    person.ask("hello")
+    before, *screens = person.look_until_done()
+    drawn = [updates(then, now) for then, now in zip([before, *screens], screens, strict=False)]
+    assert len(drawn) > 6
+    threads = [update[1] for update in drawn if update[1] != SKIPPED]
+    assert len(threads) == 1, "at its end"
+    assert all(update[-1] == SKIPPED for update in drawn), "somebody may be typing instructions"
+
+
+def test_another_chat_brings_its_own_instructions_and_a_new_one_none(person: Visitor) -> None:
+    person.seat.manner = ChatManner("Be brief.")
+    before = person.look()
+    person.actions.begin(person.seat)
+    assert updates(before, person.look())[-1] == ""
+    person.seat.manner = ChatManner("Be kind.")
+    person.get("One")
+    before, chat = person.look(), person.seat.place
+    person.actions.begin(person.seat)
+    empty = person.look()
+    assert updates(before, empty)[-1] == ""
+    person.seat.sit_at(chat)
+    assert updates(empty, person.look())[-1] == "Be kind."
+
+
+def follow(person: Visitor, times: int) -> list[tuple[Any, ...]]:
+    """What the page is given while it follows."""
+
+    async def read() -> list[tuple[Any, ...]]:
+        following = person.actions.follow(person.seat)
+        drawn = [await anext(following) for _ in range(times)]
+        await following.aclose()  # type: ignore[attr-defined]
+        return drawn
+
+    return asyncio.run(read())
+
+
+def streamed(person: Visitor, times: int) -> list[tuple[Any, ...]]:
+    """What its stream brings meanwhile."""
+
+    async def read() -> list[tuple[Any, ...]]:
+        async def look() -> None:
+            async for _ in person.actions.follow(person.seat):
+                pass
+
+        looking, stream = asyncio.ensure_future(look()), person.actions.stream(person.seat)
+        drawn = [await anext(stream) for _ in range(times)]
+        looking.cancel()
+        await stream.aclose()  # type: ignore[attr-defined]
+        return drawn
+
+    return asyncio.run(read())
+
+
+def test_a_page_that_is_opened_shows_the_chat_that_was_looked_at_last(
+    person: Visitor, other: Visitor, engine: ScriptedEngine
+) -> None:
+    person.get("One")
+    other.seat.is_taken = False
+    [drawn] = follow(other, times=1)
+    assert "One" in drawn[1]
+    assert other.seat.is_taken
+    assert other.ask("Two") == ("", "")
+    assert len(engine.requests) == 2
+
+
+def test_a_page_is_drawn_again_as_the_reply_comes(person: Visitor, engine: ScriptedEngine) -> None:
+    engine.pause, engine.text = 0.02, LONG
+    person.ask("One")
+    lengths = [len("".join(live)) for live, _note, _panel in streamed(person, times=4)]
+    assert lengths == sorted(set(lengths))
+    person.desk.stop()
+
+
+def test_a_page_that_cannot_be_read_says_so_once_and_looks_on(
+    person: Visitor, engine: ScriptedEngine, unsteady: Desk
+) -> None:
+    engine.pause, engine.text = 0.02, LONG
+    person.ask("One")
+    conversations = unsteady.conversations
+    assert isinstance(conversations, UnsteadyConversations)
+    late = Visitor(unsteady)
+    late.seat.sit_at(person.seat.place)
+
+    async def wait_for_a_screen() -> tuple[Any, ...]:
+        following = late.actions.follow(late.seat)
+        drawing = asyncio.ensure_future(anext(following))
+        while conversations.refused < 3:
+            await asyncio.sleep(0.01)
+        conversations.is_held = False
+        drawn = await drawing
+        await following.aclose()  # type: ignore[attr-defined]
+        return drawn
+
+    assert "One" in asyncio.run(wait_for_a_screen())[1]
+    assert late.heard == ["Another program holds the file."]
+    person.desk.stop()

@@ -1,0 +1,108 @@
+"""The live numbers: what they say before, during and after a reply."""
+
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from app.conversation import ReplyState
+from app.messages import DecoderName, Split, Statistics
+from app.ui.live.panel import auto_in_words, in_words, panel, seconds_in_words
+from app.ui.live.trail import Trail, extend
+from tests.fakes import DEMO
+from tests.ui.live.pieces import step_of
+
+NUMBERS = Statistics(
+    tokens=46, steps=20, hits=12, covered=15, rows=410, pool_size=1234, time_to_first_token=0.084, seconds=0.5
+)
+
+
+def drawn(numbers: Statistics, decoder: DecoderName = "auto", trail: Trail = Trail()) -> str:  # noqa: B008
+    return panel(ReplyState(phase="decoding", statistics=numbers), trail, decoder, DEMO)
+
+
+def test_every_number_is_shown() -> None:
+    html = drawn(NUMBERS)
+    for name, value in {
+        "tokens-per-second": "92", "first-token": "84 ms", "hit-rate": "60%",
+        "coverage": "75%", "rows-per-step": "20.5", "pool-size": "1,234",
+    }.items():  # fmt: skip
+        assert f'<dd id="{name}">{value}</dd>' in html
+    assert ">2.30</b>" in html
+
+
+def test_unknown_numbers_are_not_zeros() -> None:
+    html = drawn(Statistics())
+    assert ">0</dd>" not in html
+    assert html.count("—</dd>") == 6
+
+
+def test_the_sentence_says_what_tokens_per_step_means() -> None:
+    assert in_words(NUMBERS, "lookahead").startswith("Each forward pass wrote 2.3 tokens on average")
+
+
+def test_plain_decoding_is_called_plain() -> None:
+    assert in_words(replace(NUMBERS, tokens=20), "plain").startswith("Plain decoding")
+
+
+@pytest.mark.parametrize(
+    ("split", "words"),
+    [
+        (Split(24, 0, 1.084), "Auto: tree of 24 rows, step costs 1.08x, 2.3 tokens per step."),
+        (
+            Split(20, 12, 1.3),
+            "Auto: tree of 20 rows and window of 12 rows, step costs 1.30x, 2.3 tokens per step.",
+        ),
+        (Split(1, 12, 1.1), "Auto: window of 12 rows, step costs 1.10x, 2.3 tokens per step."),
+        (Split(1, 0, 1.0), "Auto: one row, since more would cost more than they bring here."),
+        (Split(24, 5, 0.0), ""),
+    ],
+)
+def test_auto_says_what_it_does_and_why_it_pays(split: Split, words: str) -> None:
+    assert auto_in_words(replace(NUMBERS, split=split)) == words
+
+
+def test_auto_says_nothing_before_its_first_step() -> None:
+    assert auto_in_words(Statistics(split=Split(24, 0, 1.1))) == ""
+
+
+@pytest.mark.parametrize("decoder", get_args(DecoderName))
+def test_only_auto_explains_itself(decoder: DecoderName) -> None:
+    html = drawn(replace(NUMBERS, split=Split(24, 0, 1.08)), decoder)
+    assert ("step costs 1.08x" in html) == (decoder == "auto")
+    assert ("Plain decoding" in html) == (decoder == "plain")
+
+
+def test_a_model_that_decodes_plainly_says_why() -> None:
+    model = replace(DEMO, lookahead_note="Its state cannot be rewound & compacted.")
+    assert "rewound &amp; compacted" in panel(ReplyState(), Trail(), "auto", model)
+
+
+def test_what_was_found_about_same_text_is_said() -> None:
+    model = replace(DEMO, same_text_note="Steps of 16 & 32 rows write the same text.")
+    html = panel(ReplyState(), Trail(), "auto", model)
+    assert "Steps of 16 &amp; 32 rows write the same text." in html
+    assert "lookahead-note" not in html
+
+
+def test_why_steps_are_no_graphs_is_said() -> None:
+    model = replace(DEMO, graphs_note="its steps cannot be recorded (a & b)")
+    html = panel(ReplyState(), Trail(), "auto", model)
+    assert "CUDA graphs: its steps cannot be recorded (a &amp; b)" in html
+    assert "graphs-note" not in panel(ReplyState(), Trail(), "auto", DEMO)
+
+
+def test_nothing_in_the_panel_is_announced_while_it_moves() -> None:
+    html = drawn(NUMBERS)
+    assert 'aria-live="off"' in html
+    assert 'role="status"' not in html
+
+
+def test_the_panel_stays_small_however_long_the_reply() -> None:
+    piece = ("successor", "window", "prompt", "output", "model")
+    steps = [step_of(number, *piece) for number in range(1, 400)]
+    assert len(drawn(NUMBERS, trail=extend(Trail(), steps))) < 12_000
+
+
+def test_short_times_are_in_milliseconds() -> None:
+    assert [seconds_in_words(seconds) for seconds in (0.0841, 1.25)] == ["84 ms", "1.2 s"]

@@ -1,0 +1,116 @@
+"""The X-ray in a real Chromium, on a page of its own that watches a reply of two steps."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fastapi
+import gradio as gr
+import pytest
+import uvicorn
+
+from app.ui.live.actions import XrayActions
+from app.ui.live.area import build_live_area, build_xray_area, wire_live
+from app.ui.theme import head, make_theme
+from tests.ui.live.traces import ESSAY, PLAIN, Watching
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+
+LISTEN = {"show_progress": "hidden", "concurrency_limit": None, "api_visibility": "private"}
+
+
+@pytest.fixture(scope="module")
+def watching() -> Watching:
+    return Watching(ESSAY, PLAIN)
+
+
+@pytest.fixture(scope="module")
+def address(watching: Watching) -> Iterator[str]:
+    """A page with nothing but the live view."""
+    with gr.Blocks(analytics_enabled=False) as blocks:
+        build_live_area()
+        wire_live(build_xray_area(), XrayActions(watching), LISTEN)
+    app = fastapi.FastAPI()
+    gr.mount_gradio_app(
+        app, blocks, path="/", theme=make_theme(), head=head("system"), ssr_mode=False, footer_links=[]
+    )
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
+        thread.start()
+        yield f"http://127.0.0.1:{place.getsockname()[1]}"
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def page(browser: Any, address: str, watching: Watching) -> Iterator[Any]:
+    """The page with the X-ray open and live; nothing may be said on its console."""
+    watching.steps[:] = [ESSAY, PLAIN]
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, accept_downloads=True)
+    opened, complaints = context.new_page(), []
+    opened.on("console", lambda said: said.type in ("error", "warning") and complaints.append(said.text))
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.goto(address)
+    opened.click("#open-xray")
+    wait_for_step(opened, 2)
+    yield opened
+    context.close()
+    assert complaints == []
+
+
+def wait_for_step(page: Any, number: int, live: str | None = None) -> None:
+    selector = f'.xray[data-shown="{number}"]' + (f'[data-live="{live}"]' if live else "")
+    page.wait_for_selector(selector, timeout=20_000)
+    page.wait_for_function(f"document.querySelector('#xray output').textContent.startsWith('Step {number} ')")
+
+
+def test_live_follows_the_reply_and_pause_holds_it(page: Any, watching: Watching) -> None:
+    watching.steps.append(ESSAY)
+    wait_for_step(page, 3, live="yes")
+    page.click("text=Pause")
+    wait_for_step(page, 3, live="no")
+    watching.steps.append(PLAIN)
+    page.click("#xray [data-move=live]")
+    wait_for_step(page, 4, live="yes")
+
+
+def test_steps_are_walked_with_buttons_keys_and_the_slider(page: Any) -> None:
+    page.click("[data-move=back]")
+    wait_for_step(page, 1, live="no")
+    assert page.is_disabled("[data-move=back]")
+    page.focus("[data-move=live]")
+    page.keyboard.press("ArrowRight")
+    wait_for_step(page, 2)
+    page.fill("#xray input", "1")
+    wait_for_step(page, 1)
+    page.click("[data-move=last]")
+    wait_for_step(page, 2)
+    # The button that had the focus is switched off now: keys go on working.
+    page.keyboard.press("ArrowLeft")
+    wait_for_step(page, 1)
+
+
+def test_escape_closes_it_and_gives_the_focus_back(page: Any) -> None:
+    page.keyboard.press("Escape")
+    assert not page.is_visible("#xray")
+    assert page.evaluate("document.activeElement.id") == "open-xray"
+
+
+def test_the_focus_stays_inside_while_it_is_open(page: Any) -> None:
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        assert page.evaluate("!!document.activeElement.closest('#xray')")
+
+
+def test_the_export_is_saved_as_a_file(page: Any, tmp_path: Path) -> None:
+    with page.expect_download() as download:
+        page.click("text=Export JSON")
+    download.value.save_as(tmp_path / "steps.json")
+    document = json.loads((tmp_path / "steps.json").read_text(encoding="utf-8"))
+    assert len(document["steps"]) == 2
+    assert document["texts"]["9"] == "nine\n"

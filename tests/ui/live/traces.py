@@ -1,0 +1,48 @@
+"""A reply of two steps, whose tokens say what their ids are, and who watches it."""
+
+from collections.abc import Sequence
+
+from app.messages import Statistics
+from app.step_trace import StepTrace
+from app.ui.live.port import Recording, SeenStep
+
+# 7 -> 8 -> 9 and 6, 7 -> 5; the model says 8 behind 7, and 4 behind 8.
+ESSAY = SeenStep(
+    StepTrace(
+        tokens=(7, 8, 9, 5, 6),
+        parents=(-1, 0, 1, 0, 1),
+        origins=("model", "window", "prompt", "successor", "output"),
+        said=(8, 4, 1, 2, 3),
+        accepted=(0, 1),
+        window=((7, 8, 9), (8, 4, 1), (3, 2, 1)),
+    ),
+    (8, 4),
+)
+PLAIN = SeenStep(StepTrace((4,), (-1,), ("model",), (11,), (0,)), (11,))
+TEXTS = {4: " four", 5: "five", 6: "<i>&", 7: "seven", 8: "eight", 9: "nine\n", 11: "eleven"}
+
+
+def texts(ids: Sequence[int]) -> tuple[str, ...]:
+    """What the tokens of these steps say."""
+    return tuple(TEXTS.get(token, f"t{token}") for token in ids)
+
+
+WORDS = dict(zip(range(12), texts(range(12)), strict=True))
+
+
+def recording_of(*steps: SeenStep, last: int = 0) -> Recording:
+    """These steps as the newest of a reply, the newest of them being number `last`."""
+    return Recording(steps, Statistics(steps=last or len(steps)), {"decoder": "lookahead"})
+
+
+class Watching:
+    """Shows what it was given."""
+
+    def __init__(self, *steps: SeenStep) -> None:
+        self.steps = list(steps)
+
+    def recording(self) -> Recording:
+        return recording_of(*self.steps)
+
+    def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+        return texts(ids)

@@ -1,0 +1,39 @@
+"""What races have told, drawn by kind of text."""
+
+from app.race_messages import KindSpeed, PastRace, RacedLane
+from app.ui.race.history import advice, history_html
+from tests.fakes import DEMO
+from tests.ui.race.test_board import text
+
+SPEEDS = (
+    KindSpeed("chat", "auto", 0.98, 2),
+    KindSpeed("chat", "plain", 1.0, 2),
+    KindSpeed("code", "auto", 1.74, 3),
+    KindSpeed("code", "lookahead 5/4/5", 1.5, 1),
+    KindSpeed("quoting", "auto", 2.1, 1),
+)
+RACE = PastRace(
+    0.0, "code", 'Say "<it>".', (RacedLane("plain", 1, 9, 1, True), RacedLane("auto", 1.7, 9, 2, False))
+)
+
+
+def test_it_says_on_which_text_something_pays() -> None:
+    assert advice(SPEEDS) == "Pays on code and quoting. Does not pay on chat."
+    assert advice(()) == ""
+
+
+def test_the_chart_has_the_best_decoder_of_a_kind_first_and_no_plain() -> None:
+    shown = text(history_html(DEMO, SPEEDS, [RACE]))
+    assert "Code Auto 1.74x Lookahead 5/4/5 1.50x Quoting Auto 2.10x" in shown
+    assert "Plain" not in shown
+
+
+def test_past_races_tell_their_lanes_and_whether_texts_differed() -> None:
+    html = history_html(DEMO, SPEEDS, [RACE])
+    assert "plain: 1.00x · auto: 1.70x · texts differ" in text(html)
+    assert "<it>" not in html
+
+
+def test_without_races_or_a_model_it_says_so() -> None:
+    assert "No races yet with demo, float32 on cpu." in text(history_html(DEMO, (), ()))
+    assert "Once a model is loaded" in text(history_html(None, (), ()))

@@ -1,0 +1,108 @@
+"""The settings' events: they change the desk, say what went wrong, and can be taken back."""
+
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from app.messages import EngineStatus, Options, Sampling
+from app.settings import Settings
+from app.ui import Desk
+from app.ui.settings.actions import SettingsActions
+from tests.fake_models import ScriptedModels
+from tests.fakes import ScriptedEngine
+
+
+class Pressed:
+    """A press on a button inside a list."""
+
+    def __init__(self, do: str, name: str = "") -> None:
+        self._data = {"do": do, "name": name}
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def leaving() -> Event:
+    return Event()
+
+
+@pytest.fixture
+def actions(desk: Desk, tmp_path: Path, said: list[str], leaving: Event) -> SettingsActions:
+    return SettingsActions(desk, tmp_path, said.append, leaving.set)
+
+
+def press(do: str, name: str = "") -> Any:
+    return Pressed(do, name)
+
+
+def test_the_cost_follows_the_sizes_and_the_switch(actions: SettingsActions) -> None:
+    assert "30 rows per step" in actions.cost(True, "lookahead", 0, 5, 4, 5)
+    assert "1 row per step" in actions.cost(False, "lookahead", 0, 5, 4, 5)
+
+
+@pytest.mark.parametrize("sizes", [(0, 999, 4, 5), (0, 5, 1, 5)])
+def test_sizes_that_make_no_sense_leave_the_cost_as_it_is(actions: SettingsActions, sizes: Any) -> None:
+    assert actions.cost(True, "lookahead", *sizes) == gr.skip()
+
+
+def test_the_price_of_a_row_is_asked_for_once_a_model(
+    actions: SettingsActions, models: ScriptedModels
+) -> None:
+    for _ in range(3):
+        actions.cost(True, "lookahead", 0, 5, 4, 5)
+    assert models.deeds == [("row price", "demo")]
+
+
+def test_without_a_model_nothing_is_asked(
+    actions: SettingsActions, models: ScriptedModels, engine: ScriptedEngine
+) -> None:
+    engine.now = EngineStatus("ready", "No model is loaded.")
+    assert "With a model loaded" in actions.cost(True, "lookahead", 0, 5, 4, 5)
+    assert models.deeds == []
+
+
+def test_a_price_that_cannot_be_had_is_said(
+    actions: SettingsActions, models: ScriptedModels, said: list[str]
+) -> None:
+    models.refuses = "Its config.json makes no sense."
+    assert "With a model loaded" in actions.cost(True, "lookahead", 0, 5, 4, 5)
+    assert said == [models.refuses]
+
+
+def test_a_preset_is_shown_and_remembered(actions: SettingsActions, desk: Desk) -> None:
+    assert actions.preset(press("preset", "13b")) == ("lookahead", 10, 5, 10)
+    decoding = desk.settings.options.decoding
+    assert (decoding.decoder, decoding.window, decoding.ngram, decoding.guesses) == ("lookahead", 10, 5, 10)
+
+
+def test_looks_are_remembered_and_nonsense_is_not(actions: SettingsActions, desk: Desk) -> None:
+    actions.choose_theme(press("theme", "dark"))
+    actions.choose_theme(press("theme", "pink"))
+    assert desk.settings.theme == "dark"
+
+
+def test_defaults_come_back_and_can_be_undone(actions: SettingsActions, desk: Desk) -> None:
+    chosen = Options(Sampling(0.7), max_new_tokens=77)
+    desk.choose_options(chosen)
+    desk.choose_theme("dark")
+    before, sentence, *_ = actions.restore()
+    assert "Undo" in sentence
+    assert (desk.settings.options, desk.settings.theme) == (Options(), "system")
+    actions.undo(before)
+    assert (desk.settings.options, desk.settings.theme) == (chosen, "dark")
+
+
+def test_there_is_nothing_to_undo_at_first(actions: SettingsActions, desk: Desk) -> None:
+    actions.undo(None)
+    assert desk.settings == Settings()
+
+
+def test_quit_ends_the_app(actions: SettingsActions, leaving: Event) -> None:
+    actions.quit()
+    assert leaving.is_set()

@@ -1,0 +1,229 @@
+"""The list's events: open, rename, pin, move, delete and bring back, search, save and take in."""
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from app.ui import Desk
+from app.ui.chat.actions import RELOAD
+from app.ui.sidebar.actions import SidebarActions
+from tests.fakes import ScriptedEngine
+from tests.ui.chat.people import Visitor, pressed, until
+
+LONG = "word after word " * 100
+
+
+class Librarian(Visitor):
+    """A person who uses the list of chats."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
+        self.list = SidebarActions(desk, self.heard.append)
+
+    def do(self, deed: str, chat: int | str = "", value: str = "") -> str:
+        """Press a button in the list: the file that it gives, or nothing."""
+        return self.list.act(self.seat, pressed(deed, chat, value))
+
+    def begin(self, question: str) -> int:
+        """Begin a chat and have it answered."""
+        self.actions.begin(self.seat)
+        self.get(question)
+        return self.seat.place.chat
+
+    @property
+    def sidebar(self) -> str:
+        """The list as it is drawn."""
+        return self.look().sidebar
+
+
+@pytest.fixture
+def person(desk: Desk) -> Librarian:
+    return Librarian(desk)
+
+
+def text_of(file: str) -> str:
+    [carried] = re.findall(r'data-text="([^"]*)"', file)
+    return unescape(carried)
+
+
+def test_a_chat_is_opened(person: Librarian) -> None:
+    first = person.begin("The first one?")
+    second = person.begin("The second one?")
+    person.do("open", first)
+    assert "The first one?" in person.look().thread
+    assert (person.seat.place.chat, person.desk.chat) == (first, first)
+    person.get("And on.")
+    person.do("open", second)
+    assert "The second one?" in person.look().thread
+
+
+def test_an_opened_chat_shows_its_newest_messages_without_colours(person: Librarian) -> None:
+    chat = person.begin("One?")
+    person.press("colours", person.messages[-1].id)
+    person.press("earlier")
+    person.do("open", chat)
+    assert (person.seat.newest, person.seat.coloured) == (50, frozenset())
+
+
+def test_a_chat_that_is_gone_is_told_when_it_is_opened_and_an_empty_page_shown(person: Librarian) -> None:
+    chat = person.begin("One?")
+    person.desk.conversations.book.stored.delete(chat)
+    person.do("open", chat)
+    assert person.look().is_empty
+    person.do("rename", chat, "Anything")
+    assert "no longer there" in person.heard[0]
+
+
+def test_a_chat_is_renamed_and_named_by_its_question_again(person: Librarian) -> None:
+    chat = person.begin("What is this?")
+    person.do("rename", chat, "Plans & <ideas>")
+    assert "Plans &amp; &lt;ideas&gt;" in person.sidebar
+    person.do("rename", chat, "")
+    assert "What is this?" in person.sidebar
+
+
+def test_a_chat_is_pinned_and_let_go(person: Librarian) -> None:
+    chat = person.begin("One?")
+    person.do("pin", chat)
+    assert "<h3>Pinned</h3>" in person.sidebar
+    person.do("unpin", chat)
+    assert "<h3>Pinned</h3>" not in person.sidebar
+
+
+def test_a_chat_is_put_into_a_folder_and_out_of_it(person: Librarian) -> None:
+    chat = person.begin("One?")
+    person.do("move", chat, " Work ")
+    assert "<h3>Work</h3>" in person.sidebar
+    person.do("move", chat, "")
+    assert "<h3>Work</h3>" not in person.sidebar
+
+
+def test_a_deleted_chat_can_be_brought_back(person: Librarian) -> None:
+    kept, chat = person.begin("Stay?"), person.begin("Go?")
+    person.do("open", kept)
+    person.do("delete", chat)
+    assert "“Go?” was deleted" in person.sidebar
+    assert f'data-do="open" data-name="{chat}"' not in person.sidebar
+    assert "Stay?" in person.look().thread
+    person.do("undo")
+    assert f'data-do="open" data-name="{chat}"' in person.sidebar
+    assert "was deleted" not in person.sidebar
+
+
+def test_deleting_the_chat_that_is_shown_leaves_an_empty_page(person: Librarian) -> None:
+    person.do("delete", person.begin("One?"))
+    assert person.look().is_empty
+    assert (person.seat.place.chat, person.desk.chat) == (0, 0)
+
+
+def test_deleting_a_chat_that_is_being_written_stops_its_reply_and_undo_brings_what_came(
+    person: Librarian, engine: ScriptedEngine
+) -> None:
+    engine.pause, engine.text = 0.005, LONG
+    person.ask("One?")
+    chat = person.seat.place.chat
+    until(lambda: person.look().live)
+    person.do("delete", chat)
+    assert person.look().is_empty
+    until(lambda: not person.desk.is_busy)
+    person.do("undo")
+    person.do("open", chat)
+    assert "word after" in person.look().thread
+    assert person.messages[-1].written.state == "stopped"
+
+
+def test_deleting_twice_is_told_and_the_first_can_still_be_undone(person: Librarian) -> None:
+    chat = person.begin("One?")
+    person.do("delete", chat)
+    person.do("delete", chat)
+    assert "no longer there" in person.heard[0]
+    person.do("undo")
+    assert "One?" in person.sidebar
+
+
+def test_undoing_nothing_is_told(person: Librarian) -> None:
+    person.do("undo")
+    assert len(person.heard) == 1
+
+
+def test_chats_are_found_by_their_words(person: Librarian) -> None:
+    person.begin("About elephants?")
+    person.begin("About cheese?")
+    person.list.search(person.seat, "eleph")
+    assert "About <mark>eleph" in person.sidebar or "elephants" in person.sidebar
+    assert "cheese" not in person.sidebar
+    person.list.search(person.seat, "")
+    assert "cheese" in person.sidebar
+
+
+def test_more_chats_are_listed_when_asked(person: Librarian) -> None:
+    for _ in range(102):
+        person.desk.conversations.book.stored.create()
+    assert "Show 2 more" in person.sidebar
+    person.do("more")
+    assert "more</button>" not in person.sidebar
+
+
+def test_a_chat_is_saved_to_read(person: Librarian) -> None:
+    file = person.do("markdown", person.begin("What is v1.2?"))
+    assert 'data-file="What is v1.2.md" data-kind="text/markdown"' in file
+    assert "Hello there, friend." in text_of(file)
+
+
+def test_a_chat_is_saved_and_taken_in_again_as_another(person: Librarian, tmp_path: Path) -> None:
+    chat = person.begin("One?")
+    saved = tmp_path / "chat.json"
+    saved.write_text(text_of(person.do("json", chat)), encoding="utf-8")
+    person.list.bring(person.seat, str(saved))
+    assert person.heard == ["One chat was taken in."]
+    assert person.sidebar.count('data-do="open"') == 2
+    assert len(person.desk.conversations.book.stored.lines()) == 2
+
+
+def test_a_private_chat_can_be_saved_and_is_not_among_all_chats(person: Librarian) -> None:
+    person.actions.begin_private(person.seat)
+    person.get("Secret?")
+    assert "Secret?" in text_of(person.do("json", person.seat.place.chat))
+    assert json.loads(text_of(person.list.save_all()))["chats"] == []
+
+
+def test_all_chats_are_one_file(person: Librarian) -> None:
+    person.begin("One?")
+    person.begin("Two?")
+    file = person.list.save_all()
+    assert re.search(r'data-file="Foresight chats \d{4}-\d\d-\d\d\.json"', file)
+    assert len(json.loads(text_of(file))["chats"]) == 2
+
+
+@pytest.mark.parametrize("content", [b"no json", b"[1, 2]", b'{"chats": 3}', b"\xff\xfe\x00", b""])
+def test_a_file_that_is_broken_is_told_and_changes_nothing(
+    person: Librarian, tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "broken.json").write_bytes(content)
+    person.list.bring(person.seat, str(tmp_path / "broken.json"))
+    assert len(person.heard) == 1 and person.heard[0].endswith(".")
+    assert person.desk.conversations.book.lines() == ()
+
+
+def test_a_file_that_is_not_there_is_told(person: Librarian, tmp_path: Path) -> None:
+    person.list.bring(person.seat, str(tmp_path / "nowhere.json"))
+    assert "nowhere.json" in person.heard[0]
+    person.list.bring(person.seat, None)
+    assert len(person.heard) == 1
+
+
+def test_what_no_button_says_does_no_harm(person: Librarian) -> None:
+    assert person.do("explode", "x") == ""
+    assert person.do("open", "x") == ""
+    assert person.look().is_empty
+
+
+def test_a_page_of_another_run_is_told_to_reload(person: Librarian) -> None:
+    chat = person.begin("One?")
+    person.seat.is_taken = False
+    assert person.do("delete", chat) == ""
+    assert person.heard == [RELOAD]
+    assert len(person.desk.conversations.book.lines()) == 1

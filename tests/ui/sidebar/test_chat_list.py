@@ -1,0 +1,88 @@
+"""The list of chats as HTML: headings, order, what is found, and that no title is ever markup."""
+
+import re
+from datetime import date, datetime
+
+from app.chat_messages import ChatLine, FoundChat
+from app.conversation.chatbook import FIRST_PRIVATE
+from app.ui.sidebar.chat_list import ChatList, chat_list_html, excerpt_html, group_of
+
+TODAY = date(2026, 11, 21)
+
+
+def line(chat: int, title: str = "", *, days: int = 0, folder: str = "", pinned: bool = False) -> ChatLine:
+    noon = datetime(2026, 11, 21 - days, 12).timestamp()
+    return ChatLine(chat, title or f"chat {chat}", folder, pinned, noon)
+
+
+def headings(html: str) -> list[str]:
+    return re.findall(r"<h3>(.*?)</h3>", html)
+
+
+def titles(html: str) -> list[str]:
+    return re.findall(r"<span>(.*?)</span>", html)
+
+
+def test_an_empty_list_says_where_chats_will_be() -> None:
+    assert "stay on this computer" in chat_list_html(ChatList(), TODAY)
+
+
+def test_chats_stand_below_the_day_of_their_newest_message() -> None:
+    ages = {0: "Today", 1: "Yesterday", 5: "Last 7 days", 20: "Last 30 days"}
+    assert {days: group_of(line(1, days=days), TODAY) for days in ages} == ages
+    assert group_of(ChatLine(1, "old", updated=0.0), TODAY) == "Older"
+
+
+def test_private_and_pinned_chats_come_first_and_folders_before_days() -> None:
+    lines = (
+        line(FIRST_PRIVATE, "secret"), line(1, "top", pinned=True, folder="Work"), line(2, "new"),
+        line(3, "b", folder="Work"),
+        line(4, "a", folder="Garden"), line(5, "old", days=5),
+    )  # fmt: skip
+    html = chat_list_html(ChatList(lines), TODAY)
+    assert headings(html) == ["Private", "Pinned", "Garden", "Work", "Today", "Last 7 days"]
+    assert titles(html) == ["secret", "top", "a", "b", "new", "old"]
+
+
+def test_a_long_list_is_shown_as_far_as_asked_and_offers_the_rest() -> None:
+    lines = tuple(line(chat) for chat in range(1, 151))
+    html = chat_list_html(ChatList(lines, listed=100), TODAY)
+    assert len(titles(html)) == 100
+    assert "Show 50 more" in html
+
+
+def test_the_chat_that_is_looked_at_and_one_that_is_written_are_marked() -> None:
+    html = chat_list_html(ChatList((line(1), line(2)), current=2, writing=frozenset({1})), TODAY)
+    assert html.count('aria-current="page"') == 1
+    assert html.count('class="writing"') == 1
+
+
+def test_no_title_is_markup() -> None:
+    html = chat_list_html(ChatList((line(1, '<img src=x onerror="a()">', folder="<b>"),)), TODAY)
+    assert "<img" not in html
+    assert "<b>" not in html
+
+
+def test_what_is_found_shows_the_words_around_it() -> None:
+    found = (FoundChat(line(7, "Tulips"), "when do \x02tulips\x03 <i>flower"),)
+    html = chat_list_html(ChatList((line(1),), words="tulips", found=found), TODAY)
+    assert titles(html) == ["Tulips"]
+    assert "<mark>tulips</mark> &lt;i&gt;flower" in html
+    assert excerpt_html("a \x02b\x03") == "<small>a <mark>b</mark></small>"
+
+
+def test_nothing_found_is_said() -> None:
+    assert "No chat has “roses”" in chat_list_html(ChatList((line(1),), words="roses"), TODAY)
+
+
+def test_a_deleted_chat_can_be_brought_back() -> None:
+    html = chat_list_html(ChatList((line(1),), deleted="Tulips"), TODAY)
+    assert "“Tulips” was deleted" in html
+    assert 'data-do="undo"' in html
+
+
+def test_private_chats_are_neither_pinned_nor_moved() -> None:
+    html = chat_list_html(ChatList((line(FIRST_PRIVATE),)), TODAY)
+    assert 'data-do="pin"' not in html
+    assert 'data-do="move"' not in html
+    assert 'data-do="rename"' in html

@@ -1,0 +1,129 @@
+"""Every view in every state, by axe-core, in light and in dark: nothing serious, nothing critical."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.ui import Running
+from tests.accessibility import grave_findings
+from tests.fakes import ScriptedEngine
+from tests.page_driver import PageDriver
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+
+RICH = """<think>
+Let me see.
+</think>
+
+## A heading
+
+Some *words*, `code`, a [link](http://127.0.0.1/) and $x^2$.
+
+```python
+def add(a, b):  # both
+    return "sum", a + b, None
+```
+
+> quoted
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+1. one
+2. two
+"""
+
+
+@pytest.fixture(params=["light", "dark"])
+def person(request: pytest.FixtureRequest, browser: Any, running: Running) -> Iterator[PageDriver]:
+    """A person in front of the page, by day and by night. What moves would be measured half way."""
+    with PageDriver(browser, running.url, scheme=request.param) as driver:
+        driver.page.emulate_media(reduced_motion="reduce")
+        yield driver
+
+
+def test_the_chat_in_all_its_states(person: PageDriver, engine: ScriptedEngine) -> None:
+    assert grave_findings(person.page) == []
+    engine.text = RICH
+    person.send("Show **everything**")
+    person.wait_for_reply()
+    person.press("Details")
+    assert grave_findings(person.page) == []
+    person.press("Colours")
+    person.page.wait_for_selector(".coloured")
+    person.page.hover(".message.user")
+    person.page.click(".message.user footer [data-show=editor]")
+    person.page.click("#manner button")
+    person.page.click("#drawer .label-wrap")
+    person.page.click("#fewer-numbers")
+    assert grave_findings(person.page) == []
+
+
+def test_the_chat_while_it_is_written_and_when_it_failed(person: PageDriver, engine: ScriptedEngine) -> None:
+    engine.text, engine.pause, engine.failure = "word " * 2000, 0.03, "Memory ran out."
+    person.send("Talk")
+    person.wait_for_text()
+    assert grave_findings(person.page) == []
+    person.page.keyboard.press("Escape")
+    person.wait_for_reply()
+    engine.text, engine.pause = "word", 0.0
+    person.press("Regenerate")
+    person.page.wait_for_selector(".ending.failed")
+    assert grave_findings(person.page) == []
+
+
+def test_the_list_of_chats(person: PageDriver) -> None:
+    person.send("First question")
+    person.wait_for_reply()
+    person.page.click("#new-private-chat")
+    person.page.wait_for_selector("#private-note")
+    person.send("Second question")
+    person.wait_for_reply()
+    person.page.hover(".chat-line >> nth=0")
+    person.page.click(".chat-line summary >> nth=0")
+    assert grave_findings(person.page) == []
+    person.page.click(".chat-line [data-do=delete] >> nth=0")
+    person.page.wait_for_selector(".undo")
+    assert grave_findings(person.page) == []
+    person.page.fill("#chat-search input, #chat-search textarea", "first")
+    person.page.wait_for_selector("#chats mark")
+    assert grave_findings(person.page) == []
+
+
+def test_a_chat_that_outgrew_its_context(person: PageDriver, engine: ScriptedEngine) -> None:
+    engine.words.context = 24
+    person.page.fill("#max-tokens input", "30")
+    person.send("one two three four five")
+    person.wait_for_reply()
+    person.send("six seven eight nine ten")
+    person.page.wait_for_selector(".question")
+    assert grave_findings(person.page) == []
+
+
+def test_the_xray(person: PageDriver) -> None:
+    person.send("Hi")
+    person.wait_for_reply()
+    person.page.click("#open-xray")
+    person.page.wait_for_selector("#xray-picture .xray, #xray-picture .nothing")
+    assert grave_findings(person.page) == []
+
+
+@pytest.mark.parametrize("view", ["models", "settings"])
+def test_the_other_views(person: PageDriver, view: str) -> None:
+    person.page.click(f"#to-{view}")
+    person.page.mouse.move(0, 0)
+    ready = {"models": "#catalogue .card", "settings": "#facts h4"}
+    person.page.wait_for_selector(ready[view])
+    if view == "settings":
+        person.page.click("#self-check")
+        person.page.wait_for_selector("#checks li")
+    assert grave_findings(person.page) == []
+
+
+def test_the_page_in_a_narrow_window(browser: Any, running: Running) -> None:
+    with PageDriver(browser, running.url, size={"width": 400, "height": 800}) as driver:
+        driver.page.click("#open-chats")
+        driver.page.wait_for_selector("#sidebar", state="visible")
+        assert grave_findings(driver.page) == []

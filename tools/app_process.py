@@ -1,0 +1,81 @@
+"""The app as a person starts it: `python run.py` as a child process, on a data folder of its own."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from time import monotonic, sleep
+from types import TracebackType
+from urllib.request import urlopen
+
+CHECKOUT = Path(__file__).parents[1]
+START_SECONDS = 90.0
+STOP_SECONDS = 20.0
+
+
+class AppProcess:
+    """The app on one data folder and one port: started, ended, killed and started again."""
+
+    def __init__(self, data_dir: Path, environment: dict[str, str] | None = None) -> None:
+        self.data_dir = data_dir
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._environment = environment or {**os.environ, "HF_HUB_OFFLINE": "1"}
+        self._log = data_dir / "run.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "AppProcess":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def start(self) -> None:
+        """Return once the page answers. Raises RuntimeError with the app's own words when it does not."""
+        command = [sys.executable, "run.py", "--no-browser", "--port", str(self.port)]
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, "--data-dir", str(self.data_dir)], cwd=CHECKOUT, stdout=log,
+                stderr=subprocess.STDOUT, env=self._environment,
+            )  # fmt: skip
+        self._wait_for_answer(self._process)
+
+    def end(self) -> None:
+        """End it as the system does, politely. Safe when it does not run."""
+        if self._process:
+            self._process.terminate()
+            self._process.wait(STOP_SECONDS)
+            self._process = None
+
+    def kill(self) -> None:
+        """End it without a last word, as kill -9 does."""
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def said(self) -> str:
+        """What the app printed, all runs one after the other."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def _wait_for_answer(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = monotonic() + START_SECONDS
+        while monotonic() < deadline and process.poll() is None:
+            try:
+                urlopen(self.url, timeout=5).close()
+                return
+            except OSError:  # refused, or taken and not answered yet
+                sleep(0.05)
+        self.kill()
+        raise RuntimeError(f"the app did not answer at {self.url}:\n{self.said()}")
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])

@@ -1,0 +1,75 @@
+"""How long a page takes from the app's answer to its first paint, in a Chromium that has never seen it."""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from time import perf_counter, sleep
+from typing import Any
+
+from tools.start_time import answers
+
+ROOT = Path(__file__).parent.parent
+PORT = 7980
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+READ = """() => new Promise(done => {
+    const find = () => performance.getEntriesByName('first-contentful-paint')[0];
+    const told = () => find() ? done({
+        paint: find().startTime,
+        answer: performance.getEntriesByType('navigation')[0].responseEnd,
+        bytes: performance.getEntriesByType('resource').reduce((sum, one) => sum + one.transferSize, 0),
+        files: performance.getEntriesByType('resource').length,
+    }) : setTimeout(told, 20);
+    told();
+})"""
+
+
+def first_paint(browser: Any, url: str) -> dict[str, float]:
+    """Milliseconds to the page's answer and its first contentful paint, and until the message box is there."""
+    page = browser.new_context(viewport={"width": 1366, "height": 768}).new_page()
+    began = perf_counter()
+    page.goto(url, wait_until="commit")
+    page.wait_for_selector("#message textarea")
+    built = (perf_counter() - began) * 1000
+    found: dict[str, float] = page.evaluate(READ)
+    page.context.close()
+    return {**found, "built": built}
+
+
+def measure(url: str, times: int) -> list[dict[str, float]]:
+    """So many visits, each in a fresh context; the browser itself is warm from one visit before."""
+    from playwright.sync_api import sync_playwright
+
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=ARGUMENTS)
+        first_paint(browser, url)
+        visits = [first_paint(browser, url) for _ in range(times)]
+        browser.close()
+    return visits
+
+
+def main() -> None:
+    """Start the app, visit its page, and print medians."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--visits", type=int, default=5)
+    visits = parser.parse_args().visits
+    with tempfile.TemporaryDirectory() as data_dir:
+        command = [sys.executable, "run.py", "--no-browser", "--port", str(PORT), "--data-dir", data_dir]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as app:
+            try:
+                while not answers(PORT):
+                    sleep(0.02)
+                found = measure(f"http://127.0.0.1:{PORT}/", visits)
+            finally:
+                app.terminate()
+    for name in ("answer", "paint", "built", "files", "bytes"):
+        values = [visit[name] for visit in found]
+        print(f"{name:8} median {median(values):9,.0f}   {' '.join(f'{value:,.0f}' for value in values)}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""Kills the app (kill -9) at random moments of chatting, starts it again, and looks for what is missing.
+
+A question counts as acknowledged once it stands in the thread. Of a reply, what the page showed a second before the
+kill must be there again; what came within the last second may be lost.
+"""
+
+import argparse
+import re
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from time import perf_counter
+from typing import Any
+
+from tools.app_process import AppProcess
+
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+LONGEST = 3.0
+"""Seconds from sending a question to the kill, at most."""
+MAY_BE_LOST = 1.0
+"""Seconds of a reply."""
+ENDLESS = "Count from 1 to 500: 1 2 3 4 5 6 7 8 9 10 11 12"
+"""The demo model's likeliest answer to this has no end: decoded plainly it lasts longer than LONGEST."""
+READY_MS = 120_000
+STARTED = "document.querySelectorAll('#messages .user').length > 0"
+WRITTEN = "document.querySelector('#live .said')?.innerText ?? ''"
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """One kill: when, whether the question was acknowledged, what the reply had to keep, and what was found."""
+
+    number: int
+    after: float
+    is_acknowledged: bool
+    due: str
+    kept: str = ""
+    state: str = ""
+    faults: tuple[str, ...] = ()
+
+
+class Killer:
+    """Chats with one app in a browser, and kills it."""
+
+    def __init__(self, browser: Any, app: AppProcess, chance: Random) -> None:
+        self._browser = browser
+        self._app = app
+        self._chance = chance
+        self._acknowledged = 0
+        self._chats = 0
+
+    def prepare(self) -> None:
+        """Have replies written plainly and long; the choice is stored like a person's."""
+        page = self._open()
+        page.click("#lookahead input")
+        page.fill("#max-tokens input", "900")
+        page.press("#max-tokens input", "Tab")
+        page.wait_for_timeout(500)
+        page.context.close()
+
+    def kill(self, number: int) -> Kill:
+        """Ask, kill, start again, look."""
+        told = self._chat_and_kill(number, self._chance.uniform(0, LONGEST))
+        self._app.start()
+        return self._look(told)
+
+    def _chat_and_kill(self, number: int, after: float) -> Kill:
+        page = self._open()
+        page.click("#new-chat")
+        page.wait_for_selector("#welcome")
+        page.fill("#message textarea", ENDLESS)
+        page.press("#message textarea", "Enter")
+        began, seen, is_there = perf_counter(), [(0.0, "")], False
+        while perf_counter() - began < after:
+            is_there = is_there or page.evaluate(STARTED)
+            written = page.evaluate(WRITTEN)
+            seen.append(
+                (perf_counter() - began, written)
+            )  # only now is it sure: asking the page may take long
+        self._app.kill()
+        killed = perf_counter() - began
+        page.context.close()
+        due = max((text for at, text in seen if at <= killed - MAY_BE_LOST), key=len, default="")
+        self._acknowledged += is_there
+        return Kill(number, killed, is_there, due)
+
+    def _look(self, kill: Kill) -> Kill:
+        """What a person finds in the newest chat, and what SQLite says."""
+        stored, page, kept = Stored.read(self._app.data_dir), self._open(), ""
+        page.wait_for_selector(".chat-line, #chats .hint")
+        lines = page.locator(".chat-line .open")
+        is_new, self._chats = lines.count() > self._chats, lines.count()
+        if is_new:
+            lines.first.click()
+            page.wait_for_selector("#messages .assistant.last footer")
+            kept = page.locator("#messages .assistant.last .said").inner_text()
+        endings = page.locator("#messages .assistant.last .ending").all_inner_texts()
+        page.context.close()
+        faults = [stored.damage] if stored.damage else []
+        if stored.questions < self._acknowledged or (kill.is_acknowledged and not is_new):
+            faults.append(f"{stored.questions} questions are left of {self._acknowledged} acknowledged ones")
+        if is_new:
+            faults += _faults_of_reply(kill, kept, stored.state, " ".join(endings))
+        return replace(kill, kept=kept, state=stored.state if is_new else "", faults=tuple(faults))
+
+    def _open(self) -> Any:
+        page = self._browser.new_context(viewport={"width": 1366, "height": 768}).new_page()
+        page.goto(self._app.url)
+        page.wait_for_selector("#status .ready", timeout=READY_MS)
+        page.wait_for_selector("#chats nav")
+        return page
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The database, read past the app: its questions, the newest reply's state, and what is wrong with it."""
+
+    questions: int
+    state: str
+    damage: str
+
+    @classmethod
+    def read(cls, data_dir: Path) -> "Stored":
+        with closing(sqlite3.connect(data_dir / "foresight.sqlite")) as connection:
+            found = [row[0] for row in connection.execute("PRAGMA integrity_check")]
+            broken = connection.execute("PRAGMA foreign_key_check").fetchall()
+            (questions,) = connection.execute("SELECT count(*) FROM message WHERE role = 'user'").fetchone()
+            newest = connection.execute(
+                "SELECT state FROM message WHERE role = 'assistant' ORDER BY id DESC LIMIT 1"
+            ).fetchone()
+        damage = "" if found == ["ok"] and not broken else f"the database is damaged: {found} {broken}"
+        return cls(questions, newest[0] if newest else "", damage)
+
+
+def _faults_of_reply(kill: Kill, kept: str, state: str, ending: str) -> list[str]:
+    faults = []
+    if not plainly(kept).startswith(plainly(kill.due)):
+        faults.append(f"more than a second is missing: kept {kept[-60:]!r} of {kill.due[-60:]!r}")
+    if state != "done" and (state != "interrupted" or "ended before" not in ending):
+        faults.append(f"not marked as interrupted: {state}, {ending!r}")
+    return faults
+
+
+def plainly(text: str) -> str:
+    """Letters and digits alone: what is drawn while it is written may differ in marks."""
+    return re.sub(r"\W+", "", text)
+
+
+def main() -> None:
+    """Kill so many times; a line each, and the sum."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    from playwright.sync_api import sync_playwright
+
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        AppProcess(Path(folder)) as app,
+        sync_playwright() as driver,
+    ):
+        killer = Killer(
+            driver.chromium.launch(executable_path=path, args=ARGUMENTS), app, Random(chosen.seed)
+        )
+        killer.prepare()
+        kills = [_told(killer.kill(number)) for number in range(1, chosen.times + 1)]
+    acknowledged, faulty = sum(one.is_acknowledged for one in kills), sum(bool(one.faults) for one in kills)
+    print(  # noqa: T201
+        f"{len(kills)} kills, {acknowledged} after the question was acknowledged, "
+        f"{sum(one.state == 'interrupted' for one in kills)} with a reply cut, "
+        f"{faulty} with something missing or broken"
+    )
+
+
+def _told(kill: Kill) -> Kill:
+    print(  # noqa: T201
+        f"{kill.number:3} after {kill.after:.2f} s, {'acknowledged' if kill.is_acknowledged else 'not seen'}, "
+        f"{len(kill.due)} characters due, {len(kill.kept)} kept, {kill.state or 'no chat'} "
+        f"{'; '.join(kill.faults)}",
+        flush=True,
+    )
+    return kill
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""What the window takes of the engine's speed, and how fast long chats open: `python -m tools.page_cost`.
+
+The same request runs with a page that follows it (on) and with none (off), in turn, in one process with the real
+engine, the demo model and a real Chromium beside it. Where all of them share few cores, the browser's own work
+counts as well.
+"""
+
+import argparse
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from threading import Event
+from time import perf_counter, sleep
+from typing import Any
+
+from app.chat_messages import ChatManner, Place
+from app.chats import Chats
+from app.conversation import Chatbook, Conversations, Reply
+from app.conversation.race import Race
+from app.database import MEMORY, Database, database_in
+from app.engine import Engine
+from app.messages import Decoding, Finished, Message, ModelChoice, Options, Request
+from app.models_registry import ModelLibrary, locate
+from app.outside import Outside
+from app.races import RaceLog
+from app.settings import DEMO_MODEL, Library, Settings, SettingsFile
+from app.ui import Desk, Surroundings, serve
+
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+QUESTION = "Write a story about a cat and a dog."
+ANSWER = "Here is a `list`:\n\n- one **thing**\n- another\n\n```python\ndef f(x):\n    return x + 1\n```\n"
+OPTIONS = Options(decoding=Decoding("auto"), max_new_tokens=160, ignore_eos=True)
+
+
+def fill(chats: Chats, messages: int) -> Place:
+    """A chat of so many messages."""
+    place = chats.create(title=f"A chat of {messages:,} messages")
+    for number in range(messages // 2):
+        place, _ = chats.add(place, "user", f"{number}: {QUESTION}")
+        place, _ = chats.add(place, "assistant", ANSWER * 2)
+    return place
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Desk]:
+    """A desk with real stores and the real engine, its model loaded."""
+    library = ModelLibrary(folder, Library(is_offline=True))
+    with (
+        closing(database_in(folder)) as database,
+        closing(Database(MEMORY)) as memory,
+        closing(
+            Engine(lambda name, progress: locate(name, progress, library.hub), folder / "steps")
+        ) as engine,
+    ):
+        conversations = Conversations(engine, Chatbook(Chats(database), Chats(memory)))
+        race = Race(engine, lambda: False, RaceLog(database), str)
+        yield Desk(conversations, engine, library, race, SettingsFile(folder), Settings())
+
+
+def speed(reply: Reply) -> float:
+    """Tokens per second of a reply, once it is complete."""
+    (end,) = (event for event in reply.events() if isinstance(event, Finished))
+    return end.statistics.tokens_per_second
+
+
+def alone(desk: Desk, request: Request) -> float:
+    """The request with nobody looking."""
+    reply = Reply()
+    desk.engine.submit(request, reply)
+    return speed(reply)
+
+
+def followed(desk: Desk, chat: int) -> float:
+    """The question in the chat that a page shows."""
+    conversations = desk.conversations
+    place = conversations.thread(chat, 1).place
+    asked = replace(desk.asked(OPTIONS), overflow="oldest")
+    conversations.ask(place, QUESTION, asked)
+    newest = conversations.newest(chat)
+    assert newest is not None
+    found = speed(newest.reply)
+    while conversations.is_writing(chat):
+        sleep(0.01)
+    return found
+
+
+def opening_times(page: Any, title: str, times: int) -> list[float]:
+    """Seconds from the click on a chat to its newest message on the screen."""
+    found = []
+    for _ in range(times):
+        page.click("#new-chat")
+        page.wait_for_selector("#welcome", state="visible")
+        began = perf_counter()
+        page.click(f'button.open[title="{title}"]')
+        page.wait_for_selector("#messages article.last", state="visible")
+        found.append(perf_counter() - began)
+    return found
+
+
+def same_request(desk: Desk, chat: int) -> Request:
+    """What the question in this chat sends, where older turns have to go."""
+    conversations = desk.conversations
+    texts = (*conversations.book.stored.path_texts(chat), Message("user", QUESTION))
+    fit = conversations.fit(ChatManner(), texts, OPTIONS)
+    return Request(ModelChoice(DEMO_MODEL), texts[fit.left_out if fit else 0 :], OPTIONS)
+
+
+def main() -> None:
+    """Measure and print medians."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=400)
+    parser.add_argument("--rounds", type=int, default=12)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, opened(Path(folder)) as desk:
+        chats = desk.conversations.book.stored
+        chat, long = fill(chats, asked.messages).chat, fill(chats, 2000)
+        loaded = Event()
+        desk.engine.load(ModelChoice(DEMO_MODEL), lambda _is_loaded: loaded.set())
+        loaded.wait()
+        page = serve(
+            desk, Surroundings(Path(folder), Path(folder), Path(folder) / "log", Outside({})), 0, False
+        )
+        with _browser() as browser:
+            _measure(desk, browser, page.url, chat, asked.rounds)
+            tab = browser.new_page(viewport={"width": 1366, "height": 768})
+            tab.goto(page.url)
+            tab.wait_for_selector("#status .ready", timeout=90_000)
+            times = opening_times(tab, chats.thread(long.chat, 1).title, 7)
+        page.close()
+    print(f"a chat of 2,000 messages opens in {median(times):.2f} s ({min(times):.2f} to {max(times):.2f})")  # noqa: T201
+
+
+def _measure(desk: Desk, browser: Any, url: str, chat: int, rounds: int) -> None:
+    found: dict[str, list[float]] = {"alone": [], "page": []}
+    for number in range(rounds + 1):
+        off = alone(desk, same_request(desk, chat))
+        desk.chat = chat
+        tab = browser.new_page(viewport={"width": 1366, "height": 768})
+        tab.goto(url)
+        tab.wait_for_selector("#messages article.last")
+        sleep(1.5)  # a page that is still being built is not what is measured
+        on = followed(desk, chat)
+        tab.close()
+        sleep(1.0)
+        if number:  # the first round warms up
+            found["alone"].append(off)
+            found["page"].append(on)
+    ratios = [on / off for on, off in zip(found["page"], found["alone"], strict=True)]
+    for name, speeds in found.items():
+        print(f"{name}: {median(speeds):.0f} tokens/s ({min(speeds):.0f} to {max(speeds):.0f})")  # noqa: T201
+    print(f"page / alone: {median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})")  # noqa: T201
+
+
+@contextmanager
+def _browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
