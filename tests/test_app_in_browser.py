@@ -36,8 +36,7 @@ def person(browser: Any, app: AppProcess) -> Iterator[PageDriver]:
     """A person in front of an empty chat, once the model is there."""
     with PageDriver(browser, app.url) as driver:
         ready(driver)
-        driver.page.click("#new-chat")
-        driver.page.wait_for_selector("#welcome")
+        new_chat(driver)
         yield driver
         assert driver.complaints == []
         assert driver.foreign == []
@@ -45,6 +44,12 @@ def person(browser: Any, app: AppProcess) -> Iterator[PageDriver]:
 
 def ready(driver: PageDriver) -> None:
     driver.page.wait_for_selector("#status .ready", timeout=120_000)
+
+
+def new_chat(driver: PageDriver) -> None:
+    """Begin a chat, and wait until it is the one on the page."""
+    driver.page.click("#new-chat")
+    driver.page.wait_for_selector("#welcome")
 
 
 def choose(person: PageDriver, selector: str, value: str) -> None:
@@ -97,8 +102,7 @@ def test_a_reply_goes_on_without_its_page_is_stopped_by_another_and_continued(
     person.page.click("#lookahead input")  # it would be over soon
     choose(person, "#max-tokens input", "900")
     with PageDriver(browser, app.url) as first:
-        first.page.click("#new-chat")
-        first.page.wait_for_selector("#welcome")
+        new_chat(first)
         first.send(ENDLESS)
         first.wait_for_text()
     person.page.click(".chat-line:has(.writing) .open")
@@ -250,7 +254,7 @@ def test_a_race_and_an_xray_are_accessible(browser: Any, app: AppProcess, scheme
 def test_chats_outlive_the_app_and_private_ones_do_not(browser: Any, app: AppProcess) -> None:
     with PageDriver(browser, app.url) as driver:
         ready(driver)
-        driver.page.click("#new-chat")
+        new_chat(driver)
         answer = ask(driver, "Hello again")
         driver.page.click("#new-private-chat")
         driver.page.wait_for_selector("#private-note")
@@ -268,8 +272,7 @@ def test_chats_outlive_the_app_and_private_ones_do_not(browser: Any, app: AppPro
 def take_screenshots(driver: PageDriver, folder: Path, name: str) -> None:
     """Keep pictures of every view: small files, since all of them are kept in docs/."""
     ready(driver)
-    driver.page.click("#new-chat")
-    driver.page.wait_for_selector("#welcome")
+    new_chat(driver)
     ask(driver, QUESTION)
     keep(driver, folder / f"chat-{name}")
     driver.page.click("#open-xray")
