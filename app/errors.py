@@ -18,6 +18,9 @@ AppError                     shown to the user as written
 ├── StaleChat                the chat has changed since the page was drawn
 ├── ChatNotFound             the chat, or the message, has been deleted
 ├── ImportBroken             a file is no export of chats
+├── DocumentError            a document cannot be read, found or used
+│   ├── DocumentUnreadable   its file is damaged, encrypted, too large, or has no text in it
+│   └── DocumentNotFound     the document, or the collection, has been deleted
 ├── ModelError               a model cannot be used
 │   ├── ModelNotFound        no such folder, or no such model on the hub
 │   ├── ModelGated           the hub gives it only to who has logged in and accepted its terms
@@ -119,6 +122,18 @@ class ChatNotFound(AppError):
 
 class ImportBroken(AppError):
     """A file that was to be imported is no export of chats."""
+
+
+class DocumentError(AppError):
+    """A document cannot be read, found or used."""
+
+
+class DocumentUnreadable(DocumentError):
+    """A file is damaged, encrypted, too large, or has no text in it."""
+
+
+class DocumentNotFound(DocumentError):
+    """The document, or the collection, has been deleted."""
 
 
 class ModelError(AppError):

@@ -23,8 +23,9 @@ SOURCES = sorted(
 ) + [Path(name) for name in ("run.py",) if (CHECKOUT / name).exists()]
 
 BASE = {
-    "app", "messages", "model_messages", "chat_messages", "race_messages", "step_trace", "step_rows", "statistics",
-    "outside", "settings", "database", "errors", "quantisation", "requiring",
+    "app", "messages", "model_messages", "chat_messages", "race_messages", "document_messages",
+    "step_trace", "step_rows", "statistics", "outside", "settings", "database", "errors",
+    "quantisation", "requiring",
 }  # fmt: skip
 DOMAINS = {"engine", "models_registry", "chats", "documents", "races"}
 ALLOWED = {

@@ -1,0 +1,55 @@
+-- Documents in collections, cut into passages; the words and the vectors to find those by. docs/documents.md draws this.
+
+CREATE TABLE collection (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- a chat must never meet another collection under an id it knows
+    name TEXT NOT NULL,
+    created REAL NOT NULL
+) STRICT;
+
+CREATE TABLE document (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    collection INTEGER NOT NULL REFERENCES collection (id) ON DELETE CASCADE,
+    title TEXT NOT NULL,
+    source TEXT NOT NULL,
+    state TEXT NOT NULL,
+    note TEXT NOT NULL DEFAULT '',
+    digest BLOB,                           -- SHA-256 of the text: the same again is a duplicate; NULL: not read yet
+    characters INTEGER NOT NULL DEFAULT 0,
+    done INTEGER NOT NULL DEFAULT 0,
+    total INTEGER NOT NULL DEFAULT 0,
+    added REAL NOT NULL
+) STRICT;
+CREATE INDEX document_collection ON document (collection, digest);
+
+-- Apart from its document: lists never read it.
+CREATE TABLE document_text (
+    document INTEGER PRIMARY KEY REFERENCES document (id) ON DELETE CASCADE,
+    text TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE passage (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    document INTEGER NOT NULL REFERENCES document (id) ON DELETE CASCADE,
+    start INTEGER NOT NULL,                -- characters (Unicode code points) into the text
+    end INTEGER NOT NULL,
+    heading TEXT NOT NULL DEFAULT '',
+    digest BLOB NOT NULL                   -- of heading and text: what has not changed keeps its row and vector
+) STRICT;
+CREATE INDEX passage_document ON passage (document, start);
+
+-- Words as app/documents/words.py spaces them.
+CREATE VIRTUAL TABLE passage_words USING fts5 (text, tokenize = 'unicode61 remove_diacritics 2');
+CREATE TRIGGER passage_words_leave AFTER DELETE ON passage BEGIN
+    DELETE FROM passage_words WHERE rowid = old.id;
+END;
+
+-- float32 in the machine's order, of length one; `model` says whose they are.
+CREATE TABLE passage_vector (
+    passage INTEGER PRIMARY KEY REFERENCES passage (id) ON DELETE CASCADE,
+    model TEXT NOT NULL,
+    vector BLOB NOT NULL
+) STRICT;
+
+-- Which collections a chat asks, and what an answer's numbers stand for.
+ALTER TABLE chat ADD COLUMN collections TEXT NOT NULL DEFAULT '';      -- JSON, a list of ids; '' for none
+ALTER TABLE message ADD COLUMN sources TEXT;                           -- JSON; NULL: no documents were asked
