@@ -56,7 +56,7 @@ def opened(folder: Path) -> Iterator[Desk]:
             Engine(lambda name, progress: locate(name, progress, library.hub), folder / "steps")
         ) as engine,
     ):
-        conversations = Conversations(engine, Chatbook(Chats(database), Chats(memory)))
+        conversations = Conversations(engine, Chatbook(Chats(database), Chats(memory)), FakeLibrary())
         race = Race(engine, lambda: False, RaceLog(database), str)
         yield Desk(conversations, engine, library, race, SettingsFile(folder), Settings())
 

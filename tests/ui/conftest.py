@@ -16,7 +16,7 @@ from app.races import RaceLog
 from app.settings import Settings, SettingsFile
 from app.ui import Desk, Running, Surroundings, prepare_environment, serve
 from tests.fake_models import ScriptedModels
-from tests.fakes import ScriptedEngine
+from tests.fakes import FakeLibrary, ScriptedEngine
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,7 +35,9 @@ def open_desk(engine: ScriptedEngine, models: ScriptedModels, data_dir: Path) ->
     with (
         closing(Database(data_dir / "foresight.db")) as database,
         closing(Database(MEMORY)) as memory,
-        closing(Conversations(engine, Chatbook(Chats(database), Chats(memory)))) as conversations,
+        closing(
+            Conversations(engine, Chatbook(Chats(database), Chats(memory)), FakeLibrary())
+        ) as conversations,
     ):
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), str.upper)
         yield Desk(conversations, engine, models, race, SettingsFile(data_dir), Settings())
