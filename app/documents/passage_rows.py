@@ -84,6 +84,12 @@ def count(connection: sqlite3.Connection, document: int) -> int:
     return int(row[0])
 
 
+def place(connection: sqlite3.Connection, passage: int) -> tuple[int, int]:
+    """Where a passage is now; nowhere (0, 0) when it is gone."""
+    row = connection.execute("SELECT start, end FROM passage WHERE id = ?", (passage,)).fetchone()
+    return (row["start"], row["end"]) if row else (0, 0)
+
+
 def passages(connection: sqlite3.Connection, document: int) -> tuple[Passage, ...]:
     """A document's passages in the order of its text."""
     text = texts.whole(connection, document)
