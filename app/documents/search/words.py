@@ -1,6 +1,6 @@
 """Words to find: what of a passage is indexed, and what of a question is asked.
 
-The index stems and folds (`porter unicode61`): "Réunions" is found by "reunion". What it cannot know is added:
+The index folds accents and case (unicode61). What it cannot know is added:
 
     indexed     parseHTTPDate of app.dates  ->  "parseHTTPDate parse HTTP Date of app.dates"
                 会议记录                      ->  "会 议 记 录"
@@ -33,13 +33,9 @@ MOST_TERMS = 64
 """Terms of a question that are asked; a pasted page has its first ones asked."""
 
 EVERYWHERE = """
-    a about all also am an and any anyone anything are aren as at be been being both but by can cannot could
-    couldn did didn do does doesn doing don done each ever every for from get gets give gives had has hasn have
-    haven having he her hers him his how i if in into is isn it its itself just let like ll made make makes many
-    may me might mine more most much must my no nor not of off on one only or our out over own please said same
-    say says shall she should so some such tell than that the their them then there these they thing things this
-    those through to too us ve very was wasn way we were what when where whether which while who whom whose why
-    will with would you your
+    a an and are as at be been by can could do does did for from has have how i if in into is it its me my of on or
+    our should that the their them then there these they this to was we were what when where which who whom whose
+    why will with would you your
 """
 STOP_WORDS = frozenset(EVERYWHERE.split())
 
@@ -59,6 +55,13 @@ def terms(question: str) -> tuple[str, ...]:
 def any_of(terms: Iterable[str]) -> str:
     """What FTS5 is asked for passages with any of these."""
     return " OR ".join(f'"{term}"' for term in terms)
+
+
+def folded(text: str) -> str:
+    """The words of an indexed text as the index knows them, with a space between each: "Éa_b!" -> "ea b"."""
+    if not text.isascii():
+        text = "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))
+    return " ".join(PIECE.findall(text.lower()))
 
 
 def _phrases(question: str) -> Iterator[str]:
