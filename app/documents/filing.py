@@ -47,6 +47,7 @@ class Filing:
                         self._move(done, total)
                     case Told(note):
                         self._notes.append(note)
+        self._task.require_wanted()  # a reading that was killed ends like one that has said everything
 
     def settle(self, name: str) -> int:
         """Store the rest; the document that has the text now. Raises DocumentUnreadable when there is none."""

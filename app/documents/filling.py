@@ -9,7 +9,7 @@ from itertools import chain, islice
 
 from app.documents import passage_rows, records, texts
 from app.documents.passage_rows import Known, Prepared
-from app.documents.passages import cut
+from app.documents.passages import cut, scanner_of
 from app.documents.tasks import Task
 
 BATCH = 200
@@ -22,9 +22,8 @@ def index(task: Task) -> None:
         records.set_state(connection, task.document, "indexing")
         about = records.document(connection, task.document)
         before = passage_rows.known(connection, task.document)
-    prepared = (
-        passage_rows.prepared(about.title, one) for one in cut(texts.each_part(task.database, task.document))
-    )
+    cuts = cut(texts.each_part(task.database, task.document), scanner_of(about.source))
+    prepared = (passage_rows.prepared(about.title, one) for one in cuts)
     done = 0
     while batch := list(islice(prepared, BATCH)):
         done += len(batch)

@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from app.database import Database
 from app.documents import filing, filling, leaving, records
 from app.documents.inbox import Inbox
-from app.documents.tasks import LeftOff, Task
+from app.documents.tasks import WANTED, LeftOff, Task
 from app.errors import AppError, StoreError, first_line
 
 PATIENCE = 0.5
@@ -142,5 +142,5 @@ class Indexer:
 
     def _fail(self, document: int, sentence: str) -> None:
         with self._database.writing() as connection:
-            if records.state(connection, document) not in ("", records.LEAVING):
+            if records.state(connection, document) in WANTED:
                 records.set_state(connection, document, "failed", sentence)

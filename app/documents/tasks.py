@@ -41,6 +41,11 @@ class Task:
         finally:
             self._at_stop = None
 
+    def require_wanted(self) -> None:
+        """Raise LeftOff when the work was stopped."""
+        if self._is_stopped.is_set():
+            raise LeftOff
+
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction for the document. Raises LeftOff when it is no longer wanted."""

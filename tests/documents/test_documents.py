@@ -110,7 +110,7 @@ def test_nothing_is_taken_when_one_of_the_files_is_none(
 ) -> None:
     file = tmp_path / "eggs.md"
     file.write_text(EGGS, encoding="utf-8")
-    with pytest.raises(DocumentUnreadable, match="There is no file .*milk.md"):
+    with pytest.raises(DocumentUnreadable, match=r"There is no file .*milk\.md"):
         documents.add_files(notes, [file, tmp_path / "milk.md"])
     assert documents.documents(notes) == ()
 

@@ -16,7 +16,7 @@ FEW = 0.2
 """Damaged characters of all that are not ASCII, up to which a text counts as UTF-8 that was damaged."""
 GUESSED = 20_000
 """Bytes that the guess looks at."""
-LAST_RESORT = "cp1252"
+COMMONEST = "cp1252"
 CONTROLS = bytes(set(range(1, 32)) - set(b"\b\t\n\v\f\r\x1b"))
 MANY_CONTROLS = 0.02
 
@@ -43,8 +43,17 @@ def encoding_of(sample: bytes) -> Encoding:
     name = marked or _wide(sample)
     if name or _is_utf8(sample):
         return Encoding(name or "utf-8")
-    best = from_bytes(_accented(sample)).best()
-    return Encoding(best.encoding if best else LAST_RESORT, is_guess=True)
+    return Encoding(_guessed(sample), is_guess=True)
+
+
+def _guessed(sample: bytes) -> str:
+    """The likeliest encoding; among those that are as likely the commonest."""
+    matches = from_bytes(_accented(sample))
+    best = matches.best()
+    if best is None:
+        return COMMONEST
+    as_good = (one for one in matches if one.chaos <= best.chaos and one.coherence >= best.coherence)
+    return COMMONEST if any(COMMONEST in one.could_be_from_charset for one in as_good) else best.encoding
 
 
 def _wide(sample: bytes) -> str:

@@ -14,7 +14,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """How far it is: pages, or bytes."""
+    """How far it is: pages, paragraphs or bytes."""
 
     done: int
     total: int

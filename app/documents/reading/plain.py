@@ -2,6 +2,7 @@
 
 import codecs
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from app.documents.reading.encodings import encoding_of, is_binary
@@ -37,13 +38,13 @@ class PlainReading:
     def _pieces(self, pieces: Iterator[bytes], total: int) -> Iterator[Message]:
         first = next(pieces, b"")
         encoding = encoding_of(first)
-        if encoding.name.startswith("utf-8") and is_binary(first):
+        if not encoding.name.startswith(("utf-16", "utf-32")) and is_binary(first):
             raise DocumentUnreadable(
                 f"{self._name} is no text: save it as text, PDF, DOCX or HTML, and add that."
             )
         decoder = codecs.getincrementaldecoder(encoding.name)("replace")
         replaced = done = 0
-        for piece in (first, *()) if total <= PIECE else _chained(first, pieces):
+        for piece in chain([first], pieces):
             text = decoder.decode(piece)
             replaced += text.count(REPLACED) - piece.count(REPLACED.encode())
             done += len(piece)
@@ -56,8 +57,3 @@ class PlainReading:
             yield Told(f"Its encoding was guessed: {encoding.name}.")
         if replaced > 0:
             yield Told(f"{replaced:,} characters could not be read and stand as {REPLACED}.")
-
-
-def _chained(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
