@@ -68,6 +68,25 @@ class SentenceModel:
         return normalize(pooled, dim=1).cpu()
 
 
+class SentenceModels:
+    """The one sentence-embedding model that was asked for last, loaded when it is first needed."""
+
+    def __init__(self) -> None:
+        self._folder: ModelFolder | None = None
+        self._model: SentenceModel | None = None
+
+    def embed(self, folder: ModelFolder, texts: Sequence[str]) -> np.ndarray:
+        """The vectors of texts by this model. Raises ModelError."""
+        if self._model is None or folder != self._folder:
+            self.close()
+            self._model, self._folder = load_sentence_model(folder), folder
+        return self._model.embed(texts)
+
+    def close(self) -> None:
+        """Let go of the model."""
+        self._model = self._folder = None
+
+
 def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> SentenceModel:
     """Read a sentence-embedding model. Raises ModelError with a sentence for what is wrong with its files."""
     try:
@@ -101,7 +120,11 @@ def _largest(rows: Tensor, counts: Tensor) -> Tensor:
 
 
 POOLS: dict[str, Pool] = {"mean": _mean, "cls": _first, "max": _largest}
-FLAGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls", "pooling_mode_max_tokens": "max"}
+FLAGS = {
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+}
 """How 1_Pooling/config.json says it, before it says so in a word."""
 
 
@@ -114,14 +137,21 @@ def _pool_of(folder: ModelFolder) -> Pool:
             f"({', '.join(sorted(unknown))}): choose another one."
         )
     config = _read(folder.path / "1_Pooling" / "config.json", default={"pooling_mode": "mean"})
-    named = config.get("pooling_mode") or [flag for flag in config if flag.startswith("pooling_mode_") and config[flag]]
-    ways = [FLAGS.get(way, way) for way in ([named] if isinstance(named, str) else named)]
+    ways = _ways(config)
     if len(ways) != 1 or ways[0] not in POOLS:
         raise ModelBroken(
             f"The embedding model {folder.name} pools in a way that Foresight does not know "
             f"({', '.join(ways) or 'none'}): choose another one."
         )
     return POOLS[ways[0]]
+
+
+def _ways(config: dict[str, Any]) -> list[str]:
+    named = config.get("pooling_mode")
+    if named is None:
+        flagged = (flag for flag, is_on in config.items() if flag.startswith("pooling_mode_") and is_on)
+        return [FLAGS.get(flag, flag) for flag in flagged]
+    return [named] if isinstance(named, str) else list(named)
 
 
 def _most_tokens(path: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:

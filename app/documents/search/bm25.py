@@ -77,7 +77,11 @@ def _rare(weighed: Iterable[Term]) -> list[str]:
     """What is asked of the index: the rarest word, and those that can be afforded besides."""
     there = sorted((term for term in weighed if term.passages), key=lambda term: term.passages)
     costs = accumulate(term.passages for term in there)
-    return [term.phrase for term, cost in zip(there, costs, strict=True) if term is there[0] or cost <= MOST_WEIGHED]
+    return [
+        term.phrase
+        for term, cost in zip(there, costs, strict=True)
+        if term is there[0] or cost <= MOST_WEIGHED
+    ]
 
 
 def _shares(connection: sqlite3.Connection, weighed: Sequence[Term], passages: list[int]) -> dict[int, float]:

@@ -73,11 +73,12 @@ class Searcher:
 def _in_time(answer: Future[Vectors]) -> Vectors:
     """A question's vector, or none: words find much by themselves."""
     try:
-        return answer.result(PATIENCE)[0]
+        vector: Vectors = answer.result(PATIENCE)[0]
     except (AppError, StillWaiting):
         answer.cancel()
         return NO_VECTOR
+    return vector
 
 
 def _as_found(passage: Passage, one: Candidate) -> Found:
-    return Found(passage, one.worth, one.bm25, one.bm25_rank, one.similarity, one.similarity_rank)
+    return Found(passage, one.worth, one.bm25, one.bm25_rank, one.similarity, one.similarity_rank, one.share)

@@ -9,7 +9,6 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,9 @@ from app.documents.embedding import Vectors
 
 Ids = NDArray[np.int64]
 
-NEWER = "SELECT id, passage, document, vector FROM passage_vector WHERE id > ? AND model = ? ORDER BY id LIMIT ?"
+NEWER = (
+    "SELECT id, passage, document, vector FROM passage_vector WHERE id > ? AND model = ? ORDER BY id LIMIT ?"
+)
 PUT = """
     INSERT OR REPLACE INTO passage_vector (passage, document, model, vector)
     SELECT id, document, ?, ? FROM passage WHERE id = ?
@@ -90,7 +91,9 @@ class VectorIndex:
     ) -> list[tuple[int, float]]:
         """Passages of these documents with their cosine to a vector of this model, nearest first."""
         asked = np.asarray(documents, np.int64)
-        found = [_cosines(block, np.isin(block.documents, asked), vector) for block in self._now(model, vector)]
+        found = [
+            _cosines(block, np.isin(block.documents, asked), vector) for block in self._now(model, vector)
+        ]
         passages = np.concatenate([np.zeros(0, np.int64), *(one for one, _ in found)])
         cosines = np.concatenate([np.zeros(0, np.float32), *(one for _, one in found)])
         best = np.argsort(-cosines, kind="stable")[:limit]
@@ -99,7 +102,9 @@ class VectorIndex:
     def cosines(self, model: str, vector: Vectors, passages: Iterable[int]) -> dict[int, float]:
         """The cosines of those of these passages that have a vector."""
         asked = np.fromiter(passages, np.int64)
-        found = (_cosines(block, np.isin(block.passages, asked), vector) for block in self._now(model, vector))
+        found = (
+            _cosines(block, np.isin(block.passages, asked), vector) for block in self._now(model, vector)
+        )
         return {int(one): float(cosine) for pair in found for one, cosine in zip(*pair, strict=True)}
 
     def vectors(self, passages: Iterable[int]) -> dict[int, Vectors]:
@@ -107,7 +112,9 @@ class VectorIndex:
         asked = np.fromiter(passages, np.int64)
         with self._lock:
             found = [block.kept(np.isin(block.passages, asked)) for block in self._blocks]
-        return {int(one): row for block in found for one, row in zip(block.passages, block.vectors, strict=True)}
+        return {
+            int(one): row for block in found for one, row in zip(block.passages, block.vectors, strict=True)
+        }
 
     def _now(self, model: str, vector: Vectors) -> tuple[Block, ...]:
         """All vectors of this model that are as wide as this one."""
