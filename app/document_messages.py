@@ -75,7 +75,8 @@ class Passage:
 class Found:
     """A passage that was found: its scores and the ranks they gave it (from 1; 0: not found that way).
 
-    `bm25` is the higher the better, `similarity` the cosine to the question, `score` the two merged."""
+    `bm25` is the higher the better, `share` how much of the question is in the passage by its words, `similarity`
+    the cosine to the question, `score` the two merged."""
 
     passage: Passage
     score: float
@@ -83,6 +84,7 @@ class Found:
     bm25_rank: int = 0
     similarity: float = 0.0
     similarity_rank: int = 0
+    share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

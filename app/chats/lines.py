@@ -9,8 +9,8 @@ from app.chats.provenance_json import (
     sampling_from_json,
     sampling_to_json,
 )
-from app.chats.words import spaced, storable
 from app.errors import ChatNotFound
+from app.spacing import spaced, storable
 from app.titles import title_of
 
 LINE = "id, title, folder, is_pinned, updated"

@@ -13,7 +13,8 @@ from app.documents.cleaning import cleaned
 from app.documents.embedding import NO_EMBEDDER, Embeds
 from app.documents.inbox import LARGEST, Inbox, require_file
 from app.documents.indexing import Indexer
-from app.documents.search import bm25
+from app.documents.search.searching import Searcher
+from app.documents.vectorising import Vectoriser
 from app.errors import DocumentNotFound, DocumentUnreadable
 from app.titles import title_of
 
@@ -33,9 +34,11 @@ class Documents:
         """What an earlier run left undone goes on at once. `now` are seconds since 1970."""
         self._database = database
         self._inbox = Inbox(data_dir)
-        self._embedder = embedder
         self._now = now
-        self._indexer = Indexer(database, self._inbox)
+        self._searcher = Searcher(database, embedder)
+        self._vectoriser = Vectoriser(database, embedder)
+        self._indexer = Indexer(database, self._inbox, self._vectoriser.wake)
+        self._vectoriser.start()
         self._indexer.start()
 
     @property
@@ -151,12 +154,7 @@ class Documents:
 
     def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[Found, ...]:
         """The passages that are nearest to a question, best first; () when nothing is near enough."""
-        with self._database.reading() as connection:
-            scores = dict(bm25.ranked(connection, collections, question, limit))
-            found = passage_rows.passages_of(connection, list(scores))
-        return tuple(
-            Found(one, scores[one.id], scores[one.id], rank) for rank, one in enumerate(found, start=1)
-        )
+        return self._searcher.search(collections, question, limit)
 
     def whole(self, collections: Sequence[int], most_characters: int) -> tuple[Passage, ...]:
         """Each document as one passage, in order; () when together they are longer than this."""
@@ -188,10 +186,12 @@ class Documents:
     def wait(self) -> None:
         """Return once nothing is to be done any more. Raises StoreError when the file takes no more."""
         self._indexer.wait()
+        self._vectoriser.wait()
 
     def close(self) -> None:
         """Stop where it is; the next start goes on there. Closing twice does no harm."""
         self._indexer.close()
+        self._vectoriser.close()
 
     def _add_file(self, collection: int, path: Path) -> int:
         draft = self._inbox.copy(path)

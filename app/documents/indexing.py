@@ -9,6 +9,7 @@ thread here, and take turns.
 
 import logging
 import threading
+from collections.abc import Callable
 
 from filelock import FileLock, Timeout
 
@@ -27,9 +28,11 @@ log = logging.getLogger(__name__)
 class Indexer:
     """Works off what waits in a database, a document at a time."""
 
-    def __init__(self, database: Database, inbox: Inbox) -> None:
+    def __init__(self, database: Database, inbox: Inbox, changed: Callable[[], None]) -> None:
+        """`changed` is called when a job is done."""
         self._database = database
         self._inbox = inbox
+        self._tell_changed = changed
         self._lock = FileLock(inbox.lock_file())
         self._changed = threading.Condition()
         self._is_awake = True
@@ -102,6 +105,7 @@ class Indexer:
         try:
             with self._lock.acquire(PATIENCE):
                 self._do_next()
+            self._tell_changed()
         except Timeout:
             pass  # another process is at it: then look again
         return True

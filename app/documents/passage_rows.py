@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from app.document_messages import Passage
 from app.documents import texts
 from app.documents.passages import Cut
-from app.documents.search.words import spaced
+from app.documents.search.words import indexed
 
 ROWS = """
     SELECT passage.id, passage.document, document.title, passage.start, passage.end, passage.heading
@@ -43,7 +43,7 @@ Known = dict[bytes, deque[Place]]
 def prepared(title: str, cut: Cut) -> Prepared:
     """What is stored of a passage."""
     digest = hashlib.blake2b(f"{cut.heading}\0{cut.text}".encode(), digest_size=DIGEST_BYTES).digest()
-    return Prepared(cut, digest, spaced("\n".join(filter(None, (title, cut.heading, cut.text)))))
+    return Prepared(cut, digest, indexed("\n".join(filter(None, (title, cut.heading, cut.text)))))
 
 
 def known(connection: sqlite3.Connection, document: int) -> Known:

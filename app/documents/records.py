@@ -7,8 +7,7 @@ from app.errors import DocumentNotFound
 
 DOCUMENT = """
     SELECT id, collection, title, source, state, note, characters, passages,
-        (SELECT count(*) FROM passage_vector JOIN passage ON passage.id = passage_vector.passage
-            WHERE passage.document = document.id) AS embedded,
+        (SELECT count(*) FROM passage_vector WHERE passage_vector.document = document.id) AS embedded,
         done, total, added
     FROM document
 """

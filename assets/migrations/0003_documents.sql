@@ -49,12 +49,15 @@ CREATE TRIGGER passage_words_leave AFTER DELETE ON passage BEGIN
     DELETE FROM passage_words WHERE rowid = old.id;
 END;
 
--- float32 in the machine's order, of length one; `model` says whose they are.
+-- float32, little-endian, of length one; `model` says whose, all of one. Those with a larger id came later.
 CREATE TABLE passage_vector (
-    passage INTEGER PRIMARY KEY REFERENCES passage (id) ON DELETE CASCADE,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    passage INTEGER NOT NULL UNIQUE REFERENCES passage (id) ON DELETE CASCADE,
+    document INTEGER NOT NULL,             -- the passage's
     model TEXT NOT NULL,
     vector BLOB NOT NULL
 ) STRICT;
+CREATE INDEX passage_vector_document ON passage_vector (document);
 
 -- Which collections a chat asks, and what an answer's numbers stand for.
 ALTER TABLE chat ADD COLUMN collections TEXT NOT NULL DEFAULT '';      -- JSON, a list of ids; '' for none

@@ -10,6 +10,7 @@ import pytest
 from app.database import Database, database_in
 from app.document_messages import Cited, Document
 from app.documents import Documents
+from app.documents.search import vectors
 from app.errors import DocumentNotFound, DocumentUnreadable
 from tests.documents import files
 from tests.documents.test_documents import EGGS, only, rows
@@ -43,10 +44,7 @@ def test_a_newer_form_of_a_text_keeps_the_passages_that_have_not_changed(
     documents.wait()
     before = passage_rows(database)
     with database.writing() as connection:
-        connection.executemany(
-            "INSERT INTO passage_vector (passage, model, vector) VALUES (?, 'm', ?)",
-            [(row[0], np.ones(2, np.float32).tobytes()) for row in before],
-        )
+        vectors.put(connection, "model", [row[0] for row in before], np.ones((6, 2), np.float32))
     assert documents.paste(notes, sections(6, changed=2), "Manual") == document
     documents.wait()
     after = passage_rows(database)
