@@ -4,9 +4,10 @@ The rest of the prompt comes first: system prompt, earlier turns, the question, 
 is left belongs to the sources, and never less than a quarter of the context: a long chat is cut, or asked about,
 rather than its documents ignored.
 
-    context 1,024   reply 256   chat 200   ->   sources 568, so one passage of 390 tokens; two more did not fit
+    context 1,024   reply 256   chat 200   ->   sources 568: three of at most 189 tokens
 
-Collections that fit whole are given whole. Otherwise the passages that search finds, best first, as many as fit.
+Collections that fit whole are given whole. Otherwise the passages that search finds, best first, as many as fit; in
+a small context each is narrowed to the sentences around what is asked for, so that several have room.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,15 +16,18 @@ from typing import Protocol
 
 from app.conversation.source_prompt import asked_text, quoted
 from app.document_messages import Budget, Cited, Found, Passage, Sources
+from app.documents.search.focusing import focused
 from app.messages import Message
 
 MOST_SOURCES = 6
+FEW_SOURCES = 3
+"""So many find room in any context: where whole passages would not, each is narrowed to what is asked for."""
 MOST_WHOLE = 16_000
 """Tokens: what would be read longer than this is searched instead, even where the context holds it."""
 CHARACTERS_PER_TOKEN = 6
 """More than texts have: what is longer is surely too long, and need not be counted."""
 LEAST_CHARACTERS = 80
-"""A passage cut shorter than this says nothing."""
+"""A passage narrowed further than this says nothing."""
 
 
 class Library(Protocol):
@@ -95,7 +99,7 @@ def consult(
         kept, is_whole = list(found), True
     else:
         found = library.search(collections, searched)
-        kept, is_whole = _fitting(found, space), False
+        kept, is_whole = _fitting(found, searched, space), False
     passages = tuple(one.passage.text for one in kept)
     budget = _budget(before, message, space.tokens_of(passages), room)
     cited = tuple(_cited(number, one) for number, one in enumerate(kept, 1))
@@ -122,28 +126,34 @@ class _Space:
         )
         return asked - alone
 
+    @property
+    def share(self) -> int:
+        """The tokens that one of several sources may take."""
+        return self.tokens // FEW_SOURCES
+
     def holds(self, passages: Sequence[str]) -> bool:
         return self.tokens_of(passages) <= min(self.tokens, MOST_WHOLE)
 
 
-def _fitting(found: Sequence[Found], space: _Space) -> list[Found]:
-    """As many as fit, best first; the best one cut short where it alone is too long."""
+def _fitting(found: Sequence[Found], searched: str, space: _Space) -> list[Found]:
+    """As many as fit, best first, each narrowed to its share of the room."""
     kept: list[Found] = []
     for one in found:
+        narrow = replace(one, passage=_narrowed(one.passage, searched, space))
         if len(kept) < MOST_SOURCES and space.holds(
-            [*(each.passage.text for each in kept), one.passage.text]
+            [*(each.passage.text for each in kept), narrow.passage.text]
         ):
-            kept.append(one)
-    return kept or [_cut(one, space) for one in found[:1]]
+            kept.append(narrow)
+    return kept
 
 
-def _cut(found: Found, space: _Space) -> Found:
-    """The beginning of a passage, as much of it as fits."""
-    text = found.passage.text
-    while len(text) > LEAST_CHARACTERS and not space.holds([text]):
-        text = text[: len(text) * 3 // 4].rpartition(" ")[0] or text[: len(text) * 3 // 4]
-    passage = replace(found.passage, text=text, end=found.passage.start + len(text))
-    return replace(found, passage=passage)
+def _narrowed(passage: Passage, searched: str, space: _Space) -> Passage:
+    """The passage, or what of it is about the question and takes no more than its share."""
+    most, kept = len(passage.text), passage
+    while (tokens := space.tokens_of([kept.text])) > space.share and most > LEAST_CHARACTERS:
+        most = max(LEAST_CHARACTERS, min(most - 1, len(kept.text) * space.share // tokens))
+        kept = focused(passage, searched, most)
+    return kept
 
 
 def _cited(number: int, found: Found) -> Cited:

@@ -86,10 +86,11 @@ def test_what_is_too_long_to_be_read_whole_is_searched_and_the_rest_is_counted(
     engine: PatientEngine, ask_documents: Callable[..., Person]
 ) -> None:
     engine.words = WordReader(context=200)
-    library = FakeLibrary(f"cats {LONG}", f"cats {LONG}", f"cats {LONG}", f"dogs {LONG}")
+    library = FakeLibrary(*[f"cats {LONG}"] * 5, f"dogs {LONG}")
     person = ask_documents(library, "What do cats do?", "Purr.")
     found = sources_of(person)
-    assert (len(found.cited), found.left_out, found.is_whole) == (2, 1, False)
+    assert (len(found.cited), found.left_out, found.is_whole) == (3, 2, False)
+    assert all(0 < cited.end < len(f"cats {LONG}") for cited in found.cited)
     assert library.searched == ["What do cats do?"]
     assert found.budget is not None
     spent = found.budget
