@@ -6,14 +6,17 @@ import pytest
 import torch
 
 from app.engine.block import chain_block
+from app.engine.fused_layers.modules import FusedLayer
 from app.engine.fused_layers.signature import LayerKernels
 from app.engine.plain import plain
 from app.engine.products.twin import num_linears, twin_of
+from app.engine.quantising import quantise
 from app.engine.rotary import Rotary
 from app.engine.runner import BlockRunner
 from app.engine.same_bits import find_classes, layers_with_rows, read_layers, read_text
 from app.engine.step_graphs import tried_graphs
 from app.messages import Decoding, Sampling
+from app.quantisation import Quantisation
 from tests.engine.attention.cases import DEVICE
 from tests.engine.fused_layers.fusing import fused_model, fused_runner, named
 from tests.engine.oracle import Oracle, branching, half_right
@@ -128,6 +131,20 @@ def test_a_twin_of_a_fused_model_has_other_products_in_all_its_layers(zoo: Zoo) 
     twin = twin_of(fused, lambda _linear: torch.nn.Identity())
     assert num_linears(twin) == 0
     assert num_linears(fused) > 0
+
+
+@pytest.mark.parametrize("quantisation", ["int8", "int4"])
+def test_quantised_layers_are_fused_as_well(quantisation: Quantisation) -> None:
+    pytest.importorskip("torchao", reason="torchao is not installed")
+    from tests.engine.test_quantising import make_model
+
+    model = make_model(torch.bfloat16)
+    assert quantise(model, quantisation, DEVICE)
+    loaded = load(model.to(DEVICE))
+    assert isinstance(loaded.runner, BlockRunner)
+    runner = fused_runner(loaded, WrittenOut())
+    assert any(isinstance(module, FusedLayer) for module in runner.model.modules())
+    assert torch.equal(logits_of(runner), logits_of(loaded.runner))
 
 
 class Visible(WrittenOut):
