@@ -50,6 +50,7 @@ class Outcome:
             "attention": model.attention,
             "graphs": model.graphs,
             "graphs_note": model.graphs_note,
+            "fused_note": model.fused_note,
             "stop_reason": self.finished.reason,
             "temperature": self.request.options.sampling.temperature,
             "decoding": asdict(self.request.options.decoding),

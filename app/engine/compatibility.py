@@ -61,7 +61,7 @@ def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
     rows = [runner.feed(text[:read], 0)]
     rows += [runner.feed(text[place : place + 1], place) for place in range(read, len(text))]
     runner.forget()
-    if not _is_close(torch.stack(rows), expected):
+    if not is_close(torch.stack(rows), expected):
         raise ModelBroken(
             "This model cannot write text token by token: choose one that is made for chat or text."
         )
@@ -88,12 +88,13 @@ def _trial(model: PreTrainedModel, expected: Tensor, windows: list[int], attend:
         return "This model has attention code of its own, so it decodes plainly."
     if view.windows != windows:
         return "This model's layers do not say how far they see, so it decodes plainly."
-    if not _is_close(logits, expected):
+    if not is_close(logits, expected):
         return "This model's attention needs more than to know who sees whom, so it decodes plainly."
     return ""
 
 
-def _is_close(logits: Tensor, expected: Tensor) -> bool:
+def is_close(logits: Tensor, expected: Tensor) -> bool:
+    """Whether two ways to compute logits are one model, for all that rounding lets see."""
     difference = (logits.float() - expected.float()).abs().max() / expected.float().std()
     return bool(difference < TOLERANCE[logits.dtype])
 

@@ -19,6 +19,7 @@ from transformers import (
 from app.engine.attention import register
 from app.engine.attention.choosing import Attention, Heads, choose, machine_of
 from app.engine.compatibility import check_sequential, lookahead_note
+from app.engine.fused_layers.choosing import Fused, fuse
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
 from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.experience import Experience
@@ -113,11 +114,13 @@ def prepare(
     """Find out how a model can decode, and wrap it; `quantised` of its weights are whole numbers."""
     register()
     text_config = model.config.get_text_config(decoder=True)
-    attention = choose(choice.attention, machine_of(model.device), heads_of(text_config, model.dtype))
+    machine = machine_of(model.device)
+    attention = choose(choice.attention, machine, heads_of(text_config, model.dtype))
     note = lookahead_note(model, attention.attend)
     parameters = model.num_parameters() + quantised
     if layer_windows(text_config):  # recurrent layers read their Linears' weights in ways of their own
         pack_weights(model)
+    fused = Fused(model) if note else fuse(model, machine, attention.attend)
     info = ModelInfo(
         name=folder.name,
         label=folder.label,
@@ -132,8 +135,9 @@ def prepare(
         quantised_share=quantised / parameters,
         attention="" if note else attention.name,
         attention_note="" if note else attention.note,
+        fused_note=fused.note,
     )
-    runner = _make_runner(model, info, attention)
+    runner = _make_runner(fused.model, info, attention)
     return LoadedModel(info, tokenizer, runner, eos_ids(model, tokenizer))
 
 

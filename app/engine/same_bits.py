@@ -122,7 +122,7 @@ def read_layers(layers: Sequence[tuple[nn.Module, Tensor]], width: int) -> Bits:
 
 def _fed(layer: nn.Module, rows: Tensor, width: int) -> Tensor:
     # Blocks [1, T, size] as in the model, all of them full: another row count would be another width.
-    rows = rows.repeat(-(-width // len(rows)), 1)
+    rows = _repeated(rows, width)
     blocks = range(0, len(rows) // width * width, width)
     return torch.cat([layer(rows[None, start : start + width])[0] for start in blocks])
 
@@ -166,11 +166,16 @@ def _listening(model: nn.Module, meet: Meet) -> Iterator[None]:
 
 
 def _varied(states: Tensor, layer: nn.Module) -> Tensor:
-    """More rows like these [T, size]: as many as it takes for enough values to be compared."""
+    """More rows like these [T, .., size]: as many as it takes for enough values to be compared."""
     size = max(
         (parameter.shape[0] for parameter in layer.parameters(recurse=False)), default=states.shape[-1]
     )
     count = min(max(VALUES // size, ROWS[0]), ROWS[1])
     source = torch.Generator().manual_seed(0)
-    factors = torch.rand((count, states.shape[-1]), generator=source).add(0.5).to(states)
-    return states.repeat(-(-count // len(states)), 1)[:count] * factors
+    factors = torch.rand((count, *states.shape[1:]), generator=source).add(0.5).to(states)
+    return _repeated(states, count)[:count] * factors
+
+
+def _repeated(rows: Tensor, count: int) -> Tensor:
+    """At least so many rows, these again and again; a row may have heads, as a norm of queries meets it."""
+    return rows.repeat(-(-count // len(rows)), *(1 for _ in rows.shape[1:]))

@@ -26,6 +26,7 @@ FIELDS = [
     "attention",
     "graphs",
     "graphs_note",
+    "fused_note",
     "stop_reason",
     "temperature",
     "decoding",

@@ -109,6 +109,17 @@ def test_a_layer_says_the_same_of_its_rows_in_blocks_of_any_width() -> None:
         torch.testing.assert_close(said[: min(read, 10)], layer(rows)[: min(read, 10)])
 
 
+@pytest.mark.parametrize("name", ["qwen3", "gemma3"])
+def test_norms_of_queries_and_keys_are_looked_at_too(name: str) -> None:
+    """Their rows have heads: [1, T, heads, size]."""
+    runner = load(next(each for each in BRANCHING if each.name == name).make().bfloat16()).runner
+    assert isinstance(runner, BlockRunner)
+    layers = [(layer, rows[:9]) for layer, rows in layers_with_rows(runner, numbers(12))]
+    assert all(len(each) == 8 for each in read_layers(layers, 4))
+    dimensions = {rows.dim() for _, rows in layers}
+    assert dimensions == ({2, 3} if name == "qwen3" else {2})
+
+
 def test_looking_leaves_no_hooks(half: BlockRunner) -> None:
     layers_with_rows(half, numbers(8))
     assert not any(layer._forward_pre_hooks for layer in half.model.modules())

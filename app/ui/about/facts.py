@@ -61,6 +61,7 @@ def _notes(model: ModelInfo) -> list[Fact]:
         "Lookahead": model.lookahead_note,
         "Attention": model.attention_note,
         "Step graphs": model.graphs_note,
+        "Layers": model.fused_note,
         "Same text": model.same_text_note,
     }
     return [Fact(name, note) for name, note in notes.items() if note]

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from app.conversation.machine import parse_cpuinfo
@@ -30,6 +31,12 @@ def test_each_device_tells_its_memory_and_the_model_what_it_runs_on() -> None:
     told = {fact.name: fact.value for fact in hardware(memories, EngineStatus("ready", model=DEMO))}
     assert told["Memory of cuda:0"] == "5.00 GB free of 8.00 GB"
     assert "demo" in told["Model"] and "cpu" in told["Model"]
+
+
+def test_it_is_told_what_a_layer_does_in_kernels_of_our_own() -> None:
+    model = replace(DEMO, fused_note="One kernel of our own each: 5 norms.")
+    assert Fact("Layers", model.fused_note) in hardware([], EngineStatus("ready", model=model))
+    assert "Layers" not in {fact.name for fact in hardware([], EngineStatus("ready", model=DEMO))}
 
 
 def test_without_a_model_that_is_told() -> None:

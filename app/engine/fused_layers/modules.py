@@ -1,0 +1,127 @@
+"""Modules that take the places of a model's own, over the same weights. `recognising.py` tries whether they may."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from app.engine.attention import BlockView
+from app.engine.attention.hook import attend_layer
+from app.engine.attention.signature import Scoring
+from app.engine.fused_layers.signature import Bend, LayerKernels, NormShape
+
+
+class FusedNorm(nn.Module):
+    """An RMSNorm in one kernel."""
+
+    def __init__(self, weight: nn.Parameter, shape: NormShape, kernels: LayerKernels) -> None:
+        super().__init__()
+        self.weight = weight
+        self.shape = shape
+        self._kernels = kernels
+
+    def forward(self, states: Tensor) -> Tensor:
+        """[..., size] to the same."""
+        return self._kernels.normed(states, self.weight, self.shape)
+
+    def of_sum(self, states: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+        """The sum of both, and its norm, in one kernel."""
+        return self._kernels.sum_normed(states, others, self.weight, self.shape)
+
+
+class FusedGatedMLP(nn.Module):
+    """A gated MLP whose gate and up are products of their own."""
+
+    def __init__(self, mlp: Any, bend: Bend, kernels: LayerKernels) -> None:
+        super().__init__()
+        self.gate_proj, self.up_proj, self.down_proj = mlp.gate_proj, mlp.up_proj, mlp.down_proj
+        self._bend: Bend = bend
+        self._kernels = kernels
+
+    def forward(self, states: Tensor) -> Tensor:
+        """[..., size] to the same."""
+        gated = self._kernels.gated(self.gate_proj(states), self.up_proj(states), self._bend)
+        product: Tensor = self.down_proj(gated)
+        return product
+
+
+class FusedJoinedMLP(nn.Module):
+    """A gated MLP whose gate and up are one product, the gate first."""
+
+    def __init__(self, mlp: Any, bend: Bend, kernels: LayerKernels) -> None:
+        super().__init__()
+        self.gate_up_proj, self.down_proj = mlp.gate_up_proj, mlp.down_proj
+        self._bend: Bend = bend
+        self._kernels = kernels
+
+    def forward(self, states: Tensor) -> Tensor:
+        """[..., size] to the same."""
+        gate, up = self.gate_up_proj(states).chunk(2, dim=-1)
+        product: Tensor = self.down_proj(self._kernels.gated(gate, up, self._bend))
+        return product
+
+
+class FusedAttention(nn.Module):
+    """Self-attention over a block: products, norms of heads if there are any, the rotary turn, our attention."""
+
+    def __init__(self, layer: Any, scoring: Scoring, kernels: LayerKernels) -> None:
+        super().__init__()
+        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (
+            layer.q_proj,
+            layer.k_proj,
+            layer.v_proj,
+            layer.o_proj,
+        )
+        self.q_norm = getattr(layer, "q_norm", None) or nn.Identity()
+        self.k_norm = getattr(layer, "k_norm", None) or nn.Identity()
+        self.head_dim, self.layer_idx = layer.head_dim, layer.layer_idx
+        self._scoring = scoring
+        self._kernels = kernels
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        position_embeddings: tuple[Tensor, Tensor],
+        attention_mask: Tensor | None = None,
+        past_key_values: Any = None,
+        *,
+        block: BlockView,
+        **others: Any,
+    ) -> tuple[Tensor, None]:
+        """What a decoder layer calls: [1, T, size] to the same, and no weights."""
+        heads = (*hidden_states.shape[:-1], -1, self.head_dim)
+        query = self.q_norm(self.q_proj(hidden_states).view(heads)).transpose(1, 2)
+        keys = self.k_norm(self.k_proj(hidden_states).view(heads)).transpose(1, 2)
+        values = self.v_proj(hidden_states).view(heads).transpose(1, 2)
+        query, keys = self._kernels.turned(query, keys, *position_embeddings)
+        if past_key_values is not None:
+            keys, values = past_key_values.update(keys, values, self.layer_idx)
+        attended, _ = attend_layer(
+            self,
+            query,
+            keys,
+            values,
+            attention_mask,
+            block=block,
+            scaling=self._scoring.scale,
+            sliding_window=self._scoring.window,
+            softcap=self._scoring.softcap,
+            **others,
+        )
+        return self.o_proj(attended.flatten(2)), None
+
+
+class FusedLayer(nn.Module):
+    """A decoder layer of two residual sums, the first in one kernel with the norm behind it."""
+
+    def __init__(self, layer: Any) -> None:
+        """The norm behind attention is a FusedNorm already."""
+        super().__init__()
+        self.input_layernorm, self.self_attn, self.mlp = layer.input_layernorm, layer.self_attn, layer.mlp
+        self.post_attention_layernorm: FusedNorm = layer.post_attention_layernorm
+
+    def forward(self, hidden_states: Tensor, **named: Any) -> Tensor:
+        """[1, T, size] to the same."""
+        attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **named)
+        total, normed = self.post_attention_layernorm.of_sum(hidden_states, attended)
+        product: Tensor = self.mlp(normed)
+        return total + product

@@ -1,0 +1,113 @@
+"""What trials have in common: real calls, attention that only listens, and what counts as alike."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from app.engine.attention import Attend, BlockView, LayerCache, Scoring
+from app.engine.block import chain_block
+from app.engine.kv_cache import BlockCache
+from app.engine.steps import run_block
+
+ROUNDINGS = {4: 16, 2: 2}
+"""By bytes of a number: units in the last place that a value may be off. Sums in float32 grow from many."""
+
+NOISE = 1e-6
+"""Of a row's largest value: what is off by less may be, for torch's tanh loses as much where a gate is shut."""
+
+UNLIKE = 0.05
+"""The share of half precision's values that may be off by more: beyond, it is rounded elsewhere."""
+
+TEXT = (3, 1, 4, 1, 5, 9, 2)
+"""Tokens of the pass that modules are met in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a module was called with in a real pass."""
+
+    args: tuple[Any, ...]
+    named: dict[str, Any]
+
+
+class Asked:
+    """Attention that keeps what it is asked and says something that depends on nothing."""
+
+    def __init__(self) -> None:
+        self.states: tuple[Tensor, ...] = ()
+        self.scoring = Scoring(0.0)
+
+    def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+        """Query [1, H, T, D] to [1, T, H, DV]."""
+        del view
+        self.states, self.scoring = (query, cache.keys, cache.values), scoring
+        shape = (1, query.shape[2], query.shape[1], cache.values.shape[3])
+        count = query.shape[2] * query.shape[1] * cache.values.shape[3]
+        return torch.linspace(-1, 1, count, device=query.device).to(query.dtype).view(shape)
+
+
+def unlike(ours: Tensor, theirs: Tensor) -> float:
+    """The share of values [..., size] that are off; infinite where there are too many, or one by too much."""
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return inf
+    expected = theirs.double().abs()
+    noise = NOISE * expected.amax(-1, keepdim=True)
+    error = (ours.double() - theirs.double()).abs()
+    allowed = ROUNDINGS[theirs.element_size()] * torch.finfo(theirs.dtype).eps * expected
+    if not bool((error <= allowed + noise).all()):
+        return inf
+    share = float((error > noise).double().mean())
+    return share if share <= UNLIKE or theirs.element_size() == 4 else inf
+
+
+@contextmanager
+def hearing(module: nn.Module) -> Iterator[list[Tensor]]:
+    """What reaches a module while this is open."""
+    heard: list[Tensor] = []
+    hook = module.register_forward_pre_hook(lambda _module, args: heard.append(args[0]))
+    try:
+        yield heard
+    finally:
+        hook.remove()
+
+
+def met(model: PreTrainedModel, modules: list[nn.Module], attend: Attend) -> dict[nn.Module, Call]:
+    """What each of these modules is called with in a short pass."""
+    calls: dict[nn.Module, Call] = {}
+
+    def meet(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        calls[module] = Call(args, named)
+
+    hooks = [module.register_forward_pre_hook(meet, with_kwargs=True) for module in modules]
+    try:
+        run_block(model, BlockCache(), chain_block(TEXT, 0, wanted=(0,)), attend)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return calls
+
+
+def asked(module: nn.Module, call: Call) -> tuple[Asked, Tensor]:
+    """What the module asks of attention, and what it makes of the answer."""
+    attention = Asked()
+    answer: Tensor = _called(module, call, attention)[0]
+    return attention, answer
+
+
+def said(module: nn.Module, call: Call) -> Tensor:
+    """What a layer makes of its states."""
+    answer: Tensor = _called(module, call, Asked())
+    return answer
+
+
+def _called(module: nn.Module, call: Call, attend: Attend) -> Any:
+    """The module called as in that pass, but for a cache, and with such attention."""
+    place = call.named["block"]
+    view = BlockView(place.block, 0, attend, place.device)
+    return module(*call.args, **{**call.named, "past_key_values": None, "block": view})

@@ -1,0 +1,63 @@
+"""The launches of fused layers on a card of paper. Run by `test_compiles_for_cards.py`, not interpreted."""
+
+import sys
+
+import torch
+
+from app.engine.fused_layers.launching import TritonKernels
+from app.engine.fused_layers.recognising import LARGEST_ROW
+from app.engine.fused_layers.signature import Bend, NormShape, Weighing
+from tests.engine.paper_card import Launch, main
+
+KERNELS = TritonKernels()
+LLAMA, GEMMA = NormShape(1e-5, Weighing(True)), NormShape(1e-6, Weighing(False, adds_one=True))
+
+
+def norms(size: int, dtype: torch.dtype, shape: NormShape = LLAMA) -> Launch:
+    """One row, alone and added to another."""
+
+    def launch(_major: int, _shared_memory: int) -> None:
+        row, weight = torch.zeros((1, size), dtype=dtype), torch.zeros(size, dtype=dtype)
+        KERNELS.normed(row, weight, shape)
+        KERNELS.sum_normed(row, row, weight, shape)
+
+    return launch
+
+
+def gates(size: int, bend: Bend, dtype: torch.dtype) -> Launch:
+    """One row, its gate and up in one tensor."""
+
+    def launch(_major: int, _shared_memory: int) -> None:
+        KERNELS.gated(*torch.zeros((1, 2 * size), dtype=dtype).chunk(2, dim=-1), bend)
+
+    return launch
+
+
+def turns(count: int, shared: int, size: int, width: int, dtype: torch.dtype) -> Launch:
+    """One row of so many heads, of which `width` values turn."""
+
+    def launch(_major: int, _shared_memory: int) -> None:
+        query, keys = (torch.zeros((1, heads, 1, size), dtype=dtype) for heads in (count, shared))
+        table = torch.zeros((1, 1, width), dtype=dtype)
+        KERNELS.turned(query, keys, table, table)
+
+    return launch
+
+
+HALF, WHOLE = torch.bfloat16, torch.float32
+
+LAUNCHES: dict[str, Launch] = {
+    "norm of a head": norms(128, HALF),
+    "norm of 896": norms(896, HALF, GEMMA),
+    "norm of 4096": norms(4096, HALF),
+    "norm of the largest row": norms(LARGEST_ROW, HALF, GEMMA),
+    "norm of the largest row in float32": norms(LARGEST_ROW, WHOLE, GEMMA),
+    "silu": gates(11_008, "silu", HALF),
+    "gelu": gates(9_216, "gelu_tanh", HALF),
+    "32 heads": turns(32, 8, 128, 128, HALF),
+    "8 heads of 256 in float32": turns(8, 4, 256, 256, WHOLE),
+    "heads that turn in part": turns(32, 32, 96, 48, HALF),
+}
+
+if __name__ == "__main__":
+    main(LAUNCHES, sys.argv[1:])

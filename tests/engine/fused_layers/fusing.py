@@ -1,0 +1,30 @@
+"""Models with fused layers on any device: the app makes them on cards alone."""
+
+from transformers import PreTrainedModel
+
+from app.engine.fused_layers.choosing import fuse_by
+from app.engine.fused_layers.signature import LayerKernels
+from app.engine.loading import LoadedModel
+from app.engine.rotary import rotary_of
+from app.engine.runner import BlockRunner
+from tests.engine.zoo import BRANCHING, Architecture
+
+
+def named(name: str) -> Architecture:
+    """The architecture of the zoo with this name."""
+    return next(each for each in BRANCHING if each.name == name)
+
+
+def fused_model(loaded: LoadedModel, kernels: LayerKernels) -> PreTrainedModel:
+    """The loaded model with fused layers."""
+    runner = loaded.runner
+    assert isinstance(runner, BlockRunner)
+    return fuse_by(kernels, runner.model, runner._attention.attend).model
+
+
+def fused_runner(loaded: LoadedModel, kernels: LayerKernels) -> BlockRunner:
+    """The loaded model's runner, but for its layers."""
+    runner, model = loaded.runner, fused_model(loaded, kernels)
+    assert isinstance(runner, BlockRunner)
+    rotary = rotary_of(model.config.get_text_config(decoder=True), runner.context)
+    return BlockRunner(model, runner.context, rotary, runner._attention)

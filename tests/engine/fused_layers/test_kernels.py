@@ -1,0 +1,170 @@
+"""The kernels are what torch's operations come to, and a row's bits are its own: alone, and among any others."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from app.engine.fused_layers.recognising import WEIGHINGS
+from app.engine.fused_layers.signature import Bend, NormShape
+from app.engine.fused_layers.trials import unlike
+from tests.engine.attention.cases import DEVICE
+from tools.layer_launches import WrittenOut
+
+pytest.importorskip("triton", reason="triton is not installed")
+
+from app.engine.fused_layers.launching import PIECE, TritonKernels, on_device
+
+# In its interpreter numpy warns of what a card does without a word.
+pytestmark = pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered in")
+
+KERNELS, EXPECTED = on_device(DEVICE), WrittenOut()
+DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+SIZES = (1, 7, 32, 100, 128, 896, 2048)
+SHAPES = [NormShape(1e-5, weighing) for weighing in WEIGHINGS]
+BENDS: tuple[Bend, ...] = ("silu", "gelu_tanh")
+
+
+def drawn(*shape: int, dtype: torch.dtype, seed: int = 0, scale: float = 1.0) -> Tensor:
+    made = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return (scale * made).to(DEVICE, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: str(shape.weighing))
+def test_a_norm_is_the_norm(dtype: torch.dtype, size: int, shape: NormShape) -> None:
+    rows, others = (drawn(3, size, dtype=dtype, seed=seed) for seed in (1, 2))
+    weight = drawn(size, dtype=dtype, seed=3)
+    assert unlike(KERNELS.normed(rows, weight, shape), EXPECTED.normed(rows, weight, shape)) <= 1
+    total, normed = KERNELS.sum_normed(rows, others, weight, shape)
+    assert torch.equal(total, rows + others)
+    assert torch.equal(normed, KERNELS.normed(total, weight, shape))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: str(shape.weighing))
+def test_in_half_precision_nearly_every_value_of_a_norm_has_torchs_bits(
+    dtype: torch.dtype, shape: NormShape
+) -> None:
+    """Only the sum over a row is added in another order; rounding hides that but for one value in some thousand."""
+    rows, weight = drawn(40, 2048, dtype=dtype), drawn(2048, dtype=dtype, seed=1)
+    other = KERNELS.normed(rows, weight, shape) != EXPECTED.normed(rows, weight, shape)
+    assert other.double().mean() < 2e-3
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("bend", BENDS)
+@pytest.mark.parametrize("size", [48, PIECE, PIECE + 3])
+def test_a_gated_product_is_the_product(dtype: torch.dtype, bend: Bend, size: int) -> None:
+    gate, up = drawn(3, size, dtype=dtype, scale=3), drawn(3, size, dtype=dtype, seed=1)
+    expected = EXPECTED.gated(gate, up, bend)
+    assert unlike(KERNELS.gated(gate, up, bend), expected) <= 1
+    joined = torch.cat((gate, up), dim=-1)
+    assert torch.equal(KERNELS.gated(*joined.chunk(2, dim=-1), bend), KERNELS.gated(gate, up, bend))
+
+
+@pytest.mark.parametrize("bend", BENDS)
+def test_a_gate_may_be_wide_open_and_shut(bend: Bend) -> None:
+    gate = torch.tensor([[-1e4, -200.0, -90.0, 0.0, 90.0, 200.0, 1e4]], device=DEVICE)
+    expected = torch.tensor([[0.0, 0.0, 0.0, 0.0, 90.0, 200.0, 1e4]], device=DEVICE)
+    torch.testing.assert_close(KERNELS.gated(gate, torch.ones_like(gate), bend), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    ("count", "shared", "size", "width"),
+    [(4, 2, 8, 8), (5, 5, 64, 64), (3, 1, 128, 128), (2, 1, 256, 256), (4, 2, 24, 8), (4, 4, 80, 20)],
+)
+def test_a_turn_has_torchs_bits(dtype: torch.dtype, count: int, shared: int, size: int, width: int) -> None:
+    """Products and sums alone: nothing is added in another order."""
+    heads = drawn(1, 3, count + shared, size, dtype=dtype).transpose(1, 2)
+    cos, sin = (drawn(1, 3, width, dtype=dtype, seed=seed) for seed in (1, 2))
+    states = (heads[:, :count], heads[:, count:])
+    for query, keys in (states, tuple(each.contiguous() for each in states)):
+        for said, expected in zip(
+            KERNELS.turned(query, keys, cos, sin), EXPECTED.turned(query, keys, cos, sin), strict=True
+        ):
+            assert torch.equal(said, expected)
+
+
+def test_bfloat16_is_rounded_by_hand_as_torch_rounds_it() -> None:
+    """Halfway to even, above it up, over the largest to infinity; no number stays none."""
+    halves = [(1.0, 2**-8), (1 + 2**-7, 2**-8), (1.0, 2**-8 + 2**-15), (-1.0, -(2**-8))]
+    extremes = [(3e38, 3e38), (-3e38, -3e38), (float("nan"), 1.0), (float("inf"), -float("inf"))]
+    pairs = torch.tensor([*halves, *extremes], dtype=torch.bfloat16, device=DEVICE)
+    rows, others = pairs[:, :1], pairs[:, 1:]
+    total, _ = KERNELS.sum_normed(rows, others, torch.ones_like(rows[0]), SHAPES[0])
+    torch.testing.assert_close(total, rows + others, rtol=0, atol=0, equal_nan=True)
+
+
+Rows = Callable[[Tensor], Tensor]
+
+
+def row_by_row(dtype: torch.dtype, size: int) -> list[Rows]:
+    """Every kernel as a function of rows [n, size], its other inputs made of these."""
+    weight = drawn(size, dtype=dtype, seed=5)
+    norms: list[Rows] = [lambda rows, shape=shape: KERNELS.normed(rows, weight, shape) for shape in SHAPES]
+    gates: list[Rows] = [lambda rows, bend=bend: KERNELS.gated(rows, 0.5 * rows, bend) for bend in BENDS]
+
+    def of_sum(rows: Tensor) -> Tensor:
+        return torch.cat(KERNELS.sum_normed(rows, 0.5 * rows, weight, SHAPES[0]), dim=-1)
+
+    def turned(rows: Tensor) -> Tensor:
+        heads = rows[None, :, None].expand(1, len(rows), 3, size).transpose(1, 2)
+        query, keys = KERNELS.turned(heads, heads[:, :1], rows[None], 0.5 * rows[None])
+        return torch.cat((query, keys), dim=1)[0].transpose(0, 1)
+
+    return [*norms, *gates, of_sum, turned]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("size", [32, 100, 640])
+def test_a_row_says_alone_what_it_says_among_others(dtype: torch.dtype, size: int) -> None:
+    rows = drawn(9, size, dtype=dtype)
+    for say in row_by_row(dtype, size):
+        whole = say(rows)
+        for first, last in ((0, 1), (8, 9), (3, 5)):
+            assert torch.equal(say(rows[first:last]), whole[first:last])
+
+
+@settings(max_examples=10)
+@given(st.integers(1, 150), st.integers(1, 6), st.sampled_from(DTYPES), st.data())
+def test_whatever_the_shape(half: int, count: int, dtype: torch.dtype, data: st.DataObject) -> None:
+    rows, row = drawn(count, 2 * half, dtype=dtype, seed=count), data.draw(st.integers(0, count - 1))
+    for say in row_by_row(dtype, 2 * half):
+        assert torch.equal(say(rows[row : row + 1]), say(rows)[row : row + 1])
+
+
+def test_other_rows_leave_no_trace_even_if_they_are_no_numbers() -> None:
+    rows = drawn(5, 64, dtype=torch.bfloat16)
+    for say in row_by_row(torch.bfloat16, 64):
+        expected = say(rows[2:3])
+        broken = rows.clone()
+        broken[:2], broken[3:] = float("nan"), float("inf")
+        assert torch.equal(say(broken)[2:3], expected)
+
+
+def test_rows_may_lie_anywhere() -> None:
+    """Apart, or at an odd address: there a card would read, and so add, in another order."""
+    weight = drawn(32, dtype=torch.float16)
+    wide, flat = drawn(4, 64, dtype=torch.float16), drawn(33, dtype=torch.float16)
+    for rows in (wide[:, :32], wide.T[:32].T, flat[1:].view(1, 32)):
+        expected = KERNELS.normed(rows.clone(), weight, SHAPES[0])
+        assert torch.equal(KERNELS.normed(rows, weight, SHAPES[0]), expected)
+    heads = drawn(1, 2, 3, 32, dtype=torch.float16)
+    assert KERNELS.normed(heads, weight, SHAPES[0]).shape == heads.shape
+
+
+def test_no_rows_are_no_work() -> None:
+    nothing = drawn(1, 0, 32, dtype=torch.float16)
+    assert KERNELS.normed(nothing, nothing.new_ones(32), SHAPES[0]).shape == nothing.shape
+    assert KERNELS.gated(nothing, nothing, "silu").shape == nothing.shape
+
+
+def test_only_a_cpu_rounds_by_hand() -> None:
+    assert on_device(torch.device("cpu")) == TritonKernels(by_hand=True)
+    assert on_device(torch.device("cuda")) == TritonKernels(by_hand=False)

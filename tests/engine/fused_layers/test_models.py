@@ -1,0 +1,173 @@
+"""Whole models with fused layers: they say what the model says, and lookahead says what plain says."""
+
+from contextlib import AbstractContextManager, nullcontext
+
+import pytest
+import torch
+
+from app.engine.block import chain_block
+from app.engine.fused_layers.modules import FusedLayer
+from app.engine.fused_layers.signature import LayerKernels
+from app.engine.plain import plain
+from app.engine.products.twin import num_linears, twin_of
+from app.engine.quantising import quantise
+from app.engine.rotary import Rotary
+from app.engine.runner import BlockRunner
+from app.engine.same_bits import find_classes, layers_with_rows, read_layers, read_text
+from app.engine.step_graphs import tried_graphs
+from app.messages import Decoding, Sampling
+from app.quantisation import Quantisation
+from tests.engine.attention.cases import DEVICE
+from tests.engine.fused_layers.fusing import fused_model, fused_runner, named
+from tests.engine.oracle import Oracle, branching, half_right
+from tests.engine.path_attention import BY_PATHS
+from tests.engine.replies import GREEDY, Zoo, load, numbers, says_plainly, with_pool, write
+from tests.engine.tape import TapeRecorder
+from tests.engine.zoo import BRANCHING, LLAMA, Architecture, llama_dynamic
+from tools.layer_launches import FAMILIES, WrittenOut, layer_launches
+
+# In its interpreter numpy warns of what a card does without a word.
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in exp")
+
+ALL = (*BRANCHING, llama_dynamic(32))
+
+
+def kernels() -> LayerKernels:
+    """Ours, as this device can run them."""
+    pytest.importorskip("triton", reason="triton is not installed")
+    from app.engine.fused_layers.launching import on_device
+
+    return on_device(DEVICE)
+
+
+def logits_of(runner: BlockRunner, count: int = 9) -> torch.Tensor:
+    """What is said of a block behind a prefix."""
+    runner.forget()
+    text = numbers(20 + count)
+    for _ in runner.prefill(text[:20]):
+        pass
+    return runner.forward(chain_block(text[20:], 20, tuple(range(count)))).clone()
+
+
+@pytest.mark.parametrize("architecture", ALL, ids=str)
+def test_written_out_they_say_the_very_bits(zoo: Zoo, architecture: Architecture) -> None:
+    """So what is replaced is wired as it was; the kernels are held to the same operations elsewhere."""
+    loaded = zoo.loaded(architecture)
+    runner = loaded.runner
+    assert isinstance(runner, BlockRunner)
+    assert torch.equal(logits_of(fused_runner(loaded, WrittenOut())), logits_of(runner))
+
+
+@pytest.mark.parametrize("architecture", ALL, ids=str)
+def test_lookahead_says_what_plain_says(zoo: Zoo, architecture: Architecture) -> None:
+    runner = fused_runner(zoo.loaded(architecture), WrittenOut())
+    prompt = numbers(20)
+    expected = says_plainly(zoo.runner(architecture), prompt, limit=24)
+    assert says_plainly(runner, prompt, limit=24).tokens == expected.tokens
+    runner.forget()
+    oracle = Oracle((*prompt, *expected.tokens), (branching,))
+    said = write(runner, prompt, with_pool(oracle, Decoding(window=3, ngram=4)), limit=24)
+    assert said.tokens == expected.tokens
+    assert len(said.steps) < len(expected.steps)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("llama", torch.float32),
+        ("llama", torch.bfloat16),
+        ("qwen3", torch.float16),
+        ("gemma2", torch.float32),
+        ("gemma2", torch.bfloat16),
+    ],
+    ids=str,
+)
+def test_with_our_kernels_models_say_what_they_said(name: str, dtype: torch.dtype) -> None:
+    loaded = load(named(name).make().to(DEVICE, dtype))
+    assert isinstance(loaded.runner, BlockRunner)
+    said, expected = logits_of(fused_runner(loaded, kernels())), logits_of(loaded.runner)
+    error = (said.float() - expected.float()).abs().max() / expected.float().std()
+    assert error < {torch.float32: 1e-4, torch.float16: 0.03, torch.bfloat16: 0.15}[dtype]
+
+
+@pytest.mark.parametrize(
+    ("name", "sampling"),
+    [("llama", GREEDY), ("qwen3", Sampling(temperature=0.9, seed=3))],
+    ids=["greedy", "sampled"],
+)
+def test_in_float32_lookahead_by_our_kernels_says_what_plain_says(name: str, sampling: Sampling) -> None:
+    runner = fused_runner(load(named(name).make().to(DEVICE)), kernels())
+    prompt = numbers(20)
+    expected = says_plainly(runner, prompt, sampling, limit=8)
+    for drafts in (branching, half_right):
+        runner.forget()
+        oracle = Oracle((*prompt, *expected.tokens), (drafts,))
+        said = write(runner, prompt, with_pool(oracle, Decoding(window=3, ngram=4)), sampling, limit=8)
+        assert said.tokens == expected.tokens
+
+
+def test_with_products_of_ours_all_widths_of_a_step_are_one_class() -> None:
+    """Rows of products do not notice each other, and neither do those of norms, gates and turns."""
+    pytest.importorskip("triton", reason="triton is not installed")
+    from app.engine.products.fixed import FixedLinear, on_device
+    from tests.engine.products.twins import SMALL
+
+    loaded = load(named("qwen3").make().to(DEVICE, torch.bfloat16))
+    runner, product = fused_runner(loaded, kernels()), on_device(SMALL, DEVICE)
+    model = twin_of(runner.model, lambda linear: FixedLinear(linear, product))
+    runner = BlockRunner(model, runner.context, runner._rotary, runner._attention)
+    text, widths = numbers(6 + 4), (1, 4)
+    layers = [(layer, rows[:4]) for layer, rows in layers_with_rows(runner, text[:4])]
+    found = find_classes(
+        widths, lambda width: [*read_text(runner, text, 6, width), *read_layers(layers, width)]
+    )
+    assert found == (widths,)
+
+
+def test_a_twin_of_a_fused_model_has_other_products_in_all_its_layers(zoo: Zoo) -> None:
+    loaded = zoo.loaded(LLAMA)
+    fused = fused_model(loaded, WrittenOut())
+    assert num_linears(fused) == num_linears(loaded.runner.model)  # type: ignore[attr-defined]
+    twin = twin_of(fused, lambda _linear: torch.nn.Identity())
+    assert num_linears(twin) == 0
+    assert num_linears(fused) > 0
+
+
+@pytest.mark.parametrize("quantisation", ["int8", "int4"])
+def test_quantised_layers_are_fused_as_well(quantisation: Quantisation) -> None:
+    pytest.importorskip("torchao", reason="torchao is not installed")
+    from tests.engine.test_quantising import make_model
+
+    model = make_model(torch.bfloat16)
+    assert quantise(model, quantisation, DEVICE)
+    loaded = load(model.to(DEVICE))
+    assert isinstance(loaded.runner, BlockRunner)
+    runner = fused_runner(loaded, WrittenOut())
+    assert any(isinstance(module, FusedLayer) for module in runner.model.modules())
+    assert torch.equal(logits_of(runner), logits_of(loaded.runner))
+
+
+class Visible(WrittenOut):
+    """Its operations are torch's to see, so that a tape can repeat them."""
+
+    def _one(self, name: str) -> AbstractContextManager[None]:
+        self.calls.append(name)
+        return nullcontext()
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3", "phi3"])
+def test_recorded_steps_say_the_same(zoo: Zoo, name: str) -> None:
+    eager, recorder = fused_runner(zoo.loaded(named(name)), Visible()), TapeRecorder()
+    steps = tried_graphs(eager.model, BY_PATHS, Rotary("fixed", eager.context), recorder)
+    assert steps.note == ""
+    runner = BlockRunner(eager.model, eager.context, eager._rotary, BY_PATHS, {"torch": steps})
+    prompt = numbers(20)
+    expected = says_plainly(eager, prompt, limit=12)
+    assert write(runner, prompt, plain, limit=12).tokens == expected.tokens
+    assert recorder.replays > 5
+
+
+def test_a_layer_of_llama_launches_a_kernel_where_it_launched_many() -> None:
+    """The numbers of docs/products.md, by `python -m tools.layer_launches`."""
+    counted = {family: layer_launches(family) for family in FAMILIES}
+    assert counted == {"llama": (40, 15), "qwen3": (56, 17), "gemma3_text": (84, 20), "phi3": (41, 25)}

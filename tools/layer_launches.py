@@ -1,0 +1,162 @@
+"""How many kernels a decoder layer launches in a step of one row, as transformers writes it and with fused layers.
+
+    python -m tools.layer_launches
+
+Counted without a card: tiny models in bfloat16 take a step on the CPU, and every operation of torch counts that is
+neither a view nor an allocation: each is a kernel on a card. A layer's are those of a model of three layers less
+those of one of two. Fused layers run on `WrittenOut`, whose calls count as one. Attention counts as one, too; our
+own is two kernels on a card.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import torch
+import typer
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_leaves
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+from app.engine import attention
+from app.engine.attention import register
+from app.engine.attention.sdpa import attend
+from app.engine.block import chain_block
+from app.engine.fused_layers.choosing import fuse_by
+from app.engine.fused_layers.signature import Bend, NormShape
+from app.engine.kv_cache import BlockCache
+from app.engine.steps import run_block
+
+FAMILIES = ("llama", "qwen3", "gemma3_text", "phi3")
+
+_SHAPE: dict[str, Any] = {
+    "vocab_size": 64,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "bos_token_id": None,
+    "eos_token_id": None,
+    "pad_token_id": 0,
+}
+
+
+@dataclass
+class WrittenOut:
+    """What fused layers ask of kernels, by torch's operations as transformers has them; calls are counted."""
+
+    calls: list[str] = field(default_factory=list)
+
+    def normed(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
+        """RMSNorm of rows [..., size] by weight [size]."""
+        with self._one("norm"):
+            return _normed(states, weight, shape)
+
+    def sum_normed(
+        self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
+    ) -> tuple[Tensor, Tensor]:
+        """The sum of both [..., size], and its RMSNorm."""
+        with self._one("norm of a sum"):
+            total = states + others
+            return total, _normed(total, weight, shape)
+
+    def gated(self, gate: Tensor, up: Tensor, bend: Bend) -> Tensor:
+        """The bent gate times up, both [..., size]."""
+        with self._one("gated product"):
+            if bend == "silu":
+                return nn.functional.silu(gate) * up
+            return nn.functional.gelu(gate, approximate="tanh") * up
+
+    def turned(self, query: Tensor, keys: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+        """Query [1, H, T, D] and keys [1, KV, T, D] turned by cos and sin [1, T, W]."""
+        with self._one("rotary turn"):
+            return _turned(query, cos[:, None], sin[:, None]), _turned(keys, cos[:, None], sin[:, None])
+
+    @contextmanager
+    def _one(self, name: str) -> Iterator[None]:
+        self.calls.append(name)
+        with _disable_current_modes():
+            yield
+
+
+def _normed(states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
+    values = states.float()
+    values = values * torch.rsqrt(values.pow(2).mean(-1, keepdim=True) + shape.eps)
+    if shape.weighing.rounds_first:
+        return weight * values.to(states.dtype)
+    return (values * (weight.float() + shape.weighing.adds_one)).to(states.dtype)
+
+
+def _turned(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    width = cos.shape[-1]
+    low, high = states[..., :width].chunk(2, dim=-1)
+    turned = states[..., :width] * cos + torch.cat((-high, low), dim=-1) * sin
+    return torch.cat((turned, states[..., width:]), dim=-1)
+
+
+class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts what would be kernels on a card."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """One operation."""
+        del types
+        results = func(*args, **(kwargs or {}))
+        is_view = bool(_storages(results) & _storages((args, kwargs))) and not func._schema.is_mutable
+        self.count += not is_view and "empty" not in str(func)
+        return results
+
+
+def _storages(values: Any) -> set[int]:
+    tensors = [value for value in tree_leaves(values) if isinstance(value, Tensor)]
+    return {tensor.untyped_storage().data_ptr() for tensor in tensors if tensor.numel()}
+
+
+def step_launches(model: PreTrainedModel, kernels: WrittenOut) -> int:
+    """Of a step of one row behind a short prefix."""
+    cache = BlockCache()
+    run_block(model, cache, chain_block((3, 1, 4, 1), 0, wanted=()), attend)
+    cache.commit(range(4))
+    cache.reserve(8)
+    kernels.calls.clear()
+    with Counting() as counting:
+        run_block(model, cache, chain_block((5,), 4, wanted=(0,)), attend)
+    return int(counting.count) + len(kernels.calls)
+
+
+def layer_launches(family: str) -> tuple[int, int]:
+    """Of one layer, before and after."""
+    before, after = zip(*(_both(family, layers) for layers in (2, 3)), strict=True)
+    return before[1] - before[0], after[1] - after[0]
+
+
+def _both(family: str, layers: int) -> tuple[int, int]:
+    config = AutoConfig.for_model(family, **_SHAPE, num_hidden_layers=layers)
+    torch.manual_seed(0)
+    model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)  # type: ignore[no-untyped-call]
+    model.requires_grad_(False).train(False).set_attn_implementation(attention.NAME)
+    kernels = WrittenOut()
+    fused = fuse_by(kernels, model, attend).model
+    return step_launches(model, kernels), step_launches(fused, kernels)
+
+
+def main(
+    families: Annotated[
+        list[str] | None, typer.Argument(help="Kinds of models, as configs name them.")
+    ] = None,
+) -> None:
+    """Kernels of one layer in a step of one row, before and after."""
+    register()
+    for family in families or FAMILIES:
+        before, after = layer_launches(family)
+        typer.echo(f"{family}: {before} kernels a layer as transformers writes it, {after} with fused layers")
+
+
+if __name__ == "__main__":
+    typer.run(main)
