@@ -130,16 +130,30 @@ def refusals(name: str, asked: Sequence[Asked]) -> dict[str, str]:
 
 
 def follow_ups(bench: Bench) -> list[dict[str, str]]:
-    """Follow-ups as they are, and made to stand alone."""
-    rows = []
-    for name, search in (("as asked", lambda one: one.question), ("made to stand alone", _alone)):
-        ranks = [bench.ask(one, search(one)).rank(list) for one in read_follow_ups()]
-        rows.append(_row("follow-ups", name, recalls(ranks), reciprocals(ranks)))
-    return rows
+    """Follow-ups as they are and made to stand alone; and what that does where the subject is changed."""
+    leaning, others = read_follow_ups(), [one for one in read_questions() if one.kind != "absent"]
+    unrelated = [one.question for one in (*others[110:], *others[:110])]
+    searched = {
+        "follow-ups, as asked": (leaning, [one.question for one in leaning]),
+        "follow-ups, made to stand alone": (leaning, [_alone(one.question, one.before) for one in leaning]),
+        "other questions, as asked": (others, [one.question for one in others]),
+        "other questions, behind an unrelated one": (
+            others,
+            [_alone(one.question, before) for one, before in zip(others, unrelated, strict=True)],
+        ),
+    }
+    return [_follow_up_row(bench, name, *some) for name, some in searched.items()]
 
 
-def _alone(one: Question) -> str:
-    return self_contained(one.question, [one.before])
+def _follow_up_row(
+    bench: Bench, name: str, questions: Sequence[Question], searched: Sequence[str]
+) -> dict[str, str]:
+    ranks = [bench.ask(*pair).rank(list) for pair in zip(questions, searched, strict=True)]
+    return _row(name, "both", recalls(ranks), reciprocals(ranks))
+
+
+def _alone(question: str, before: str) -> str:
+    return self_contained(question, [before])
 
 
 def table(rows: Sequence[dict[str, str]]) -> str:

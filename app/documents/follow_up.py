@@ -1,11 +1,11 @@
 """Questions that lean on the ones before them, made to stand alone before a search. No model is asked.
 
     What is the Caucus-race of the Dodo?
-    Who won it?                             ->  Who won it? (Caucus race Dodo)
+    Who won it?                             ->  Who won it? (Caucus-race Dodo)
 
-A question leans when it points back (it, they, that one), goes on (And …, What about …), or says almost nothing by
-itself. Then it is searched with the telling words of the question before, which is made to stand alone in the same
-way. What the person asked is searched as it is, too: a word too many finds less well, a word too few finds nothing.
+A question leans when it says little and points back (it, they, that one) or goes on (And …, What about …), or when
+it says next to nothing. Then it is searched with the telling words of the question before, which is made to stand
+alone in the same way.
 """
 
 import re
@@ -26,9 +26,11 @@ POINTING = """
     il elle ils elles lui leur celui celle cela ello ella ellos ellas esto eso esta ese
 """
 """Words that point at something said before: English, German, French and Spanish."""
+SELF_SUFFICIENT = 4
+"""A question with more telling words has what its pronouns point at within itself."""
 BACKWARDS = frozenset(POINTING.split())
 ONWARDS = re.compile(
-    r"\s*(?:and|or|but|also|so|then|else|why|(?:what|how) about|what (?:if|else)|und|oder|aber|et|ou|mais|y|o|pero)"
+    r"\s*(?:and|or|but|also|so|then|else|(?:what|how) about|what (?:if|else)|und|oder|aber|et|ou|mais|y|o|pero)"
     r"\b",
     re.IGNORECASE,
 )
@@ -51,5 +53,7 @@ def self_contained(question: str, earlier: Sequence[str], titles: Sequence[str] 
 
 def leans(question: str) -> bool:
     """Whether a question says too little to be searched by itself."""
+    told = len(telling_words(question))
     points_back = not BACKWARDS.isdisjoint(map(str.lower, POINTED.findall(question)))
-    return points_back or bool(ONWARDS.match(question)) or len(telling_words(question)) <= FEW_WORDS
+    goes_on = ONWARDS.match(question) is not None
+    return told <= FEW_WORDS or (told <= SELF_SUFFICIENT and (points_back or goes_on))

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,133 +11,20 @@ from typing import Any, Literal, cast
 
 QUALITY = Path(__file__).parents[2] / "tests" / "documents" / "quality"
 BOOKS = {"alice": "Alice's Adventures in Wonderland", "oz": "The Wonderful Wizard of Oz"}
-MODULES = [
-    "abc",
-    "argparse",
-    "array",
-    "ast",
-    "asyncio",
-    "base64",
-    "binascii",
-    "bisect",
-    "bz2",
-    "calendar",
-    "cmath",
-    "cmd",
-    "code",
-    "codecs",
-    "codeop",
-    "collections",
-    "compileall",
-    "configparser",
-    "contextlib",
-    "csv",
-    "ctypes",
-    "dataclasses",
-    "datetime",
-    "decimal",
-    "difflib",
-    "dis",
-    "doctest",
-    "email.message",
-    "email.utils",
-    "enum",
-    "filecmp",
-    "fileinput",
-    "fnmatch",
-    "fractions",
-    "ftplib",
-    "functools",
-    "gc",
-    "getpass",
-    "gettext",
-    "glob",
-    "graphlib",
-    "gzip",
-    "hashlib",
-    "heapq",
-    "hmac",
-    "html",
-    "http.client",
-    "http.cookies",
-    "http.server",
-    "imaplib",
-    "inspect",
-    "io",
-    "ipaddress",
-    "itertools",
-    "json",
-    "linecache",
-    "logging",
-    "logging.handlers",
-    "mailbox",
-    "math",
-    "mimetypes",
-    "operator",
-    "os",
-    "pathlib",
-    "pickle",
-    "pickletools",
-    "pkgutil",
-    "platform",
-    "plistlib",
-    "pprint",
-    "profile",
-    "pstats",
-    "queue",
-    "random",
-    "re",
-    "reprlib",
-    "secrets",
-    "select",
-    "selectors",
-    "shelve",
-    "shlex",
-    "shutil",
-    "signal",
-    "smtplib",
-    "socket",
-    "socketserver",
-    "sqlite3",
-    "ssl",
-    "statistics",
-    "string",
-    "struct",
-    "subprocess",
-    "symtable",
-    "sys",
-    "sysconfig",
-    "tabnanny",
-    "tarfile",
-    "tempfile",
-    "textwrap",
-    "threading",
-    "time",
-    "timeit",
-    "tokenize",
-    "trace",
-    "traceback",
-    "tracemalloc",
-    "types",
-    "typing",
-    "unicodedata",
-    "unittest.mock",
-    "urllib.parse",
-    "urllib.request",
-    "uuid",
-    "venv",
-    "warnings",
-    "wave",
-    "weakref",
-    "webbrowser",
-    "xml.dom.minidom",
-    "xml.etree.ElementTree",
-    "xmlrpc.client",
-    "zipapp",
-    "zipfile",
-    "zipimport",
-    "zlib",
-]
+LIBRARY = """
+    abc argparse array ast asyncio base64 binascii bisect bz2 calendar cmath cmd code codecs codeop
+    collections compileall configparser contextlib csv ctypes dataclasses datetime decimal difflib dis doctest
+    email.message email.utils enum filecmp fileinput fnmatch fractions ftplib functools gc getpass gettext
+    glob graphlib gzip hashlib heapq hmac html http.client http.cookies http.server imaplib inspect io
+    ipaddress itertools json linecache logging logging.handlers mailbox math mimetypes operator os pathlib
+    pickle pickletools pkgutil platform plistlib pprint profile pstats queue random re reprlib secrets select
+    selectors shelve shlex shutil signal smtplib socket socketserver sqlite3 ssl statistics string struct
+    subprocess symtable sys sysconfig tabnanny tarfile tempfile textwrap threading time timeit tokenize trace
+    traceback tracemalloc types typing unicodedata unittest.mock urllib.parse urllib.request uuid venv
+    warnings wave weakref webbrowser xml.dom.minidom xml.etree.ElementTree xmlrpc.client zipapp zipfile
+    zipimport zlib
+"""
+"""Modules that all supported Pythons have, on every system or nearly."""
 SHORTEST, LONGEST = 120, 1_600
 """Characters of a documentation string: long enough to say something, short enough to be one passage."""
 
@@ -198,15 +86,17 @@ def read_texts() -> tuple[Text, ...]:
 def documentation() -> tuple[Text, ...]:
     """A text for each documentation string; what several names share is filed under the first."""
     named: dict[str, list[str]] = {}
-    for name, thing in _things():
-        text = inspect.getdoc(thing)
-        if text and SHORTEST <= len(text) <= LONGEST:
-            named.setdefault(text, []).append(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of what the library will lose one day
+        for name, thing in _things():
+            text = inspect.getdoc(thing)
+            if text and SHORTEST <= len(text) <= LONGEST:
+                named.setdefault(text, []).append(name)
     return tuple(Text("python", names[0], text, frozenset(names)) for text, names in named.items())
 
 
 def _things() -> Iterator[tuple[str, Any]]:
-    for module_name in MODULES:
+    for module_name in LIBRARY.split():
         module = importlib.import_module(module_name)
         for name, thing in sorted(vars(module).items()):
             if name.startswith("_") or not callable(thing) or not _is_of(thing, module_name):
