@@ -91,7 +91,8 @@ class Found:
 class Cited:
     """A source of an answer as it is kept with it: [number] in the answer, and where the words stand.
 
-    The words themselves stay in their document: who deletes it deletes them."""
+    The words themselves stay in their document: who deletes it deletes them. `passage` finds them where they went
+    when the document has changed since; 0 for a document that was given whole."""
 
     number: int
     document: int
@@ -100,6 +101,7 @@ class Cited:
     end: int
     bm25: float = 0.0
     similarity: float = 0.0
+    passage: int = 0
 
     def __post_init__(self) -> None:
         require(self.number >= 1, "sources are numbered from 1", self.number)

@@ -2,5 +2,6 @@
 
 from app.documents.documents import Documents
 from app.documents.embedding import NO_EMBEDDER, Embeds
+from app.documents.inbox import require_file
 
-__all__ = ["NO_EMBEDDER", "Documents", "Embeds"]
+__all__ = ["NO_EMBEDDER", "Documents", "Embeds", "require_file"]

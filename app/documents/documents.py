@@ -81,6 +81,11 @@ class Documents:
             collections.require_collection(connection, collection)
             return records.documents(connection, collection)
 
+    def document(self, document: int) -> Document:
+        """One document. Raises DocumentNotFound."""
+        with self._database.reading() as connection:
+            return records.document(connection, document)
+
     def paste(self, collection: int, text: str, title: str = "") -> int:
         """Put in a text; its document, which is the one there already for a text or a title that is.
 
@@ -165,12 +170,15 @@ class Documents:
             return tuple(_as_passage(document, texts.whole(connection, document.id)) for document in ready)
 
     def words(self, cited: Cited) -> str:
-        """What an answer cites. Raises DocumentNotFound when its document has been removed."""
+        """What an answer cites. Raises DocumentNotFound when its document was removed, or says this no more."""
         with self._database.reading() as connection:
             records.document(connection, cited.document)
-            found = texts.between(connection, cited.document, cited.start, cited.end)
+            start, end = cited.start, cited.end
+            if cited.passage:
+                start, end = passage_rows.place(connection, cited.passage)
+            found = texts.between(connection, cited.document, start, end)
         if not found:
-            raise DocumentNotFound("This passage is no longer there: the document has been changed.")
+            raise DocumentNotFound("This passage is no longer there: its document has changed since.")
         return found
 
     # Its end
@@ -197,12 +205,9 @@ class Documents:
         return document
 
     def _let_go(self, documents: Sequence[int]) -> None:
-        """Free hidden documents: a first batch at once, which is all there is of most."""
+        """Have nobody work on hidden documents any more, and their rows deleted."""
         for document in documents:
             self._indexer.leave(document)
-            with self._database.writing() as connection:
-                leaving.free(connection, document)
-            self._inbox.drop(document)
         self._indexer.wake()
 
 

@@ -42,7 +42,7 @@ def settle(connection: sqlite3.Connection, document: int, digest: bytes, charact
     """Say that a file's text is stored whole; the document that has it now."""
     about = records.document(connection, document)
     if there := records.same_text(connection, about.collection, digest, besides=document):
-        records.set_note(connection, there, f"{about.source} has the same text; it is kept once.")
+        records.set_note(connection, there, f"{about.source} came again with the same text; it is kept once.")
         _leave(connection, document)
         return there
     origin = records.origin(connection, document)

@@ -16,6 +16,8 @@ ROWS = """
     FROM passage JOIN document ON document.id = passage.document
 """
 DIGEST_BYTES = 16
+MERGED_PAGES = 100
+"""Pages of the index of words that are written in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,15 @@ def drop(connection: sqlite3.Connection, ids: Iterable[int]) -> None:
     connection.executemany("DELETE FROM passage WHERE id = ?", ((one,) for one in ids))
 
 
+def merge_words(connection: sqlite3.Connection, is_first: bool) -> bool:
+    """Write some of the index of words anew without what was deleted; whether there is more to do."""
+    before = connection.total_changes
+    # FTS5's way to merge all there is a few pages at a time: a negative number begins, positive ones go on.
+    pages = -MERGED_PAGES if is_first else MERGED_PAGES
+    connection.execute("INSERT INTO passage_words (passage_words, rank) VALUES ('merge', ?)", (pages,))
+    return connection.total_changes - before >= 2
+
+
 def some(connection: sqlite3.Connection, document: int, most: int) -> list[int]:
     """The ids of some of a document's passages."""
     rows = connection.execute("SELECT id FROM passage WHERE document = ? LIMIT ?", (document, most))
@@ -82,6 +93,12 @@ def count(connection: sqlite3.Connection, document: int) -> int:
     """How many passages a document has."""
     row = connection.execute("SELECT count(*) FROM passage WHERE document = ?", (document,)).fetchone()
     return int(row[0])
+
+
+def place(connection: sqlite3.Connection, passage: int) -> tuple[int, int]:
+    """Where a passage is now; nowhere (0, 0) when it is gone."""
+    row = connection.execute("SELECT start, end FROM passage WHERE id = ?", (passage,)).fetchone()
+    return (row["start"], row["end"]) if row else (0, 0)
 
 
 def passages(connection: sqlite3.Connection, document: int) -> tuple[Passage, ...]:

@@ -2,15 +2,14 @@
 
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 LONGEST = 4_096
 """Characters of a line that are looked at together: some texts have no line ends at all."""
 JOINERS = "\u200d\ufe0e\ufe0f"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line with its end, or some of a very long one; `is_new` says that a line begins here."""
 
     start: int

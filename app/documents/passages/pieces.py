@@ -3,8 +3,8 @@ line (or a block of code that is kept whole), each with how good a place its beg
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from app.documents.passages.lines import whole_characters
 
@@ -20,9 +20,10 @@ class Rank(IntEnum):
     SECTION = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Some characters of a text from `start` on; `heading` is the path of headings that they stand below."""
+class Piece(NamedTuple):
+    """Some characters of a text from `start` on; `heading` is the path of headings that they stand below.
+
+    A tuple, since a passage is made of dozens."""
 
     start: int
     text: str
@@ -48,6 +49,9 @@ def weight_of(text: str) -> int:
 
 def split(start: int, text: str, rank: Rank, heading: str) -> Iterator[Piece]:
     """A text as pieces that are short enough, cut behind words where there are any."""
+    if len(text) <= LONGEST and text.isascii():  # most are
+        yield Piece(start, text, rank, len(text), heading)
+        return
     at = 0
     while len(text) - at > LONGEST or weight_of(text[at:]) > LONGEST:
         size = _fitting(text, at)

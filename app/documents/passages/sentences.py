@@ -12,10 +12,12 @@ END = re.compile(
 ENDS_LINE = re.compile(
     "[.!?\u2026:][\"'\u201d\u2019\u00bb)\\]]*\\s*$|[\u3002\uff01\uff1f\uff61][\u300d\u300f\u201d\u2019\uff09]*\\s*$"
 )
-ABBREVIATED = re.compile(
-    r"(?:\b(?:[A-Za-z]|Mrs?|Ms|Dr|Prof|St|Sr|Jr|vs|etc|e\.g|i\.e|cf|al|approx|No|Nos|Art|Sec|Fig|Vol|Ch|pp|Inc|Ltd|Co|Corp"
-    r"|bzw|usw|Nr|Abs|ca))\.\s+$"
+ABBREVIATIONS = frozenset(
+    ("mr", "mrs", "ms", "dr", "prof", "st", "sr", "jr", "vs", "etc", "e.g", "i.e", "cf", "al", "approx", "no",
+     "nos", "art", "sec", "fig", "vol", "ch", "pp", "inc", "ltd", "co", "corp", "bzw", "usw", "nr", "abs", "ca",
+     "z.b", "d.h")
 )  # fmt: skip
+"""Words that are written with a full stop, besides single letters."""
 
 
 def sentences(line: str) -> Iterator[tuple[int, int]]:
@@ -36,6 +38,10 @@ def ends_sentence(line: str) -> bool:
 
 def _is_end(line: str, begin: int, found: re.Match[str]) -> bool:
     """Whether what looks like an end is one: no small letter goes on behind a full stop, no word is shortened."""
-    if line[found.start()] != ".":
+    stop = found.start()
+    if line[stop] != ".":
         return True
-    return not line[found.end()].islower() and not ABBREVIATED.search(line, begin, found.end())
+    word = line[line.rfind(" ", begin, stop) + 1 : stop].lstrip("(\"'")
+    return not (
+        line[found.end()].islower() or (len(word) == 1 and word.isalpha()) or word.lower() in ABBREVIATIONS
+    )

@@ -21,7 +21,7 @@ from app.spacing import UNSPACED, spaced, storable
 
 CAMEL = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Where a part of a name ends: parse|HTTP|Date."""
-NAME = re.compile(r"[^\W_]*[a-z\d][A-Z][^\W_]*|[^\W_]*[A-Z]{2,}[a-z][^\W_]*")
+NAME = re.compile(r"(?<![^\W_])(?:[^\W_]*[a-z\d][A-Z][^\W_]*|[^\W_]*[A-Z]{2,}[a-z][^\W_]*)")
 """A name of several parts that one word of the index would swallow."""
 WORD = re.compile(r"\w+(?:[.\-/:]+\w+)*")
 """A word of a question, with the signs that tie a name of code, a number or a date together."""
