@@ -52,6 +52,12 @@ def terms(question: str) -> tuple[str, ...]:
     return (telling or found)[:MOST_TERMS]
 
 
+def telling_words(question: str) -> tuple[str, ...]:
+    """The words of a question as they are written, each once, without those that every question has."""
+    words = dict.fromkeys(_words(question))
+    return tuple(word for word in words if word.lower() not in STOP_WORDS)
+
+
 def any_of(terms: Iterable[str]) -> str:
     """What FTS5 is asked for passages with any of these."""
     return " OR ".join(f'"{term}"' for term in terms)
@@ -65,14 +71,19 @@ def folded(text: str) -> str:
 
 
 def _phrases(question: str) -> Iterator[str]:
-    text = CONTRACTED.sub("", unicodedata.normalize("NFKC", storable(question)))
-    for word in WORD.findall(RUN.sub(" ", text)):
+    for word in _words(question):
+        if RUN.fullmatch(word):
+            yield from _pairs(word)
+            continue
         parts = PIECE.findall(word)
-        if parts:
-            yield " ".join(parts).lower()
-            yield from (piece.lower() for part in parts for piece in (part, *_pieces(part)))
-    for run in RUN.findall(text):
-        yield from _pairs(run)
+        yield " ".join(parts).lower()
+        yield from (piece.lower() for part in parts for piece in (part, *_pieces(part)))
+
+
+def _words(question: str) -> Iterator[str]:
+    text = CONTRACTED.sub("", unicodedata.normalize("NFKC", storable(question)))
+    yield from (word for word in WORD.findall(RUN.sub(" ", text)) if PIECE.search(word))
+    yield from RUN.findall(text)
 
 
 def _pieces(name: str) -> list[str]:
