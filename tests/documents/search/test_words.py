@@ -81,6 +81,7 @@ def test_telling_words_stay_as_they_were_written() -> None:
 
 def test_folding_is_what_the_index_does() -> None:
     assert folded("Été_à Paris!") == "ete a paris"
+    assert folded("In Paris:\tparse_date!") == "in paris parse date"
 
 
 @given(st.text(st.characters()), st.text(st.characters()))
