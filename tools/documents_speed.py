@@ -1,9 +1,10 @@
 """What documents take: passages indexed in a second, a question's milliseconds, memory and room on the disk.
 
-    python -m tools.documents_speed [--passages 10000] [--documents 20] [--folder FOLDER]
+    python -m tools.documents_speed [--passages 10000] [--documents 20] [--folder FOLDER] [--vectors]
 
 Texts are drawn from 30,000 made-up words by Zipf's law, in sections of a few paragraphs; questions are words of a
 section: rare and common ones. The documents are made where FOLDER has none; --documents 1 makes one large text.
+With --vectors each passage has a random vector, and questions are compared with those, too.
 """
 
 import argparse
@@ -18,6 +19,8 @@ from time import perf_counter, process_time
 
 from app.database import database_in
 from app.documents import Documents
+from app.documents.embedding import NO_EMBEDDER
+from tools.retrieval.random_vectors import RandomEmbedder
 
 VOCABULARY = 30_000
 WORDS_A_SECTION = 280
@@ -32,13 +35,21 @@ def main() -> None:
     parser.add_argument("--passages", type=int, default=10_000)
     parser.add_argument("--documents", type=int, default=20)
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--vectors", action="store_true")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         folder = chosen.folder or Path(made)
-        with closing(database_in(folder)) as database, closing(Documents(database, folder)) as documents:
+        embedder = RandomEmbedder() if chosen.vectors else NO_EMBEDDER
+        with (
+            closing(database_in(folder)) as database,
+            closing(Documents(database, folder, embedder)) as documents,
+        ):
             if not documents.collections():
                 _index(documents, folder, chosen.passages, chosen.documents)
+            documents.wait()
+            before = _memory()
             _ask(documents, documents.collections()[0].id)
+            _tell(f"memory at most {_memory():,.0f} MiB, {before:,.0f} before the first question")
             _tell(f"{database.size() / 2**20:,.0f} MiB on the disk")
 
 

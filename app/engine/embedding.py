@@ -47,17 +47,20 @@ class SentenceModel:
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """float32[len(texts), width], each of length one."""
+        width = int(self.model.config.hidden_size)
+        if not texts:
+            return np.zeros((0, width), np.float32)
         windows = self.tokenizer(
             list(texts), truncation=True, max_length=self.most_tokens, return_overflowing_tokens=True
         )
         ids: list[list[int]] = windows["input_ids"]
         owners = torch.tensor(windows["overflow_to_sample_mapping"])
         sizes = torch.tensor([float(len(one)) for one in ids])
-        rows = torch.zeros(len(ids), int(self.model.config.hidden_size))
+        rows = torch.zeros(len(ids), width)
         order = sorted(range(len(ids)), key=lambda one: len(ids[one]))  # little padding
         for some in _batches(order, AT_ONCE):
             rows[some] = self._pooled([ids[one] for one in some])
-        whole = torch.zeros(len(texts), rows.shape[1]).index_add_(0, owners, rows * sizes[:, None])
+        whole = torch.zeros(len(texts), width).index_add_(0, owners, rows * sizes[:, None])
         return np.asarray(normalize(whole, dim=1).numpy(), np.float32)
 
     def _pooled(self, windows: list[list[int]]) -> Tensor:

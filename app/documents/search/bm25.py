@@ -19,16 +19,20 @@ from app.documents.search.words import any_of, folded, terms
 
 FEW = 1_000
 """Passages below which rarity cannot be told: of three passages, each word is in a third."""
-MOST_WEIGHED = 5_000
+MOST_WEIGHED = 3_000
 """Passages that are weighed for a question, about. Its rarest words are asked first, and a word that is in too many
 passages not at all: each of them would have to be looked at, for next to no difference."""
+MOST_LOOKED_AT = 10_000
+"""Of a question that has common words alone, so many passages are weighed: those that came last."""
 RANKED = """
-    SELECT passage.id, -passage_words.rank AS score FROM passage_words
-    CROSS JOIN passage ON passage.id = passage_words.rowid
-    CROSS JOIN document ON document.id = passage.document
-    WHERE passage_words MATCH ? AND document.state = 'ready'
-    AND document.collection IN (SELECT value FROM json_each(?))
-    ORDER BY score DESC, passage.id LIMIT ?
+    SELECT id, score FROM (
+        SELECT passage.id, -passage_words.rank AS score FROM passage_words
+        CROSS JOIN passage ON passage.id = passage_words.rowid
+        CROSS JOIN document ON document.id = passage.document
+        WHERE passage_words MATCH ? AND document.state = 'ready'
+        AND document.collection IN (SELECT value FROM json_each(?))
+        ORDER BY passage_words.rowid DESC LIMIT ?
+    ) ORDER BY score DESC, id LIMIT ?
 """
 WORDS = "SELECT rowid, text FROM passage_words WHERE rowid IN (SELECT value FROM json_each(?))"
 
@@ -60,7 +64,8 @@ def ranked(
     asked = _rare(weighed)
     if not asked:
         return ()
-    found = connection.execute(RANKED, (any_of(asked), json.dumps(list(collections)), limit)).fetchall()
+    where = json.dumps(list(collections))
+    found = connection.execute(RANKED, (any_of(asked), where, MOST_LOOKED_AT, limit)).fetchall()
     shares = _shares(connection, weighed, [row["id"] for row in found])
     return tuple(Ranked(row["id"], row["score"], shares[row["id"]]) for row in found)
 

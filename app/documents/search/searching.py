@@ -32,11 +32,14 @@ NO_VECTOR: Vectors = np.zeros(0, np.float32)
 class Searcher:
     """Finds passages. Safe to use from any thread."""
 
-    def __init__(self, database: Database, embedder: Embeds, unlikeness: float = 0.0) -> None:
+    def __init__(
+        self, database: Database, embedder: Embeds, unlikeness: float = 0.0, patience: float = PATIENCE
+    ) -> None:
         """`unlikeness`: from 0 (the nearest, whatever they say) to 1 (as unlike each other as can be)."""
         self._database = database
         self._embedder = embedder
         self._unlikeness = unlikeness
+        self._patience = patience
         self._index = VectorIndex(database)
 
     def search(self, collections: Sequence[int], question: str, limit: int) -> tuple[Found, ...]:
@@ -56,7 +59,7 @@ class Searcher:
         with self._database.reading() as connection:
             by_words = ranked(connection, collections, question, CANDIDATES)
             documents = [row["id"] for row in connection.execute(READY, (asked,))]
-        vector = _in_time(answer)
+        vector = _in_time(answer, self._patience)
         if not len(vector):
             return merged(by_words, []), False
         by_meaning = self._index.nearest(model, vector, documents, CANDIDATES)
@@ -70,10 +73,10 @@ class Searcher:
         return [_as_found(passage, by_id[passage.id]) for passage in passages]
 
 
-def _in_time(answer: Future[Vectors]) -> Vectors:
+def _in_time(answer: Future[Vectors], patience: float) -> Vectors:
     """A question's vector, or none: words find much by themselves."""
     try:
-        vector: Vectors = answer.result(PATIENCE)[0]
+        vector: Vectors = answer.result(patience)[0]
     except (AppError, StillWaiting):
         answer.cancel()
         return NO_VECTOR

@@ -29,6 +29,7 @@ PIECE = re.compile(r"[^\W_]+")
 RUN = re.compile(f"(?:{UNSPACED.pattern})+")
 CONTRACTED = re.compile(r"(?<=\w)['\u2019](?:s|t|re|ve|ll|d|m)\b", re.IGNORECASE)
 """isn't, what's, they're: the rest is a word that every question has."""
+SIGNS = {code: " " for code in range(128) if not chr(code).isalnum()}
 MOST_TERMS = 64
 """Terms of a question that are asked; a pasted page has its first ones asked."""
 
@@ -52,6 +53,12 @@ def terms(question: str) -> tuple[str, ...]:
     return (telling or found)[:MOST_TERMS]
 
 
+def telling_words(question: str) -> tuple[str, ...]:
+    """The words of a question as they are written, each once, without those that every question has."""
+    words = dict.fromkeys(_words(question))
+    return tuple(word for word in words if word.lower() not in STOP_WORDS)
+
+
 def any_of(terms: Iterable[str]) -> str:
     """What FTS5 is asked for passages with any of these."""
     return " OR ".join(f'"{term}"' for term in terms)
@@ -59,20 +66,26 @@ def any_of(terms: Iterable[str]) -> str:
 
 def folded(text: str) -> str:
     """The words of an indexed text as the index knows them, with a space between each: "Éa_b!" -> "ea b"."""
-    if not text.isascii():
-        text = "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))
-    return " ".join(PIECE.findall(text.lower()))
+    if text.isascii():
+        return " ".join(text.lower().translate(SIGNS).split())  # ten times as fast
+    letters = "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))
+    return " ".join(PIECE.findall(letters.lower()))
 
 
 def _phrases(question: str) -> Iterator[str]:
-    text = CONTRACTED.sub("", unicodedata.normalize("NFKC", storable(question)))
-    for word in WORD.findall(RUN.sub(" ", text)):
+    for word in _words(question):
+        if RUN.fullmatch(word):
+            yield from _pairs(word)
+            continue
         parts = PIECE.findall(word)
-        if parts:
-            yield " ".join(parts).lower()
-            yield from (piece.lower() for part in parts for piece in (part, *_pieces(part)))
-    for run in RUN.findall(text):
-        yield from _pairs(run)
+        yield " ".join(parts).lower()
+        yield from (piece.lower() for part in parts for piece in (part, *_pieces(part)))
+
+
+def _words(question: str) -> Iterator[str]:
+    text = CONTRACTED.sub("", unicodedata.normalize("NFKC", storable(question)))
+    yield from (word for word in WORD.findall(RUN.sub(" ", text)) if PIECE.search(word))
+    yield from RUN.findall(text)
 
 
 def _pieces(name: str) -> list[str]:

@@ -19,6 +19,8 @@ TEXTS = (
     "added_tokens.json",
     "merges.txt",
     "chat_template.*",
+    "modules.json",  # these two of sentence-embedding models
+    "sentence_bert_config.json",
 )
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
 

@@ -6,6 +6,7 @@ import pytest
 
 from app.errors import ModelBroken, ModelNotFound
 from app.models_registry import Hub, locate
+from app.models_registry.installed.locating import folder_here
 from app.settings import assets_dir
 from tests.models_registry.model_files import model_files, silent, write
 
@@ -83,3 +84,21 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     write(tmp_path, model_files())
     with pytest.raises(ModelBroken, match="choose the folder"):
         locate(str(tmp_path / "model.safetensors"), silent, NOWHERE)
+
+
+def test_what_is_here_is_found_without_the_hub(tmp_path: Path) -> None:
+    folder = write(tmp_path / "mine", model_files())
+    found = folder_here(f" {folder}", NOWHERE)
+    assert found and (found.path, found.name, found.revision) == (folder, str(folder), "")
+    assert folder_here("org/not-here", NOWHERE) is None
+    assert folder_here("no model at all", NOWHERE) is None
+
+
+def test_a_model_in_the_hubs_cache_has_its_revision(tmp_path: Path) -> None:
+    snapshot = tmp_path / "models--org--small" / "snapshots" / ("a" * 40)
+    write(snapshot, model_files())
+    ref = tmp_path / "models--org--small" / "refs" / "main"
+    ref.parent.mkdir(parents=True)
+    ref.write_text("a" * 40)
+    found = folder_here("org/small", Hub(endpoint="http://127.0.0.1:9", cache=tmp_path))
+    assert found and (found.path, found.name, found.revision) == (snapshot, "org/small", "a" * 40)

@@ -1,0 +1,43 @@
+"""Documents' texts, embedded by the engine."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+import numpy as np
+
+from app.conversation.embedder import EngineEmbedder
+from app.documents.embedding import Vectors
+from app.messages import ModelFolder
+
+FOLDER = ModelFolder(Path("here"), name="org/small", revision="abc")
+
+
+class StandIn:
+    """An engine that embeds at once."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[ModelFolder, list[str]]] = []
+
+    def embed(self, model: ModelFolder, texts: Sequence[str]) -> Future[Vectors]:
+        self.asked.append((model, list(texts)))
+        answer: Future[Vectors] = Future()
+        answer.set_result(np.ones((len(texts), 3), np.float32))
+        return answer
+
+
+def test_texts_go_to_the_model_that_is_here() -> None:
+    engine = StandIn()
+    embedder = EngineEmbedder(engine, lambda: FOLDER)
+    assert embedder.model == "org/small@abc"
+    assert embedder.embed(["a", "b"]).result().shape == (2, 3)
+    assert engine.asked == [(FOLDER, ["a", "b"])]
+
+
+def test_while_there_is_none_nothing_is_asked_of_the_engine() -> None:
+    engine, here = StandIn(), list[ModelFolder]()
+    embedder = EngineEmbedder(engine, lambda: here[0] if here else None)
+    assert embedder.model == "" and embedder.embed(["a"]).result().shape == (1, 0)
+    assert engine.asked == []
+    here.append(FOLDER)
+    assert embedder.model == "org/small@abc"

@@ -1,0 +1,62 @@
+"""Passages ranked by the words they share with a question."""
+
+import pytest
+
+from app.database import Database
+from app.documents.search.bm25 import ranked
+from tests.documents.search.library import add_document
+
+FILLER = [f"page {number} tells of nothing in particular" for number in range(20)]
+
+
+def found(
+    database: Database, question: str, collections: tuple[int, ...] = (1,), limit: int = 5
+) -> list[int]:
+    with database.reading() as connection:
+        return [one.passage for one in ranked(connection, collections, question, limit)]
+
+
+def test_the_passage_with_the_rarest_words_is_first(database: Database) -> None:
+    ids = add_document(database, [*FILLER, "page of the lease", "the rare zebra of page one"])
+    assert found(database, "Which page tells of the zebra?")[0] == ids[-1]
+
+
+def test_only_ready_documents_of_the_collections_that_are_asked_are_found(database: Database) -> None:
+    here = add_document(database, ["a zebra here"], collection=1)
+    add_document(database, ["a zebra there"], collection=2)
+    add_document(database, ["a zebra soon"], collection=1, state="indexing")
+    assert found(database, "zebra") == here
+    assert found(database, "zebra", collections=()) == []
+    assert len(found(database, "zebra", collections=(1, 2))) == 2
+
+
+def test_the_share_is_how_much_of_the_question_a_passage_has(database: Database) -> None:
+    ids = add_document(database, ["the notice period of the lease is short", "a short notice", *FILLER])
+    with database.reading() as connection:
+        shares = {one.passage: one.share for one in ranked(connection, [1], "notice period of the lease", 9)}
+    assert shares[ids[0]] == pytest.approx(1)
+    assert 0.2 < shares[ids[1]] < 0.4
+
+
+def test_words_that_are_nowhere_count_against_all(database: Database) -> None:
+    add_document(database, ["a short notice", *FILLER])
+    with database.reading() as connection:
+        (one,) = ranked(connection, [1], "notice of quantum chromodynamics", 9)
+    assert one.share < 0.4
+
+
+def test_in_a_single_passage_a_word_still_says_something(database: Database) -> None:
+    add_document(database, ["The lease ends in May."])
+    with database.reading() as connection:
+        (one,) = ranked(connection, [1], "When does the lease end?", 9)
+    assert one.share > 0.4
+
+
+def test_a_word_in_every_passage_is_asked_where_there_is_no_other(database: Database) -> None:
+    add_document(database, FILLER)
+    assert len(found(database, "page", limit=50)) == len(FILLER)
+
+
+def test_no_words_find_nothing(database: Database) -> None:
+    add_document(database, FILLER)
+    assert found(database, "") == found(database, "?!") == found(database, "zebra") == []
