@@ -19,11 +19,16 @@ from app.documents.search.words import any_of, folded, terms
 
 FEW = 1_000
 """Passages below which rarity cannot be told: of three passages, each word is in a third."""
+COMMON = 0.2
+"""Nobody counts how many passages have a word that is in a larger share than this of many."""
+LEAST = 0.1
+"""What a word is worth that is everywhere."""
 MOST_WEIGHED = 3_000
 """Passages that are weighed for a question, about. Its rarest words are asked first, and a word that is in too many
 passages not at all: each of them would have to be looked at, for next to no difference."""
-MOST_LOOKED_AT = 10_000
+MOST_LOOKED_AT = 6_000
 """Of a question that has common words alone, so many passages are weighed: those that came last."""
+COUNTED = "SELECT count(*) FROM (SELECT 1 FROM passage_words WHERE passage_words MATCH ? LIMIT ?)"
 RANKED = """
     SELECT id, score FROM (
         SELECT passage.id, -passage_words.rank AS score FROM passage_words
@@ -71,11 +76,12 @@ def ranked(
 
 
 def _weighed(connection: sqlite3.Connection, phrase: str, total: int) -> Term:
-    row = connection.execute(
-        "SELECT count(*) FROM passage_words WHERE passage_words MATCH ?", (any_of([phrase]),)
-    ).fetchone()
-    having, all_there = int(row[0]), max(total, FEW)
-    return Term(phrase, having, max(0.1, log((all_there - having + 0.5) / (having + 0.5))))
+    most = max(FEW, int(COMMON * total))
+    having = int(connection.execute(COUNTED, (any_of([phrase]), most)).fetchone()[0])
+    if having == most:
+        return Term(phrase, having, LEAST)
+    all_there = max(total, FEW)
+    return Term(phrase, having, max(LEAST, log((all_there - having + 0.5) / (having + 0.5))))
 
 
 def _rare(weighed: Iterable[Term]) -> list[str]:
