@@ -71,16 +71,17 @@ def remove_documents(store: Documents, numbers: Sequence[int], name: str, as_jso
         raise BadOption(
             "Say either which documents to remove, or which collection with all of its documents."
         )
-    for number in numbers:
+    wanted = dict.fromkeys(numbers)
+    for number in wanted:
         store.document(number)  # one that is not there: then nothing is removed
-    for number in numbers:
+    for number in wanted:
         store.remove(number)
     if name:
         store.delete(_require_collection(store, name).id)
     store.wait()
     if as_json:
-        return show_json({"removed": list(numbers) or name})
-    typer.echo(f"{_counted(len(numbers), 'document') if numbers else f'Collection {name}'} removed.")
+        return show_json({"removed": list(wanted) or name})
+    typer.echo(f"{_counted(len(wanted), 'document') if wanted else f'Collection {name}'} removed.")
     return None
 
 
@@ -88,6 +89,8 @@ def search_documents(
     store: Documents, question: str, names: Sequence[str], limit: int, as_json: bool
 ) -> None:
     """The passages that are nearest to a question."""
+    if not question.strip():
+        raise BadOption("There is no question: type some words.")
     asked = [_require_collection(store, name) for name in names] or list(store.collections())
     found = store.search([one.id for one in asked], question, limit)
     if as_json:

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from time import sleep
 
 from filelock import FileLock, Timeout
 
@@ -22,6 +23,9 @@ from app.errors import AppError, StoreError, first_line
 
 PATIENCE = 0.5
 """Seconds between looks at what another process does."""
+
+BREATH = 0.01
+"""Seconds between transactions that have no other work between them: who waits for the database has it then."""
 
 log = logging.getLogger(__name__)
 
@@ -130,6 +134,7 @@ class Indexer:
             with self._database.writing() as connection:
                 is_gone = leaving.free(connection, document)
                 is_last = is_gone and not records.next_leaving(connection)
+            sleep(BREATH)
         if is_last:
             self._merge_words()
 
@@ -139,6 +144,7 @@ class Indexer:
             with self._database.writing() as connection:
                 has_more = passage_rows.merge_words(connection, is_first)
             is_first = False
+            sleep(BREATH)
 
     def _ingest(self, document: int) -> None:
         task = self._task = Task(self._database, document)

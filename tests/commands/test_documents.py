@@ -48,7 +48,7 @@ def test_files_are_added_listed_found_and_removed(folder: Path, eggs: Path) -> N
     assert "[1] eggs.md" in found and "characters 0 to 42" in found
     (one,) = json.loads(run(folder, "search", "eggs", "--json", "--collection", "kitchen").stdout)["found"]
     assert one["passage"]["text"].endswith("six minutes.")
-    assert run(folder, "remove", "1").stdout == "1 document removed.\n"
+    assert run(folder, "remove", "1", "1").stdout == "1 document removed.\n"
     assert "Nothing about 'eggs' in 1 collection." in run(folder, "search", "eggs").stdout
     assert run(folder, "remove", "--collection", "Kitchen").stdout == "Collection Kitchen removed.\n"
 
@@ -82,6 +82,7 @@ def test_what_cannot_be_read_ends_with_its_sentence(folder: Path, eggs: Path, tm
         (["list", "--collection", "No"], "There is no collection 'No' (there are: none yet)", 2),
         (["remove", "7"], "This document is no longer there", 1),
         (["remove"], "Say either which documents to remove, or which collection", 2),
+        (["search", " "], "There is no question: type some words.", 2),
         (["search", "x", "--collection", "No"], "There is no collection 'No'", 2),
     ],
 )

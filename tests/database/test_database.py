@@ -21,7 +21,7 @@ from pathlib import Path
 from app.database import Database
 from app.errors import StoreFull
 database = Database(Path(sys.argv[1]))
-resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
 try:
     for _ in range(100):
         with database.writing() as connection:

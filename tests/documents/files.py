@@ -48,7 +48,7 @@ def docx(path: Path) -> Path:
     return path
 
 
-def bomb(path: Path, size: int = 2**30) -> Path:
+def bomb(path: Path, size: int = 400 * 2**20) -> Path:
     """A small Word document that unpacks to a large one."""
     with (
         zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
+from app.documents.passages.headings import across
 from app.documents.passages.lines import lines_of
 from app.documents.passages.pieces import Piece, Rank
 from app.documents.passages.scanning import Scanner
@@ -118,6 +119,7 @@ def _cut_of(pieces: list[Piece], heading: str) -> Cut:
 
 
 def _heading(pieces: list[Piece]) -> str:
-    """The headings above the first words that are no heading themselves."""
-    bodies = (piece for piece in pieces if piece.rank != Rank.SECTION and not piece.text.isspace())
-    return next(bodies, pieces[-1]).heading
+    """The headings above the first words that are no heading themselves, and the pages from there to the last."""
+    said = [piece for piece in pieces if not piece.text.isspace()]
+    first = next((piece for piece in said if piece.rank != Rank.SECTION), pieces[-1])
+    return across(first.heading, said[-1].heading)

@@ -17,6 +17,7 @@ NUMBERED = re.compile(
     r".{0,80}$",
     re.IGNORECASE,
 )
+PAGE = re.compile(r"page (\d+)")
 MARKS = re.compile(r"[*_`]+|\[([^\]]*)\]\([^)]*\)")
 
 
@@ -26,6 +27,14 @@ class Heading:
 
     level: int
     title: str
+
+
+def across(first: str, last: str) -> str:
+    """The path of what begins below one and ends below another: "page 1" and "page 2 > Eggs" -> "pages 1-2"."""
+    begin, end = PAGE.match(first), PAGE.match(last)
+    if not begin or not end or begin[1] == end[1]:
+        return first
+    return f"pages {begin[1]}-{end[1]}{first[begin.end() :]}"
 
 
 def marked_heading(line: str) -> Heading | None:

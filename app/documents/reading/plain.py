@@ -52,8 +52,16 @@ class PlainReading:
             yield Moved(done, total)
             if self._is_over:
                 return
-        yield Words(decoder.decode(b"", final=True))
+        last = decoder.decode(b"", final=True)
+        replaced += last.count(REPLACED)
+        yield Words(last)
         if encoding.is_guess:
             yield Told(f"Its encoding was guessed: {encoding.name}.")
         if replaced > 0:
-            yield Told(f"{replaced:,} characters could not be read and stand as {REPLACED}.")
+            yield Told(_replaced(replaced))
+
+
+def _replaced(count: int) -> str:
+    if count == 1:
+        return f"1 character could not be read and stands as {REPLACED}."
+    return f"{count:,} characters could not be read and stand as {REPLACED}."

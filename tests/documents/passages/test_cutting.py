@@ -128,6 +128,11 @@ def test_a_passage_of_a_pdf_says_its_page() -> None:
     assert found[0].heading == "page 1" and found[-1].heading == "page 3"
 
 
+def test_a_passage_across_pages_says_both() -> None:
+    (one,) = passages("# Eggs\n\nBoil them.\n\n\f Peel them.\n\n\f", "manual.pdf")
+    assert one.heading == "pages 1-2 \u203a Eggs"
+
+
 @pytest.mark.parametrize("letter", ["x", "蛋", "👩‍🍳", "a\u0301"])
 def test_a_line_without_end_is_cut_between_characters(letter: str) -> None:
     text = letter * 40_000
