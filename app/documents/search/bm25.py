@@ -10,7 +10,7 @@ has count, too, so that a question about something else entirely has a small sha
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import log
@@ -66,11 +66,13 @@ def ranked(
     """The passages of these collections that have words of the question, best first."""
     total = int(connection.execute("SELECT count(*) FROM passage").fetchone()[0])
     weighed = [_weighed(connection, phrase, total) for phrase in terms(question)]
-    asked = _rare(weighed)
-    if not asked:
+    there = sorted((term for term in weighed if term.passages), key=lambda term: term.passages)
+    if not there:
         return ()
-    where = json.dumps(list(collections))
-    found = connection.execute(RANKED, (any_of(asked), where, MOST_LOOKED_AT, limit)).fetchall()
+    # The rare words may all be in other collections: then the common ones have something to say.
+    found = _found(connection, collections, _rare(there), limit) or _found(
+        connection, collections, there, limit
+    )
     shares = _shares(connection, weighed, [row["id"] for row in found])
     return tuple(Ranked(row["id"], row["score"], shares[row["id"]]) for row in found)
 
@@ -84,15 +86,17 @@ def _weighed(connection: sqlite3.Connection, phrase: str, total: int) -> Term:
     return Term(phrase, having, max(LEAST, log((all_there - having + 0.5) / (having + 0.5))))
 
 
-def _rare(weighed: Iterable[Term]) -> list[str]:
-    """What is asked of the index: the rarest word, and those that can be afforded besides."""
-    there = sorted((term for term in weighed if term.passages), key=lambda term: term.passages)
+def _rare(there: Sequence[Term]) -> list[Term]:
+    """Of words that are somewhere, the rarest first: that one, and those that can be afforded besides."""
     costs = accumulate(term.passages for term in there)
-    return [
-        term.phrase
-        for term, cost in zip(there, costs, strict=True)
-        if term is there[0] or cost <= MOST_WEIGHED
-    ]
+    return [term for term, cost in zip(there, costs, strict=True) if term is there[0] or cost <= MOST_WEIGHED]
+
+
+def _found(
+    connection: sqlite3.Connection, collections: Sequence[int], asked: Sequence[Term], limit: int
+) -> list[sqlite3.Row]:
+    words, where = any_of(term.phrase for term in asked), json.dumps(list(collections))
+    return connection.execute(RANKED, (words, where, MOST_LOOKED_AT, limit)).fetchall()
 
 
 def _shares(connection: sqlite3.Connection, weighed: Sequence[Term], passages: list[int]) -> dict[int, float]:
