@@ -10,7 +10,7 @@ has count, too, so that a question about something else entirely has a small sha
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import log
@@ -19,11 +19,16 @@ from app.documents.search.words import any_of, folded, terms
 
 FEW = 1_000
 """Passages below which rarity cannot be told: of three passages, each word is in a third."""
+COMMON = 0.2
+"""Nobody counts how many passages have a word that is in a larger share than this of many."""
+LEAST = 0.1
+"""What a word is worth that is everywhere."""
 MOST_WEIGHED = 3_000
 """Passages that are weighed for a question, about. Its rarest words are asked first, and a word that is in too many
 passages not at all: each of them would have to be looked at, for next to no difference."""
-MOST_LOOKED_AT = 10_000
+MOST_LOOKED_AT = 6_000
 """Of a question that has common words alone, so many passages are weighed: those that came last."""
+COUNTED = "SELECT count(*) FROM (SELECT 1 FROM passage_words WHERE passage_words MATCH ? LIMIT ?)"
 RANKED = """
     SELECT id, score FROM (
         SELECT passage.id, -passage_words.rank AS score FROM passage_words
@@ -61,32 +66,37 @@ def ranked(
     """The passages of these collections that have words of the question, best first."""
     total = int(connection.execute("SELECT count(*) FROM passage").fetchone()[0])
     weighed = [_weighed(connection, phrase, total) for phrase in terms(question)]
-    asked = _rare(weighed)
-    if not asked:
+    there = sorted((term for term in weighed if term.passages), key=lambda term: term.passages)
+    if not there:
         return ()
-    where = json.dumps(list(collections))
-    found = connection.execute(RANKED, (any_of(asked), where, MOST_LOOKED_AT, limit)).fetchall()
+    # The rare words may all be in other collections: then the common ones have something to say.
+    found = _found(connection, collections, _rare(there), limit) or _found(
+        connection, collections, there, limit
+    )
     shares = _shares(connection, weighed, [row["id"] for row in found])
     return tuple(Ranked(row["id"], row["score"], shares[row["id"]]) for row in found)
 
 
 def _weighed(connection: sqlite3.Connection, phrase: str, total: int) -> Term:
-    row = connection.execute(
-        "SELECT count(*) FROM passage_words WHERE passage_words MATCH ?", (any_of([phrase]),)
-    ).fetchone()
-    having, all_there = int(row[0]), max(total, FEW)
-    return Term(phrase, having, max(0.1, log((all_there - having + 0.5) / (having + 0.5))))
+    most = max(FEW, int(COMMON * total))
+    having = int(connection.execute(COUNTED, (any_of([phrase]), most)).fetchone()[0])
+    if having == most:
+        return Term(phrase, having, LEAST)
+    all_there = max(total, FEW)
+    return Term(phrase, having, max(LEAST, log((all_there - having + 0.5) / (having + 0.5))))
 
 
-def _rare(weighed: Iterable[Term]) -> list[str]:
-    """What is asked of the index: the rarest word, and those that can be afforded besides."""
-    there = sorted((term for term in weighed if term.passages), key=lambda term: term.passages)
+def _rare(there: Sequence[Term]) -> list[Term]:
+    """Of words that are somewhere, the rarest first: that one, and those that can be afforded besides."""
     costs = accumulate(term.passages for term in there)
-    return [
-        term.phrase
-        for term, cost in zip(there, costs, strict=True)
-        if term is there[0] or cost <= MOST_WEIGHED
-    ]
+    return [term for term, cost in zip(there, costs, strict=True) if term is there[0] or cost <= MOST_WEIGHED]
+
+
+def _found(
+    connection: sqlite3.Connection, collections: Sequence[int], asked: Sequence[Term], limit: int
+) -> list[sqlite3.Row]:
+    words, where = any_of(term.phrase for term in asked), json.dumps(list(collections))
+    return connection.execute(RANKED, (words, where, MOST_LOOKED_AT, limit)).fetchall()
 
 
 def _shares(connection: sqlite3.Connection, weighed: Sequence[Term], passages: list[int]) -> dict[int, float]:

@@ -3,7 +3,7 @@
 import pytest
 
 from app.database import Database
-from app.documents.search.bm25 import ranked
+from app.documents.search.bm25 import MOST_WEIGHED, ranked
 from tests.documents.search.library import add_document
 
 FILLER = [f"page {number} tells of nothing in particular" for number in range(20)]
@@ -60,3 +60,10 @@ def test_a_word_in_every_passage_is_asked_where_there_is_no_other(database: Data
 def test_no_words_find_nothing(database: Database) -> None:
     add_document(database, FILLER)
     assert found(database, "") == found(database, "?!") == found(database, "zebra") == []
+
+
+def test_common_words_find_where_the_rare_ones_are_in_other_collections(database: Database) -> None:
+    add_document(database, [f"page {number} of many" for number in range(MOST_WEIGHED + 1)], collection=2)
+    add_document(database, ["a zebra"], collection=2)
+    here = add_document(database, ["a page of this collection"], collection=1)
+    assert found(database, "the zebra on the page") == here
