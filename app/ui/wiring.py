@@ -17,6 +17,10 @@ from app.ui.chat.manner import MannerActions, wire_manner
 from app.ui.chat.reply_watch import ReplyWatch
 from app.ui.controls import show_options
 from app.ui.desk import Desk
+from app.ui.documents.actions import DocumentActions
+from app.ui.documents.area import wire_documents
+from app.ui.documents.reading_area import ReadingActions, wire_reading
+from app.ui.documents.seat import DocumentsSeat
 from app.ui.layout import Page
 from app.ui.live.actions import XrayActions
 from app.ui.live.area import wire_live
@@ -44,6 +48,7 @@ def wire_page(blocks: gr.Blocks, page: Page, desk: Desk, shelf: Shelf) -> None:
     filled = _fill(blocks, page, desk)
     _wire_main(page, desk, filled.then)
     _wire_models(page, OptionActions(desk, models.ask_or_load), models, filled.then)
+    _wire_documents(page, desk, filled.then)
     _wire_race(page, desk, filled.then)
 
 
@@ -117,6 +122,13 @@ def _wire_models(page: Page, options: OptionActions, actions: ModelActions, then
             trigger_mode="always_last",
             **LISTENING,
         )
+
+
+def _wire_documents(page: Page, desk: Desk, then: Then) -> None:
+    area, actions, seat = page.documents, DocumentActions(desk.documents, toast), gr.State(DocumentsSeat())
+    then(actions.follow, seat, area.followers, **LISTENING)
+    wire_documents(area, actions, seat, LISTENING)
+    wire_reading(page.reading, ReadingActions(desk.documents), [area.found, area.papers], LISTENING)
 
 
 def _wire_race(page: Page, desk: Desk, then: Then) -> None:
