@@ -75,7 +75,8 @@ class Passage:
 class Found:
     """A passage that was found: its scores and the ranks they gave it (from 1; 0: not found that way).
 
-    `bm25` is the higher the better, `similarity` the cosine to the question, `score` the two merged."""
+    `bm25` is the higher the better, `share` how much of the question is in the passage by its words, `similarity`
+    the cosine to the question, `score` the two merged."""
 
     passage: Passage
     score: float
@@ -83,13 +84,15 @@ class Found:
     bm25_rank: int = 0
     similarity: float = 0.0
     similarity_rank: int = 0
+    share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Cited:
     """A source of an answer as it is kept with it: [number] in the answer, and where the words stand.
 
-    The words themselves stay in their document: who deletes it deletes them."""
+    The words themselves stay in their document: who deletes it deletes them. `passage` finds them where they went
+    when the document has changed since; 0 for a document that was given whole."""
 
     number: int
     document: int
@@ -98,6 +101,7 @@ class Cited:
     end: int
     bm25: float = 0.0
     similarity: float = 0.0
+    passage: int = 0
 
     def __post_init__(self) -> None:
         require(self.number >= 1, "sources are numbered from 1", self.number)

@@ -13,6 +13,7 @@ import typer
 from app.commands import options as given
 from app.commands.bench import bench as run_bench
 from app.commands.chats_cli import chats_cli
+from app.commands.documents_cli import documents_cli
 from app.commands.edge import sentences
 from app.commands.generate import generate as run_generate
 from app.commands.gpu_report import gpu_report as run_gpu_report
@@ -39,6 +40,7 @@ cli = typer.Typer(
 )
 cli.add_typer(models_cli, name="models")
 cli.add_typer(chats_cli, name="chats")
+cli.add_typer(documents_cli, name="documents")
 GREEDY = Sampling()
 HUB_HOSTS = ("huggingface.co", "hf.co")
 

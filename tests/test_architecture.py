@@ -24,7 +24,7 @@ SOURCES = sorted(
 
 BASE = {
     "app", "messages", "model_messages", "chat_messages", "race_messages", "document_messages",
-    "step_trace", "step_rows", "statistics", "outside", "settings", "database", "errors",
+    "step_trace", "step_rows", "spacing", "statistics", "titles", "outside", "settings", "database", "errors",
     "quantisation", "requiring",
 }  # fmt: skip
 DOMAINS = {"engine", "models_registry", "chats", "documents", "races"}

@@ -4,9 +4,9 @@ import sqlite3
 
 from app.chat_messages import ChatLine, ChatManner, Place
 from app.chats.provenance_json import sampling_from_json, sampling_to_json
-from app.chats.titles import title_of
-from app.chats.words import spaced, storable
 from app.errors import ChatNotFound
+from app.spacing import spaced, storable
+from app.titles import title_of
 
 LINE = "id, title, folder, is_pinned, updated"
 FIRST_QUESTION = (

@@ -12,9 +12,9 @@ from app.chats.provenance_json import (
     provenance_to_json,
 )
 from app.chats.tree import ROOT, Tree
-from app.chats.words import spaced, storable
 from app.errors import ChatNotFound
 from app.messages import Role
+from app.spacing import spaced, storable
 
 INTERRUPTED = "Foresight ended before this reply was complete."
 

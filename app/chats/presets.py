@@ -5,7 +5,7 @@ import sqlite3
 from app.chat_messages import ChatManner, ChatPreset
 from app.chats.lines import clean
 from app.chats.provenance_json import sampling_from_json, sampling_to_json
-from app.chats.words import storable
+from app.spacing import storable
 
 
 def presets(connection: sqlite3.Connection) -> tuple[ChatPreset, ...]:

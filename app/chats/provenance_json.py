@@ -14,8 +14,8 @@ from typing import get_args
 
 from app.chat_messages import Mark, Provenance
 from app.chats.values_json import plain, read
-from app.chats.words import storable
 from app.messages import Origin, Sampling
+from app.spacing import storable
 
 LETTERS: Mapping[Origin, str] = MappingProxyType({origin: origin[0] for origin in get_args(Origin)})
 ORIGINS: Mapping[str, Origin] = MappingProxyType({letter: origin for origin, letter in LETTERS.items()})

@@ -1,15 +1,15 @@
-"""Words to find: how a text is indexed, how a search is asked, and how what was found is shown.
+"""Words to find: how a search for chats is asked, and how what was found is shown.
 
-FTS5's unicode61 takes a run of letters for one word. Scripts that write no spaces would give one word a sentence,
-so each of their characters is set apart, in the index and in the question, where a phrase puts them together again:
+Messages are indexed as app/spacing.py spaces them; a word of an unspaced script is a phrase of its characters:
 
-    indexed     "FTS5 用于全文搜索"   ->  "FTS5  用  于  全  文  搜  索"
     asked       全文 fts              ->  "全  文" "fts"*
 """
 
 import re
 import unicodedata
 from string import ascii_lowercase, ascii_uppercase
+
+from app.spacing import UNSPACED, spaced
 
 BEFORE, BEHIND = "\x02", "\x03"
 """What stands before and behind each found word of an excerpt."""
@@ -22,17 +22,6 @@ LEAD = 30
 
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
-UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
-    "\u2e80-\u2fdf\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff"  # radicals, kana
-    "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"  # ideographs, Hangul
-    "\U00020000-\U0003ffff]"
-)
-
-
-def spaced(text: str) -> str:
-    """A text as it is indexed."""
-    return UNSPACED.sub(r" \g<0> ", unicodedata.normalize("NFKC", storable(text)))
 
 
 def question(words: str) -> str:
@@ -57,11 +46,6 @@ def excerpt(text: str, words: str) -> str:
 def folded(text: str) -> str:
     """A text without upper case and accents, character for character: "Ärger" -> "arger"."""
     return NOT_ASCII.sub(lambda found: _fold(found[0]), text).translate(LOWER)
-
-
-def storable(text: str) -> str:
-    """A text without halves of characters, which no file can keep."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _words(words: str) -> list[str]:

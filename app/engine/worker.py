@@ -8,69 +8,37 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from app.engine.embedding_job import EmbeddingJob, Vectors
+from app.engine.inbox import Inbox
+from app.engine.jobs import Ended, Job, Load, Reply, Shutdown, Unload, Weigh, Work
 from app.engine.peak import resident_bytes
 from app.engine.quiet import quiet_imports
 from app.engine.reader import Reader
 from app.errors import AppError, EngineClosed, ModelTooLarge
-from app.messages import EngineStatus, Event, Failed, Loading, Locate, ModelChoice, Progress, Request
+from app.messages import (
+    EngineStatus,
+    Failed,
+    Loading,
+    Locate,
+    ModelChoice,
+    ModelFolder,
+    Progress,
+    Request,
+)
 from app.step_trace import Margin
 
 if TYPE_CHECKING:
+    from app.engine.embedding import SentenceModels
     from app.engine.session import Session
 
 log = logging.getLogger(__name__)
 
 
-class Reply(Protocol):
-    """Where a request's events go."""
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the person asked to stop."""
-
-    def append(self, event: Event) -> None:
-        """Take the next event."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    request: Request
-    reply: Reply
-
-
-Ended = Callable[[bool], None]
-"""Told, on the worker's thread, whether a model was loaded."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Load:
-    choice: ModelChoice
-    ended: Ended
-
-
-@dataclass(frozen=True, slots=True)
-class _Unload:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class _Shutdown:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class _Weigh:
-    request: Request
-    written: tuple[int, ...]
-    answer: Future[Margin]
-
-
-_Work = _Job | _Load | _Unload | _Weigh
+CLOSING = "Foresight is closing and takes no more questions."
+UNLOADED = "No model is loaded: the next message loads it again."
 
 
 class Engine:
@@ -80,8 +48,9 @@ class Engine:
         """`notes_dir` keeps what was measured of models; without it each is measured whenever it is loaded."""
         self._locate = locate
         self._notes_dir = notes_dir
-        self._inbox: SimpleQueue[_Work | _Shutdown] = SimpleQueue()
+        self._inbox: Inbox[Work | Shutdown] = Inbox()
         self._session: Session | None = None
+        self._sentence_models: SentenceModels | None = None
         self._status = EngineStatus("starting", "Starting the engine")
         self._is_closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
@@ -90,17 +59,17 @@ class Engine:
     def submit(self, request: Request, reply: Reply) -> None:
         """Queue a request; its events go to `reply`, the last one is Finished or Failed."""
         if self._is_closing.is_set():
-            reply.append(Failed("Foresight is closing and takes no more questions."))
+            reply.append(Failed(CLOSING))
         else:
-            self._inbox.put(_Job(request, reply))
+            self._inbox.put(Job(request, reply))
 
     def load(self, choice: ModelChoice, ended: Ended = lambda _is_loaded: None) -> None:
         """Queue the loading of a model, so that the first request need not wait; `status` tells how it went."""
-        self._inbox.put(_Load(choice, ended))
+        self._inbox.put(Load(choice, ended))
 
     def unload(self) -> None:
         """Queue letting go of the model; the next request loads its own again."""
-        self._inbox.put(_Unload())
+        self._inbox.put(Unload())
 
     def margin(self, request: Request, written: Sequence[int]) -> Future[Margin]:
         """Queue the question how sure the model is of the next token behind a reply's first tokens.
@@ -109,10 +78,22 @@ class Engine:
         answer: Future[Margin] = Future()
         answer.set_running_or_notify_cancel()  # as soon as it waits nobody can take it back
         if self._is_closing.is_set():
-            answer.set_exception(EngineClosed("Foresight is closing and takes no more questions."))
+            answer.set_exception(EngineClosed(CLOSING))
         else:
-            self._inbox.put(_Weigh(request, tuple(written), answer))
+            self._inbox.put(Weigh(request, tuple(written), answer))
         return answer
+
+    def embed(self, model: ModelFolder, texts: Sequence[str]) -> Future[Vectors]:
+        """Queue the embedding of texts by a sentence-embedding model, behind replies and all else.
+
+        The answer is float32[texts, width], each of length one; its `result()` raises AppError where there is none.
+        Until its work has begun it can be cancelled."""
+        job = EmbeddingJob(model, texts)
+        if self._is_closing.is_set():
+            job.answer.set_exception(EngineClosed(CLOSING))
+        else:
+            self._inbox.put(job, may_wait=True)
+        return job.answer
 
     def status(self) -> EngineStatus:
         """What the worker is doing now."""
@@ -126,19 +107,22 @@ class Engine:
     def close(self, timeout: float = 10.0) -> None:
         """Stop the running reply, fail the queued ones, end the thread. Safe to repeat."""
         self._is_closing.set()
-        self._inbox.put(_Shutdown())
+        self._inbox.put(Shutdown())
         self._thread.join(timeout)
         if self._thread.is_alive():
             log.warning("the engine did not end within %s seconds", timeout)
 
     def _work(self) -> None:
-        while not isinstance(job := self._inbox.get(), _Shutdown):
+        while not isinstance(job := self._inbox.get(), Shutdown):
             try:
                 self._session = self._session or self._start()
             except (ImportError, OSError) as error:
                 self._refuse(job, error)
             else:
                 self._do(self._session, job)
+        for job in self._inbox.rest():
+            if isinstance(job, EmbeddingJob) and job.is_wanted:
+                job.answer.set_exception(EngineClosed(CLOSING))
         self._status = EngineStatus("closed")
 
     def _start(self) -> "Session":
@@ -148,28 +132,31 @@ class Engine:
 
         return Session(self._locate, self._notes_dir, taken)
 
-    def _refuse(self, job: _Work, error: Exception) -> None:
+    def _refuse(self, job: Work, error: Exception) -> None:
         """Without torch or one of its libraries there is no engine, but there is a sentence about it."""
         sentence = f"The engine could not start ({error}): set Foresight up again as its README says."
         self._status = EngineStatus("failed", sentence)
-        if isinstance(job, _Job):
+        if isinstance(job, Job):
             job.reply.append(Failed(sentence))
-        elif isinstance(job, _Load):
+        elif isinstance(job, Load):
             job.ended(False)
-        elif isinstance(job, _Weigh):
+        elif isinstance(job, Weigh) or (isinstance(job, EmbeddingJob) and job.is_wanted):
             job.answer.set_exception(AppError(sentence))
 
-    def _do(self, session: "Session", job: _Work) -> None:
+    def _do(self, session: "Session", job: Work) -> None:
         match job:
-            case _Load(choice, ended):
+            case Load(choice, ended):
                 self._open(session, choice, ended)
-            case _Unload():
+            case Unload():
                 session.close()
-                self._status = EngineStatus("ready", "No model is loaded: the next message loads it again.")
-            case _Job(request, reply):
+                self._sentence_models = None
+                self._status = EngineStatus("ready", UNLOADED)
+            case Job(request, reply):
                 self._answer(session, request, reply)
-            case _Weigh():
+            case Weigh():
                 self._weigh(session, job)
+            case EmbeddingJob():
+                self._embed(job)
 
     def _open(self, session: "Session", choice: ModelChoice, ended: Ended) -> None:
         is_loaded = False
@@ -202,7 +189,7 @@ class Engine:
             session.forget()
             reply.append(Failed(self._excuse(session, error)))
 
-    def _weigh(self, session: "Session", job: _Weigh) -> None:
+    def _weigh(self, session: "Session", job: Weigh) -> None:
         self._status = EngineStatus("busy", model=session.info)
         try:
             for found in session.margin(job.request, job.written, self._progress(self._check_closing)):
@@ -214,6 +201,23 @@ class Engine:
             session.forget()
             sentence = self._excuse(session, error)
             job.answer.set_exception(error if isinstance(error, AppError) else AppError(sentence))
+
+    def _embed(self, job: EmbeddingJob) -> None:
+        """Embed a piece; the rest goes behind whatever has come meanwhile."""
+        from app.engine.embedding import SentenceModels
+
+        if not job.is_wanted:
+            return
+        self._sentence_models = self._sentence_models or SentenceModels()
+        try:
+            job.add(self._sentence_models.embed(job.model, job.piece()))
+        except Exception as error:
+            job.answer.set_exception(error if isinstance(error, AppError) else AppError(_sentence(error)))
+            return
+        if not job.is_done:
+            self._inbox.put(job, may_wait=True)
+        elif self._status.phase == "starting":
+            self._status = EngineStatus("ready", UNLOADED)
 
     def _excuse(self, session: "Session", error: Exception) -> str:
         """An error in words. With a model loaded only this request failed, which says so itself."""

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from app.chat_messages import Written
 from app.chats import Chats
-from app.chats.words import BEFORE, BEHIND, excerpt, folded, question, spaced, storable
+from app.chats.words import BEFORE, BEHIND, excerpt, folded, question
 from app.database import Database
+from app.spacing import spaced, storable
 from tests.chats.samples import answer
 
 MATCHING = "SELECT 1 FROM message_words WHERE message_words MATCH ?"

@@ -18,6 +18,8 @@ from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.ids import HubId, parse_hub_id
 from app.settings import DEMO_MODEL, assets_dir
 
+SNAPSHOTS = "snapshots"
+"""The folder of the hub's cache whose folders are revisions of a model."""
 PATH_LIKE = re.compile(r"[~./]|[A-Za-z]:|.*\\|[^@/]*/[^@/]*/")
 
 
@@ -53,6 +55,15 @@ def find_here(name: str, hub: Hub) -> Path | None:
         return path
     found = parse_hub_id(name, hub.endpoint)
     return hub.cached(found) if found else None
+
+
+def folder_here(name: str, hub: Hub) -> ModelFolder | None:
+    """A model that is on this machine already, to be loaded; asks no network."""
+    path = find_here(name, hub)
+    if path is None:
+        return None
+    is_cached = path.parent.name == SNAPSHOTS
+    return ModelFolder(path, name=name.strip(), revision=path.name if is_cached else "")
 
 
 def _exists(path: Path) -> bool:

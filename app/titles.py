@@ -1,4 +1,4 @@
-"""What a chat is called before the person says so: the beginning of its first question."""
+"""What a chat or a document is called before the person says so: the beginning of its text."""
 
 import re
 import unicodedata

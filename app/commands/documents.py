@@ -1,0 +1,154 @@
+"""What `python run.py documents …` does: asks the store, and prints text or JSON."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import typer
+
+from app.commands.printing import show_json, table
+from app.database import database_in
+from app.document_messages import Collection, Document, Found
+from app.documents import Documents, require_file
+from app.errors import BadOption, DocumentError
+from app.settings import default_data_dir
+
+EXCERPT = 300
+"""Characters of a found passage that are printed."""
+STANDARD_INPUT = Path("-")
+
+
+@contextmanager
+def documents_in(data_dir: Path | None) -> Iterator[Documents]:
+    """The documents of a data folder. The app may have them open: they take turns."""
+    folder = (data_dir or default_data_dir()).expanduser().absolute()
+    with closing(database_in(folder)) as database:
+        if database.note:
+            typer.echo(database.note, err=True)
+        with closing(Documents(database, folder)) as documents:
+            yield documents
+
+
+def add_documents(store: Documents, files: Sequence[Path], name: str, title: str, as_json: bool) -> None:
+    """Put files into a collection, which is made where it is not there, and wait until they can be found."""
+    real = [file for file in files if file != STANDARD_INPUT]
+    for file in real:
+        require_file(file)  # before a collection is made for nothing
+    pasted = sys.stdin.read() if len(real) < len(files) else ""
+    collection = _collection_to_fill(store, name)
+    before = {document.id: document.note for document in store.documents(collection)}
+    added = list(store.add_files(collection, real))
+    if len(real) < len(files):
+        added.append(store.paste(collection, pasted, title))
+    store.wait()
+    after = store.documents(collection)
+    # A file whose text was there already has become that document, and is told there.
+    told = [one for one in after if one.id in added or before.get(one.id, one.note) != one.note]
+    _show_documents(told, as_json)
+    if failed := [one for one in told if one.state == "failed"]:
+        raise DocumentError(
+            f"{len(failed):,} of {_counted(len(files), 'file')} could not be read: see above."
+        )
+
+
+def list_documents(store: Documents, name: str, as_json: bool) -> None:
+    """All collections, or the documents of one."""
+    if name:
+        return _show_documents(store.documents(_require_collection(store, name).id), as_json)
+    found = store.collections()
+    if as_json:
+        return show_json({"collections": found})
+    if found:
+        typer.echo(table(_collection_row(one) for one in found))
+    typer.echo(f"{_counted(len(found), 'collection')}.")
+    return None
+
+
+def remove_documents(store: Documents, numbers: Sequence[int], name: str, as_json: bool) -> None:
+    """Delete documents by number, or a whole collection."""
+    if bool(numbers) == bool(name):
+        raise BadOption(
+            "Say either which documents to remove, or which collection with all of its documents."
+        )
+    for number in numbers:
+        store.document(number)  # one that is not there: then nothing is removed
+    for number in numbers:
+        store.remove(number)
+    if name:
+        store.delete(_require_collection(store, name).id)
+    store.wait()
+    if as_json:
+        return show_json({"removed": list(numbers) or name})
+    typer.echo(f"{_counted(len(numbers), 'document') if numbers else f'Collection {name}'} removed.")
+    return None
+
+
+def search_documents(
+    store: Documents, question: str, names: Sequence[str], limit: int, as_json: bool
+) -> None:
+    """The passages that are nearest to a question."""
+    asked = [_require_collection(store, name) for name in names] or list(store.collections())
+    found = store.search([one.id for one in asked], question, limit)
+    if as_json:
+        return show_json({"found": found})
+    for number, one in enumerate(found, start=1):
+        typer.echo(_passage(number, one))
+    if not found:
+        typer.echo(f"Nothing about {question!r} in {_counted(len(asked), 'collection')}.")
+    return None
+
+
+def _collection_to_fill(store: Documents, name: str) -> int:
+    there = _collection(store, name)
+    return there.id if there else store.create(name)
+
+
+def _require_collection(store: Documents, name: str) -> Collection:
+    found = _collection(store, name)
+    if found is None:
+        names = ", ".join(one.name for one in store.collections()) or "none yet"
+        raise BadOption(f"There is no collection {name!r} (there are: {names}): see `documents list`.")
+    return found
+
+
+def _collection(store: Documents, name: str) -> Collection | None:
+    wanted = " ".join(name.split()).casefold()
+    return next((one for one in store.collections() if one.name.casefold() == wanted), None)
+
+
+def _show_documents(documents: Sequence[Document], as_json: bool) -> None:
+    if as_json:
+        return show_json({"documents": documents})
+    if documents:
+        typer.echo(table(_document_row(one) for one in documents))
+    typer.echo(f"{_counted(len(documents), 'document')}.")
+    return None
+
+
+def _collection_row(one: Collection) -> Iterator[str]:
+    yield one.name
+    yield _counted(one.documents, "document")
+    yield _counted(one.passages, "passage")
+    yield _counted(one.characters, "character")
+
+
+def _document_row(one: Document) -> Iterator[str]:
+    yield f"{one.id:>5}"
+    yield one.state if one.state != "indexing" else f"indexing {one.done:,} of {one.total:,}"
+    yield _counted(one.passages, "passage")
+    yield one.title if one.source in ("pasted", one.title) else f"{one.title} ({one.source})"
+    yield one.note
+
+
+def _passage(number: int, one: Found) -> str:
+    passage = one.passage
+    where = " \u203a ".join(filter(None, (passage.title, passage.heading)))
+    words = " ".join(passage.text.split())
+    shown = words if len(words) <= EXCERPT else words[:EXCERPT].rstrip() + "\u2026"
+    place = f"document {passage.document}, characters {passage.start:,} to {passage.end:,}"
+    return f"[{number}] {typer.style(where, bold=True)}\n    {place}\n    {shown}\n"
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"

@@ -1,0 +1,97 @@
+"""Files that wait to be read: copies of our own, so that the person may move or delete theirs."""
+
+import errno
+import shutil
+import time
+from pathlib import Path
+from uuid import uuid4
+
+from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
+
+NAME = "documents-inbox"
+LARGEST = 300 * 2**20
+"""Bytes of a file that is taken."""
+ABANDONED = 24 * 3600.0
+"""Seconds after which nobody is still copying."""
+
+
+class Inbox:
+    """A folder with a file for each document that is not read yet, named by the document's number."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._folder = data_dir / NAME
+
+    def lock_file(self) -> Path:
+        """What the processes that work on these documents take turns by."""
+        self._make_folder()
+        return self._folder / "lock"
+
+    def path(self, document: int, source: str) -> Path:
+        """Where the file of a document is; its ending says how it is read."""
+        return self._folder / f"{document}{Path(source).suffix.lower()}"
+
+    def copy(self, file: Path) -> Path:
+        """A copy of a file in this folder, for `keep`. Raises DocumentUnreadable or StoreFull."""
+        self._make_folder()
+        draft = self._folder / f"draft-{uuid4().hex}"
+        try:
+            shutil.copyfile(file, draft)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise StoreFull(f"{self._folder} has no room for {file.name}: free some space.") from error
+            raise DocumentUnreadable(f"{file} cannot be read ({error.strerror}).") from error
+        return draft
+
+    def keep(self, draft: Path, document: int, source: str) -> None:
+        """Let a copy be a document's file."""
+        draft.replace(self.path(document, source))
+
+    def drop(self, document: int) -> None:
+        """Delete the file of a document, if it is here."""
+        for path in self._files():
+            if number_of(path) == document:
+                path.unlink(missing_ok=True)
+
+    def keep_only(self, wanted: set[int]) -> None:
+        """Delete the files of all other documents, and copies that came to nothing."""
+        for path in self._files():
+            if number_of(path) not in wanted:
+                path.unlink(missing_ok=True)
+        for draft in self._folder.glob("draft-*"):
+            if time.time() - draft.stat().st_mtime > ABANDONED:
+                draft.unlink(missing_ok=True)
+
+    def _files(self) -> list[Path]:
+        return [path for path in self._folder.iterdir() if number_of(path)] if self._folder.is_dir() else []
+
+    def _make_folder(self) -> None:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreNotUsable(
+                f"The folder {self._folder} cannot be made ({error.strerror}): choose another one with --data-dir."
+            ) from error
+
+
+def number_of(path: Path) -> int:
+    """Whose file this is; 0 for nobody's."""
+    number = path.name.partition(".")[0]
+    return int(number) if number.isdecimal() else 0
+
+
+def require_file(path: Path) -> None:
+    """Raise DocumentUnreadable for what is no file, or is too large."""
+    try:
+        if not path.exists():
+            raise DocumentUnreadable(f"There is no file {path}: check its name.")
+        if not path.is_file():
+            raise DocumentUnreadable(f"{path} is no file: choose files, not folders.")
+        size = path.stat().st_size
+    except OSError as error:
+        raise DocumentUnreadable(f"{path} cannot be looked at ({error.strerror}).") from error
+    if size > LARGEST:
+        raise DocumentUnreadable(
+            f"{path.name} has {size / 2**20:,.0f} MB, and files up to {LARGEST / 2**20:,.0f} MB can be read: "
+            "split it, or paste the part that matters."
+        )

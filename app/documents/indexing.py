@@ -1,0 +1,150 @@
+"""The thread that reads, cuts and writes. What is to be done stands in the database, so a kill loses nothing.
+
+    waiting --> reading --> (waiting) --> indexing --> ready        the longest waiting first
+       leaving --> gone                                             before all others
+
+Each job is done under a lock that all processes on the data folder share: the app and a command may both have a
+thread here, and take turns.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from filelock import FileLock, Timeout
+
+from app.database import Database
+from app.documents import filing, filling, leaving, records
+from app.documents.inbox import Inbox
+from app.documents.tasks import WANTED, LeftOff, Task
+from app.errors import AppError, StoreError, first_line
+
+PATIENCE = 0.5
+"""Seconds between looks at what another process does."""
+
+log = logging.getLogger(__name__)
+
+
+class Indexer:
+    """Works off what waits in a database, a document at a time."""
+
+    def __init__(self, database: Database, inbox: Inbox, changed: Callable[[], None]) -> None:
+        """`changed` is called when a job is done."""
+        self._database = database
+        self._inbox = inbox
+        self._tell_changed = changed
+        self._lock = FileLock(inbox.lock_file())
+        self._changed = threading.Condition()
+        self._is_awake = True
+        self._is_closing = False
+        self._error: StoreError | None = None
+        self._task: Task | None = None
+        self._thread = threading.Thread(target=self._run, name="documents", daemon=True)
+
+    def start(self) -> None:
+        """Take up what is to be done."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There is something to do."""
+        with self._changed:
+            self._is_awake, self._error = True, None
+            self._changed.notify_all()
+
+    def leave(self, document: int) -> None:
+        """Leave off this document, if it is the one."""
+        task = self._task
+        if task and task.document == document:
+            task.stop()
+
+    def wait(self) -> None:
+        """Return once nothing is to be done. Raises StoreError when nothing can be."""
+        while self._has_work():
+            with self._changed:
+                if self._error:
+                    raise self._error
+                if self._is_closing:
+                    return
+                self._is_awake = True  # what another process left undone is ours to do
+                self._changed.notify_all()
+                self._changed.wait(PATIENCE)
+
+    def close(self) -> None:
+        """Leave off, and end the thread."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+        if task := self._task:
+            task.stop()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_closing:
+            try:
+                is_done = not self._work()
+            except StoreError as error:  # the file takes nothing more, not even that something failed
+                self._error, is_done = error, True
+            if is_done:
+                self._sleep()
+
+    def _sleep(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+            while not (self._is_awake or self._is_closing):
+                self._changed.wait()
+            self._is_awake = False
+
+    def _has_work(self) -> bool:
+        with self._database.reading() as connection:
+            return bool(records.next_leaving(connection) or records.next_busy(connection))
+
+    def _work(self) -> bool:
+        """Do one job; whether there was one."""
+        if not self._has_work():
+            return False
+        try:
+            with self._lock.acquire(PATIENCE):
+                self._do_next()
+            self._tell_changed()
+        except Timeout:
+            pass  # another process is at it: then look again
+        return True
+
+    def _do_next(self) -> None:
+        with self._database.writing() as connection:
+            self._inbox.keep_only(records.unread(connection))
+            gone, document = records.next_leaving(connection), records.next_busy(connection)
+        if gone:
+            self._free(gone)
+        elif document:
+            self._ingest(document)
+
+    def _free(self, document: int) -> None:
+        is_gone = False
+        while not (is_gone or self._is_closing):
+            with self._database.writing() as connection:
+                is_gone = leaving.free(connection, document)
+
+    def _ingest(self, document: int) -> None:
+        task = self._task = Task(self._database, document)
+        try:
+            if not self._is_closing:
+                settled = filing.file(task, self._inbox)
+                if settled == document:
+                    filling.index(task)
+        except LeftOff:
+            pass  # what is to become of it stands in the database
+        except AppError as error:
+            self._fail(document, str(error))
+        except Exception as error:
+            log.exception("document %d", document)
+            self._fail(
+                document, f"Something went wrong inside Foresight ({first_line(error)}): try it again."
+            )
+        finally:
+            self._task = None
+
+    def _fail(self, document: int, sentence: str) -> None:
+        with self._database.writing() as connection:
+            if records.state(connection, document) in WANTED:
+                records.set_state(connection, document, "failed", sentence)

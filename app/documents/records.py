@@ -1,0 +1,146 @@
+"""The table of documents: what each is, and how far."""
+
+import sqlite3
+
+from app.document_messages import Document
+from app.errors import DocumentNotFound
+
+DOCUMENT = """
+    SELECT id, collection, title, source, state, note, characters, passages,
+        (SELECT count(*) FROM passage_vector WHERE passage_vector.document = document.id) AS embedded,
+        done, total, added
+    FROM document
+"""
+BUSY = "('waiting', 'reading', 'indexing')"
+LEAVING = "leaving"
+"""What the table has beside the states of a Document: its rows are being deleted, and nobody sees it."""
+
+
+def documents(connection: sqlite3.Connection, collection: int) -> tuple[Document, ...]:
+    """The documents of a collection, in the order in which they came."""
+    rows = connection.execute(
+        f"{DOCUMENT} WHERE collection = ? AND state <> '{LEAVING}' ORDER BY id", (collection,)
+    )
+    return tuple(Document(*row) for row in rows)
+
+
+def document(connection: sqlite3.Connection, wanted: int) -> Document:
+    """One document. Raises DocumentNotFound."""
+    row = connection.execute(f"{DOCUMENT} WHERE id = ? AND state <> '{LEAVING}'", (wanted,)).fetchone()
+    if row is None:
+        raise DocumentNotFound("This document is no longer there: it has been removed.")
+    return Document(*row)
+
+
+def add(
+    connection: sqlite3.Connection, collection: int, title: str, source: str, now: float, origin: str = ""
+) -> int:
+    """Add a document that nothing is known of yet."""
+    added = connection.execute(
+        "INSERT INTO document (collection, title, source, origin, state, added)"
+        " VALUES (?, ?, ?, ?, 'waiting', ?)",
+        (collection, title, source, origin, now),
+    )
+    return int(added.lastrowid or 0)
+
+
+def same_text(connection: sqlite3.Connection, collection: int, digest: bytes, besides: int = 0) -> int:
+    """The document of a collection that has this text; 0 for none."""
+    return _first(connection, "collection = ? AND digest = ? AND id <> ?", (collection, digest, besides))
+
+
+def same_title(connection: sqlite3.Connection, collection: int, title: str) -> int:
+    """The pasted document of this title; 0 for none."""
+    return _first(connection, "collection = ? AND title = ? AND source = 'pasted'", (collection, title))
+
+
+def same_origin(connection: sqlite3.Connection, collection: int, origin: str, besides: int) -> int:
+    """The document that was read from this file before; 0 for none."""
+    return _first(
+        connection,
+        "collection = ? AND origin = ? AND origin <> '' AND digest IS NOT NULL AND id <> ?",
+        (collection, origin, besides),
+    )
+
+
+def set_text(connection: sqlite3.Connection, wanted: int, digest: bytes, characters: int, note: str) -> None:
+    """Say that a document's text is whole, and to be cut into passages."""
+    connection.execute(
+        "UPDATE document SET digest = ?, characters = ?, note = ?, state = 'waiting', done = 0, total = 0"
+        " WHERE id = ?",
+        (digest, characters, note, wanted),
+    )
+
+
+def set_state(connection: sqlite3.Connection, wanted: int, state: str, note: str = "") -> None:
+    """Say how far a document is, from the beginning of that; the note of one that goes on is kept."""
+    connection.execute(
+        "UPDATE document SET state = ?, note = iif(? = '', note, ?), done = 0, total = 0 WHERE id = ?",
+        (state, note, note, wanted),
+    )
+
+
+def set_note(connection: sqlite3.Connection, wanted: int, note: str) -> None:
+    """Say what is to be told of a document."""
+    connection.execute("UPDATE document SET note = ? WHERE id = ?", (note, wanted))
+
+
+def set_progress(connection: sqlite3.Connection, wanted: int, done: int, total: int) -> None:
+    """Say how far a document is."""
+    connection.execute("UPDATE document SET done = ?, total = ? WHERE id = ?", (done, total, wanted))
+
+
+def set_ready(connection: sqlite3.Connection, wanted: int, passages: int) -> None:
+    """Let a document be found."""
+    connection.execute(
+        "UPDATE document SET state = 'ready', passages = ?, done = ?, total = ? WHERE id = ?",
+        (passages, passages, passages, wanted),
+    )
+
+
+def state(connection: sqlite3.Connection, wanted: int) -> str:
+    """The state of a document, LEAVING among them; "" when it is gone."""
+    row = connection.execute("SELECT state FROM document WHERE id = ?", (wanted,)).fetchone()
+    return str(row["state"]) if row else ""
+
+
+def origin(connection: sqlite3.Connection, wanted: int) -> str:
+    """The whole path of the file that a document came from; "" for a pasted one."""
+    return str(connection.execute("SELECT origin FROM document WHERE id = ?", (wanted,)).fetchone()["origin"])
+
+
+def has_text(connection: sqlite3.Connection, wanted: int) -> bool:
+    """Whether a document's text is here, whole."""
+    row = connection.execute("SELECT digest FROM document WHERE id = ?", (wanted,)).fetchone()
+    return row is not None and row["digest"] is not None
+
+
+def next_leaving(connection: sqlite3.Connection) -> int:
+    """A document whose rows are to be deleted; 0 for none."""
+    return _first(connection, f"state = '{LEAVING}'", (), sees_leaving=True)
+
+
+def next_busy(connection: sqlite3.Connection) -> int:
+    """The document that has waited longest, or that was being worked on when the app ended; 0 for none."""
+    return _first(connection, f"state IN {BUSY}", ())
+
+
+def unread(connection: sqlite3.Connection) -> set[int]:
+    """The documents whose files are still needed."""
+    rows = connection.execute(f"SELECT id FROM document WHERE digest IS NULL AND state <> '{LEAVING}'")
+    return {row["id"] for row in rows}
+
+
+def delete(connection: sqlite3.Connection, wanted: int) -> None:
+    """Delete a document's row, and what is left of it elsewhere."""
+    connection.execute("DELETE FROM document WHERE id = ?", (wanted,))
+
+
+def _first(
+    connection: sqlite3.Connection, condition: str, values: tuple[object, ...], sees_leaving: bool = False
+) -> int:
+    seen = "" if sees_leaving else f" AND state <> '{LEAVING}'"
+    row = connection.execute(
+        f"SELECT id FROM document WHERE {condition}{seen} ORDER BY id LIMIT 1", values
+    ).fetchone()
+    return int(row["id"]) if row else 0

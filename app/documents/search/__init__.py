@@ -1,0 +1,1 @@
+"""Passages found by their words."""

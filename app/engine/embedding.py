@@ -1,0 +1,170 @@
+"""Sentence-embedding models: texts that mean the same get vectors that point the same way.
+
+Any folder in the form of sentence-transformers: an encoder, how its rows become one (`1_Pooling/config.json`), and
+how many tokens it was made for. What is longer is read in several windows, whose vectors are averaged by their
+tokens: the end of a long passage is found as well as its beginning. Vectors have length one, so that the product
+of two is their cosine.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from app.engine.hardware import choose_device
+from app.engine.loading import UNREADABLE
+from app.engine.memory import is_out_of_memory
+from app.errors import ModelBroken, first_line
+from app.messages import Device, ModelFolder
+
+Pool = Callable[[Tensor, Tensor], Tensor]
+"""(rows[n, tokens, width], which tokens count[n, tokens, 1]) -> vectors[n, width]."""
+
+KNOWN = frozenset({"Transformer", "Pooling", "Normalize"})
+"""Modules of sentence-transformers that are understood here."""
+UNLIMITED = 8192
+"""Tokens of a window where a folder names no limit."""
+AT_ONCE = 16
+"""Windows that go through the model together."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceModel:
+    """An encoder that is loaded; `most_tokens` are those of one window, with its special ones."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    pool: Pool
+    most_tokens: int
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """float32[len(texts), width], each of length one."""
+        windows = self.tokenizer(
+            list(texts), truncation=True, max_length=self.most_tokens, return_overflowing_tokens=True
+        )
+        ids: list[list[int]] = windows["input_ids"]
+        owners = torch.tensor(windows["overflow_to_sample_mapping"])
+        sizes = torch.tensor([float(len(one)) for one in ids])
+        rows = torch.zeros(len(ids), int(self.model.config.hidden_size))
+        order = sorted(range(len(ids)), key=lambda one: len(ids[one]))  # little padding
+        for some in _batches(order, AT_ONCE):
+            rows[some] = self._pooled([ids[one] for one in some])
+        whole = torch.zeros(len(texts), rows.shape[1]).index_add_(0, owners, rows * sizes[:, None])
+        return np.asarray(normalize(whole, dim=1).numpy(), np.float32)
+
+    def _pooled(self, windows: list[list[int]]) -> Tensor:
+        batch = self.tokenizer.pad({"input_ids": windows}, return_tensors="pt").to(self.model.device)
+        with torch.inference_mode():
+            rows = self.model(**batch).last_hidden_state
+        pooled = self.pool(rows.float(), batch["attention_mask"][:, :, None].to(torch.float32))
+        return normalize(pooled, dim=1).cpu()
+
+
+class SentenceModels:
+    """The one sentence-embedding model that was asked for last, loaded when it is first needed."""
+
+    def __init__(self) -> None:
+        self._folder: ModelFolder | None = None
+        self._model: SentenceModel | None = None
+
+    def embed(self, folder: ModelFolder, texts: Sequence[str]) -> np.ndarray:
+        """The vectors of texts by this model. Raises ModelError."""
+        if self._model is None or folder != self._folder:
+            self.close()
+            self._model, self._folder = load_sentence_model(folder), folder
+        return self._model.embed(texts)
+
+    def close(self) -> None:
+        """Let go of the model."""
+        self._model = self._folder = None
+
+
+def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> SentenceModel:
+    """Read a sentence-embedding model. Raises ModelError with a sentence for what is wrong with its files."""
+    try:
+        pool = _pool_of(folder)
+        tokenizer = AutoTokenizer.from_pretrained(folder.path, local_files_only=True)
+        model = AutoModel.from_pretrained(
+            folder.path, dtype=torch.float32, local_files_only=True, use_safetensors=True
+        )
+    except UNREADABLE as error:
+        if is_out_of_memory(error):
+            raise
+        raise ModelBroken(
+            f"The embedding model {folder.name} could not be loaded ({first_line(error)[:200].rstrip('.:')}): "
+            "download it again, or choose another one."
+        ) from error
+    model.requires_grad_(False)
+    model.train(False).to(choose_device(device))
+    return SentenceModel(model, tokenizer, pool, _most_tokens(folder.path, model, tokenizer))
+
+
+def _mean(rows: Tensor, counts: Tensor) -> Tensor:
+    return (rows * counts).sum(1) / counts.sum(1)
+
+
+def _first(rows: Tensor, _counts: Tensor) -> Tensor:
+    return rows[:, 0]
+
+
+def _largest(rows: Tensor, counts: Tensor) -> Tensor:
+    return rows.masked_fill(counts == 0, float("-inf")).amax(1)
+
+
+POOLS: dict[str, Pool] = {"mean": _mean, "cls": _first, "max": _largest}
+FLAGS = {
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+}
+"""How 1_Pooling/config.json says it, before it says so in a word."""
+
+
+def _pool_of(folder: ModelFolder) -> Pool:
+    modules = _read(folder.path / "modules.json", default=[])
+    unknown = {str(one["type"]).rpartition(".")[2] for one in modules} - KNOWN
+    if unknown:
+        raise ModelBroken(
+            f"The embedding model {folder.name} has layers that Foresight does not know "
+            f"({', '.join(sorted(unknown))}): choose another one."
+        )
+    config = _read(folder.path / "1_Pooling" / "config.json", default={"pooling_mode": "mean"})
+    ways = _ways(config)
+    if len(ways) != 1 or ways[0] not in POOLS:
+        raise ModelBroken(
+            f"The embedding model {folder.name} pools in a way that Foresight does not know "
+            f"({', '.join(ways) or 'none'}): choose another one."
+        )
+    return POOLS[ways[0]]
+
+
+def _ways(config: dict[str, Any]) -> list[str]:
+    named = config.get("pooling_mode")
+    if named is None:
+        flagged = (flag for flag, is_on in config.items() if flag.startswith("pooling_mode_") and is_on)
+        return [FLAGS.get(flag, flag) for flag in flagged]
+    return [named] if isinstance(named, str) else list(named)
+
+
+def _most_tokens(path: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
+    told = _read(path / "sentence_bert_config.json", default={}).get("max_seq_length") or UNLIMITED
+    positions = getattr(model.config, "max_position_embeddings", None) or UNLIMITED
+    return int(min(told, positions, tokenizer.model_max_length))
+
+
+def _read(path: Path, default: Any) -> Any:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else default
+
+
+def _batches(items: list[int], size: int) -> Iterator[list[int]]:
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some

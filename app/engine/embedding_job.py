@@ -1,0 +1,55 @@
+"""Texts on their way to vectors, a few at a time: between two pieces the worker takes whatever is more urgent.
+
+Pieces are of texts of about the same length, since all of a piece are padded to its longest one.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.messages import ModelFolder
+
+PIECE = 4
+"""Texts of a piece: a reply that comes in waits for no more than half a second on a slow CPU."""
+
+Vectors = NDArray[np.float32]
+
+
+class EmbeddingJob:
+    """What was asked, and what of it is done. But for the answer it belongs to the worker's thread."""
+
+    def __init__(self, model: ModelFolder, texts: Sequence[str]) -> None:
+        self.model = model
+        self.answer: Future[Vectors] = Future()
+        self._texts = tuple(texts)
+        self._order = sorted(range(len(texts)), key=lambda one: len(texts[one]))
+        self._made: list[Vectors] = []
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether nobody has taken it back; asked before the first piece, nobody can any more."""
+        return bool(self._made) or self.answer.set_running_or_notify_cancel()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every text has its vector."""
+        return self._num_made == len(self._texts)
+
+    def piece(self) -> list[str]:
+        """The next few texts."""
+        return [self._texts[one] for one in self._order[self._num_made : self._num_made + PIECE]]
+
+    def add(self, vectors: Vectors) -> None:
+        """Take a piece's vectors; after the last one the answer is there."""
+        self._made.append(vectors)
+        if self.is_done:
+            stacked = np.concatenate(self._made)
+            whole = np.empty_like(stacked)
+            whole[self._order] = stacked
+            self.answer.set_result(whole)
+
+    @property
+    def _num_made(self) -> int:
+        return sum(map(len, self._made))

@@ -1,0 +1,29 @@
+"""Scripts that write no spaces, for indexes that take a run of letters for one word.
+
+FTS5's unicode61 would give such a script one word a sentence, so each of its characters is set apart:
+
+    "FTS5 用于全文搜索"   ->  "FTS5  用  于  全  文  搜  索"
+
+in the index and in what is asked, where a phrase puts them together again.
+"""
+
+import re
+import unicodedata
+
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u2e80-\u2fdf\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff"  # radicals, kana
+    "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"  # ideographs, Hangul
+    "\U00020000-\U0003ffff]"
+)
+"""A character that is a word of its own."""
+
+
+def spaced(text: str) -> str:
+    """A text with each such character set apart, and one form for each character."""
+    return UNSPACED.sub(r" \g<0> ", unicodedata.normalize("NFKC", storable(text)))
+
+
+def storable(text: str) -> str:
+    """A text without halves of characters, which no file can keep."""
+    return text.encode("utf-8", "replace").decode("utf-8")

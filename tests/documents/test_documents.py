@@ -1,0 +1,130 @@
+"""What everybody asks of documents: collections, pasting, texts, passages, removing."""
+
+from pathlib import Path
+
+import pytest
+
+from app.database import Database
+from app.document_messages import Cited, Document
+from app.documents import Documents
+from app.errors import BadOption, DocumentNotFound, DocumentUnreadable
+
+EGGS = "# Boiling eggs\n\nEggs boil for six minutes.\n\nThen they are put into cold water."
+
+
+def only(documents: Documents, collection: int) -> Document:
+    (document,) = documents.documents(collection)
+    return document
+
+
+def rows(database: Database, table: str) -> int:
+    with database.reading() as connection:
+        return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+def test_a_pasted_text_is_found_cited_and_read_again(documents: Documents, notes: int) -> None:
+    document = documents.paste(notes, EGGS)
+    documents.wait()
+    about = only(documents, notes)
+    assert (about.title, about.source, about.state, about.characters) == (
+        "Boiling eggs",
+        "pasted",
+        "ready",
+        len(EGGS),
+    )
+    (found,) = documents.search([notes], "how long do eggs boil?")
+    assert documents.text(document) == EGGS
+    passage = found.passage
+    assert passage.text == EGGS[passage.start : passage.end]
+    assert documents.passages(document) == (passage,)
+    assert documents.words(Cited(1, document, "", passage.start, passage.end)) == passage.text
+
+
+def test_the_same_text_again_is_kept_once_and_told(documents: Documents, notes: int) -> None:
+    first = documents.paste(notes, EGGS)
+    assert documents.paste(notes, EGGS, "Eggs again") == first
+    assert only(documents, notes).note == "The same text was pasted again; it is kept once."
+    assert documents.paste(documents.create("Other"), EGGS) != first
+
+
+def test_a_removed_document_is_gone_with_all_that_was_made_of_it(
+    documents: Documents, database: Database, notes: int
+) -> None:
+    document = documents.paste(notes, EGGS)
+    documents.wait()
+    documents.remove(document)
+    with pytest.raises(DocumentNotFound, match="has been removed"):
+        documents.text(document)
+    with pytest.raises(DocumentNotFound, match="has been removed"):
+        documents.words(Cited(1, document, "", 0, 5))
+    documents.wait()
+    assert documents.search([notes], "eggs") == ()
+    tables = ("document", "document_text", "passage", "passage_words", "passage_vector")
+    assert [rows(database, table) for table in tables] == [0] * 5
+
+
+def test_a_deleted_collection_takes_its_documents_along(
+    documents: Documents, database: Database, notes: int
+) -> None:
+    documents.paste(notes, EGGS)
+    documents.delete(notes)
+    assert documents.collections() == ()
+    with pytest.raises(DocumentNotFound, match="collection is no longer there"):
+        documents.documents(notes)
+    documents.wait()
+    assert (rows(database, "document"), rows(database, "collection")) == (0, 0)
+    assert documents.create("Notes") != notes
+
+
+def test_a_collection_has_a_name_of_its_own(documents: Documents, notes: int) -> None:
+    with pytest.raises(BadOption, match="There is a collection 'notes' already"):
+        documents.create("  notes ")
+    with pytest.raises(BadOption, match="needs a name"):
+        documents.rename(notes, " \n")
+    documents.rename(notes, "NOTES")
+    documents.paste(notes, EGGS)
+    documents.wait()
+    (collection,) = documents.collections()
+    assert (collection.name, collection.documents, collection.characters, collection.passages) == (
+        "NOTES",
+        1,
+        len(EGGS),
+        1,
+    )
+
+
+def test_a_file_is_read_from_a_copy_of_our_own(documents: Documents, notes: int, tmp_path: Path) -> None:
+    file = tmp_path / "eggs.md"
+    file.write_text(EGGS, encoding="utf-8")
+    (document,) = documents.add_files(notes, [file])
+    file.unlink()
+    documents.wait()
+    about = only(documents, notes)
+    assert (about.id, about.title, about.source, about.state) == (document, "eggs.md", "eggs.md", "ready")
+    assert documents.text(document) == EGGS
+    assert not list((tmp_path / "data" / "documents-inbox").glob("[0-9]*"))
+
+
+def test_nothing_is_taken_when_one_of_the_files_is_none(
+    documents: Documents, notes: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "eggs.md"
+    file.write_text(EGGS, encoding="utf-8")
+    with pytest.raises(DocumentUnreadable, match=r"There is no file .*milk\.md"):
+        documents.add_files(notes, [file, tmp_path / "milk.md"])
+    assert documents.documents(notes) == ()
+
+
+@pytest.mark.parametrize("text", ["", "  \n\t", "\0\0"])
+def test_a_text_with_nothing_in_it_is_refused(documents: Documents, notes: int, text: str) -> None:
+    with pytest.raises(DocumentUnreadable, match="nothing to read"):
+        documents.paste(notes, text)
+
+
+def test_collections_that_are_short_together_are_given_whole(documents: Documents, notes: int) -> None:
+    other = documents.create("Other")
+    documents.paste(other, "Milk boils over.")
+    documents.paste(notes, EGGS)
+    documents.wait()
+    assert [one.text for one in documents.whole([notes, other], 200)] == [EGGS, "Milk boils over."]
+    assert documents.whole([notes, other], 50) == ()

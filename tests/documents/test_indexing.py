@@ -1,0 +1,205 @@
+"""What the indexing thread makes of what comes: newer forms, duplicates, failures, cancelling, going on later."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.database import Database, database_in
+from app.document_messages import Cited, Document
+from app.documents import Documents
+from app.documents.search import vectors
+from app.errors import DocumentNotFound, DocumentUnreadable
+from tests.documents import files
+from tests.documents.test_documents import EGGS, only, rows
+
+
+def sections(count: int, changed: int = -1) -> str:
+    """A text of so many passages, one of them written anew."""
+    said = "It is said at length and in many words. " * 25
+    parts = (f"## Section {at}\n\n{'New. ' if at == changed else ''}{said}" for at in range(count))
+    return "\n".join(parts)
+
+
+def passage_rows(database: Database) -> list[tuple[int, ...]]:
+    with database.reading() as connection:
+        return [tuple(row) for row in connection.execute("SELECT id, start, end FROM passage ORDER BY start")]
+
+
+@contextmanager
+def held(tmp_path: Path) -> Iterator[None]:
+    """As long as this lasts, the documents of the data folder are some other process's turn."""
+    from filelock import FileLock
+
+    with FileLock(tmp_path / "data" / "documents-inbox" / "lock"):
+        yield
+
+
+def test_a_newer_form_of_a_text_keeps_the_passages_that_have_not_changed(
+    documents: Documents, database: Database, notes: int
+) -> None:
+    document = documents.paste(notes, sections(6), "Manual")
+    documents.wait()
+    before = passage_rows(database)
+    with database.writing() as connection:
+        vectors.put(connection, "model", [row[0] for row in before], np.ones((6, 2), np.float32))
+    assert documents.paste(notes, sections(6, changed=2), "Manual") == document
+    documents.wait()
+    after = passage_rows(database)
+    assert [row[0] for row in after if row[0] in {one[0] for one in before}] == [
+        before[at][0] for at in (0, 1, 3, 4, 5)
+    ]
+    assert after[3][1] == before[3][1] + len("New. ")  # it moved with its text
+    assert (only(documents, notes).embedded, rows(database, "passage_words")) == (5, 6)
+    assert [one.text for one in documents.passages(document)] == [
+        documents.text(document)[one.start : one.end] for one in documents.passages(document)
+    ]
+
+
+def test_what_an_answer_cites_is_found_where_it_went(documents: Documents, notes: int) -> None:
+    document = documents.paste(notes, sections(3), "Manual")
+    documents.wait()
+    first, second, third = (
+        Cited(1, document, "", one.start, one.end, passage=one.id) for one in documents.passages(document)
+    )
+    said = documents.words(third)
+    documents.paste(notes, sections(3, changed=1), "Manual")
+    documents.wait()
+    assert documents.words(first).startswith("## Section 0")
+    assert documents.words(third) == said
+    with pytest.raises(DocumentNotFound, match="its document has changed since"):
+        documents.words(second)
+
+
+def test_a_file_with_a_text_that_is_there_becomes_that_document(
+    documents: Documents, notes: int, tmp_path: Path
+) -> None:
+    document = documents.paste(notes, EGGS)
+    (tmp_path / "copy.md").write_text(EGGS, encoding="utf-8")
+    documents.add_files(notes, [tmp_path / "copy.md"])
+    documents.wait()
+    about = only(documents, notes)
+    assert (about.id, about.note) == (document, "copy.md came again with the same text; it is kept once.")
+
+
+def test_a_file_that_has_changed_is_the_same_document(
+    documents: Documents, database: Database, notes: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "manual.md"
+    path.write_text(sections(4), encoding="utf-8")
+    (document,) = documents.add_files(notes, [path])
+    documents.wait()
+    before = passage_rows(database)
+    path.write_text(sections(4, changed=3), encoding="utf-8")
+    documents.add_files(notes, [path])
+    documents.wait()
+    assert only(documents, notes).id == document
+    assert documents.text(document) == sections(4, changed=3)
+    assert passage_rows(database)[:3] == before[:3]
+
+
+def test_files_of_one_name_from_two_folders_are_two_documents(
+    documents: Documents, notes: int, tmp_path: Path
+) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "README.md").write_text(f"# {folder}", encoding="utf-8")
+    documents.add_files(notes, [tmp_path / "a" / "README.md", tmp_path / "b" / "README.md"])
+    documents.wait()
+    assert [one.title for one in documents.documents(notes)] == ["README.md", "README.md"]
+
+
+def test_a_file_that_cannot_be_read_says_why_and_takes_nothing_along(
+    documents: Documents, database: Database, notes: int, tmp_path: Path
+) -> None:
+    locked = files.pdf(tmp_path / "locked.pdf", "Eggs", password="x")
+    fine = files.pdf(tmp_path / "fine.pdf", "Eggs boil for six minutes.")
+    documents.add_files(notes, [locked, fine])
+    documents.wait()
+    first, second = documents.documents(notes)
+    assert (first.state, first.note.split(":")[0]) == ("failed", "locked.pdf is encrypted")
+    assert (second.state, second.title) == ("ready", "fine.pdf")
+    assert documents.search([notes], "eggs")[0].passage.heading == "page 1"
+    assert database.is_healthy() == ""
+    documents.remove(first.id)
+    assert [one.id for one in documents.documents(notes)] == [second.id]
+    assert not list((tmp_path / "data" / "documents-inbox").glob("[0-9]*"))
+
+
+def test_what_was_cancelled_can_be_tried_again(documents: Documents, notes: int, tmp_path: Path) -> None:
+    path = tmp_path / "manual.md"
+    path.write_text(sections(6), encoding="utf-8")
+    with held(tmp_path):
+        (document,) = documents.add_files(notes, [path])
+        documents.cancel(document)
+    documents.wait()
+    about = only(documents, notes)
+    assert (about.state, about.note) == ("cancelled", "You cancelled this.")
+    assert documents.search([notes], "section") == ()
+    documents.again(document)
+    documents.wait()
+    about = only(documents, notes)
+    assert (about.state, about.note, about.passages) == ("ready", "", 6)
+    documents.cancel(document)  # too late: nothing happens
+    assert only(documents, notes).state == "ready"
+
+
+def test_what_is_gone_from_the_inbox_cannot_be_tried_again(
+    documents: Documents, notes: int, tmp_path: Path
+) -> None:
+    (document,) = documents.add_files(notes, [files.pdf(tmp_path / "locked.pdf", "Eggs", password="x")])
+    documents.wait()
+    (tmp_path / "data" / "documents-inbox" / f"{document}.pdf").unlink()
+    with pytest.raises(DocumentUnreadable, match=r"locked\.pdf is no longer here: add it again"):
+        documents.again(document)
+
+
+def test_what_was_left_undone_goes_on_at_the_next_start(tmp_path: Path) -> None:
+    path = tmp_path / "manual.md"
+    path.write_text(sections(6), encoding="utf-8")
+    with closing(database_in(tmp_path / "data")) as database:
+        with closing(Documents(database, tmp_path / "data")) as documents, held(tmp_path):
+            notes = documents.create("Notes")
+            documents.add_files(notes, [path])
+            path.unlink()
+            documents.close()
+            assert only(documents, notes).state == "waiting"
+        with closing(Documents(database, tmp_path / "data")) as documents:
+            documents.wait()
+            assert only(documents, notes).passages == 6
+
+
+def test_a_removed_document_is_left_off_and_goes(
+    documents: Documents, database: Database, notes: int, tmp_path: Path
+) -> None:
+    with held(tmp_path):
+        document = documents.paste(notes, sections(300))
+        documents.remove(document)
+    documents.wait()
+    assert documents.documents(notes) == ()
+    assert (rows(database, "passage"), rows(database, "document_text")) == (0, 0)
+
+
+def test_while_a_large_text_is_indexed_others_ask_and_paste(documents: Documents, notes: int) -> None:
+    documents.paste(notes, EGGS)
+    documents.wait()
+    seen = set()
+    large = documents.paste(notes, sections(2000), "Manual")
+    while (state := documents.document(large).state) != "ready":
+        seen.add(state)
+        assert documents.search([notes], "how long do eggs boil")
+    assert "indexing" in seen
+    documents.wait()
+    about: Document = documents.document(large)
+    assert about.passages == about.done == about.total == 2000
+
+
+@pytest.mark.parametrize("text", ["x" * 3_000_000, "Eggs boil. " * 200_000, "蛋" * 500_000])
+def test_a_line_without_end_is_taken(documents: Documents, database: Database, notes: int, text: str) -> None:
+    document = documents.paste(notes, text, "Long")
+    documents.wait()
+    assert documents.text(document) == text
+    assert only(documents, notes).state == "ready"
+    assert database.is_healthy() == ""
