@@ -8,6 +8,7 @@ somebody stands, so that a page that fell behind cannot change what it does not 
 from dataclasses import dataclass, field
 from typing import Literal
 
+from app.document_messages import Sources
 from app.messages import DecoderName, ModelInfo, Options, Origin, Role, Sampling, Statistics, StopReason
 from app.requiring import require, require_one_of
 
@@ -25,10 +26,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class ChatManner:
-    """How a chat is answered: its system prompt. A preset may bring sampling, too, for the controls."""
+    """How a chat is answered: its system prompt, and the collections of documents that it asks.
+
+    A preset may bring sampling, too, for the controls; it has no collections."""
 
     system: str = ""
     sampling: Sampling | None = None
+    collections: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,8 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A reply as far as it is written. `thought` are the seconds its <think> block took."""
+    """A reply as far as it is written. `thought` are the seconds its <think> block took; `sources` are what was put
+    before the model, None where no documents were asked."""
 
     text: str = ""
     state: WritingState = "writing"
@@ -92,6 +97,7 @@ class Written:
     marks: tuple[Mark, ...] = ()
     provenance: Provenance | None = None
     thought: float = 0.0
+    sources: Sources | None = None
 
     def __post_init__(self) -> None:
         require_one_of(WritingState, "state", self.state)

@@ -108,6 +108,18 @@ class Cited:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """The tokens of a prompt by what they are, those kept for the reply, and how many the context holds."""
+
+    system: int = 0
+    sources: int = 0
+    history: int = 0
+    question: int = 0
+    reply: int = 0
+    context: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Sources:
     """What was put before the model for one question.
 
@@ -119,3 +131,4 @@ class Sources:
     cited: tuple[Cited, ...] = ()
     is_whole: bool = False
     left_out: int = 0
+    budget: Budget | None = None

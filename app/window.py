@@ -14,6 +14,7 @@ from app.conversation.race import Race
 from app.database import MEMORY, Database, database_in
 from app.desktop.log_file import log_path, write_log
 from app.desktop.window import show_window
+from app.documents import Documents
 from app.engine import Engine
 from app.errors import impossible_values
 from app.messages import ModelFolder, Progress
@@ -50,13 +51,14 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, outside:
     with (
         closing(database_in(folder.path)) as database,
         _chatbook(database) as book,
+        closing(Documents(database, folder.path)) as documents,
         closing(models),
         closing(Engine(located, folder.path / "steps")) as engine,
-        closing(Conversations(engine, book)) as conversations,
+        closing(Conversations(engine, book, documents)) as conversations,
     ):
         around = Surroundings(folder.path, models.hub.root, log, outside, database)
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)
-        desk = Desk(conversations, engine, models, race, file, settings)
+        desk = Desk(conversations, engine, models, race, documents, file, settings)
         page = serve(
             desk, around, opening.port, opening.in_browser and not opening.is_native, opening.is_native
         )

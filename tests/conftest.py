@@ -1,6 +1,7 @@
 """What every test shares: no network, and a browser where there is one."""
 
 import os
+import platform
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,11 @@ if not any(Path(device).exists() for device in ("/dev/nvidiactl", "/dev/dxg")):
     # Without a card triton's kernels run in its interpreter. Triton reads this when it is imported, and the other
     # conftests import transformers, which imports it: no fixture and no hook would be early enough.
     os.environ.setdefault("TRITON_INTERPRET", "1")
+    # The interpreter multiplies tiles with numpy. On a card no row of a tile is multiplied otherwise than another,
+    # with OpenBLAS's kernels for AVX2 some are (86 of 176 rows of random tiles differed by their place): with this
+    # older kernel none.
+    if platform.machine() in ("x86_64", "AMD64"):
+        os.environ.setdefault("OPENBLAS_CORETYPE", "Nehalem")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Workers share the cores: torch takes as many threads as this says when it is imported.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from app.document_messages import Collection, Document, DocumentState, Found, Passage
+from app.document_messages import Cited, Collection, Document, DocumentState, Found, Passage
 from app.errors import AppError, DocumentNotFound
 
 
@@ -24,6 +24,7 @@ class ScriptedDocuments:
         self.state: DocumentState = "ready"
         self.note = ""
         self.refuses = ""
+        self.is_given_whole = False
         self._last = 0
 
     def collections(self) -> tuple[Collection, ...]:
@@ -95,6 +96,17 @@ class ScriptedDocuments:
             if word in passage.text.lower()
         ]
         return tuple(Found(passage, 0.03, 7.25, 1, 0.612, 2) for passage in passages[:limit])
+
+    def whole(self, collections: Sequence[int], most_characters: int) -> tuple[Passage, ...]:
+        """None, so that they are searched, unless `is_given_whole`."""
+        if not self.is_given_whole:
+            return ()
+        kept = [one for one in self.kept.values() if one.collection in collections and one.id in self.texts]
+        texts = [(one, self.texts[one.id]) for one in kept]
+        return tuple(Passage(0, one.id, one.title, 0, len(text), text) for one, text in texts)
+
+    def words(self, cited: Cited) -> str:
+        return self.text(cited.document)[cited.start : cited.end]
 
     def become(self, document: int, **changes: object) -> None:
         """Have a document become this."""

@@ -7,6 +7,8 @@ from itertools import accumulate
 from time import sleep
 
 from app.conversation import Reply
+from app.document_messages import Cited, Found, Passage
+from app.errors import DocumentNotFound
 from app.messages import (
     EngineStatus,
     Event,
@@ -53,6 +55,36 @@ class WordReader:
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         return tuple(f"t{token}" for token in ids)
+
+
+class FakeLibrary:
+    """Documents that a test puts here, each one passage: one that shares a word with the question is found."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = dict(enumerate(texts, 1))
+        self.searched: list[str] = []
+
+    def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[Found, ...]:
+        self.searched.append(question)
+        words = set(question.lower().split())
+        found = [one for one in self._passages(collections) if words & set(one.text.lower().split())]
+        return tuple(Found(passage, 1 / rank, bm25=1 / rank) for rank, passage in enumerate(found, 1))[:limit]
+
+    def whole(self, collections: Sequence[int], most_characters: int) -> tuple[Passage, ...]:
+        passages = self._passages(collections)
+        return passages if sum(len(one.text) for one in passages) <= most_characters else ()
+
+    def words(self, cited: Cited) -> str:
+        if cited.document not in self.texts:
+            raise DocumentNotFound(f"{cited.title} has been removed.")
+        return self.texts[cited.document][cited.start : cited.end]
+
+    def _passages(self, collections: Sequence[int]) -> tuple[Passage, ...]:
+        return tuple(
+            Passage(number, number, f"Text {number}", 0, len(text), text)
+            for number, text in self.texts.items()
+            if collections
+        )
 
 
 class ScriptedEngine:

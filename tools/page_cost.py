@@ -22,6 +22,7 @@ from app.chats import Chats
 from app.conversation import Chatbook, Conversations, Reply
 from app.conversation.race import Race
 from app.database import MEMORY, Database, database_in
+from app.documents import Documents
 from app.engine import Engine
 from app.messages import Decoding, Finished, Message, ModelChoice, Options, Request
 from app.models_registry import ModelLibrary, locate
@@ -52,13 +53,14 @@ def opened(folder: Path) -> Iterator[Desk]:
     with (
         closing(database_in(folder)) as database,
         closing(Database(MEMORY)) as memory,
+        closing(Documents(database, folder)) as documents,
         closing(
             Engine(lambda name, progress: locate(name, progress, library.hub), folder / "steps")
         ) as engine,
     ):
-        conversations = Conversations(engine, Chatbook(Chats(database), Chats(memory)))
+        conversations = Conversations(engine, Chatbook(Chats(database), Chats(memory)), documents)
         race = Race(engine, lambda: False, RaceLog(database), str)
-        yield Desk(conversations, engine, library, race, SettingsFile(folder), Settings())
+        yield Desk(conversations, engine, library, race, documents, SettingsFile(folder), Settings())
 
 
 def speed(reply: Reply) -> float:

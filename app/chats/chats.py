@@ -48,6 +48,12 @@ class Chats:
         with self._database.writing() as connection:
             return lines.create(connection, manner or ChatManner(), folder, title, self._now())
 
+    def begin(self, manner: ChatManner, question: str) -> tuple[Place, int]:
+        """Begin a chat with its first question and an empty reply, at once or not at all; the reply's id."""
+        with self._database.writing() as connection:
+            place = lines.create(connection, manner, "", "", self._now())
+            return turns.ask(connection, place, question, None, self._now())
+
     def count_from(self, first: int) -> None:
         """Let ids of chats begin here, before there is a chat."""
         with self._database.writing() as connection:

@@ -72,4 +72,5 @@ def _message(message: StoredMessage, parent: int) -> MessageRecord:
         message.created,
         written.marks,
         written.provenance,
+        written.sources,
     )

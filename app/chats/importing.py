@@ -56,13 +56,16 @@ def _put_messages(
     for message in messages:
         parent = ids.get(message.parent, ROOT)
         ids[message.id] = insert(
-            connection, chat, parent, message.role, _ended(message.written), message.created
+            connection, chat, parent, message.role, _here(message.written), message.created
         )
     return ids
 
 
-def _ended(written: Written) -> Written:
-    """Nobody here writes what was being written there."""
+def _here(written: Written) -> Written:
+    """Nobody here writes what was being written there, and documents here have numbers of their own."""
+    if sources := written.sources:
+        cited = tuple(replace(one, document=0) for one in sources.cited)
+        written = replace(written, sources=replace(sources, cited=cited))
     if written.state != "writing":
         return written
     return replace(written, state="interrupted", note=INTERRUPTED)

@@ -3,7 +3,12 @@
 import sqlite3
 
 from app.chat_messages import ChatLine, ChatManner, Place
-from app.chats.provenance_json import sampling_from_json, sampling_to_json
+from app.chats.provenance_json import (
+    collections_from_json,
+    collections_to_json,
+    sampling_from_json,
+    sampling_to_json,
+)
 from app.errors import ChatNotFound
 from app.spacing import spaced, storable
 from app.titles import title_of
@@ -17,8 +22,8 @@ FIRST_QUESTION = (
 def create(connection: sqlite3.Connection, manner: ChatManner, folder: str, title: str, now: float) -> Place:
     """Begin a chat. One with a title is called so for good."""
     added = connection.execute(
-        "INSERT INTO chat (folder, system, sampling, created, updated) VALUES (?, ?, ?, ?, ?)",
-        (clean(folder), storable(manner.system), sampling_to_json(manner.sampling), now, now),
+        "INSERT INTO chat (folder, system, sampling, collections, created, updated) VALUES (?, ?, ?, ?, ?, ?)",
+        (clean(folder), *_columns(manner), now, now),
     )
     chat = int(added.lastrowid or 0)
     set_title(connection, chat, clean(title), bool(clean(title)))
@@ -89,15 +94,19 @@ def set_manner(connection: sqlite3.Connection, chat: int, manner: ChatManner) ->
     """How the chat is answered from now on."""
     require_chat(connection, chat)
     connection.execute(
-        "UPDATE chat SET system = ?, sampling = ? WHERE id = ?",
-        (storable(manner.system), sampling_to_json(manner.sampling), chat),
+        "UPDATE chat SET system = ?, sampling = ?, collections = ? WHERE id = ?", (*_columns(manner), chat)
     )
 
 
 def manner(connection: sqlite3.Connection, chat: int) -> ChatManner:
     """How the chat is answered."""
-    row = require_chat(connection, chat)
-    return ChatManner(row["system"], sampling_from_json(row["sampling"]))
+    return manner_of(require_chat(connection, chat))
+
+
+def manner_of(row: sqlite3.Row) -> ChatManner:
+    """A chat's row as its manner."""
+    sampling, collections = sampling_from_json(row["sampling"]), collections_from_json(row["collections"])
+    return ChatManner(row["system"], sampling, collections)
 
 
 def count_from(connection: sqlite3.Connection, first: int) -> None:
@@ -113,6 +122,11 @@ def require_chat(connection: sqlite3.Connection, chat: int) -> sqlite3.Row:
     if row is None:
         raise ChatNotFound
     return row
+
+
+def _columns(manner: ChatManner) -> tuple[str | None, ...]:
+    collections = collections_to_json(manner.collections)
+    return storable(manner.system), sampling_to_json(manner.sampling), collections
 
 
 def clean(name: str) -> str:

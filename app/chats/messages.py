@@ -10,6 +10,8 @@ from app.chats.provenance_json import (
     marks_to_json,
     provenance_from_json,
     provenance_to_json,
+    sources_from_json,
+    sources_to_json,
 )
 from app.chats.tree import ROOT, Tree
 from app.errors import ChatNotFound
@@ -24,8 +26,8 @@ def insert(
 ) -> int:
     """Add a message below another one (0: a first message); its id."""
     added = connection.execute(
-        "INSERT INTO message (chat, parent, role, text, state, note, marks, provenance, thought, created)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO message (chat, parent, role, text, state, note, marks, provenance, thought, sources, created)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (chat, parent or None, role, *_columns(written), created),
     )
     message = int(added.lastrowid or 0)
@@ -38,7 +40,8 @@ def write(connection: sqlite3.Connection, message: int, written: Written) -> Non
 
     What is still being written never takes the place of what is complete: whoever wrote it was late."""
     changed = connection.execute(
-        "UPDATE message SET text = ?, state = ?, note = ?, marks = ?, provenance = ?, thought = ?"
+        "UPDATE message SET text = ?, state = ?, note = ?, marks = ?, provenance = ?, thought = ?,"
+        " sources = ?"
         " WHERE id = ? AND (state = 'writing' OR ? <> 'writing')",
         (*_columns(written), message, written.state),
     )
@@ -102,7 +105,8 @@ def _rows(connection: sqlite3.Connection, messages: list[int]) -> list[sqlite3.R
 def _stored(row: sqlite3.Row, versions: tuple[int, ...]) -> StoredMessage:
     state: WritingState = row["state"] if row["state"] in get_args(WritingState) else "done"
     marks, provenance = marks_from_json(row["marks"]), provenance_from_json(row["provenance"])
-    written = Written(row["text"], state, row["note"], marks, provenance, row["thought"])
+    sources = sources_from_json(row["sources"])
+    written = Written(row["text"], state, row["note"], marks, provenance, row["thought"], sources)
     return StoredMessage(row["id"], row["role"], written, row["created"], versions)
 
 
@@ -114,6 +118,7 @@ def _columns(written: Written) -> tuple[object, ...]:
         marks_to_json(written.marks),
         provenance_to_json(written.provenance),
         written.thought,
+        sources_to_json(written.sources),
     )
 
 

@@ -1,4 +1,4 @@
-"""How a reply came about, as it is kept: provenance as JSON, and marks as three short columns.
+"""How a reply came about, as it is kept: provenance and sources as JSON, and marks as three short columns.
 
 A mark is written as what changed since the one before, a reply of 500 tokens in some 2 kB:
 
@@ -14,6 +14,7 @@ from typing import get_args
 
 from app.chat_messages import Mark, Provenance
 from app.chats.values_json import plain, read
+from app.document_messages import Sources
 from app.messages import Origin, Sampling
 from app.spacing import storable
 
@@ -55,6 +56,33 @@ def provenance_from_json(text: str | None) -> Provenance | None:
         return None if text is None else read(Provenance, json.loads(text))
     except ValueError:
         return None
+
+
+def sources_to_json(sources: Sources | None) -> str | None:
+    """Sources as text; None stays None."""
+    return None if sources is None else storable(json.dumps(plain(sources), ensure_ascii=False))
+
+
+def sources_from_json(text: str | None) -> Sources | None:
+    """Sources again; None where the text makes no sense."""
+    try:
+        return None if text is None else read(Sources, json.loads(text))
+    except ValueError:
+        return None
+
+
+def collections_to_json(collections: Sequence[int]) -> str:
+    """The ids of collections as text; "" for none."""
+    return json.dumps(collections) if collections else ""
+
+
+def collections_from_json(text: str) -> tuple[int, ...]:
+    """The ids again; none where the text makes no sense."""
+    try:
+        found = json.loads(text) if text else []
+    except ValueError:
+        return ()
+    return tuple(one for one in found if type(one) is int) if isinstance(found, list) else ()
 
 
 def sampling_to_json(sampling: Sampling | None) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from app.chat_messages import ChatPreset, Mark, Provenance, WritingState, Written
 from app.chats.values_json import plain, read
+from app.document_messages import Sources
 from app.errors import ImportBroken
 from app.messages import Role, Sampling
 
@@ -33,11 +34,14 @@ class MessageRecord:
     created: float = 0.0
     marks: tuple[Mark, ...] = ()
     provenance: Provenance | None = None
+    sources: Sources | None = None
 
     @property
     def written(self) -> Written:
         """What it says, and how that came."""
-        return Written(self.text, self.state, self.note, self.marks, self.provenance, self.thought)
+        return Written(
+            self.text, self.state, self.note, self.marks, self.provenance, self.thought, self.sources
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,9 @@
 
 import sqlite3
 
-from app.chat_messages import ChatManner, Place, StoredMessage, Thread
-from app.chats.lines import require_chat
+from app.chat_messages import Place, StoredMessage, Thread
+from app.chats.lines import manner_of, require_chat
 from app.chats.messages import chat_of, require_in, stored, tree_of
-from app.chats.provenance_json import sampling_from_json
 from app.chats.tree import ROOT, Tree
 from app.messages import Message
 
@@ -21,7 +20,7 @@ def thread(connection: sqlite3.Connection, chat: int, newest: int) -> Thread:
     return Thread(
         Place(chat, row["version"]),
         row["title"],
-        ChatManner(row["system"], sampling_from_json(row["sampling"])),
+        manner_of(row),
         stored(connection, part, tree),
         len(path) - len(part),
     )

@@ -2,14 +2,8 @@
 
 from app.conversation.chatbook import Chatbook, is_private
 from app.conversation.context import ChatTooLong, Fit
-from app.conversation.conversations import (
-    Asked,
-    Conversations,
-    Decodes,
-    Overflow,
-    StillWriting,
-    Writing,
-)
+from app.conversation.conversations import Conversations, Decodes, StillWriting, Writing
+from app.conversation.planning import Asked, Overflow
 from app.conversation.reading import Reads
 from app.conversation.reply import Reply
 from app.conversation.reply_state import ReplyState, fold

@@ -25,9 +25,14 @@ class Chatbook:
         """The store that has this chat."""
         return self.private if chat >= FIRST_PRIVATE else self.stored
 
-    def create(self, manner: ChatManner, is_private: bool, folder: str = "") -> Place:
-        """A new chat without messages."""
-        return (self.private if is_private else self.stored).create(manner, folder)
+    def begin(self, manner: ChatManner, is_private: bool, question: str) -> tuple[Place, int]:
+        """A new chat with its first question and an empty reply; the reply's id."""
+        return (self.private if is_private else self.stored).begin(manner, question)
+
+    def delete_all(self) -> None:
+        """Forget every chat for good, private ones too."""
+        self.private.delete_all()
+        self.stored.delete_all()
 
     def lines(self) -> tuple[ChatLine, ...]:
         """Every chat, private ones first."""

@@ -4,20 +4,21 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Protocol
 
 from app.chat_messages import ChatManner, Place, Thread, Written
+from app.chats import Chats
 from app.conversation.chatbook import Chatbook
-from app.conversation.context import ChatTooLong, Fit, fit, reserve
+from app.conversation.context import Fit
+from app.conversation.planning import Asked, Plan, Planner
 from app.conversation.reading import Reads
 from app.conversation.recorder import Draft, Recorder
 from app.conversation.reply import Reply
-from app.errors import AppError, StoreError
-from app.messages import Message, ModelChoice, Options, Request
+from app.conversation.sources import Library
+from app.errors import AppError, BadOption, StoreError
+from app.messages import Message, Options, Request
 
 CLOSING_SECONDS = 5.0
-Overflow = Literal["ask", "oldest", "shorter"]
-"""What to do where a chat does not fit any more: ask the person, leave out the oldest turns, reply shorter."""
 
 
 class Decodes(Protocol):
@@ -32,15 +33,6 @@ class Decodes(Protocol):
 
 class StillWriting(AppError):
     """The chat's reply is not complete yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """With which model and options a reply is wanted, and what to do if the chat is too long."""
-
-    model: ModelChoice
-    options: Options
-    overflow: Overflow = "ask"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +61,10 @@ class Unsaved:
 class Conversations:
     """Every chat's turns, safe to use from any thread; each chat has at most one reply under way."""
 
-    def __init__(self, engine: Decodes, book: Chatbook) -> None:
+    def __init__(self, engine: Decodes, book: Chatbook, library: Library) -> None:
         self.book = book
         self._engine = engine
+        self._planner = Planner(engine.reader, library)
         self._writing: Mapping[int, Writing] = {}
         self._recorders: dict[int, Recorder] = {}
         self._unsaved: dict[int, Unsaved] = {}
@@ -108,21 +101,21 @@ class Conversations:
 
     def begin(self, manner: ChatManner, is_private: bool, question: str, asked: Asked) -> Place:
         """Begin a chat with its first question. Raises ChatTooLong, and then nothing is made."""
+        consulted = self._planner.consult(manner, (), question, asked.options)
         with self._lock:
-            plan = self._plan(manner, (Message("user", question),), asked)
-            place = self.book.create(manner, is_private)
-            place, answer = self.book.of(place.chat).ask(place, question)
+            plan = self._planner.plan(manner, (), consulted, asked)
+            place, answer = self.book.begin(manner, is_private, question)
             return self._start(place, answer, plan)
 
     def ask(self, place: Place, question: str, asked: Asked, parent: int | None = None) -> Place:
         """Send a question below the shown path, or below `parent`. Raises StaleChat, ChatTooLong, StillWriting."""
+        store = self._ready_store(place.chat)
+        manner, before = store.manner(place.chat), store.texts_before(place.chat, parent)
+        # Without the lock: a search may wait a moment for the question's vector.
+        consulted = self._planner.consult(manner, before, question, asked.options)
         with self._lock:
             self._make_ready(place.chat)
-            store = self.book.of(place.chat)
-            before = store.texts_before(place.chat, parent)
-            plan = self._plan(
-                store.manner(place.chat), (*before, Message("user", question)), self._agreed(place, asked)
-            )
+            plan = self._planner.plan(manner, before, consulted, self._agreed(place, asked))
             place, answer = store.ask(place, question, parent)
             return self._start(place, answer, plan)
 
@@ -133,11 +126,13 @@ class Conversations:
 
     def answer_anew(self, place: Place, message: int, asked: Asked) -> Place:
         """Write another answer beside this one."""
+        store = self._ready_store(place.chat)
+        manner = store.manner(place.chat)
+        before, question = _parted(store.path_texts(place.chat, store.parent(message)))
+        consulted = self._planner.consult(manner, before, question, asked.options)
         with self._lock:
             self._make_ready(place.chat)
-            store = self.book.of(place.chat)
-            texts = store.path_texts(place.chat, store.parent(message))
-            plan = self._plan(store.manner(place.chat), texts, self._agreed(place, asked))
+            plan = self._planner.plan(manner, before, consulted, self._agreed(place, asked))
             place, answer = store.answer_anew(place, message)
             return self._start(place, answer, plan)
 
@@ -146,12 +141,13 @@ class Conversations:
         with self._lock:
             self._make_ready(place.chat)
             store = self.book.of(place.chat)
-            before = _without_half(store.message(message).written)
-            texts = store.path_texts(place.chat, store.parent(message))
-            prompt = (*texts, Message("assistant", before.text))
-            plan = self._plan(store.manner(place.chat), prompt, self._agreed(place, asked))
+            written = _without_half(store.message(message).written)
+            before, question = _parted(store.path_texts(place.chat, store.parent(message)))
+            consulted = self._planner.consult_again(written.sources, question)
+            manner, agreed = store.manner(place.chat), self._agreed(place, asked)
+            plan = self._planner.plan(manner, before, consulted, agreed, written.text)
             place = store.continue_(place, message)
-            return self._start(place, message, plan, before)
+            return self._start(place, message, plan, written)
 
     def leaves_out(self, chat: int) -> bool:
         """Whether the person has said that this chat's oldest turns may go where it is too long."""
@@ -162,6 +158,11 @@ class Conversations:
         if chat in self._recorders:
             self._writing[chat].reply.stop()
 
+    def delete_all(self) -> None:
+        """Forget every chat for good; replies under way are stopped, and kept nowhere."""
+        self.stop_all()
+        self.book.delete_all()
+
     def stop_all(self) -> None:
         """Stop every reply under way."""
         for chat in tuple(self._recorders):
@@ -169,11 +170,14 @@ class Conversations:
 
     def fit(self, manner: ChatManner, messages: tuple[Message, ...], options: Options) -> Fit | None:
         """How a prompt of these messages fits; None while no model is there to count for."""
-        reader = self._engine.reader()
-        if not reader.context:
-            return None
-        kept = reserve(options.max_new_tokens, reader.context)
-        return fit(_with_system(manner, messages), reader.count, reader.context, kept)
+        return self._planner.fit(manner, messages, options)
+
+    def prompt_of(self, chat: int, message: int) -> tuple[Message, ...]:
+        """What the model read before this answer, sources included. Raises DocumentNotFound, ChatNotFound."""
+        store = self.book.of(chat)
+        before, question = _parted(store.path_texts(chat, store.parent(message)))
+        consulted = self._planner.consult_again(store.message(message).written.sources, question)
+        return self._planner.prompt(store.manner(chat), before, consulted)
 
     def close(self) -> None:
         """Wait until every reply is stored; the engine must have ended them."""
@@ -188,21 +192,13 @@ class Conversations:
         is_agreed = asked.overflow == "ask" and self.leaves_out(place.chat)
         return replace(asked, overflow="oldest") if is_agreed else asked
 
-    def _plan(self, manner: ChatManner, messages: tuple[Message, ...], asked: Asked) -> "_Plan":
-        found = self.fit(manner, messages, asked.options)
-        if found is None or found.fits:
-            return _Plan(_with_system(manner, messages), asked, 0)
-        if asked.overflow == "oldest" and found.fits_without_oldest:
-            return _Plan(_with_system(manner, messages[found.left_out :]), asked, found.left_out)
-        if asked.overflow == "shorter" and found.can_be_shorter:
-            shorter = replace(asked.options, max_new_tokens=min(found.room, asked.options.max_new_tokens))
-            return _Plan(_with_system(manner, messages), replace(asked, options=shorter), 0)
-        raise ChatTooLong(found)
-
-    def _start(self, place: Place, message: int, plan: "_Plan", before: Written | None = None) -> Place:
+    def _start(self, place: Place, message: int, plan: Plan, before: Written | None = None) -> Place:
         chat, reply, asked = place.chat, Reply(), plan.asked
         store = self.book.of(chat)
-        written = before or Written()
+        if plan.answer:
+            store.write(message, plan.answer)
+            return place
+        written = before or Written(sources=plan.sources)
         self._leaving_out |= {chat} if plan.left_out else set()
         # Logs of other chats that are complete are the store's by now: pages that look at one hold it themselves.
         others = {other: known for other, known in self._writing.items() if self.is_writing(other)}
@@ -215,7 +211,7 @@ class Conversations:
             lambda now: store.write(message, now),
             lambda problem: self._recorded(chat, Unsaved(message, draft.written(), problem)),
         )
-        self._engine.submit(Request(asked.model, plan.prompt, asked.options), reply)
+        self._engine.submit(Request(asked.model, plan.prompt, asked.options, plan.documents), reply)
         return place
 
     def _recorded(self, chat: int, reply: Unsaved) -> None:
@@ -223,6 +219,12 @@ class Conversations:
             if reply.problem:
                 self._unsaved[chat] = reply
             self._recorders.pop(chat, None)
+
+    def _ready_store(self, chat: int) -> Chats:
+        """The chat's store, once what belongs in it is there."""
+        with self._lock:
+            self._make_ready(chat)
+            return self.book.of(chat)
 
     def _make_ready(self, chat: int) -> None:
         """Raises StillWriting, and StoreError while the chat's newest reply still cannot be stored."""
@@ -236,18 +238,11 @@ class Conversations:
             del self._unsaved[chat]
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What will be sent, once it is known that it fits."""
-
-    prompt: tuple[Message, ...]
-    asked: Asked
-    left_out: int
-
-
-def _with_system(manner: ChatManner, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    system = manner.system.strip()
-    return (Message("system", system), *messages) if system else messages
+def _parted(texts: tuple[Message, ...]) -> tuple[tuple[Message, ...], str]:
+    """The question that a reply answers, and what stands before it."""
+    if not texts or texts[-1].role != "user":
+        raise BadOption("There is no question before this reply: write one first.")
+    return texts[:-1], texts[-1].content
 
 
 def _without_half(written: Written) -> Written:

@@ -102,7 +102,13 @@ class Draft:
         """All of it as one value."""
         self._texts = ["".join(self._texts)]
         return Written(
-            self._texts[0], self._state, self._note, tuple(self._marks), self._provenance, self._clock.seconds
+            self._texts[0],
+            self._state,
+            self._note,
+            tuple(self._marks),
+            self._provenance,
+            self._clock.seconds,
+            self._before.sources,
         )
 
     def _add(self, piece: Piece) -> None:

@@ -53,7 +53,7 @@ class PackedLinear(nn.Module):
 @torch.inference_mode()
 def pack_weights(model: PreTrainedModel) -> int:
     """Put packed layers in the place of the model's large Linears, and tell how many; 0 where it cannot help."""
-    if model.device.type != "cpu" or not _can_pack(model.dtype):
+    if model.device.type != "cpu" or not can_pack(model.dtype):
         return 0
     tied, count = _tied_weight(model), 0
     for parent in [module for module in model.modules() if not isinstance(module, nn.Linear)]:
@@ -80,7 +80,7 @@ def _tied_weight(model: PreTrainedModel) -> Tensor | None:
     return embedding if share > _TIED_SHARE else None
 
 
-def _can_pack(dtype: torch.dtype) -> bool:
+def can_pack(dtype: torch.dtype) -> bool:
     """Whether this machine's kernels take packed weights of this type, tried on a small one."""
     if dtype not in SMALLEST or platform.machine() not in ("x86_64", "AMD64"):
         return False

@@ -13,13 +13,13 @@ from app.database import MEMORY, Database
 from app.errors import StaleChat
 from app.messages import Failed, Finished, Message, ModelChoice, Options, Sampling, Statistics
 from tests.conversation.people import ASKED, PatientEngine, Person
-from tests.fakes import DEMO
+from tests.fakes import DEMO, FakeLibrary
 
 
 @pytest.fixture
 def chats(engine: PatientEngine, database: Database) -> Iterator[Conversations]:
     memory = Database(MEMORY)
-    yield Conversations(engine, Chatbook(Chats(database), Chats(memory)))
+    yield Conversations(engine, Chatbook(Chats(database), Chats(memory)), FakeLibrary())
     memory.close()
 
 

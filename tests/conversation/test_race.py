@@ -18,7 +18,7 @@ from app.messages import Decoding
 from app.race_messages import LONGEST_PROMPT, lane_name
 from app.step_trace import Margin
 from tests.conversation.people import ASKED
-from tests.fakes import DEMO
+from tests.fakes import DEMO, FakeLibrary
 from tests.racing import (
     AUTO,
     HALF,
@@ -44,7 +44,7 @@ def engine() -> SlowEngine:
 @pytest.fixture
 def chats(engine: SlowEngine, database: Database) -> Iterator[Conversations]:
     with closing(Database(MEMORY)) as memory:
-        yield Conversations(engine, Chatbook(Chats(database), Chats(memory)))
+        yield Conversations(engine, Chatbook(Chats(database), Chats(memory)), FakeLibrary())
 
 
 def heats(engine: LaneEngine) -> list[tuple[str, bool]]:

@@ -11,6 +11,7 @@ from app.conversation import Chatbook, Conversations
 from app.database import MEMORY, Database
 from app.errors import StoreFull
 from tests.conversation.people import PatientEngine, Person
+from tests.fakes import FakeLibrary
 
 
 class NarrowChats(Chats):
@@ -33,7 +34,7 @@ def narrow(database: Database) -> NarrowChats:
 def squeezed(engine: PatientEngine, narrow: NarrowChats) -> Iterator[Person]:
     """A person whose answers do not get onto the disk."""
     with closing(Database(MEMORY)) as memory:
-        yield Person(Conversations(engine, Chatbook(narrow, Chats(memory))), engine)
+        yield Person(Conversations(engine, Chatbook(narrow, Chats(memory)), FakeLibrary()), engine)
 
 
 def test_a_reply_that_could_not_be_stored_is_told_and_stored_before_the_chat_goes_on(

@@ -10,6 +10,7 @@ from app.engine.session import Session
 from app.engine.step_times import Widths
 from app.messages import (
     Decoding,
+    DType,
     Finished,
     ModelChoice,
     ModelFolder,
@@ -129,8 +130,9 @@ def test_with_same_text_off_nothing_is_padded(session: Session) -> None:
     assert session.open(ModelChoice("demo", "bfloat16", "cpu"), lambda *_: None).runner.widths == ()
 
 
-def test_what_was_measured_is_remembered_for_the_next_start(tmp_path: Path) -> None:
-    choice = ModelChoice("demo", "bfloat16", "cpu")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_was_measured_is_remembered_for_the_next_start(tmp_path: Path, dtype: DType) -> None:
+    choice = ModelChoice("demo", dtype, "cpu")
     told: list[str] = []
 
     def progress(what: str, _done: int, _total: int) -> None:
@@ -138,6 +140,8 @@ def test_what_was_measured_is_remembered_for_the_next_start(tmp_path: Path) -> N
 
     first = Session(locate, tmp_path).open(choice, progress)
     assert "Measuring the model's step" in told
+    if not first.profile.is_whole:
+        pytest.skip("this machine was too busy to measure everything, so that it is measured again")
     told.clear()
     again = Session(locate, tmp_path).open(choice, progress)
     assert "Measuring the model's step" not in told

@@ -38,7 +38,7 @@ def open_desk(
     with (
         closing(Database(data_dir / "foresight.db")) as database,
         closing(Database(MEMORY)) as memory,
-        closing(Conversations(engine, Chatbook(Chats(database), Chats(memory)))) as conversations,
+        closing(Conversations(engine, Chatbook(Chats(database), Chats(memory)), documents)) as conversations,
     ):
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), str.upper)
         yield Desk(conversations, engine, models, race, documents, SettingsFile(data_dir), Settings())

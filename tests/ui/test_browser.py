@@ -100,7 +100,7 @@ def test_a_page_reloaded_in_mid_reply_follows_it_and_can_stop_it(
 def test_a_second_tab_shows_the_same_reply(
     person: PageDriver, browser: Any, running: Running, engine: ScriptedEngine
 ) -> None:
-    engine.text, engine.pause = LONG, 0.03
+    engine.text, engine.pause = LONG * 10, 0.03
     person.send("Talk")
     with PageDriver(browser, running.url) as second:
         second.wait_for_text()

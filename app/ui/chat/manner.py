@@ -64,7 +64,7 @@ class MannerActions:
         nothing = (gr.skip(),) * (1 + len(OptionControls._fields))
         if preset is None:
             return nothing
-        self._try(lambda: self._have(seat, replace(preset.manner, sampling=None)))
+        self._try(lambda: self._have(seat, replace(self._manner(seat), system=preset.manner.system)))
         if preset.manner.sampling is None:
             return (preset.manner.system, *nothing[1:])
         options = replace(self._desk.settings.options, sampling=preset.manner.sampling)

@@ -34,7 +34,7 @@ class SettingsActions:
     def open(self) -> tuple[str, str]:
         """How the app looks, and what lies in the data folder now."""
         theme = theme_html(self._desk.settings.theme)
-        return theme, folder_html(self._data_dir, measure_folder(self._data_dir))
+        return theme, self._folder()
 
     def cost(self, lookahead: bool, decoder: Any, *sizes: Any) -> Any:
         """What the decoder costs as the controls stand; nothing while they make no sense."""
@@ -62,10 +62,15 @@ class SettingsActions:
         if theme in get_args(Theme):
             self._try(lambda: self._desk.choose_theme(theme))
 
-    def in_folder(self, event: gr.EventData) -> None:
-        """Open the data folder."""
-        if event._data.get("do") == "open-folder" and (problem := open_folder(self._data_dir)):
-            self._say(problem)
+    def in_folder(self, event: gr.EventData) -> str:
+        """Open the data folder, or empty it of chats; what lies in it then."""
+        match event._data.get("do"):
+            case "open-folder":
+                if problem := open_folder(self._data_dir):
+                    self._say(problem)
+            case "delete-chats":
+                self._try(self._delete_chats)
+        return self._folder()
 
     def restore(self) -> tuple[Any, ...]:
         """Options and looks as they were delivered; the model stays. What was chosen can be brought back."""
@@ -85,6 +90,14 @@ class SettingsActions:
     def quit(self) -> None:
         """End the app."""
         self._quit()
+
+    def _folder(self) -> str:
+        return folder_html(self._data_dir, measure_folder(self._data_dir))
+
+    def _delete_chats(self) -> None:
+        self._desk.conversations.delete_all()
+        self._desk.chat = 0
+        self._say("All chats were deleted.")
 
     def _price(self) -> RowPrice | None:
         """The price of a row with the loaded model, asked for once a model."""

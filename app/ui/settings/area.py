@@ -81,7 +81,7 @@ def wire_settings(
         actions.preset, outputs=[part.decoder, part.window, part.ngram, part.guesses], **listen
     )
     view.theme.click(actions.choose_theme, **listen)
-    view.folder.click(actions.in_folder, **listen)
+    view.folder.click(actions.in_folder, outputs=view.folder, **listen)
     back = [view.before, view.restored, view.theme, *drawer, *part.controls]
     view.restore.click(actions.restore, outputs=back, **listen)
     view.restored.click(actions.undo, view.before, back, **listen)

@@ -21,6 +21,11 @@ PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 """Parts of the folder, and the names of what lies at its top that belongs to each."""
 OTHERS = "Other"
+DELETING = (
+    "<details><summary>Delete all chats…</summary><p>Every chat goes for good, from the disk, too. Documents, "
+    "presets, settings and models stay.</p>"
+    '<button type="button" class="act danger" data-do="delete-chats">Delete all chats</button></details>'
+)
 OPENERS = {"darwin": "open", "win32": "explorer"}
 
 
@@ -69,6 +74,7 @@ def folder_html(folder: Path, parts: Sequence[FolderPart]) -> str:
         f'<dl class="facts-list">{rows}<dt><b>Together</b></dt><dd><b>{gigabytes(total)}</b></dd></dl>'
         '<p class="hint">Models lie in the hub\'s cache, which other programs share: see Models.</p>'
         '<div class="actions"><button type="button" class="act" data-do="open-folder">Open folder</button></div>'
+        f"{DELETING}"
     )
 
 

@@ -14,7 +14,7 @@ from app.errors import StoreFull
 from app.settings import Settings, SettingsFile
 from app.ui import Desk
 from tests.fake_models import ScriptedModels
-from tests.fakes import ScriptedEngine
+from tests.fakes import FakeLibrary, ScriptedEngine
 from tests.ui.chat.people import SKIPPED, Visitor
 
 
@@ -41,7 +41,7 @@ def squeezed(
 ) -> Iterator[Visitor]:
     """A person whose answers do not get onto the disk."""
     with closing(Database(MEMORY)) as memory:
-        conversations = Conversations(engine, Chatbook(store, Chats(memory)))
+        conversations = Conversations(engine, Chatbook(store, Chats(memory)), FakeLibrary())
         file = SettingsFile(tmp_path)
         yield Visitor(Desk(conversations, engine, models, desk.race, desk.documents, file, Settings()))
 

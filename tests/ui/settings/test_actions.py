@@ -7,6 +7,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from app.chat_messages import ChatManner
 from app.messages import EngineStatus, Options, Sampling
 from app.settings import Settings
 from app.ui import Desk
@@ -106,3 +107,15 @@ def test_there_is_nothing_to_undo_at_first(actions: SettingsActions, desk: Desk)
 def test_quit_ends_the_app(actions: SettingsActions, leaving: Event) -> None:
     actions.quit()
     assert leaving.is_set()
+
+
+def test_all_chats_can_be_deleted_private_ones_too(
+    actions: SettingsActions, desk: Desk, said: list[str], tmp_path: Path
+) -> None:
+    for is_private in (False, True):
+        desk.conversations.begin(ChatManner(), is_private, "My secret", desk.asked(Options()))
+    assert len(desk.conversations.book.lines()) == 2
+    assert str(tmp_path) in actions.in_folder(press("delete-chats"))
+    assert desk.conversations.book.lines() == ()
+    assert said == ["All chats were deleted."]
+    assert all(b"My secret" not in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())

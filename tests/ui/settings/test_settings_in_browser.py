@@ -84,6 +84,18 @@ def test_the_self_check_of_the_page_is_good(person: PageDriver) -> None:
     assert person.page.locator("#checks i.good").count() == 7
 
 
+def test_all_chats_are_deleted_once_that_is_confirmed(person: PageDriver) -> None:
+    person.page.click("#to-chat")
+    person.send("Hello")
+    person.wait_for_reply()
+    person.page.click("#to-settings")
+    person.page.click("#data-folder summary")
+    person.page.click("#data-folder [data-do=delete-chats]")
+    person.page.click("#to-chat")
+    person.page.wait_for_selector("#welcome")
+    assert person.page.locator(".chat-line").count() == 0
+
+
 def test_quit_ends_the_app_and_says_so(person: PageDriver, running: Running) -> None:
     person.page.click("#quit")
     assert running.door.leaving.wait(5)

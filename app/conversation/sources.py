@@ -1,0 +1,162 @@
+"""Which passages are put before the model for one question, and how much room they get.
+
+The rest of the prompt comes first: system prompt, earlier turns, the question, and what is kept for the reply. What
+is left belongs to the sources, and never less than a quarter of the context: a long chat is cut, or asked about,
+rather than its documents ignored.
+
+    context 1,024   reply 256   chat 200   ->   sources 568, so one passage of 390 tokens; two more did not fit
+
+Collections that fit whole are given whole. Otherwise the passages that search finds, best first, as many as fit.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from app.conversation.source_prompt import asked_text, quoted
+from app.document_messages import Budget, Cited, Found, Passage, Sources
+from app.messages import Message
+
+MOST_SOURCES = 6
+MOST_WHOLE = 16_000
+"""Tokens: what would be read longer than this is searched instead, even where the context holds it."""
+CHARACTERS_PER_TOKEN = 6
+"""More than texts have: what is longer is surely too long, and need not be counted."""
+LEAST_CHARACTERS = 80
+"""A passage cut shorter than this says nothing."""
+
+
+class Library(Protocol):
+    """What conversations need of the documents."""
+
+    def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[Found, ...]:
+        """Passages near enough to the question, best first."""
+
+    def whole(self, collections: Sequence[int], most_characters: int) -> tuple[Passage, ...]:
+        """Each document as one passage; none where they are longer together."""
+
+    def words(self, cited: Cited) -> str:
+        """What a citation stands for. Raises DocumentNotFound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The prompt's room in tokens, and how messages are counted."""
+
+    context: int
+    reply: int
+    count: Callable[[tuple[Message, ...]], int]
+
+    def for_sources(self, taken: int) -> int:
+        """What is left to sources beside `taken` tokens of chat and question."""
+        free = self.context - self.reply
+        return max(free - taken, free // 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Consulted:
+    """A question, and what was put before it. `sources` is None where no documents were asked."""
+
+    question: str
+    sources: Sources | None = None
+    passages: tuple[str, ...] = ()
+
+    @property
+    def is_in_vain(self) -> bool:
+        """Whether documents were asked and nothing in them is near enough."""
+        return self.sources is not None and not self.sources.cited
+
+    @property
+    def message(self) -> Message:
+        """The question as the model reads it."""
+        return Message("user", asked_text(self.passages, self.question))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The passages as they stand in the prompt: what the pool may learn."""
+        return tuple(map(quoted, self.passages))
+
+
+def consult(
+    library: Library,
+    collections: Sequence[int],
+    searched: str,
+    question: str,
+    before: tuple[Message, ...],
+    room: Room,
+) -> Consulted:
+    """Ask the collections for what was `searched` and put it before the question, behind `before`."""
+    message = Message("user", question)
+    taken = room.count((*before, message))
+    space = _Space(question, room, room.for_sources(taken))
+    whole = library.whole(collections, min(space.tokens, MOST_WHOLE) * CHARACTERS_PER_TOKEN)
+    if whole and space.holds([passage.text for passage in whole]):
+        found: Sequence[Found] = [Found(passage, 1.0) for passage in whole]
+        kept, is_whole = list(found), True
+    else:
+        found = library.search(collections, searched)
+        kept, is_whole = _fitting(found, space), False
+    passages = tuple(one.passage.text for one in kept)
+    budget = _budget(before, message, space.tokens_of(passages), room)
+    cited = tuple(_cited(number, one) for number, one in enumerate(kept, 1))
+    return Consulted(question, Sources(searched, cited, is_whole, len(found) - len(kept), budget), passages)
+
+
+def consult_again(library: Library, sources: Sources, question: str) -> Consulted:
+    """The question with the same passages as before. Raises DocumentNotFound when one has gone."""
+    passages = tuple(library.words(cited) for cited in sources.cited)
+    return Consulted(question, sources, passages)
+
+
+@dataclass(frozen=True, slots=True)
+class _Space:
+    """The room that passages have before a question."""
+
+    question: str
+    room: Room
+    tokens: int
+
+    def tokens_of(self, passages: Sequence[str]) -> int:
+        asked, alone = (
+            self.room.count((Message("user", asked_text(texts, self.question)),)) for texts in (passages, ())
+        )
+        return asked - alone
+
+    def holds(self, passages: Sequence[str]) -> bool:
+        return self.tokens_of(passages) <= min(self.tokens, MOST_WHOLE)
+
+
+def _fitting(found: Sequence[Found], space: _Space) -> list[Found]:
+    """As many as fit, best first; the best one cut short where it alone is too long."""
+    kept: list[Found] = []
+    for one in found:
+        if len(kept) < MOST_SOURCES and space.holds(
+            [*(each.passage.text for each in kept), one.passage.text]
+        ):
+            kept.append(one)
+    return kept or [_cut(one, space) for one in found[:1]]
+
+
+def _cut(found: Found, space: _Space) -> Found:
+    """The beginning of a passage, as much of it as fits."""
+    text = found.passage.text
+    while len(text) > LEAST_CHARACTERS and not space.holds([text]):
+        text = text[: len(text) * 3 // 4].rpartition(" ")[0] or text[: len(text) * 3 // 4]
+    passage = replace(found.passage, text=text, end=found.passage.start + len(text))
+    return replace(found, passage=passage)
+
+
+def _cited(number: int, found: Found) -> Cited:
+    passage = found.passage
+    return Cited(
+        number, passage.document, passage.title, passage.start, passage.end, found.bm25, found.similarity
+    )
+
+
+def _budget(before: tuple[Message, ...], message: Message, sources: int, room: Room) -> Budget:
+    head = before[:1] if before and before[0].role == "system" else ()
+    asked = room.count((message,))
+    # With the question behind it: some templates take no system prompt alone.
+    system = room.count((*head, message)) - asked
+    history = max(0, room.count((*before, message)) - system - asked)
+    return Budget(system, sources, history, asked, room.reply, room.context)
