@@ -99,10 +99,10 @@ class ScriptedDocuments:
 
     def whole(self, collections: Sequence[int], most_characters: int) -> tuple[Passage, ...]:
         """None, so that they are searched, unless `is_given_whole`."""
-        if not self.is_given_whole:
-            return ()
         kept = [one for one in self.kept.values() if one.collection in collections and one.id in self.texts]
         texts = [(one, self.texts[one.id]) for one in kept]
+        if not self.is_given_whole or sum(len(text) for _, text in texts) > most_characters:
+            return ()
         return tuple(Passage(0, one.id, one.title, 0, len(text), text) for one, text in texts)
 
     def words(self, cited: Cited) -> str:

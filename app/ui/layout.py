@@ -72,7 +72,7 @@ class Page:
         """The components that follow the chat, in the order of its `updates`."""
         main, chat = self.main, self.main.chat
         return [
-            main.sidebar.chats, chat.thread, self.top.status, chat.meter, chat.live, chat.welcome,
+            main.sidebar.chats, chat.thread, self.top.status, chat.meter, chat.chip, chat.live, chat.welcome,
             chat.private_note, chat.send, chat.stop, main.manner.system,
         ]  # fmt: skip
 

@@ -13,6 +13,7 @@ from app.ui.about.area import wire_about
 from app.ui.about.surroundings import Door, Surroundings
 from app.ui.chat.actions import ChatActions
 from app.ui.chat.area import wire_chat
+from app.ui.chat.consulting import ConsultingActions
 from app.ui.chat.manner import MannerActions, wire_manner
 from app.ui.chat.reply_watch import ReplyWatch
 from app.ui.controls import show_options
@@ -102,6 +103,7 @@ def _wire_main(page: Page, desk: Desk, then: Then) -> None:
     wire_chat(main.chat, page.question, chatting, seat, controls, LISTENING)
     wire_sidebar(main.sidebar, SidebarActions(desk, toast), chatting, seat, LISTENING)
     wire_manner(main.manner, MannerActions(desk, toast), seat, controls, LISTENING)
+    main.chat.chip.click(ConsultingActions(desk, toast).act, seat, **LISTENING)
     wire_live(page.xray, XrayActions(ReplyWatch(desk)), LISTENING)
 
 
@@ -128,7 +130,9 @@ def _wire_documents(page: Page, desk: Desk, then: Then) -> None:
     area, actions, seat = page.documents, DocumentActions(desk.documents, toast), gr.State(DocumentsSeat())
     then(actions.follow, seat, area.followers, **LISTENING)
     wire_documents(area, actions, seat, LISTENING)
-    wire_reading(page.reading, ReadingActions(desk.documents), [area.found, area.papers], LISTENING)
+    reading, chat = ReadingActions(desk.documents, desk.conversations), page.main.chat
+    lists = [area.found, area.papers, chat.thread, chat.live]
+    wire_reading(page.reading, reading, lists, page.seat, LISTENING)
 
 
 def _wire_race(page: Page, desk: Desk, then: Then) -> None:

@@ -5,10 +5,12 @@ on page       what is shown     lit up
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from html import escape
 from time import time_ns
 
+from app.messages import Message
 from app.requiring import require
 from app.ui.documents.words import counted
 from app.ui.models.pieces import button
@@ -34,20 +36,23 @@ class Passport:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one page reads, and which part of its text is shown. `opened` is another each time it is opened."""
+    """What one page reads, and which part of its text is shown. `opened` is another each time it is opened.
+
+    `answer` is the chat and the message that cite it; 0 where it was not opened from an answer."""
 
     what: Passport = Passport(0, "")
     first: int = 0
     last: int = 0
     opened: int = 0
+    answer: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
         require(0 <= self.first <= self.last, "what is shown must have a place", (self.first, self.last))
 
 
-def opened(what: Passport) -> Reading:
+def opened(what: Passport, answer: tuple[int, int] = (0, 0)) -> Reading:
     """The document, from a little before the passage to a little behind it."""
-    return Reading(what, max(0, what.start - AROUND), what.end + AROUND, time_ns())
+    return Reading(what, max(0, what.start - AROUND), what.end + AROUND, time_ns(), answer)
 
 
 def with_more(reading: Reading, where: str) -> Reading:
@@ -78,22 +83,38 @@ def of_button(value: str) -> Passport:
 
 def reading_html(reading: Reading, text: str) -> str:
     """The panel: what is read, and its text. All of it is somebody's text and nothing but text."""
-    what = reading.what
-    lines = "".join(f'<p class="facts">{escape(line)}</p>' for line in (what.heading, what.scores) if line)
-    place = 'class="text" tabindex="0" role="region" aria-label="Text"'
-    return _panel(reading, lines, f"<div {place}>{_text(reading, text)}</div>")
+    return _panel(reading, _place("Text", _text(reading, text)), _way(reading, "Exact prompt", "prompt"))
+
+
+def prompt_html(reading: Reading, prompt: Sequence[Message]) -> str:
+    """The panel with what the model has read before its answer, message by message."""
+    parts = "".join(
+        f'<h3>{escape(message.role)}</h3><p class="original">{escape(message.content)}</p>'
+        for message in prompt
+    )
+    return _panel(reading, _place("Exact prompt", parts), _way(reading, "Passage", "passage"))
 
 
 def missing_html(reading: Reading, sentence: str) -> str:
-    """The panel for a document that is no longer there."""
-    return _panel(reading, "", problem_html(sentence))
+    """The panel where there is nothing to read any more."""
+    return _panel(reading, problem_html(sentence))
 
 
-def _panel(reading: Reading, lines: str, body: str) -> str:
-    title = f'<h2 id="reading-title">{escape(reading.what.title)}</h2>'
-    header = f"<header>{title}{lines}</header>"
+def _panel(reading: Reading, body: str, way: str = "") -> str:
+    what = reading.what
+    lines = "".join(f'<p class="facts">{escape(line)}</p>' for line in (what.heading, what.scores) if line)
+    header = f'<header><h2 id="reading-title">{escape(what.title)}</h2>{lines}{way}</header>'
     place = f'data-opened="{reading.opened}" data-first="{reading.first}" data-last="{reading.last}"'
     return f'<article class="reading" {place}>{header}{body}</article>'
+
+
+def _place(label: str, html: str) -> str:
+    return f'<div class="text" tabindex="0" role="region" aria-label="{label}">{html}</div>'
+
+
+def _way(reading: Reading, label: str, do: str) -> str:
+    """Between the passage and the prompt that it stood in, where there is one."""
+    return f'<p class="ways">{button(label, do)}</p>' if any(reading.answer) else ""
 
 
 def _text(reading: Reading, text: str) -> str:
@@ -108,5 +129,5 @@ def _text(reading: Reading, text: str) -> str:
 def _more(left: int, where: str) -> str:
     if not left:
         return ""
-    label = f"Show more {where}"
-    return f'<p class="rest">{button(label, where)}<span>{counted(left, "character")} {where}</span></p>'
+    label = button(f"Show more {where}", where)
+    return f'<p class="rest">{label}<span>{counted(left, "character")} {where}</span></p>'
