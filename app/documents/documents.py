@@ -205,12 +205,9 @@ class Documents:
         return document
 
     def _let_go(self, documents: Sequence[int]) -> None:
-        """Free hidden documents: a first batch at once, which is all there is of most."""
+        """Have nobody work on hidden documents any more, and their rows deleted."""
         for document in documents:
             self._indexer.leave(document)
-            with self._database.writing() as connection:
-                leaving.free(connection, document)
-            self._inbox.drop(document)
         self._indexer.wake()
 
 

@@ -65,13 +65,18 @@ class Inbox:
     def _files(self) -> list[Path]:
         return [path for path in self._folder.iterdir() if number_of(path)] if self._folder.is_dir() else []
 
+    def not_usable(self, error: OSError) -> StoreNotUsable:
+        """The sentence for a folder that the system does not let us use."""
+        return StoreNotUsable(
+            f"The folder {self._folder} cannot be used ({error.strerror}): let this user write it, "
+            "or choose another one with --data-dir."
+        )
+
     def _make_folder(self) -> None:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreNotUsable(
-                f"The folder {self._folder} cannot be made ({error.strerror}): choose another one with --data-dir."
-            ) from error
+            raise self.not_usable(error) from error
 
 
 def number_of(path: Path) -> int:

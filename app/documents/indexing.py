@@ -10,11 +10,12 @@ thread here, and take turns.
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from filelock import FileLock, Timeout
 
 from app.database import Database
-from app.documents import filing, filling, leaving, records
+from app.documents import filing, filling, leaving, passage_rows, records
 from app.documents.inbox import Inbox
 from app.documents.tasks import WANTED, LeftOff, Task
 from app.errors import AppError, StoreError, first_line
@@ -37,6 +38,7 @@ class Indexer:
         self._changed = threading.Condition()
         self._is_awake = True
         self._is_closing = False
+        self._is_busy = False
         self._error: StoreError | None = None
         self._task: Task | None = None
         self._thread = threading.Thread(target=self._run, name="documents", daemon=True)
@@ -59,7 +61,7 @@ class Indexer:
 
     def wait(self) -> None:
         """Return once nothing is to be done. Raises StoreError when nothing can be."""
-        while self._has_work():
+        while self._is_busy or self._has_work():
             with self._changed:
                 if self._error:
                     raise self._error
@@ -84,6 +86,8 @@ class Indexer:
                 is_done = not self._work()
             except StoreError as error:  # the file takes nothing more, not even that something failed
                 self._error, is_done = error, True
+            except OSError as error:
+                self._error, is_done = self._inbox.not_usable(error), True
             if is_done:
                 self._sleep()
 
@@ -100,15 +104,16 @@ class Indexer:
 
     def _work(self) -> bool:
         """Do one job; whether there was one."""
-        if not self._has_work():
-            return False
+        self._is_busy = True  # said first, so that nobody finds neither this nor work
         try:
-            with self._lock.acquire(PATIENCE):
+            if not self._has_work():
+                return False
+            with suppress(Timeout), self._lock.acquire(PATIENCE):  # another process is at it: look again
                 self._do_next()
-            self._tell_changed()
-        except Timeout:
-            pass  # another process is at it: then look again
-        return True
+                self._tell_changed()
+            return True
+        finally:
+            self._is_busy = False
 
     def _do_next(self) -> None:
         with self._database.writing() as connection:
@@ -120,10 +125,20 @@ class Indexer:
             self._ingest(document)
 
     def _free(self, document: int) -> None:
-        is_gone = False
+        is_gone = is_last = False
         while not (is_gone or self._is_closing):
             with self._database.writing() as connection:
                 is_gone = leaving.free(connection, document)
+                is_last = is_gone and not records.next_leaving(connection)
+        if is_last:
+            self._merge_words()
+
+    def _merge_words(self) -> None:
+        is_first = has_more = True
+        while has_more and not self._is_closing:
+            with self._database.writing() as connection:
+                has_more = passage_rows.merge_words(connection, is_first)
+            is_first = False
 
     def _ingest(self, document: int) -> None:
         task = self._task = Task(self._database, document)

@@ -16,6 +16,8 @@ ROWS = """
     FROM passage JOIN document ON document.id = passage.document
 """
 DIGEST_BYTES = 16
+MERGED_PAGES = 100
+"""Pages of the index of words that are written in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,15 @@ def put(connection: sqlite3.Connection, document: int, batch: Iterable[Prepared]
 def drop(connection: sqlite3.Connection, ids: Iterable[int]) -> None:
     """Delete passages with their words and vectors."""
     connection.executemany("DELETE FROM passage WHERE id = ?", ((one,) for one in ids))
+
+
+def merge_words(connection: sqlite3.Connection, is_first: bool) -> bool:
+    """Write some of the index of words anew without what was deleted; whether there is more to do."""
+    before = connection.total_changes
+    # FTS5's way to merge all there is a few pages at a time: a negative number begins, positive ones go on.
+    pages = -MERGED_PAGES if is_first else MERGED_PAGES
+    connection.execute("INSERT INTO passage_words (passage_words, rank) VALUES ('merge', ?)", (pages,))
+    return connection.total_changes - before >= 2
 
 
 def some(connection: sqlite3.Connection, document: int, most: int) -> list[int]:

@@ -25,9 +25,13 @@ def append(connection: sqlite3.Connection, document: int, first: int, parts: Ite
     )
 
 
-def clear(connection: sqlite3.Connection, document: int) -> None:
-    """Delete a document's text."""
-    connection.execute("DELETE FROM document_text WHERE document = ?", (document,))
+def clear(connection: sqlite3.Connection, document: int, most: int = -1) -> int:
+    """Delete a document's text, or some parts of it; how many."""
+    gone = connection.execute(
+        "DELETE FROM document_text WHERE rowid IN (SELECT rowid FROM document_text WHERE document = ? LIMIT ?)",
+        (document, most),
+    )
+    return gone.rowcount
 
 
 def give(connection: sqlite3.Connection, giver: int, taker: int) -> None:

@@ -124,6 +124,7 @@ def test_a_file_that_cannot_be_read_says_why_and_takes_nothing_along(
     assert documents.search([notes], "eggs")[0].passage.heading == "page 1"
     assert database.is_healthy() == ""
     documents.remove(first.id)
+    documents.wait()
     assert [one.id for one in documents.documents(notes)] == [second.id]
     assert not list((tmp_path / "data" / "documents-inbox").glob("[0-9]*"))
 
@@ -180,6 +181,21 @@ def test_a_removed_document_is_left_off_and_goes(
     documents.wait()
     assert documents.documents(notes) == ()
     assert (rows(database, "passage"), rows(database, "document_text")) == (0, 0)
+
+
+def test_of_a_removed_document_nothing_is_left_in_the_file(tmp_path: Path) -> None:
+    with closing(database_in(tmp_path / "data")) as database:
+        with closing(Documents(database, tmp_path / "data")) as documents:
+            notes = documents.create("Notes")
+            documents.paste(notes, EGGS)
+            secret = documents.paste(notes, sections(400).replace("length", "xylophonist"), "Secret")
+            documents.wait()
+            documents.remove(secret)
+            documents.wait()
+            assert documents.search([notes], "how long do eggs boil")
+        assert database.is_healthy() == ""
+    left = (tmp_path / "data" / "foresight.sqlite").read_bytes()
+    assert b"xylophon" not in left and b"cold water" in left
 
 
 def test_while_a_large_text_is_indexed_others_ask_and_paste(documents: Documents, notes: int) -> None:
