@@ -74,7 +74,8 @@ class ScriptedDocuments:
 
     def passages(self, document: int) -> tuple[Passage, ...]:
         """Its paragraphs."""
-        title, text, start, passages = self.kept[document].title, self.text(document), 0, []
+        text, start, passages = self.text(document), 0, []
+        title = self.kept[document].title
         for number, part in enumerate(text.split("\n\n")):
             if part:
                 place = (start, start + len(part))

@@ -88,7 +88,8 @@
       tell();
       if (focused && document.activeElement === document.body) element.querySelector(`[data-name="${focused}"]`)?.focus();
     };
-    new MutationObserver(drawn).observe(element, { childList: true, subtree: true });
+    const options = { childList: true, subtree: true, attributes: true, attributeFilter: ["aria-expanded"] };
+    new MutationObserver(drawn).observe(element, options);
     drawn();
   };
 
