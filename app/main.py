@@ -21,6 +21,7 @@ from app.commands.lanes import Sizes, read_decoding, read_lanes
 from app.commands.measuring import Plan
 from app.commands.models_cli import models_cli
 from app.commands.prompts import Draw, read_prompts, read_sets
+from app.conversation import Asked
 from app.desktop.menu import installing as menu
 from app.desktop.menu.entry import MenuEntry
 from app.desktop.switching import show_page, switch
@@ -134,6 +135,39 @@ def generate(
         asked = read_prompts(prompt, prompts, raw, draw)
         with _engine(default_data_dir()) as engine:
             run_generate(engine, choice, asked, options, as_json)
+
+
+@documents_cli.command("ask")
+def ask_documents(
+    words: Annotated[list[str], typer.Argument(metavar="QUESTION")],
+    collection: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Ask this one; again for more. None: all.")
+    ] = None,
+    model: given.Model = DEMO_MODEL,
+    decoder: given.Decoder = None,
+    temperature: given.Temperature = None,
+    seed: given.Seed = None,
+    dtype: given.DTypeOption = "auto",
+    device: given.DeviceOption = "auto",
+    max_new_tokens: given.MaxNewTokens = 256,
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the app keeps its files.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Answer a question from the documents, with its sources."""
+    from app.commands.documents import documents_in
+    from app.commands.documents_ask import Question
+    from app.commands.documents_ask import ask_documents as run_ask
+
+    with sentences():
+        with impossible_values():
+            options = Options(
+                Draw(temperature, seed).apply(GREEDY), read_decoding(decoder, Sizes(), "on"), max_new_tokens
+            )
+            asked = Asked(ModelChoice(model, dtype, device), options)
+        with documents_in(data_dir) as store, _engine(data_dir or default_data_dir()) as engine:
+            run_ask(store, engine, Question(" ".join(words), collection or ()), asked, as_json)
 
 
 @cli.command()

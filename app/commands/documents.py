@@ -88,7 +88,7 @@ def search_documents(
     store: Documents, question: str, names: Sequence[str], limit: int, as_json: bool
 ) -> None:
     """The passages that are nearest to a question."""
-    asked = [_require_collection(store, name) for name in names] or list(store.collections())
+    asked = chosen_collections(store, names)
     found = store.search([one.id for one in asked], question, limit)
     if as_json:
         return show_json({"found": found})
@@ -97,6 +97,14 @@ def search_documents(
     if not found:
         typer.echo(f"Nothing about {question!r} in {_counted(len(asked), 'collection')}.")
     return None
+
+
+def chosen_collections(store: Documents, names: Sequence[str]) -> list[Collection]:
+    """The collections of these names, all for none. Raises BadOption for one that is not there."""
+    found = [_require_collection(store, name) for name in names] or list(store.collections())
+    if not found:
+        raise BadOption("There are no documents yet: add some with `documents add FILE`.")
+    return found
 
 
 def _collection_to_fill(store: Documents, name: str) -> int:

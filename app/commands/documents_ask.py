@@ -1,0 +1,106 @@
+"""`documents ask`: a question answered from the documents, with its sources below."""
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol
+
+import typer
+
+from app.chat_messages import ChatManner
+from app.commands.documents import chosen_collections
+from app.commands.generate import numbers
+from app.commands.printing import show_json
+from app.commands.replying import Outcome, follow, outcome
+from app.conversation import Asked, Decodes
+from app.conversation.planning import Plan, Planner
+from app.document_messages import Sources
+from app.documents import Documents
+from app.errors import ModelError
+from app.messages import EngineStatus, Event, ModelChoice, Piece, Request
+
+
+class Loads(Decodes, Protocol):
+    """What asking needs of the engine: it counts by the model's own tokens, so the model comes first."""
+
+    def load(self, choice: ModelChoice, ended: "Loaded") -> None:
+        """Have the model loaded."""
+
+    def status(self) -> EngineStatus:
+        """What the worker does now."""
+
+
+class Loaded(Protocol):
+    """Hears whether a model was loaded."""
+
+    def __call__(self, is_loaded: bool, /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of which collections; no names: of all."""
+
+    text: str
+    collections: Sequence[str] = ()
+
+
+def ask_documents(store: Documents, engine: Loads, question: Question, asked: Asked, as_json: bool) -> None:
+    """Answer from the documents. Raises AppError in words."""
+    collections = tuple(one.id for one in chosen_collections(store, question.collections))
+    _load(engine, asked.model)
+    planner = Planner(engine.reader, store)
+    manner = ChatManner(collections=collections)
+    consulted = planner.consult(manner, (), question.text, asked.options)
+    plan = planner.plan(manner, (), consulted, asked)
+    show = _show_json if as_json else _show_text
+    show(engine, plan)
+
+
+def _load(engine: Loads, choice: ModelChoice) -> None:
+    loaded: Future[bool] = Future()
+    engine.load(choice, loaded.set_result)
+    if not loaded.result():
+        raise ModelError(engine.status().note)
+
+
+def _request(plan: Plan) -> Request:
+    return Request(plan.asked.model, plan.prompt, plan.asked.options, plan.documents)
+
+
+def _show_json(engine: Loads, plan: Plan) -> None:
+    if plan.answer:
+        return show_json({"text": plan.answer.text, "sources": plan.sources})
+    request = _request(plan)
+    told = outcome(request, list(follow(engine, request))).to_json()
+    return show_json({**told, "sources": plan.sources})
+
+
+def _show_text(engine: Loads, plan: Plan) -> None:
+    if plan.answer:
+        typer.echo(plan.answer.text)
+        typer.echo(f"[{plan.answer.note}]", err=True)
+        return
+    finished = _stream(engine, _request(plan)).finished
+    for line in _source_lines(plan.sources):
+        typer.echo(line)
+    typer.echo(f"[{finished.decoder}: {numbers(finished.statistics)}]", err=True)
+
+
+def _stream(engine: Loads, request: Request) -> Outcome:
+    events: list[Event] = []
+    for event in follow(engine, request):
+        events.append(event)
+        if isinstance(event, Piece):
+            typer.echo(event.text, nl=False)
+    typer.echo()
+    return outcome(request, events)
+
+
+def _source_lines(sources: Sources | None) -> Iterable[str]:
+    if sources is None:
+        return
+    yield ""
+    for cited in sources.cited:
+        yield f"[{cited.number}] {cited.title} ({cited.start:,} to {cited.end:,})"
+    if sources.left_out:
+        yield f"{sources.left_out:,} more passages were found and did not fit into the model's context."
