@@ -20,7 +20,8 @@ from app.ui.controls import show_options
 from app.ui.desk import Desk
 from app.ui.documents.actions import DocumentActions
 from app.ui.documents.area import wire_documents
-from app.ui.documents.reading_area import ReadingActions, wire_reading
+from app.ui.documents.reading_actions import ReadingActions
+from app.ui.documents.reading_area import wire_reading
 from app.ui.documents.seat import DocumentsSeat
 from app.ui.layout import Page
 from app.ui.live.actions import XrayActions

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from app.document_messages import Collection, Document, Found, Passage
+from app.document_messages import Cited, Collection, Document, Found, Passage
 
 
 class Documents(Protocol):
@@ -49,6 +49,9 @@ class Documents(Protocol):
 
     def passages(self, document: int) -> tuple[Passage, ...]:
         """A document's passages, in order."""
+
+    def words(self, cited: Cited) -> str:
+        """What an answer cites. Raises DocumentNotFound when it has gone, or is no longer said."""
 
     def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[Found, ...]:
         """The passages nearest to a question, best first; none when nothing is near enough."""

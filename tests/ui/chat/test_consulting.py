@@ -7,7 +7,7 @@ from app.ui import Desk
 from app.ui.chat.chip import chip_html
 from app.ui.chat.consulting import ConsultingActions
 from app.ui.documents.reading import Reading
-from app.ui.documents.reading_area import WHOLE, ReadingActions
+from app.ui.documents.reading_actions import WHOLE, ReadingActions
 from tests.fake_documents import ScriptedDocuments
 from tests.fakes import ScriptedEngine
 from tests.ui.chat.people import Visitor, pressed

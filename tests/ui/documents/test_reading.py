@@ -8,7 +8,7 @@ import gradio as gr
 from app.ui import Desk
 from app.ui.chat.seat import Seat
 from app.ui.documents.reading import AROUND, MORE, Passport, Reading, in_button, of_button, opened
-from app.ui.documents.reading_area import ReadingActions
+from app.ui.documents.reading_actions import ReadingActions
 from tests.fake_documents import ScriptedDocuments
 
 LONG = "".join(f"{number:07}\n" for number in range(10_000))
