@@ -58,7 +58,7 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, outside:
     ):
         around = Surroundings(folder.path, models.hub.root, log, outside, database)
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)
-        desk = Desk(conversations, engine, models, race, file, settings)
+        desk = Desk(conversations, engine, models, race, documents, file, settings)
         page = serve(
             desk, around, opening.port, opening.in_browser and not opening.is_native, opening.is_native
         )

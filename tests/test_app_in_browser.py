@@ -14,6 +14,15 @@ QUESTION = "How does lookahead decoding work?"
 CODE_QUESTION = "Write a Python function that returns the sum of a list."
 ENDLESS = "Count from 1 to 500: 1 2 3 4 5 6 7 8 9 10 11 12"
 """The demo model's likeliest answer to this has no end."""
+KEY = "The spare key of the boathouse lies under the blue pot."
+HOUSE_RULES = "\n\n".join(
+    [
+        f"# Room {room}\n\nWindows of room {room} are closed at night. {'Be quiet, please. ' * 20}"
+        for room in range(20)
+    ]
+    + [f"# The lake\n\n{KEY} Boats come back before dark."]
+)
+"""Too long to be read whole by the demo model."""
 VIEWS = (("models", "#catalogue .card"), ("race", "#race [data-replay]"), ("settings", "#facts h4"))
 SEARCH = "#chat-search :is(input, textarea)"
 
@@ -210,6 +219,39 @@ def test_a_race_ends_with_badges_and_is_saved(person: PageDriver) -> None:
     assert person.saved("#race-save-picture").startswith("<svg")
     assert '"lanes"' in person.saved("#race-save-json")
     assert person.page.locator("#race-history .past > *").count() >= 1
+
+
+def test_a_document_is_asked_cited_opened_and_removed(person: PageDriver) -> None:
+    person.page.click("#to-documents")
+    person.page.fill("#paste textarea", HOUSE_RULES)
+    person.page.fill("#paste-title :is(input, textarea)", "House rules")
+    person.page.click("#paste-add")
+    person.page.wait_for_selector("#papers .is-ready >> text=House rules")
+    person.page.click("#to-chat")
+    person.page.click(".chip > .open")
+    person.page.click(".chip [role=checkbox]")
+    person.page.wait_for_selector(".chip.on")
+    person.page.keyboard.press("Escape")
+    ask(person, "Where is the spare key of the boathouse?")
+    assert "House rules" in person.text(f"{LAST} .cited")
+    person.page.click(f"{LAST} [data-do=source]")
+    person.page.wait_for_selector("#reading mark")
+    assert KEY in person.text("#reading mark")
+    person.page.click("#reading [data-do=prompt]")
+    person.page.wait_for_selector("#reading .original >> text=Question: Where is the spare key")
+    person.page.keyboard.press("Escape")
+    remove_documents(person)
+    person.page.click("#to-chat")
+    person.press("Regenerate")
+    person.page.wait_for_selector(f"{LAST} .said >> text=Not in your documents")
+
+
+def remove_documents(person: PageDriver) -> None:
+    """Remove every document of the open collection."""
+    person.page.click("#to-documents")
+    person.page.click("#papers [data-do=ask-remove]")
+    person.page.click("#papers [data-do=remove]")
+    person.page.wait_for_selector("#papers .empty")
 
 
 def test_the_self_check_is_good(person: PageDriver) -> None:

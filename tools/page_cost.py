@@ -60,7 +60,7 @@ def opened(folder: Path) -> Iterator[Desk]:
     ):
         conversations = Conversations(engine, Chatbook(Chats(database), Chats(memory)), documents)
         race = Race(engine, lambda: False, RaceLog(database), str)
-        yield Desk(conversations, engine, library, race, SettingsFile(folder), Settings())
+        yield Desk(conversations, engine, library, race, documents, SettingsFile(folder), Settings())
 
 
 def speed(reply: Reply) -> float:

@@ -10,6 +10,7 @@ from app.conversation import Asked, Conversations, Overflow, Reads, Reply
 from app.conversation.race import Race
 from app.messages import DecoderName, EngineStatus, ModelChoice, Options, Request
 from app.settings import Library, Settings, SettingsFile, Theme
+from app.ui.documents.port import Documents
 from app.ui.models.port import Models
 
 
@@ -41,6 +42,7 @@ class Desk:
         engine: Engine,
         models: Models,
         race: Race,
+        documents: Documents,
         file: SettingsFile,
         settings: Settings,
     ) -> None:
@@ -48,6 +50,7 @@ class Desk:
         self.engine = engine
         self.models = models
         self.race = race
+        self.documents = documents
         self.chat = 0
         """The chat that was looked at last: a page that is opened anew shows it."""
         self._file = file

@@ -1,8 +1,8 @@
 """Where everything stands: the bar at the top, and one view at a time below it. Nothing is joined to anything here.
 
-top      brand  status                       Chat  Models  Race  Settings
+top      brand  status                       Chat  Models  Documents  Race  Settings
 #main    sidebar | thread, message box | live numbers, sampling, instructions
-#models, #race, #settings    the other views;   #xray and questions lie over them
+#models, #documents, #race, #settings    the other views;   #reading opens beside any, #xray and questions over them
 """
 
 from dataclasses import dataclass
@@ -15,6 +15,8 @@ from app.ui.chat.area import LISTEN, ChatArea, build_chat_area
 from app.ui.chat.manner import MannerArea, build_manner_area
 from app.ui.chat.seat import Seat
 from app.ui.controls import show_options
+from app.ui.documents.area import DocumentsArea, build_documents_area
+from app.ui.documents.reading_area import ReadingArea, build_reading_area
 from app.ui.live.area import LiveArea, XrayArea, build_live_area, build_xray_area
 from app.ui.models.area import ModelsArea, build_models_area
 from app.ui.models.stock import Wish
@@ -54,9 +56,11 @@ class Page:
     main: Main
     question: gr.HTML
     models: ModelsArea
+    documents: DocumentsArea
     race: RaceArea
     settings: SettingsView
     xray: XrayArea
+    reading: ReadingArea
 
     @property
     def controls(self) -> list[gr.components.Component]:
@@ -68,7 +72,7 @@ class Page:
         """The components that follow the chat, in the order of its `updates`."""
         main, chat = self.main, self.main.chat
         return [
-            main.sidebar.chats, chat.thread, self.top.status, chat.meter, chat.live, chat.welcome,
+            main.sidebar.chats, chat.thread, self.top.status, chat.meter, chat.chip, chat.live, chat.welcome,
             chat.private_note, chat.send, chat.stop, main.manner.system,
         ]  # fmt: skip
 
@@ -86,9 +90,11 @@ def build_page(settings: Settings, wish: Wish) -> Page:
         main=_main(settings),
         question=gr.HTML(elem_id="chat-question", elem_classes="asks", js_on_load=LISTEN),
         models=build_models_area(wish, settings.library),
+        documents=build_documents_area(),
         race=build_race_area(ready_prompts()[0].text, settings.options.decoding),
         settings=build_settings_view(settings.model, show_options(settings.options), settings.theme),
         xray=build_xray_area(),
+        reading=build_reading_area(),
     )
 
 
@@ -98,6 +104,7 @@ def _top() -> Top:
         status = gr.HTML(elem_id="status", js_on_load=None)
         _way("Chat")
         to_models = _way("Models")
+        _way("Documents")
         _way("Race")
         to_settings = _way("Settings")
     return Top(status, to_models, to_settings)

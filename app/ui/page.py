@@ -15,8 +15,8 @@ from app.ui.wiring import wire_home, wire_page
 
 QUEUE_SECONDS = 0.01
 """How long an event may lie in Gradio's queue before it is seen."""
-LARGEST_UPLOAD = "20mb"
-"""Some thousand chats; the command line takes in more."""
+LARGEST_UPLOAD = "300mb"
+"""More than a document may have: what is too long is to be told in words, not turned away at the door."""
 
 
 def build_app(desk: Desk, around: Surroundings, door: Door) -> fastapi.FastAPI:

@@ -13,10 +13,16 @@ from app.ui.about.area import wire_about
 from app.ui.about.surroundings import Door, Surroundings
 from app.ui.chat.actions import ChatActions
 from app.ui.chat.area import wire_chat
+from app.ui.chat.consulting import ConsultingActions
 from app.ui.chat.manner import MannerActions, wire_manner
 from app.ui.chat.reply_watch import ReplyWatch
 from app.ui.controls import show_options
 from app.ui.desk import Desk
+from app.ui.documents.actions import DocumentActions
+from app.ui.documents.area import wire_documents
+from app.ui.documents.reading_actions import ReadingActions
+from app.ui.documents.reading_area import wire_reading
+from app.ui.documents.seat import DocumentsSeat
 from app.ui.layout import Page
 from app.ui.live.actions import XrayActions
 from app.ui.live.area import wire_live
@@ -44,6 +50,7 @@ def wire_page(blocks: gr.Blocks, page: Page, desk: Desk, shelf: Shelf) -> None:
     filled = _fill(blocks, page, desk)
     _wire_main(page, desk, filled.then)
     _wire_models(page, OptionActions(desk, models.ask_or_load), models, filled.then)
+    _wire_documents(page, desk, filled.then)
     _wire_race(page, desk, filled.then)
 
 
@@ -97,6 +104,7 @@ def _wire_main(page: Page, desk: Desk, then: Then) -> None:
     wire_chat(main.chat, page.question, chatting, seat, controls, LISTENING)
     wire_sidebar(main.sidebar, SidebarActions(desk, toast), chatting, seat, LISTENING)
     wire_manner(main.manner, MannerActions(desk, toast), seat, controls, LISTENING)
+    main.chat.chip.click(ConsultingActions(desk, toast).act, seat, **LISTENING)
     wire_live(page.xray, XrayActions(ReplyWatch(desk)), LISTENING)
 
 
@@ -117,6 +125,15 @@ def _wire_models(page: Page, options: OptionActions, actions: ModelActions, then
             trigger_mode="always_last",
             **LISTENING,
         )
+
+
+def _wire_documents(page: Page, desk: Desk, then: Then) -> None:
+    area, actions, seat = page.documents, DocumentActions(desk.documents, toast), gr.State(DocumentsSeat())
+    then(actions.follow, seat, area.followers, **LISTENING)
+    wire_documents(area, actions, seat, LISTENING)
+    reading, chat = ReadingActions(desk.documents, desk.conversations), page.main.chat
+    lists = [area.found, area.papers, chat.thread, chat.live]
+    wire_reading(page.reading, reading, lists, page.seat, LISTENING)
 
 
 def _wire_race(page: Page, desk: Desk, then: Then) -> None:

@@ -83,13 +83,15 @@
     }
   });
 
-  // A question takes the focus, on the answer that changes nothing, and gives it back.
+  // A question takes the focus, on the answer that changes nothing, and gives it back. One that is drawn anew takes it
+  // again only if nothing else has it: the list that it stands in may change all the time.
   const heedQuestions = (place) => {
     let before = null;
     new MutationObserver(() => {
       const buttons = place.querySelectorAll(".question button");
-      if (buttons.length && !place.contains(document.activeElement)) {
-        before = document.activeElement;
+      const isLost = !before || document.activeElement === document.body;
+      if (buttons.length && isLost && ![...buttons].includes(document.activeElement)) {
+        before ??= document.activeElement;
         buttons[buttons.length - 1].focus();
       } else if (!buttons.length && before) {
         before.focus();
@@ -106,13 +108,13 @@
     });
   };
 
-  const QUESTIONS = 2; // the models' and the chat's
-  const WAYS = 4; // to the views
+  const QUESTIONS = 4; // the models', the chat's, and in place those of the two lists of documents
+  const WAYS = 5; // to the views
 
   // Gradio builds the page some time after this script has run.
   const whenBuilt = new MutationObserver(() => {
     const thread = document.getElementById("thread");
-    const questions = document.querySelectorAll("#question, .asks");
+    const questions = document.querySelectorAll("#question, .block.asks");
     const ways = document.querySelectorAll("button[id^=to-]");
     if (!thread || questions.length < QUESTIONS || ways.length < WAYS) return;
     whenBuilt.disconnect();

@@ -15,8 +15,9 @@ from app.outside import Outside
 from app.races import RaceLog
 from app.settings import Settings, SettingsFile
 from app.ui import Desk, Running, Surroundings, prepare_environment, serve
+from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import ScriptedModels
-from tests.fakes import FakeLibrary, ScriptedEngine
+from tests.fakes import ScriptedEngine
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -30,17 +31,17 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @contextmanager
-def open_desk(engine: ScriptedEngine, models: ScriptedModels, data_dir: Path) -> Iterator[Desk]:
-    """A desk as main makes it, with real stores, and an engine and models that only say what they are told."""
+def open_desk(
+    engine: ScriptedEngine, models: ScriptedModels, documents: ScriptedDocuments, data_dir: Path
+) -> Iterator[Desk]:
+    """A desk as main makes it: real stores for chats, and the rest does as it is told."""
     with (
         closing(Database(data_dir / "foresight.db")) as database,
         closing(Database(MEMORY)) as memory,
-        closing(
-            Conversations(engine, Chatbook(Chats(database), Chats(memory)), FakeLibrary())
-        ) as conversations,
+        closing(Conversations(engine, Chatbook(Chats(database), Chats(memory)), documents)) as conversations,
     ):
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), str.upper)
-        yield Desk(conversations, engine, models, race, SettingsFile(data_dir), Settings())
+        yield Desk(conversations, engine, models, race, documents, SettingsFile(data_dir), Settings())
 
 
 @pytest.fixture
@@ -54,8 +55,15 @@ def models() -> ScriptedModels:
 
 
 @pytest.fixture
-def desk(engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path) -> Iterator[Desk]:
-    with open_desk(engine, models, tmp_path) as opened:
+def documents() -> ScriptedDocuments:
+    return ScriptedDocuments()
+
+
+@pytest.fixture
+def desk(
+    engine: ScriptedEngine, models: ScriptedModels, documents: ScriptedDocuments, tmp_path: Path
+) -> Iterator[Desk]:
+    with open_desk(engine, models, documents, tmp_path) as opened:
         yield opened
 
 

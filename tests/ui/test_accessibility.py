@@ -110,11 +110,11 @@ def test_the_xray(person: PageDriver) -> None:
     assert grave_findings(person.page) == []
 
 
-@pytest.mark.parametrize("view", ["models", "settings"])
+@pytest.mark.parametrize("view", ["models", "documents", "settings"])
 def test_the_other_views(person: PageDriver, view: str) -> None:
     person.page.click(f"#to-{view}")
     person.page.mouse.move(0, 0)
-    ready = {"models": "#catalogue .card", "settings": "#facts h4"}
+    ready = {"models": "#catalogue .card", "documents": "#papers .empty", "settings": "#facts h4"}
     person.page.wait_for_selector(ready[view])
     if view == "settings":
         person.page.click("#self-check")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPResponse
+from itertools import repeat
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 from app.outside import Outside
 from app.ui import Running, Surroundings, serve
 from app.ui.guard import Guard
+from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
 from tests.ui.conftest import open_desk
@@ -36,19 +38,23 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """One page for all these tests: none of them changes it."""
     data_dir: Path = tmp_path_factory.mktemp("data")
     around = Surroundings(data_dir, data_dir / "hub", data_dir / "log", Outside({}))
-    with open_desk(ScriptedEngine(), ScriptedModels(), data_dir) as desk:
+    with open_desk(ScriptedEngine(), ScriptedModels(), ScriptedDocuments(), data_dir) as desk:
         page = serve(desk, around, port=0, open_browser=False)
         yield page
         page.close()
 
 
 def answer(
-    running: Running, method: str, path: str, headers: Mapping[str, str], body: bytes = b""
+    running: Running,
+    method: str,
+    path: str,
+    headers: Mapping[str, str],
+    *body: bytes,
 ) -> HTTPResponse:
     """What the server says to a request with exactly these headers, Host included."""
     connection = HTTPConnection("127.0.0.1", running.port, timeout=10)
     connection.putrequest(method, path, skip_host="Host" in headers, skip_accept_encoding=True)
-    for name, value in {**headers, "Content-Length": str(len(body))}.items():
+    for name, value in {**headers, "Content-Length": str(sum(map(len, body)))}.items():
         connection.putheader(name, value)
     connection.endheaders(body)
     response = connection.getresponse()
@@ -95,9 +101,11 @@ def test_the_page_itself_and_programs_of_this_machine_pass(running: Running) -> 
     assert answer(running, "POST", "/gradio_api/upload", {**MULTIPART, **own}, UPLOAD).status == 200
 
 
-def test_an_upload_beyond_the_limit_is_refused(running: Running) -> None:
-    large = UPLOAD.replace(b"hello", b"x" * 22_000_000)
-    assert answer(running, "POST", "/gradio_api/upload", MULTIPART, large).status == 413
+@pytest.mark.parametrize(("megabytes", "status"), [(40, 200), (301, 413)])
+def test_uploads_are_taken_up_to_the_limit(running: Running, megabytes: int, status: int) -> None:
+    before, after = UPLOAD.split(b"hello")
+    chunks = (before, *repeat(b"x" * 2**20, megabytes), after)
+    assert answer(running, "POST", "/gradio_api/upload", MULTIPART, *chunks).status == status
 
 
 def test_every_answer_carries_the_security_headers(running: Running) -> None:

@@ -187,7 +187,7 @@ def updates(before: Screen | None, now: Screen) -> tuple[Any, ...]:
     The reply that was written leaves its place in the same moment in which it stands in the thread."""
     is_other = before is None or before.sitting != now.sitting
     return (
-        *(_changed(before, now, part) for part in ("sidebar", "thread", "status", "meter")),
+        *(_changed(before, now, part) for part in ("sidebar", "thread", "status", "meter", "chip")),
         _changed(before, now, "is_busy", lambda: list(now.live)),
         _changed(before, now, "is_empty", lambda: gr.update(visible=now.is_empty)),
         _changed(before, now, "is_private", lambda: gr.update(visible=now.is_private)),

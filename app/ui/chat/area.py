@@ -41,6 +41,7 @@ class ChatArea:
     send: gr.Button
     stop: gr.Button
     meter: gr.HTML
+    chip: gr.HTML
 
 
 def build_chat_area() -> ChatArea:
@@ -53,11 +54,12 @@ def build_chat_area() -> ChatArea:
                     examples = tuple(gr.Button(text, size="sm") for text in EXAMPLES)
             private_note = gr.HTML(PRIVATE, visible=False)
             thread = gr.HTML(elem_id="messages", js_on_load=f"foresight.thread(element); {LISTEN}")
-            live = gr.HTML([], html_template=LIVE_TEMPLATE, elem_id="live", js_on_load=None)
+            live = gr.HTML([], html_template=LIVE_TEMPLATE, elem_id="live", js_on_load=LISTEN)
             note = gr.HTML(elem_id="reply-note", js_on_load=None)
+        chip = gr.HTML(elem_id="chip", js_on_load=f"foresight.chip(element); {LISTEN}")
         message, send, stop = _composer()
         meter = gr.HTML(elem_id="meter", js_on_load=None)
-    return ChatArea(thread, live, note, welcome, private_note, examples, message, send, stop, meter)
+    return ChatArea(thread, live, note, welcome, private_note, examples, message, send, stop, meter, chip)
 
 
 def wire_chat(

@@ -3,6 +3,7 @@
 from app.conversation import ReplyState, Writing, fold
 from app.conversation.thinking import ThoughtClock
 from app.messages import Piece
+from app.ui.chat.citations import cited_html
 from app.ui.chat.live_text import LiveText
 from app.ui.live.trail import Trail, extend
 
@@ -23,7 +24,10 @@ class Following:
     @property
     def blocks(self) -> tuple[str, ...]:
         """The reply as far as it is written, as HTML in parts."""
-        return self._text.blocks
+        writing = self.writing
+        return tuple(
+            cited_html(block, writing.message, writing.before.sources) for block in self._text.blocks
+        )
 
     def read(self) -> bool:
         """Take in the new events; whether there were any."""

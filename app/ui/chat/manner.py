@@ -52,7 +52,7 @@ class MannerActions:
 
     def choose_system(self, seat: Seat, system: str) -> None:
         """Have this chat answered with these instructions."""
-        self._try(lambda: self._have(seat, replace(self._manner(seat), system=system)))
+        self._try(lambda: have_manner(self._desk, seat, replace(manner_of(self._desk, seat), system=system)))
 
     def names(self) -> Any:
         """The presets there are."""
@@ -64,7 +64,7 @@ class MannerActions:
         nothing = (gr.skip(),) * (1 + len(OptionControls._fields))
         if preset is None:
             return nothing
-        self._try(lambda: self._have(seat, replace(self._manner(seat), system=preset.manner.system)))
+        self.choose_system(seat, preset.manner.system)
         if preset.manner.sampling is None:
             return (preset.manner.system, *nothing[1:])
         options = replace(self._desk.settings.options, sampling=preset.manner.sampling)
@@ -95,16 +95,20 @@ class MannerActions:
         except AppError as error:
             self._say(str(error))
 
-    def _manner(self, seat: Seat) -> ChatManner:
-        chat = seat.place.chat
-        return self._desk.conversations.book.of(chat).manner(chat) if chat else seat.manner
 
-    def _have(self, seat: Seat, manner: ChatManner) -> None:
-        chat = seat.place.chat
-        if not chat:
-            seat.manner = manner
-        elif manner != self._manner(seat):
-            self._desk.conversations.book.of(chat).set_manner(chat, manner)
+def manner_of(desk: Desk, seat: Seat) -> ChatManner:
+    """How the chat that is looked at is answered."""
+    chat = seat.place.chat
+    return desk.conversations.book.of(chat).manner(chat) if chat else seat.manner
+
+
+def have_manner(desk: Desk, seat: Seat, manner: ChatManner) -> None:
+    """Have that chat answered so; one that is not begun yet will be."""
+    chat = seat.place.chat
+    if not chat:
+        seat.manner = manner
+    elif manner != manner_of(desk, seat):
+        desk.conversations.book.of(chat).set_manner(chat, manner)
 
 
 def wire_manner(

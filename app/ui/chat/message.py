@@ -11,6 +11,7 @@ from html import escape
 
 from app.chat_messages import StoredMessage, Written
 from app.messages import Role
+from app.ui.chat.citations import cited_html, sources_html
 from app.ui.chat.live_text import reply_html
 from app.ui.chat.provenance import REASONS, provenance_html
 from app.ui.chat.token_colours import coloured_html
@@ -57,8 +58,10 @@ def _question(message: StoredMessage) -> str:
 def _answer(message: StoredMessage, look: Look) -> str:
     written = message.written
     html = reply_html(written.text, written.thought, is_opened=written.thought > 0)
+    html = cited_html(html, message.id, written.sources)
     coloured = _coloured(written) if message.id in look.coloured else ""
-    return f'<div class="said">{html}</div>{coloured}{_note(written)}'
+    below = sources_html(message.id, written.sources)
+    return f'<div class="said">{html}</div>{coloured}{_note(written)}{below}'
 
 
 def _coloured(written: Written) -> str:

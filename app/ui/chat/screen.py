@@ -29,6 +29,7 @@ class Screen:
     panel: str
     status: str
     meter: str
+    chip: str
     is_busy: bool
     is_empty: bool
     is_private: bool
@@ -51,6 +52,7 @@ class Seen:
     asked: DecoderName
     fit: Fit | None
     leaves_out: bool = False
+    chip: str = ""
 
 
 def screen(seen: Seen, sidebar: str, status: EngineStatus) -> Screen:
@@ -66,6 +68,7 @@ def screen(seen: Seen, sidebar: str, status: EngineStatus) -> Screen:
         panel=panel(state, seen.following.trail if seen.following else Trail(), decoder, status.model),
         status=status_html(status),
         meter=meter_html(seen.fit, seen.leaves_out),
+        chip=seen.chip,
         is_busy=seen.is_writing,
         is_empty=not thread.messages and not thread.earlier,
         is_private=seen.is_private,

@@ -11,6 +11,7 @@ from app.chat_messages import FoundChat, Place, Thread
 from app.conversation import Fit
 from app.errors import AppError, ChatNotFound
 from app.messages import EngineStatus, Message, Options
+from app.ui.chat.chip import chip_html
 from app.ui.chat.following import Following
 from app.ui.chat.screen import Screen, Seen, screen
 from app.ui.chat.seat import Seat
@@ -30,7 +31,7 @@ class Watcher:
         self._key: tuple[object, ...] = ()
         self._thread = Thread(Place())
         self._is_writing, self._problem = False, ""
-        self._sidebar = ""
+        self._sidebar = self._chip = ""
         self._following: Following | None = None
         self._meter = _Meter(desk, count_seconds)
         self._screen: Screen | None = None
@@ -60,7 +61,7 @@ class Watcher:
         return (
             conversations.is_writing(chat), conversations.problem(chat), conversations.book.changes, chat,
             seat.sitting, seat.newest, seat.coloured, seat.words, seat.deleted, seat.listed, seat.is_private,
-            seat.manner,
+            seat.manner, self._desk.documents.changes,
         )  # fmt: skip
 
     def _look_at_chats(self) -> bool:
@@ -75,6 +76,7 @@ class Watcher:
         # As it was when the thread was read: a reply that ends in between is drawn at the next look.
         self._is_writing, self._problem = bool(key[0]), str(key[1])
         self._sidebar = chat_list_html(self._chat_list(), date.today())
+        self._chip = chip_html(self._desk.documents.collections(), self._thread.manner.collections)
         self._follow(chat)
         self._key = key
         return True
@@ -124,6 +126,7 @@ class Watcher:
             asked=self._desk.asked_decoder(seat.place.chat),
             fit=self._meter.fit,
             leaves_out=self._desk.conversations.leaves_out(seat.place.chat),
+            chip=self._chip,
         )
         return screen(seen, self._sidebar, status)
 

@@ -26,4 +26,4 @@ def other(desk: Desk) -> Visitor:
 def unsteady(desk: Desk, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path) -> Desk:
     """The same chats at a desk that cannot read them for a while."""
     conversations = UnsteadyConversations(engine, desk.conversations.book, FakeLibrary())
-    return Desk(conversations, engine, models, desk.race, SettingsFile(tmp_path), Settings())
+    return Desk(conversations, engine, models, desk.race, desk.documents, SettingsFile(tmp_path), Settings())

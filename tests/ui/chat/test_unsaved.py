@@ -42,7 +42,8 @@ def squeezed(
     """A person whose answers do not get onto the disk."""
     with closing(Database(MEMORY)) as memory:
         conversations = Conversations(engine, Chatbook(store, Chats(memory)), FakeLibrary())
-        yield Visitor(Desk(conversations, engine, models, desk.race, SettingsFile(tmp_path), Settings()))
+        file = SettingsFile(tmp_path)
+        yield Visitor(Desk(conversations, engine, models, desk.race, desk.documents, file, Settings()))
 
 
 def test_it_stays_in_sight_and_is_told_until_it_is_stored(squeezed: Visitor, store: NarrowChats) -> None:

@@ -11,6 +11,7 @@ from app.messages import ModelChoice
 from app.model_messages import Download
 from app.ui import Desk
 from app.ui.models.stock import Shelf, Wish, precision_of, to_load, wish_of
+from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import MINE, SMALL, ScriptedModels, make_download
 from tests.fakes import DEMO, ScriptedEngine
 from tests.ui.conftest import open_desk
@@ -46,7 +47,7 @@ class MeetingModels(ScriptedModels):
 
 def test_pages_that_see_a_change_together_look_once(engine: ScriptedEngine, tmp_path: Path) -> None:
     models = MeetingModels(pages=4)
-    with open_desk(engine, models, tmp_path) as desk:
+    with open_desk(engine, models, ScriptedDocuments(), tmp_path) as desk:
         shelf = Shelf(desk)
         shelf.refresh()
         models.on_the_way = (make_download("a/b", "done", 1000),)

@@ -1,0 +1,87 @@
+"""An answer's sources on the page: [1] in its text as a small button, and a quiet line below it.
+
+Only numbers that stand for a source become buttons, and only in the text itself:
+
+    "x[1] is <code>x[1]</code> [9]"   with one source, the first [1] alone is a button
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from html import escape
+
+from app.document_messages import Budget, Cited, Sources
+from app.ui.documents.words import counted
+
+_TAG = re.compile(r"(<[^>]*>)")
+_MARKER = re.compile(r"\[(\d{1,3})\]")
+_LEFT_ALONE = ("code", "pre", "math", "a", "button", "summary")
+
+
+def cited_html(html: str, message: int, sources: Sources | None) -> str:
+    """A rendered answer with its markers as buttons, which carry the message and the number."""
+    return _cited(html, message, sources.cited) if sources and sources.cited else html
+
+
+@lru_cache(maxsize=256)
+def _cited(html: str, message: int, cited: tuple[Cited, ...]) -> str:
+    buttons = {source.number: marker_html(message, source) for source in cited}
+    return "".join(_parts(html, buttons))
+
+
+def _parts(html: str, buttons: dict[int, str]) -> Iterator[str]:
+    inside = 0  # how many elements that are left alone this stands in
+    for part in _TAG.split(html):
+        if not part.startswith("<"):
+            yield (
+                _MARKER.sub(lambda found: buttons.get(int(found[1]), found[0]), part) if not inside else part
+            )
+            continue
+        if part.strip("</>").split(" ", 1)[0] in _LEFT_ALONE:
+            inside += -1 if part.startswith("</") else 1
+        yield part
+
+
+def marker_html(message: int, cited: Cited) -> str:
+    """[1] as a button."""
+    return _button(message, cited, "cite", str(cited.number))
+
+
+def sources_html(message: int, sources: Sources | None) -> str:
+    """What stands below an answer: its sources, and what the prompt was made of."""
+    if sources is None or not sources.cited:
+        return ""
+    listed = " · ".join(
+        _button(message, one, "quiet", f"<b>{one.number}</b> {escape(one.title)}") for one in sources.cited
+    )
+    told = f'<p class="budget">{escape(" · ".join(_told(sources)))}</p>'
+    return f'<div class="cited"><p>Sources: {listed}</p>{told}</div>'
+
+
+def _button(message: int, cited: Cited, kind: str, label: str) -> str:
+    spoken = escape(f"Source {cited.number}: {cited.title}")
+    return (
+        f'<button type="button" class="{kind}" data-do="source" data-name="{message}" data-value="{cited.number}"'
+        f' aria-label="{spoken}" title="{spoken}">{label}</button>'
+    )
+
+
+def _told(sources: Sources) -> Iterator[str]:
+    if sources.is_whole:
+        yield "the documents were read whole"
+    if sources.budget:
+        yield budget_in_words(sources.budget)
+    if sources.left_out:
+        yield f"{counted(sources.left_out, 'passage')} found that did not fit"
+
+
+def budget_in_words(budget: Budget) -> str:
+    """ "Prompt: system 20, sources 390, chat 80, question 14; 256 kept for the reply, of 1,024 tokens"."""
+    parts = (
+        ("system", budget.system),
+        ("sources", budget.sources),
+        ("chat", budget.history),
+        ("question", budget.question),
+    )
+    prompt = ", ".join(f"{name} {tokens:,}" for name, tokens in parts if tokens)
+    return f"Prompt: {prompt}; {budget.reply:,} kept for the reply, of {budget.context:,} tokens"

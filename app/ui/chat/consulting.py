@@ -1,0 +1,38 @@
+"""What the chip above the message box does: has the chat ask a collection, or no longer."""
+
+from dataclasses import replace
+
+import gradio as gr
+
+from app.errors import AppError
+from app.ui.chat.actions import RELOAD, Say
+from app.ui.chat.manner import have_manner, manner_of
+from app.ui.chat.seat import Seat
+from app.ui.desk import Desk
+
+
+class ConsultingActions:
+    """The events of the chip."""
+
+    def __init__(self, desk: Desk, say: Say) -> None:
+        self._desk = desk
+        self._say = say
+
+    def act(self, seat: Seat, event: gr.EventData) -> None:
+        """Have this chat ask a collection, or no longer."""
+        do, name = (str(event._data.get(key, "")) for key in ("do", "name"))
+        if do != "consult":
+            return
+        if not seat.is_taken:
+            self._say(RELOAD)
+            return
+        try:
+            self._turn(seat, int(name))
+        except AppError as error:
+            self._say(str(error))
+
+    def _turn(self, seat: Seat, collection: int) -> None:
+        manner = manner_of(self._desk, seat)
+        others = tuple(one for one in manner.collections if one != collection)
+        chosen = others if collection in manner.collections else (*others, collection)
+        have_manner(self._desk, seat, replace(manner, collections=chosen))

@@ -1,0 +1,160 @@
+"""What events of the documents' view do. They translate between the page and the documents, and nothing else."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from app.errors import AppError, impossible_values
+from app.ui.chat.actions import RELOAD
+from app.ui.documents.port import Documents
+from app.ui.documents.seat import LISTED, DocumentsSeat, Question, Result
+from app.ui.documents.watching import DocumentsScreen, DocumentsWatcher, chosen_of
+
+LOOK_SECONDS = 1 / 4
+"""How often a page looks at documents."""
+FIRST_NAME = "My documents"
+"""The collection that is made for a text that is pasted before there is one."""
+
+Say = Callable[[str], None]
+
+ASKED: dict[str, Callable[[int], Question]] = {
+    "ask-delete": partial(Question, "collection"),
+    "ask-remove": partial(Question, "document"),
+    "keep": lambda _: Question(),
+}
+"""What is asked after these buttons."""
+
+
+class DocumentActions:
+    """The events of the documents' view. Each page has a seat, which its events get and change."""
+
+    def __init__(self, documents: Documents, say: Say) -> None:
+        self._documents = documents
+        self._say = say
+        self._deeds: dict[str, Callable[[int, str], None]] = {
+            "rename": documents.rename,
+            "delete": lambda collection, _: documents.delete(collection),
+            "cancel": lambda document, _: documents.cancel(document),
+            "again": lambda document, _: documents.again(document),
+            "remove": lambda document, _: documents.remove(document),
+        }
+
+    async def follow(self, seat: DocumentsSeat) -> AsyncIterator[tuple[Any, ...]]:
+        """Draw the lists, and draw again whenever something changed, until the page is closed."""
+        seat.is_taken = True
+        watcher, problem = DocumentsWatcher(self._documents, seat), ""
+        shown: DocumentsScreen | None = None
+        seen: DocumentsScreen | None = None
+        while True:
+            try:
+                seen = await asyncio.to_thread(watcher.look)
+                problem = ""
+            except AppError as error:  # a disk may fail for a while: the page looks on, and says it once
+                seen, problem = shown, self._say_anew(str(error), problem)
+            if seen is not None and seen is not shown:
+                yield updates(shown, seen)
+                shown = seen
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def act(self, seat: DocumentsSeat, event: gr.EventData) -> None:
+        """Do what a button in a list says."""
+        do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
+        self._try(seat, lambda: self._do(seat, do, int(name or 0), value))
+
+    def paste(self, seat: DocumentsSeat, text: str, title: str) -> tuple[Any, Any]:
+        """Take in the text of the box, which is emptied once it is kept."""
+        if not text.strip():
+            self._say("There is nothing to add yet: paste a text into the box, or choose files.")
+            return gr.skip(), gr.skip()
+        is_kept = self._try(seat, lambda: self._documents.paste(self._collection(seat), text, title.strip()))
+        return ("", "") if is_kept else (gr.skip(), gr.skip())
+
+    def add_files(self, seat: DocumentsSeat, paths: Sequence[str] | None) -> None:
+        """Take in files that were uploaded; the documents have copies of their own, so the uploads go."""
+        files = [Path(path) for path in paths or ()]
+        if not files:
+            return
+        try:
+            self._try(seat, lambda: self._documents.add_files(self._collection(seat), files))
+        finally:
+            for file in files:
+                discard(file)
+
+    def search(self, seat: DocumentsSeat, question: str) -> None:
+        """Search the open collection, as a chat would."""
+        searched = question.strip()
+        seat.result = Result()
+        if not searched:
+            return
+        try:
+            collection = self._chosen(seat)
+            found = self._documents.search((collection,), searched) if collection else ()
+            seat.result = Result(searched, found)
+        except AppError as error:
+            seat.result = Result(searched, problem=str(error))
+
+    def _do(self, seat: DocumentsSeat, do: str, name: int, value: str) -> None:
+        match do:
+            case "create":
+                seat.open(self._documents.create(value))
+            case "choose":
+                seat.open(name)
+            case "ask-delete" | "ask-remove" | "keep":
+                seat.question = ASKED[do](name)
+            case "more":
+                seat.listed += LISTED
+            case "clear":
+                seat.result = Result()
+            case _ if do in self._deeds:
+                seat.question = Question()
+                self._deeds[do](name, value)
+
+    def _chosen(self, seat: DocumentsSeat) -> int:
+        chosen = chosen_of(self._documents.collections(), seat.collection)
+        return chosen.id if chosen else 0
+
+    def _collection(self, seat: DocumentsSeat) -> int:
+        """The open collection; the first text makes the first one."""
+        seat.collection = self._chosen(seat) or self._documents.create(FIRST_NAME)
+        return seat.collection
+
+    def _try(self, seat: DocumentsSeat, deed: Callable[[], object]) -> bool:
+        """Whether it was done; why it was not is said."""
+        if not seat.is_taken:
+            self._say(RELOAD)
+            return False
+        try:
+            with impossible_values():
+                deed()
+        except AppError as error:
+            self._say(str(error))
+            return False
+        return True
+
+    def _say_anew(self, sentence: str, said: str) -> str:
+        if sentence != said:
+            self._say(sentence)
+        return sentence
+
+
+def discard(upload: Path) -> None:
+    """Remove an upload, and the folder that was made for it."""
+    with suppress(OSError):  # it lies in the folder of uploads, which is emptied anyway
+        upload.unlink(missing_ok=True)
+        upload.parent.rmdir()
+
+
+def updates(before: DocumentsScreen | None, now: DocumentsScreen) -> tuple[Any, ...]:
+    """What the components that follow documents must become, in the order of `area.followers`."""
+    parts = ("collections", "title", "found", "papers")
+    return tuple(
+        gr.skip()
+        if before is not None and getattr(before, part) == getattr(now, part)
+        else getattr(now, part)
+        for part in parts
+    )

@@ -1,0 +1,95 @@
+"""The documents' view: collections on the left, beside them what is in the open one and how more gets there."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from app.ui.documents.actions import DocumentActions
+
+LISTEN = "foresight.listen(element, trigger)"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentsArea:
+    """The view's components."""
+
+    collections: gr.HTML
+    title: gr.HTML
+    text: gr.Textbox
+    name: gr.Textbox
+    add: gr.Button
+    files: gr.File
+    question: gr.Textbox
+    search: gr.Button
+    found: gr.HTML
+    papers: gr.HTML
+
+    @property
+    def lists(self) -> list[gr.HTML]:
+        """The lists with buttons in them."""
+        return [self.collections, self.found, self.papers]
+
+    @property
+    def followers(self) -> list[gr.HTML]:
+        """What follows the documents, in the order of `actions.updates`."""
+        return [self.collections, self.title, self.found, self.papers]
+
+
+def build_documents_area() -> DocumentsArea:
+    """Build the view inside the current Blocks."""
+    with gr.Row(elem_id="documents"):
+        with gr.Column(elem_id="shelf", scale=0, min_width=220):
+            collections = gr.HTML(elem_id="collections", elem_classes="asks", js_on_load=LISTEN)
+        with gr.Column(elem_id="collection", scale=1):
+            title = gr.HTML(elem_id="collection-title", js_on_load=None)
+            adding = _adding()
+            question, search = _searching()
+            found = gr.HTML(elem_id="found", js_on_load=LISTEN)
+            papers = gr.HTML(elem_id="papers", elem_classes="asks", js_on_load=LISTEN)
+    return DocumentsArea(collections, title, *adding, question, search, found, papers)
+
+
+def wire_documents(
+    area: DocumentsArea, actions: DocumentActions, seat: gr.State, listen: dict[str, Any]
+) -> None:
+    """Join the view's events with what they do."""
+    for one in area.lists:
+        one.click(actions.act, seat, **listen)
+    pasted = [area.text, area.name]
+    for adding in (area.add.click, area.name.submit):
+        adding(actions.paste, [seat, *pasted], pasted, **listen)
+    # Emptied, so that the next files are welcome, too.
+    area.files.upload(actions.add_files, [seat, area.files], area.files, **listen)
+    for searching in (area.search.click, area.question.submit):
+        searching(actions.search, [seat, area.question], **listen)
+
+
+def _adding() -> tuple[gr.Textbox, gr.Textbox, gr.Button, gr.File]:
+    with gr.Row(elem_id="adding"):
+        with gr.Column(elem_id="pasting", scale=1, min_width=0):
+            text = gr.Textbox(
+                elem_id="paste", label="Text", show_label=False, container=False, lines=3, max_lines=8,
+                placeholder="Paste a text: a contract, a manual, notes.",
+            )  # fmt: skip
+            with gr.Row(elem_id="naming"):
+                name = gr.Textbox(
+                    elem_id="paste-title", label="Title", show_label=False, container=False, max_lines=1,
+                    placeholder="Title, or the text's own", scale=1,
+                )  # fmt: skip
+                add = gr.Button("Add", elem_id="paste-add", variant="primary", scale=0, min_width=0)
+        files = gr.File(
+            elem_id="files", label="Files", show_label=False, file_count="multiple", height=140, scale=0,
+            min_width=220,
+        )  # fmt: skip
+    return text, name, add, files
+
+
+def _searching() -> tuple[gr.Textbox, gr.Button]:
+    with gr.Row(elem_id="trying"):
+        question = gr.Textbox(
+            elem_id="try", label="Try a search", show_label=False, container=False, max_lines=1,
+            placeholder="Try a search: what a chat would find for a question", scale=1,
+        )  # fmt: skip
+        search = gr.Button("Search", elem_id="try-button", scale=0, min_width=0)
+    return question, search

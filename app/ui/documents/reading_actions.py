@@ -1,0 +1,103 @@
+"""What opens a document in the panel beside a view, and what is pressed in the panel itself."""
+
+from collections.abc import Callable
+from typing import Any
+
+import gradio as gr
+
+from app.conversation import Conversations
+from app.document_messages import Cited, Sources
+from app.errors import AppError
+from app.ui.chat.seat import Seat
+from app.ui.documents.port import Documents
+from app.ui.documents.reading import (
+    Passport,
+    Reading,
+    missing_html,
+    of_button,
+    opened,
+    prompt_html,
+    reading_html,
+    with_more,
+)
+from app.ui.documents.words import scores_in_words
+
+WHOLE = "The model has read the whole document."
+Shown = tuple[Any, Any]
+"""A reading, and the panel that shows it."""
+UNCHANGED: Shown = gr.skip(), gr.skip()
+
+
+class ReadingActions:
+    """The events of the panel. No state of its own."""
+
+    def __init__(self, documents: Documents, conversations: Conversations) -> None:
+        self._documents = documents
+        self._conversations = conversations
+
+    def act(self, seat: Seat, reading: Reading, event: gr.EventData) -> Shown:
+        """Open what a button says, or show more of what is open: the reading, and how it looks."""
+        do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
+        match do:
+            case "read":
+                return self._show(opened(of_button(value)))
+            case "source":
+                return self._open_source(seat.place.chat, int(name), int(value))
+            case "above" | "below":
+                return self._show(with_more(reading, do))
+            case "passage":
+                return self._show(reading)
+            case "prompt":
+                prompt_of = self._conversations.prompt_of
+                return _told(reading, lambda: prompt_html(reading, prompt_of(*reading.answer)))
+        return UNCHANGED
+
+    def _show(self, reading: Reading) -> Shown:
+        text = self._documents.text
+        return _told(reading, lambda: reading_html(reading, text(reading.what.document)))
+
+    def _open_source(self, chat: int, message: int, number: int) -> Shown:
+        """The source that an answer calls by this number; why not, where it is gone."""
+        title = "Source"
+        try:
+            sources = self._sources(chat, message)
+            for cited in sources.cited if sources else ():
+                if cited.number == number:
+                    title = cited.title
+                    what = self._whole(cited) if sources and sources.is_whole else self._passage(cited)
+                    return self._show(opened(what, (chat, message)))
+        except AppError as error:
+            reading = opened(Passport(0, title), (chat, message))
+            return reading, missing_html(reading, str(error))
+        return UNCHANGED
+
+    def _sources(self, chat: int, message: int) -> Sources | None:
+        """Of the reply that is being written, the store may not know them yet."""
+        newest = self._conversations.newest(chat)
+        if newest and newest.message == message and newest.before.sources:
+            return newest.before.sources
+        return self._conversations.book.of(chat).message(message).written.sources
+
+    def _whole(self, cited: Cited) -> Passport:
+        return Passport(cited.document, cited.title, heading=WHOLE)
+
+    def _passage(self, cited: Cited) -> Passport:
+        """Where the cited words stand now. Raises DocumentNotFound where they do no more."""
+        self._documents.words(cited)
+        passages = self._documents.passages(cited.document)
+        found = next((one for one in passages if _is_cited(one.id, one.start, cited)), None)
+        heading, start = (found.heading, found.start) if found else ("", cited.start)
+        end = start + cited.end - cited.start
+        scores = scores_in_words(cited.bm25, cited.similarity)
+        return Passport(cited.document, cited.title, start, end, heading, scores)
+
+
+def _is_cited(passage: int, start: int, cited: Cited) -> bool:
+    return passage == cited.passage if cited.passage else start == cited.start
+
+
+def _told(reading: Reading, drawn: Callable[[], str]) -> Shown:
+    try:
+        return reading, drawn()
+    except AppError as error:
+        return reading, missing_html(reading, str(error))

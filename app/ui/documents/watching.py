@@ -1,0 +1,69 @@
+"""A page's eyes on documents: what its lists show, made anew only when something changed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.document_messages import Collection, Document, Found
+from app.ui.documents.collection_list import collections_html
+from app.ui.documents.document_list import documents_html, title_html
+from app.ui.documents.found_list import found_html
+from app.ui.documents.port import Documents
+from app.ui.documents.seat import DocumentsSeat
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentsScreen:
+    """The lists as HTML, in the order of `DocumentsArea.followers`."""
+
+    collections: str = ""
+    title: str = ""
+    found: str = ""
+    papers: str = ""
+
+
+class DocumentsWatcher:
+    """Sees documents as screens, from one seat."""
+
+    def __init__(self, documents: Documents, seat: DocumentsSeat) -> None:
+        self._documents = documents
+        self._seat = seat
+        self._seen: object = None
+        self._screen: DocumentsScreen | None = None
+
+    def look(self) -> DocumentsScreen:
+        """The lists as they should be now; the very same object while nothing changed."""
+        seat = self._seat
+        # Before the lists are read: a change in between is drawn at the next look.
+        seen = (self._documents.changes, seat.collection, seat.listed, seat.question, seat.result)
+        if seen != self._seen:
+            drawn = self._draw()
+            self._seen = seen
+            if drawn != self._screen:  # chats are kept in the same file, whose changes count, too
+                self._screen = drawn
+        return self._screen or DocumentsScreen()
+
+    def _draw(self) -> DocumentsScreen:
+        seat, collections = self._seat, self._documents.collections()
+        chosen = chosen_of(collections, seat.collection)
+        documents = self._documents.documents(chosen.id) if chosen else ()
+        result = seat.result
+        return DocumentsScreen(
+            collections=collections_html(
+                collections, chosen.id if chosen else 0, seat.question.of("collection")
+            ),
+            title=title_html(chosen),
+            found=found_html(result.searched, _still_there(seat, documents), result.problem),
+            papers=documents_html(documents, seat.listed, seat.question.of("document")),
+        )
+
+
+def chosen_of(collections: Sequence[Collection], chosen: int) -> Collection | None:
+    """The chosen collection; the first one where it is gone, or none was chosen."""
+    first = collections[0] if collections else None
+    return next((one for one in collections if one.id == chosen), first)
+
+
+def _still_there(seat: DocumentsSeat, documents: Sequence[Document]) -> tuple[Found, ...]:
+    """What was found, without the documents that were removed since."""
+    here = {document.id for document in documents}
+    return tuple(found for found in seat.result.found if found.passage.document in here)

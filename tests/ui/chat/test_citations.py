@@ -1,0 +1,81 @@
+"""Markers in an answer become buttons where they stand for a source, and nowhere else."""
+
+import re
+
+import pytest
+
+from app.chat_messages import StoredMessage, Written
+from app.document_messages import Budget, Cited, Sources
+from app.ui.chat.citations import budget_in_words, cited_html, sources_html
+from app.ui.chat.live_text import reply_html
+from app.ui.chat.message import message_html
+
+EVIL = '"><script>alert(1)</script>'
+SOURCES = Sources(
+    "rent", (Cited(1, 5, "Lease", 10, 40, 7.25, 0.61), Cited(2, 6, EVIL, 0, 9)), left_out=3,
+    budget=Budget(20, 390, 80, 14, 256, 1024),
+)  # fmt: skip
+
+
+def numbers(html: str) -> list[str]:
+    return re.findall(r'class="cite" data-do="source" data-name="7" data-value="(\d+)"', html)
+
+
+def drawn(text: str, sources: Sources | None = SOURCES) -> str:
+    return message_html(StoredMessage(7, "assistant", Written(text, "done", sources=sources), versions=(7,)))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("It is 1,200 [1].", ["1"]),
+        ("Both [1][2], and again [1].", ["1", "2", "1"]),
+        ("- listed [2]\n- **bold [1]**", ["2", "1"]),
+        ("There is no ninth [9] and no [x] or [1 2].", []),
+        ("`x[1]` is code, [2] is not", ["2"]),
+        ("```py\nx[1]\n```\n\nBut [1] is.", ["1"]),
+        ("A formula $x[1]$ and [1]", ["1"]),
+        ("[1](https://example.com) is a link", []),
+        ("<think>\nfrom [1]\n</think>\n\nIt is [2].", ["1", "2"]),
+    ],
+)
+def test_numbers_that_stand_for_a_source_are_buttons(text: str, found: list[str]) -> None:
+    assert numbers(drawn(text)) == found
+
+
+def test_an_answer_without_sources_is_left_alone() -> None:
+    assert numbers(drawn("It is [1].", None)) == []
+    assert cited_html(reply_html("It is [1]."), 7, Sources("rent")) == reply_html("It is [1].")
+
+
+def test_the_text_that_is_copied_keeps_its_markers() -> None:
+    assert '<div class="raw" hidden>It is [1].</div>' in drawn("It is [1].")
+
+
+def test_below_an_answer_stand_its_sources_and_what_the_prompt_was_made_of() -> None:
+    html = sources_html(7, SOURCES)
+    assert html.count('data-do="source"') == 2
+    assert "<b>1</b> Lease" in html
+    assert (
+        "Prompt: system 20, sources 390, chat 80, question 14; 256 kept for the reply, of 1,024 tokens"
+        " · 3 passages found that did not fit"
+    ) in html
+
+
+def test_parts_that_take_nothing_are_not_told() -> None:
+    assert (
+        budget_in_words(Budget(0, 100, 0, 5, 64, 512))
+        == "Prompt: sources 100, question 5; 64 kept for the reply, of 512 tokens"
+    )
+
+
+def test_documents_that_were_read_whole_are_told() -> None:
+    assert "the documents were read whole" in sources_html(7, Sources("rent", SOURCES.cited, is_whole=True))
+
+
+def test_where_nothing_was_found_there_is_no_line() -> None:
+    assert sources_html(7, Sources("rent")) == sources_html(7, None) == ""
+
+
+def test_a_title_is_nothing_but_text() -> None:
+    assert "<script" not in drawn("It is [2].")

@@ -1,0 +1,119 @@
+"""A chat that asks documents, in a real Chromium: the chip, the sources of an answer, and the panel beside it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.ui import Running
+from tests.accessibility import grave_findings
+from tests.fake_documents import ScriptedDocuments
+from tests.fakes import ScriptedEngine
+from tests.page_driver import DESKTOP, LAPTOP, LAST, PageDriver
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120), pytest.mark.usefixtures("lease")]
+
+TEXT = "\n\n".join(
+    [
+        "About a flat.",
+        *(f"Clause {number}." for number in range(60)),
+        "The tenant pays 1,200 <b>euros</b>.",
+        "End.",
+    ]
+)
+CHIP = ".chip > .open"
+
+
+@pytest.fixture
+def lease(documents: ScriptedDocuments, engine: ScriptedEngine) -> int:
+    engine.text = "It is 1,200 euros [1]."
+    return documents.paste(documents.create("Contracts"), TEXT, "Lease")
+
+
+@pytest.fixture
+def person(browser: Any, running: Running) -> Iterator[PageDriver]:
+    """A person whose chat is about to ask the contracts."""
+    with PageDriver(browser, running.url) as driver:
+        choose(driver)
+        yield driver
+        assert driver.complaints == []
+        assert driver.foreign == []
+
+
+def choose(person: PageDriver) -> None:
+    person.page.click(CHIP)
+    person.page.click(".chip [role=checkbox]")
+    person.page.wait_for_selector(".chip.on")
+    person.page.keyboard.press("Escape")
+
+
+def ask(person: PageDriver) -> None:
+    person.send("tenant pays what?")
+    person.wait_for_reply()
+
+
+def test_collections_are_chosen_by_keyboard(person: PageDriver, documents: ScriptedDocuments) -> None:
+    documents.create("Manuals")
+    person.page.focus(CHIP)
+    person.page.keyboard.press("Enter")
+    person.page.wait_for_selector(".chip [role=checkbox] >> text=Manuals")
+    person.page.keyboard.press("Tab")
+    person.page.keyboard.press("Tab")
+    person.page.keyboard.press("Enter")
+    person.page.wait_for_selector(f"{CHIP} >> text=Documents: Contracts, Manuals")
+    assert person.page.is_visible(".chip .choices")
+    assert person.page.get_attribute(CHIP, "aria-expanded") == "true"
+    person.page.keyboard.press("Escape")
+    assert person.page.is_hidden(".chip .choices")
+    person.reload()
+    assert person.text(CHIP) == "Documents: off"
+
+
+def test_a_citation_opens_its_passage_beside_the_chat(person: PageDriver) -> None:
+    ask(person)
+    person.page.click(f"{LAST} .cite")
+    person.page.wait_for_selector("#reading mark")
+    assert person.text("#reading mark") == "The tenant pays 1,200 <b>euros</b>."
+    assert "BM25 7.25" in person.text("#reading header")
+    mark, panel = (person.page.locator(f"#reading {part}").bounding_box() for part in ("mark", ".text"))
+    assert panel["y"] <= mark["y"] <= panel["y"] + panel["height"]
+    person.page.click("#reading [data-do=prompt]")
+    person.page.wait_for_selector("#reading .original >> text=cite them like [1]")
+    person.page.click("#reading [data-do=passage]")
+    person.page.wait_for_selector("#reading mark")
+    person.page.keyboard.press("Escape")
+    person.page.wait_for_selector("#reading", state="hidden")
+    assert person.page.evaluate("document.activeElement.className") == "cite"
+    person.page.keyboard.press("Enter")
+    person.page.wait_for_selector("#reading mark", state="visible")
+
+
+def test_a_removed_document_says_so_where_it_is_cited(
+    person: PageDriver, documents: ScriptedDocuments, lease: int
+) -> None:
+    ask(person)
+    assert person.text(f"{LAST} .cited p").startswith("Sources:")
+    documents.remove(lease)
+    person.page.click(f"{LAST} .cited button")
+    person.page.wait_for_selector("#reading .problem >> text=has been removed")
+    person.page.click("[data-close=reading]")
+    person.page.wait_for_selector("#reading", state="hidden")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [LAPTOP, DESKTOP, {"width": 400, "height": 800}])
+def test_chip_sources_and_panel_are_accessible(
+    browser: Any, running: Running, scheme: str, size: dict[str, int]
+) -> None:
+    with PageDriver(browser, running.url, scheme=scheme, size=size) as person:
+        person.page.emulate_media(reduced_motion="reduce")
+        choose(person)
+        person.page.click(CHIP)
+        assert grave_findings(person.page) == []
+        person.page.keyboard.press("Escape")
+        ask(person)
+        assert grave_findings(person.page) == []
+        person.page.click(f"{LAST} .cite")
+        person.page.wait_for_selector("#reading mark")
+        assert grave_findings(person.page) == []
+        assert person.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
