@@ -9,6 +9,7 @@ import typer
 
 from app.chats import Chats
 from app.conversation import Chatbook, Conversations
+from app.conversation.embedder import DEFAULT_EMBEDDER, EngineEmbedder
 from app.conversation.machine import machine_name
 from app.conversation.race import Race
 from app.database import MEMORY, Database, database_in
@@ -36,7 +37,7 @@ class Opening:
 def run_window(folder: DataFolder, opening: Opening, model: str | None, outside: Outside) -> None:
     """Show the page until the person ends it. Raises AppError where something is not as it must be."""
     # The hub's client reads its environment while it is imported: see main.
-    from app.models_registry import ModelLibrary, locate
+    from app.models_registry import ModelLibrary, folder_here, locate
 
     file = SettingsFile(folder.path)
     settings = _chosen(file.load(), model)
@@ -48,12 +49,15 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, outside:
     def located(name: str, progress: Progress) -> ModelFolder:
         return locate(name, progress, models.hub)  # asked at every load: it may have been switched off
 
+    def embedding_model() -> ModelFolder | None:
+        return folder_here(DEFAULT_EMBEDDER, models.hub)  # it may come while the window is open
+
     with (
         closing(database_in(folder.path)) as database,
         _chatbook(database) as book,
-        closing(Documents(database, folder.path)) as documents,
         closing(models),
         closing(Engine(located, folder.path / "steps")) as engine,
+        closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
         closing(Conversations(engine, book, documents)) as conversations,
     ):
         around = Surroundings(folder.path, models.hub.root, log, outside, database)

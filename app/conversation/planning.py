@@ -10,6 +10,7 @@ from app.conversation.reading import Reads
 from app.conversation.source_prompt import NOT_FOUND, guarded
 from app.conversation.sources import Consulted, Library, Room, consult, consult_again
 from app.document_messages import Sources
+from app.documents.follow_up import self_contained
 from app.messages import Message, ModelChoice, Options
 
 GUESSED_CONTEXT = 2048
@@ -53,8 +54,10 @@ class Planner:
         """The question with what the chat's collections have about it. May wait a moment."""
         if not manner.collections:
             return Consulted(question)
+        earlier = [message.content for message in before if message.role == "user"]
+        searched = self_contained(question, earlier)
         head = guarded(with_system(manner, before))
-        return consult(self._library, manner.collections, question, question, head, self._room(options))
+        return consult(self._library, manner.collections, searched, question, head, self._room(options))
 
     def consult_again(self, sources: Sources | None, question: str) -> Consulted:
         """The question as it was put before. Raises DocumentNotFound when one of its sources has gone."""

@@ -10,7 +10,7 @@ Collections that fit whole are given whole. Otherwise the passages that search f
 a small context each is narrowed to the sentences around what is asked for, so that several have room.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -102,7 +102,8 @@ def consult(
         kept, is_whole = _fitting(found, searched, space), False
     passages = tuple(one.passage.text for one in kept)
     budget = _budget(before, message, space.tokens_of(passages), room)
-    cited = tuple(_cited(number, one) for number, one in enumerate(kept, 1))
+    starts = {one.passage.id: one.passage.start for one in found}
+    cited = tuple(_cited(number, one, starts) for number, one in enumerate(kept, 1))
     return Consulted(question, Sources(searched, cited, is_whole, len(found) - len(kept), budget), passages)
 
 
@@ -156,10 +157,19 @@ def _narrowed(passage: Passage, searched: str, space: _Space) -> Passage:
     return kept
 
 
-def _cited(number: int, found: Found) -> Cited:
+def _cited(number: int, found: Found, starts: Mapping[int, int]) -> Cited:
+    """The source of what was kept of a passage; `starts` say where each began before it was narrowed."""
     passage = found.passage
     return Cited(
-        number, passage.document, passage.title, passage.start, passage.end, found.bm25, found.similarity
+        number,
+        passage.document,
+        passage.title,
+        passage.start,
+        passage.end,
+        found.bm25,
+        found.similarity,
+        passage.id,
+        passage.start - starts[passage.id] if passage.id else 0,
     )
 
 

@@ -175,7 +175,9 @@ class Documents:
             records.document(connection, cited.document)
             start, end = cited.start, cited.end
             if cited.passage:
-                start, end = passage_rows.place(connection, cited.passage)
+                begin, stop = passage_rows.place(connection, cited.passage)
+                start = begin + cited.within
+                end = min(stop, start + cited.end - cited.start)
             found = texts.between(connection, cited.document, start, end)
         if not found:
             raise DocumentNotFound("This passage is no longer there: its document has changed since.")

@@ -85,15 +85,11 @@ class ReadingActions:
         """Where the cited words stand now. Raises DocumentNotFound where they do no more."""
         self._documents.words(cited)
         passages = self._documents.passages(cited.document)
-        found = next((one for one in passages if _is_cited(one.id, one.start, cited)), None)
-        heading, start = (found.heading, found.start) if found else ("", cited.start)
+        found = next((one for one in passages if one.id == cited.passage), None)
+        heading, start = (found.heading, found.start + cited.within) if found else ("", cited.start)
         end = start + cited.end - cited.start
         scores = scores_in_words(cited.bm25, cited.similarity)
         return Passport(cited.document, cited.title, start, end, heading, scores)
-
-
-def _is_cited(passage: int, start: int, cited: Cited) -> bool:
-    return passage == cited.passage if cited.passage else start == cited.start
 
 
 def _told(reading: Reading, drawn: Callable[[], str]) -> Shown:
