@@ -56,7 +56,7 @@ def _state(document: Document) -> str:
 
 
 def _progress(document: Document) -> str:
-    if document.state not in UNDER_WAY:
+    if document.state not in ("reading", "indexing"):
         return ""
     value = f' value="{document.done}"' if document.total else ""
     return (

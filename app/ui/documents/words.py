@@ -28,7 +28,7 @@ def collection_in_words(collection: Collection) -> str:
 
 def document_in_words(document: Document) -> str:
     """Where a document came from, how long it is, and by what it can be found."""
-    parts = [document.source]
+    parts = [document.source] if document.source != document.title else []
     if document.characters:
         parts.append(counted(document.characters, "character"))
     if document.state == "ready" and document.passages:

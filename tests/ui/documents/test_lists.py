@@ -35,6 +35,12 @@ def test_a_document_under_way_has_a_bar_and_can_be_cancelled() -> None:
     assert ('data-do="cancel"' in html, 'data-do="ask-remove"' in html) == (True, False)
 
 
+def test_what_waits_has_no_bar_and_a_name_is_told_once() -> None:
+    html = listed(state="waiting", source="Lease")
+    assert ("<progress" in html, 'data-do="cancel"' in html) == (False, True)
+    assert '<p class="facts"></p>' in html
+
+
 def test_what_has_failed_says_why_and_can_be_tried_again() -> None:
     html = listed(state="failed", note="It is encrypted: open it, and save it without a password.")
     assert "without a password" in html
