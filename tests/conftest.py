@@ -24,6 +24,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # Workers share the cores: torch takes as many threads as this says when it is imported.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+LONG_FILES = (
+    "tests/test_app_in_browser.py", "tests/test_kills.py", "tests/test_models_in_browser.py",
+    "tests/engine/test_same_text.py", "tests/engine/test_exactness_trained.py", "tests/ui/test_browser.py",
+    "tests/engine/fused_layers/", "tests/ui/documents/test_documents_in_browser.py", "tests/commands/",
+)  # fmt: skip
+"""Files of more than a minute."""
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
@@ -44,6 +50,17 @@ CHROMIUM_ARGUMENTS = [
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--screenshots", metavar="DIR", help="save screenshots of the real app there")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: tests of pages and processes mostly wait."""
+    return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files that take longest come first, so that no worker is left with them alone at the end."""
+    items.sort(key=lambda item: not any(item.nodeid.startswith(file) for file in LONG_FILES))
 
 
 def pytest_configure() -> None:

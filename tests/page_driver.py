@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 LAPTOP = {"width": 1366, "height": 768}
 DESKTOP = {"width": 2560, "height": 1440}
-PATIENCE = 20_000
+PATIENCE = 40_000
 """Milliseconds until something that was waited for is called missing."""
 LAST = "#messages article.assistant.last"
 """The last answer; it has a footer once it is complete."""

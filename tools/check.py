@@ -11,7 +11,7 @@ CHECKS = (
     ("ruff", "check", "."),
     ("mypy",),
     # A file's tests stay together: they share models and pages.
-    ("pytest", "-n", "auto", "--maxprocesses", "8", "--dist", "loadfile"),
+    ("pytest", "-n", "auto", "--maxprocesses", "8", "--dist", "loadfile", "--no-loadscope-reorder"),
 )
 ROOT = Path(__file__).parent.parent
 

@@ -1,15 +1,15 @@
 """The X-ray's steps: those of the newest reply in the chat that is looked at."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from app.conversation import Reply
-from app.messages import Piece, Prefilling, Request, Statistics
+from app.messages import Finished, Piece, Prefilling, Request, Statistics
 from app.step_trace import NO_TRACE, StepTrace
 from app.ui.chat.reply_watch import ReplyWatch
 from app.ui.live.port import KEPT_STEPS, Recording
-from tests.fakes import ScriptedEngine, WordReader
+from tests.fakes import DEMO, ScriptedEngine, WordReader
 from tests.ui.chat.people import Visitor
 
 TRACE = StepTrace(tokens=(3,), parents=(-1,), origins=("model",), said=(4,))
@@ -20,8 +20,17 @@ class TracingEngine(ScriptedEngine):
 
     count = 3
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.replies: list[Reply] = []
+
+    def end(self) -> None:
+        for reply in self.replies:
+            reply.append(Finished("stopped", Statistics(), DEMO, "auto"))
+
     def submit(self, request: Request, reply: Reply) -> None:
         self.requests.append(request)
+        self.replies.append(reply)
         reply.append(Prefilling(1, 1))
         for number in range(self.count):
             numbers = Statistics(tokens=number + 1, steps=number + 1)
@@ -40,6 +49,14 @@ class OtherReader(WordReader):
 @pytest.fixture
 def engine() -> TracingEngine:
     return TracingEngine()
+
+
+@pytest.fixture(autouse=True)
+def ended(person: Visitor, engine: TracingEngine) -> Iterator[None]:
+    """The replies end before their chats are closed: otherwise these would be waited for."""
+    del person
+    yield
+    engine.end()
 
 
 def test_without_a_reply_there_is_nothing_to_see(person: Visitor) -> None:
