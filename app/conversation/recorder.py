@@ -41,15 +41,17 @@ class Recorder:
         self._thread.join(timeout)
 
     def _record(self) -> None:
-        seen, due, problem = 0, monotonic() + SECONDS, ""
+        seen, due, problem, is_kept = 0, monotonic() + SECONDS, "", True
         try:
             while not self._draft.is_done:
-                events = self._reply.wait(seen, timeout=SECONDS)
+                # What came is due even if nothing follows it: a slow model may think for seconds.
+                events = self._reply.wait(seen, timeout=SECONDS if is_kept else max(0.0, due - monotonic()))
                 seen += len(events)
                 self._draft.take(events)
-                if self._draft.is_done or (events and monotonic() >= due):
+                is_kept = is_kept and not events
+                if self._draft.is_done or (not is_kept and monotonic() >= due):
                     problem = self._keep(problem)
-                    due = monotonic() + SECONDS
+                    due, is_kept = monotonic() + SECONDS, not problem
         finally:
             self._done(problem)
 

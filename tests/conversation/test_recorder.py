@@ -1,6 +1,7 @@
 """A reply on its way to the store: what is kept while it is written, and at its end."""
 
 import threading
+from time import monotonic
 
 from app.chat_messages import Mark, Written
 from app.conversation import Reply
@@ -114,6 +115,18 @@ def test_a_reply_is_stored_as_far_as_it_is_about_once_a_second() -> None:
         reply.append(piece(" x", (2,), ("model",)))
     assert store.given[0].state == "writing"
     assert store.given[0].text.startswith("Hello x")
+    reply.append(finished())
+    recorder.join(5)
+
+
+def test_what_came_last_is_stored_within_a_second_though_nothing_follows_it() -> None:
+    store, reply = Store(), Reply()
+    recorder = Recorder(reply, Draft(Options()), store.write, store.done)
+    reply.append(HELLO)
+    waited, deadline = threading.Event(), monotonic() + 10
+    while not store.given and monotonic() < deadline:
+        waited.wait(0.02)
+    assert [(one.text, one.state) for one in store.given] == [("Hello", "writing")]
     reply.append(finished())
     recorder.join(5)
 
