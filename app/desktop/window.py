@@ -4,14 +4,13 @@ Graphics drivers and the kernels' compiler bring the same library in different v
 one to be loaded would crash the app. The window's process ends when its standard input does: that is the app's end.
 """
 
-import os
 import subprocess
 import sys
 import threading
 from importlib.util import find_spec
 from pathlib import Path
 
-import app
+from app.child_process import importing_environment
 from app.errors import WindowUnavailable
 
 RAISE_LINE = b"raise\n"
@@ -36,7 +35,7 @@ def show_window(address: str, storage: Path, leaving: threading.Event, wanted: t
     Raises WindowUnavailable where there is no screen to show it on."""
     command = [sys.executable, "-m", "app.desktop.window_main", address, str(storage)]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment()
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=importing_environment()
     ) as child:
         told = _Last(child)
         try:
@@ -49,12 +48,6 @@ def show_window(address: str, storage: Path, leaving: threading.Event, wanted: t
             _end(child)
         if child.returncode == UNAVAILABLE:
             raise WindowUnavailable(f"No window can be opened here ({told.line()}): start without --native.")
-
-
-def _environment() -> dict[str, str]:
-    """The child finds this very package wherever the app was started."""
-    places = (str(Path(app.__file__).parent.parent), os.environ.get("PYTHONPATH", ""))
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
 
 
 def _send(child: subprocess.Popen[bytes], line: bytes) -> None:

@@ -1,25 +1,18 @@
 """A file read in a process of its own: what it does to its reader, it does not do to the app.
 
-The reader gets so much memory and may be silent so long; it can be ended at any time, and ends by itself when its
-standard input does, that is with the app.
+The reader gets so much memory and may be silent so long; it can be ended at any time.
 """
 
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
+from app.child_process import ChildProcess
 from app.documents.reading.messages import Message, Moved, Told, Words
 from app.errors import DocumentUnreadable
 
-PACKAGE = Path(__file__).parents[2]
-SECONDS_TO_END = 5.0
 SILENCE = 60.0
 """Seconds without a word, after which a reader is given up: a page takes far less than one."""
 MEMORY = 2 * 2**30
@@ -80,11 +73,11 @@ class ChildReading:
         self._job = job
         self._silence = silence
         self._is_killed = threading.Event()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ChildProcess | None = None
 
     def messages(self) -> Iterator[Message]:
         """Its text; nothing more once it was killed."""
-        with _process_for(self._job) as process:
+        with ChildProcess("app.documents.reading.child_main", to_line(self._job)) as process:
             self._process = process
             if self._is_killed.is_set():  # before there was a process to kill
                 return
@@ -96,13 +89,10 @@ class ChildReading:
         if self._process:
             self._process.kill()
 
-    def _heard(self, process: subprocess.Popen[bytes]) -> Iterator[Message]:
+    def _heard(self, process: ChildProcess) -> Iterator[Message]:
         watch = _Watch(process, self._silence)
-        assert process.stdout
-        for line in process.stdout:
+        for message in map(message_from_line, process.lines()):
             watch.rest()
-            # The last line of a killed process may be half of one.
-            message = message_from_line(line) if line.endswith(b"\n") else Ended()
             if isinstance(message, Ended):
                 break
             if isinstance(message, Refused):
@@ -132,7 +122,7 @@ class ChildReading:
 class _Watch:
     """Ends a process that is silent for too long while somebody listens."""
 
-    def __init__(self, process: subprocess.Popen[bytes], silence: float) -> None:
+    def __init__(self, process: ChildProcess, silence: float) -> None:
         self.was_silent = False
         self._process = process
         self._silence = silence
@@ -159,26 +149,3 @@ class _Watch:
     def _give_up(self) -> None:
         self.was_silent = True
         self._process.kill()
-
-
-@contextmanager
-def _process_for(job: Job) -> Iterator[subprocess.Popen[bytes]]:
-    paths = [str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "app.documents.reading.child_main"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        start_new_session=True,  # Ctrl+C in the terminal is the app's to answer
-    )
-    assert process.stdin and process.stdout
-    try:
-        process.stdin.write(to_line(job))
-        process.stdin.flush()
-        yield process
-    finally:
-        process.kill()
-        process.wait(SECONDS_TO_END)
-        process.stdin.close()
-        process.stdout.close()

@@ -1,36 +1,27 @@
-"""The process that reads one file: a job on standard input, messages on standard output.
+"""The process that reads one file: a job on standard input, messages on standard output."""
 
-It ends when its standard input does: that is the app's end.
-"""
-
-import os
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from app.documents.reading.child import ChildMessage, Ended, Job, Refused, job_from_line, to_line
+from app.child_process import Say, serve
+from app.documents.reading.child import Ended, Job, Refused, job_from_line, to_line
 from app.documents.reading.messages import Message
 from app.errors import DocumentUnreadable, first_line
 
 Read = Callable[[Path, str], Iterator[Message]]
 
 
-def main() -> None:
-    """Read the file that the first line of standard input names."""
-    job = job_from_line(sys.stdin.buffer.readline())
-    threading.Thread(target=_end_with_the_app, daemon=True).start()
+def read(line: bytes, say: Say) -> None:
+    """Say what is in the file of a job, and how reading it ended."""
+    job = job_from_line(line)
     _limit_memory(job.memory)
-    _say(_read(job))
-    sys.stdout.flush()
-    os._exit(0)
+    say(to_line(_read(job, say)))
 
 
-def _read(job: Job) -> Refused | Ended:
-    """Say everything of a file; how it ended."""
+def _read(job: Job, say: Say) -> Refused | Ended:
     try:
         for message in _reader(job.form)(Path(job.path), job.name):
-            _say(message)
+            say(to_line(message))
     except DocumentUnreadable as error:
         return Refused(str(error))
     except (MemoryError, RecursionError):
@@ -68,15 +59,5 @@ def _limit_memory(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def _say(message: ChildMessage) -> None:
-    sys.stdout.buffer.write(to_line(message))
-    sys.stdout.buffer.flush()
-
-
-def _end_with_the_app() -> None:
-    sys.stdin.buffer.read()
-    os._exit(1)
-
-
 if __name__ == "__main__":
-    main()
+    serve(read)

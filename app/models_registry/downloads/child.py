@@ -1,28 +1,21 @@
 """A download in a process of its own, seen from the app: a job goes in, messages come out.
 
-Ending the process ends the traffic, whatever it was waiting for; and all that had come is in its partial files. The
-other way round the process ends by itself when its standard input does, so an app that was killed leaves no traffic
-behind either.
+Ending the process ends the traffic, whatever it was waiting for; and all that had come is in its partial files.
 """
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from app import errors
+from app.child_process import ChildProcess
 from app.errors import ModelError
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.ids import HubId
 from app.models_registry.hub.plan import Plan, plan_from_json
 from app.models_registry.hub.retrying import Patience
-
-PACKAGE = Path(__file__).parents[2]
-SECONDS_TO_END = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,51 +109,17 @@ def from_line(line: bytes) -> ChildMessage:
     return Failed(**values)
 
 
-class Child:
-    """The process of one download. `kill` may be called from any thread, at any time."""
+class Child(ChildProcess):
+    """The process of one download."""
 
     def __init__(self, job: Job) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "app.models_registry.downloads.child_main"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=_environment(job.endpoint),
-            start_new_session=True,  # Ctrl+C in the terminal is ours to answer
+        super().__init__(
+            "app.models_registry.downloads.child_main", job.to_line(), _environment(job.endpoint)
         )
-        self._send(job)
-
-    def __enter__(self) -> "Child":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe:
-                pipe.close()
-
-    @property
-    def pid(self) -> int:
-        """The process's number."""
-        return self._process.pid
 
     def messages(self) -> Iterator[ChildMessage]:
         """What it says until it ends; a killed one ends without a word."""
-        assert self._process.stdout
-        for line in self._process.stdout:
-            if line.endswith(b"\n"):  # the last line of a killed process may be half of one
-                yield from_line(line)
-
-    def kill(self) -> None:
-        """End it and its traffic; returns when it is gone."""
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait(SECONDS_TO_END)
-
-    def _send(self, job: Job) -> None:
-        assert self._process.stdin
-        self._process.stdin.write(job.to_line())
-        self._process.stdin.flush()
+        return map(from_line, self.lines())
 
 
 def ended_unexpectedly(repo: str) -> ModelError:
@@ -169,12 +128,6 @@ def ended_unexpectedly(repo: str) -> ModelError:
 
 
 def _environment(endpoint: str | None) -> dict[str, str]:
-    """The child's environment: plain HTTP, no telemetry, and this app to import, wherever it lies."""
-    paths = [str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    ours = {
-        "HF_HUB_DISABLE_XET": "1",
-        "HF_HUB_DISABLE_TELEMETRY": "1",
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-        "PYTHONPATH": os.pathsep.join(paths),
-    }
-    return {**os.environ, **ours, **({"HF_ENDPOINT": endpoint} if endpoint else {})}
+    """What a download's environment says beside the app's: plain HTTP, and no telemetry."""
+    ours = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    return {**ours, **({"HF_ENDPOINT": endpoint} if endpoint else {})}

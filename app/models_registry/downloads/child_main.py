@@ -1,17 +1,12 @@
-"""The child process of one download: reads a job on standard input, reports on standard output.
+"""The child process of one download: reads a job on standard input, reports on standard output."""
 
-It ends when its standard input does: that is the app's end.
-"""
-
-import os
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import Timeout
 
+from app import child_process
 from app.errors import ModelError
 from app.models_registry.downloads.child import (
     ChildMessage,
@@ -31,19 +26,14 @@ from app.models_registry.hub.hub import Hub
 Say = Callable[[ChildMessage], None]
 
 
-def main() -> None:
-    """Fetch what the first line of standard input asks for."""
-    job = job_from_line(sys.stdin.buffer.readline())
-    threading.Thread(target=_end_with_the_app, daemon=True).start()
-    _run(job, _say)
-    # Transfers that still wait for a silent server must not be waited for.
-    sys.stdout.flush()
-    os._exit(0)
+def fetch(line: bytes, say_line: child_process.Say) -> None:
+    """Fetch what a job asks for, and say what came of it."""
 
+    def say(message: ChildMessage) -> None:
+        say_line(to_line(message))
 
-def _run(job: Job, say: Say) -> None:
     try:
-        say(Installed(download(job, say)))
+        say(Installed(download(job_from_line(line), say)))
     except ModelError as error:
         say(Failed(type(error).__name__, str(error)))
 
@@ -83,15 +73,5 @@ def _reporter(say: Say) -> Callable[[Tally], None]:
     return look
 
 
-def _say(message: ChildMessage) -> None:
-    sys.stdout.buffer.write(to_line(message))
-    sys.stdout.buffer.flush()
-
-
-def _end_with_the_app() -> None:
-    sys.stdin.buffer.read()
-    os._exit(1)
-
-
 if __name__ == "__main__":
-    main()
+    child_process.serve(fetch)

@@ -1,0 +1,85 @@
+"""A process of the app's own beside it: one line goes in, lines come out.
+
+Whatever it does to itself it does not do to the app, and ending it ends whatever it was at. The other way round it
+ends by itself when its standard input does, so an app that was killed leaves no process behind either.
+
+    app:    with ChildProcess("app.x.child_main", b"job\\n") as child:  for line in child.lines(): ...
+    child:  def main() -> None:  serve(lambda job, say: say(b"done\\n"))
+"""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NoReturn, Self
+
+SECONDS_TO_END = 5.0
+NOTHING: Mapping[str, str] = {}
+Say = Callable[[bytes], None]
+
+
+class ChildProcess:
+    """A module of this app run as a process, with its job. `kill` may be called from any thread, at any time."""
+
+    def __init__(self, module: str, job: bytes, environment: Mapping[str, str] = NOTHING) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**importing_environment(), **environment},
+            start_new_session=True,  # Ctrl+C in the terminal is the app's to answer
+        )
+        assert self._process.stdin and self._process.stdout
+        self._input, self._output = self._process.stdin, self._process.stdout
+        self._input.write(job)
+        self._input.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self._input.close()
+        self._output.close()
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process.pid
+
+    def lines(self) -> Iterator[bytes]:
+        """What it says until it ends; of a killed one the last line may be half of one, which is left out."""
+        return (line for line in self._output if line.endswith(b"\n"))
+
+    def kill(self) -> None:
+        """End it; returns when it is gone."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(SECONDS_TO_END)
+
+
+def serve(work: Callable[[bytes, Say], None]) -> NoReturn:
+    """The child's side: do the job that standard input names, say lines, and end whatever still waits."""
+    job = sys.stdin.buffer.readline()
+    threading.Thread(target=_end_with_the_app, daemon=True).start()
+    work(job, _say)
+    os._exit(0)
+
+
+def importing_environment() -> dict[str, str]:
+    """This process's environment, with this very package to import wherever the app was started."""
+    places = (str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", ""))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
+
+
+def _say(line: bytes) -> None:
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
+
+
+def _end_with_the_app() -> None:
+    sys.stdin.buffer.read()
+    os._exit(1)
