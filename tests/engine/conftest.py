@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.engine.paper_card import HOPPER, LAPTOP, Compiled, compiled
 from tests.engine.places import write_exhausting
 from tests.engine.replies import Zoo
 from tests.engine.tiny import write_tiny
@@ -24,6 +25,22 @@ def one_thread() -> Iterator[None]:
 def zoo() -> Zoo:
     """Every architecture's model, made when it is first asked for."""
     return Zoo()
+
+
+@pytest.fixture(scope="module", params=[HOPPER, LAPTOP], ids=["H200", "laptop"])
+def card(request: pytest.FixtureRequest) -> tuple[int, int]:
+    """A card's compute capability."""
+    found: tuple[int, int] = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def kernels(
+    request: pytest.FixtureRequest, card: tuple[int, int], tmp_path_factory: pytest.TempPathFactory
+) -> list[Compiled]:
+    """What the launches in `compiling`, beside the test, are compiled to for the card."""
+    package = request.module.__name__.rpartition(".")[0]
+    return compiled(f"{package}.compiling", card, tmp_path_factory.mktemp("triton"))
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,8 @@ import pytest
 SHARED_MEMORY = {(8, 0): 166_912, (8, 6): 101_376, (9, 0): 232_448, (10, 0): 232_448, (12, 0): 101_376}
 """Bytes that a program may have, by compute capability."""
 
+HOPPER, LAPTOP = (9, 0), (8, 6)
+
 MULTIPROCESSORS = 132
 
 Launch = Callable[[int, int], None]

@@ -1,21 +1,6 @@
 """The fused kernels compile and link for real cards: they fit, keep their registers, and add in one order."""
 
-import pytest
-
-from tests.engine.paper_card import SHARED_MEMORY, Compiled, compiled
-
-HOPPER, LAPTOP = (9, 0), (8, 6)
-
-
-@pytest.fixture(scope="module", params=[HOPPER, LAPTOP], ids=["H200", "laptop"])
-def card(request: pytest.FixtureRequest) -> tuple[int, int]:
-    found: tuple[int, int] = request.param
-    return found
-
-
-@pytest.fixture(scope="module")
-def kernels(card: tuple[int, int], tmp_path_factory: pytest.TempPathFactory) -> list[Compiled]:
-    return compiled("tests.engine.attention.compiling", card, tmp_path_factory.mktemp("triton"))
+from tests.engine.paper_card import HOPPER, SHARED_MEMORY, Compiled
 
 
 def named(kernels: list[Compiled], kernel: str, launch: str) -> Compiled:
