@@ -22,9 +22,10 @@ from app.chats.importing import put_in
 from app.chats.records import ChatRecord, Library, MessageRecord
 from app.database import Database
 from app.messages import ModelInfo, Options, Statistics
+from tools.made_up_words import made_up_word
 
 CHATS, MESSAGES, LONG = 1_000, 200, 2_000
-WORDS_A_MESSAGE, TOKENS_A_REPLY, VOCABULARY = 60, 90, 30_000
+WORDS_A_MESSAGE, TOKENS_A_REPLY = 60, 90
 REPEATS = 21
 SEARCHES = ("b", "ba", "bebo", "rare word", "everywhere", "nowhere at all", "bebo baca", "全", "全文搜索")
 PROVENANCE = Provenance(
@@ -78,7 +79,7 @@ def _library(source: Random) -> Iterator[ChatRecord]:
 
 def _chat(source: Random, number: int, count: int) -> ChatRecord:
     messages = [_message(source, number, at) for at in range(1, count + 1)]
-    title = f"{_word(source)} {_word(source)} {number}"
+    title = f"{made_up_word(source)} {made_up_word(source)} {number}"
     return ChatRecord(title, created=number, updated=number, shown=count, messages=tuple(messages))
 
 
@@ -90,19 +91,9 @@ def _message(source: Random, number: int, at: int) -> MessageRecord:
 
 
 def _text(source: Random, number: int) -> str:
-    words = " ".join(_word(source) for _ in range(WORDS_A_MESSAGE))
+    words = " ".join(made_up_word(source) for _ in range(WORDS_A_MESSAGE))
     rare = " rare word" if source.random() < 1e-4 else ""
     return f"Everywhere {words}{rare}{'用于全文搜索的句子。' if number % 2 else ''}"
-
-
-def _word(source: Random) -> str:
-    """A word by its rank: 0 is "ba", 1 "be", …, rare ones are longer."""
-    rank = min(int(source.paretovariate(0.6)) - 1, VOCABULARY)
-    letters = ""
-    while rank or not letters:
-        rank, rest = divmod(rank, 25)
-        letters += "bcdfg"[rest // 5] + "aeiou"[rest % 5]
-    return letters
 
 
 def _marks(text: str) -> tuple[Mark, ...]:

@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import distributions
 from pathlib import Path
 from statistics import mean, median
@@ -42,6 +42,7 @@ QUESTIONS = (
 SENTENCE_END = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
 SENTENCE = re.compile(r"[A-Z][A-Za-z0-9 ,;:'()\"/-]{30,160}[.!?]")
 WORD = re.compile(r"[A-Za-z]{5,}")
+MOST_TOKENS = 96
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,16 @@ class Result:
     is_found: bool
     is_quoted: bool
     is_cited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A lookup with what was put before the model, what it wrote, and what came of it."""
+
+    lookup: Lookup
+    plan: Plan
+    text: str
+    result: Result
 
 
 def sentences(text: str) -> list[str]:
@@ -153,6 +164,32 @@ def speeds(engine: Engine, plans: Sequence[Plan], rounds: int) -> dict[str, floa
     }
 
 
+def ask(engine: Engine, store: Documents, model: str, count: int, rng: random.Random) -> Iterator[Answered]:
+    """Paste the descriptions, and ask for so many of their sentences."""
+    collection = store.create("Packages")
+    for name, text in descriptions(10, rng).items():
+        store.paste(collection, text, name)
+    store.wait()
+    planner, manner = Planner(engine.reader, store), ChatManner(collections=(collection,))
+    asked = Asked(ModelChoice(model), Options(max_new_tokens=MOST_TOKENS))
+    for lookup in lookups([store.text(one.id) for one in store.documents(collection)], count, rng):
+        consulted = planner.consult(manner, (), lookup.question, asked.options)
+        plan = planner.plan(manner, (), consulted, asked)
+        text = "" if plan.answer else answered(engine, plan, Decoding("auto")).text
+        yield Answered(lookup, plan, text, judge(lookup, plan, text, store))
+
+
+def summary(answers: Sequence[Answered]) -> dict[str, float]:
+    """How many were found, quoted, and cited with the right number."""
+    return {
+        "sources_each": mean(len(one.plan.sources.cited) for one in answers if one.plan.sources),
+        "found": sum(one.result.is_found for one in answers),
+        "quoted": sum(one.result.is_quoted for one in answers),
+        "quoted_and_cited": sum(one.result.is_cited for one in answers),
+        "of": len(answers),
+    }
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -161,39 +198,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
-    rng = random.Random(asked.seed)
-    with opened(asked.model) as (engine, store):
-        texts = descriptions(10, rng)
-        collection = store.create("Packages")
-        for name, text in texts.items():
-            store.paste(collection, text, name)
-        store.wait()
-        questions = lookups([store.text(one.id) for one in store.documents(collection)], asked.lookups, rng)
-        planner, manner = Planner(engine.reader, store), ChatManner(collections=(collection,))
-        options = Asked(ModelChoice(asked.model), Options(max_new_tokens=96))
-        plans = [
-            planner.plan(manner, (), planner.consult(manner, (), each.question, options.options), options)
-            for each in questions
-        ]
-        answers = ["" if plan.answer else answered(engine, plan, Decoding("auto")).text for plan in plans]
-        results = [judge(*each, store) for each in zip(questions, plans, answers, strict=True)]
-        found = {
-            "documents": sorted(texts),
-            "sources_each": mean(len(plan.sources.cited) for plan in plans if plan.sources),
-            "found": sum(result.is_found for result in results),
-            "quoted": sum(result.is_quoted for result in results),
-            "quoted_and_cited": sum(result.is_cited for result in results),
-            "of": len(results),
-            **speeds(engine, [plan for plan in plans if not plan.answer], asked.rounds),
-        }
+    given = parser.parse_args()
+    with opened(given.model) as (engine, store):
+        answers = list(ask(engine, store, given.model, given.lookups, random.Random(given.seed)))
+        plans = [one.plan for one in answers if not one.plan.answer]
+        found = {**summary(answers), **speeds(engine, plans, given.rounds)}
     print(json.dumps(found, indent=1))  # noqa: T201
-    if asked.json:
-        told = [
-            {"question": each.question, "sentence": each.sentence, "answer": answer}
-            for each, answer in zip(questions, answers, strict=True)
-        ]
-        asked.json.write_text(json.dumps({**found, "answers": told}, indent=1, ensure_ascii=False))
+    if given.json:
+        told = [{**asdict(one.lookup), "answer": one.text} for one in answers]
+        given.json.write_text(json.dumps({**found, "answers": told}, indent=1, ensure_ascii=False))
 
 
 if __name__ == "__main__":

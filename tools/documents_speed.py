@@ -20,9 +20,9 @@ from time import perf_counter, process_time
 from app.database import database_in
 from app.documents import Documents
 from app.documents.embedding import NO_EMBEDDER
+from tools.made_up_words import made_up_word
 from tools.retrieval.random_vectors import RandomEmbedder
 
-VOCABULARY = 30_000
 WORDS_A_SECTION = 280
 SECTIONS_A_TEXT = 4_096
 QUESTIONS = 60
@@ -102,13 +102,9 @@ def _section(source: Random, number: int) -> str:
 
 
 def _word(source: Random) -> str:
-    """A word by its rank: rare ones are longer."""
-    rank = min(int(source.paretovariate(0.6)) - 1, VOCABULARY)
-    letters = ""
-    while rank or not letters:
-        rank, rest = divmod(rank, 25)
-        letters += "bcdfg"[rest // 5] + "aeiou"[rest % 5]
-    return letters + "nrst"[len(letters) % 4]
+    """A made-up word with a consonant at its end."""
+    word = made_up_word(source)
+    return word + "nrst"[len(word) % 4]
 
 
 def _memory() -> float:

@@ -1,0 +1,15 @@
+"""Words for large made-up texts: as many as a language has, and as unevenly used (Zipf's law)."""
+
+from random import Random
+
+VOCABULARY = 30_000
+
+
+def made_up_word(source: Random) -> str:
+    """A word by its rank: 0 is "ba", 1 "be", …, rare ones are longer."""
+    rank = min(int(source.paretovariate(0.6)) - 1, VOCABULARY)
+    letters = ""
+    while rank or not letters:
+        rank, rest = divmod(rank, 25)
+        letters += "bcdfg"[rest // 5] + "aeiou"[rest % 5]
+    return letters
