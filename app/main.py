@@ -31,7 +31,7 @@ from app.engine.heap import share_one_heap
 from app.errors import DataFolderInUse, impossible_values
 from app.messages import Decoding, ModelChoice, ModelFolder, Options, Progress, Sampling
 from app.outside import HUB_WHY, Outside
-from app.settings import DEMO_MODEL, DataFolder, SettingsFile, default_data_dir
+from app.settings import DEMO_MODEL, DataFolder, SettingsFile, data_dir_or_default, default_data_dir
 
 cli = typer.Typer(
     help="Foresight: chat with a language model that decodes with lookahead. Without a command the app opens.",
@@ -63,7 +63,7 @@ def desktop(
 
     outside = watch_outside()
     with sentences():
-        folder = DataFolder((data_dir or default_data_dir()).expanduser().absolute())
+        folder = DataFolder(data_dir_or_default(data_dir))
         prepare_environment(os.environ, folder.path)
         try:
             folder.hold()
@@ -150,10 +150,8 @@ def ask_documents(
     dtype: given.DTypeOption = "auto",
     device: given.DeviceOption = "auto",
     max_new_tokens: given.MaxNewTokens = 256,
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the app keeps its files.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    data_dir: given.DataDir = None,
+    as_json: given.AsJson = False,
 ) -> None:
     """Answer a question from the documents, with its sources."""
     from app.commands.documents import documents_in
@@ -166,7 +164,7 @@ def ask_documents(
                 Draw(temperature, seed).apply(GREEDY), read_decoding(decoder, Sizes(), "on"), max_new_tokens
             )
             asked = Asked(ModelChoice(model, dtype, device), options)
-        with documents_in(data_dir) as store, _engine(data_dir or default_data_dir()) as engine:
+        with documents_in(data_dir) as store, _engine(data_dir_or_default(data_dir)) as engine:
             run_ask(store, engine, Question(" ".join(words), collection or ()), asked, as_json)
 
 

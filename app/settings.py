@@ -30,6 +30,11 @@ def default_data_dir() -> Path:
     return Path(platformdirs.user_data_dir("foresight", appauthor=False))
 
 
+def data_dir_or_default(chosen: Path | None) -> Path:
+    """The folder that the person named, as a whole path, or the usual one."""
+    return (chosen or default_data_dir()).expanduser().absolute()
+
+
 def assets_dir() -> Path:
     """The shipped files: inside the package once installed, beside it in a checkout."""
     installed = Path(__file__).parent / "assets"

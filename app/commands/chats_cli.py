@@ -8,6 +8,7 @@ import typer
 
 from app.commands import chats
 from app.commands.edge import sentences
+from app.commands.options import AsJson, DataDir
 
 chats_cli = typer.Typer(
     help="Look for chats, write them out, read them in, keep a copy of all.",
@@ -15,10 +16,6 @@ chats_cli = typer.Typer(
     rich_markup_mode=None,
 )
 
-DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", metavar="DIR", help="Where the app keeps its files.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 OutFile = Annotated[Path, typer.Argument(metavar="FILE", help="One that is there is replaced.")]
 
 

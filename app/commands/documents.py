@@ -12,7 +12,7 @@ from app.database import database_in
 from app.document_messages import Collection, Document, Found
 from app.documents import Documents, require_file
 from app.errors import BadOption, DocumentError
-from app.settings import default_data_dir
+from app.settings import data_dir_or_default
 
 EXCERPT = 300
 """Characters of a found passage that are printed."""
@@ -22,7 +22,7 @@ STANDARD_INPUT = Path("-")
 @contextmanager
 def documents_in(data_dir: Path | None) -> Iterator[Documents]:
     """The documents of a data folder. The app may have them open: they take turns."""
-    folder = (data_dir or default_data_dir()).expanduser().absolute()
+    folder = data_dir_or_default(data_dir)
     with closing(database_in(folder)) as database:
         if database.note:
             typer.echo(database.note, err=True)

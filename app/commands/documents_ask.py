@@ -1,6 +1,6 @@
 """`documents ask`: a question answered from the documents, with its sources below."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,29 +11,23 @@ from app.chat_messages import ChatManner
 from app.commands.documents import chosen_collections
 from app.commands.generate import numbers
 from app.commands.printing import show_json
-from app.commands.replying import Outcome, follow, outcome
+from app.commands.replying import stream, whole
 from app.conversation import Asked, Decodes
 from app.conversation.planning import Plan, Planner
 from app.document_messages import Sources
 from app.documents import Documents
 from app.errors import ModelError
-from app.messages import EngineStatus, Event, ModelChoice, Piece, Request
+from app.messages import EngineStatus, ModelChoice, Request
 
 
 class Loads(Decodes, Protocol):
     """What asking needs of the engine: it counts by the model's own tokens, so the model comes first."""
 
-    def load(self, choice: ModelChoice, ended: "Loaded") -> None:
-        """Have the model loaded."""
+    def load(self, choice: ModelChoice, ended: Callable[[bool], None]) -> None:
+        """Have the model loaded; `ended` hears whether it was."""
 
     def status(self) -> EngineStatus:
         """What the worker does now."""
-
-
-class Loaded(Protocol):
-    """Hears whether a model was loaded."""
-
-    def __call__(self, is_loaded: bool, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +64,7 @@ def _request(plan: Plan) -> Request:
 def _show_json(engine: Loads, plan: Plan) -> None:
     if plan.answer:
         return show_json({"text": plan.answer.text, "sources": plan.sources})
-    request = _request(plan)
-    told = outcome(request, list(follow(engine, request))).to_json()
-    return show_json({**told, "sources": plan.sources})
+    return show_json({**whole(engine, _request(plan)).to_json(), "sources": plan.sources})
 
 
 def _show_text(engine: Loads, plan: Plan) -> None:
@@ -80,20 +72,10 @@ def _show_text(engine: Loads, plan: Plan) -> None:
         typer.echo(plan.answer.text)
         typer.echo(f"[{plan.answer.note}]", err=True)
         return
-    finished = _stream(engine, _request(plan)).finished
+    finished = stream(engine, _request(plan)).finished
     for line in _source_lines(plan.sources):
         typer.echo(line)
     typer.echo(f"[{finished.decoder}: {numbers(finished.statistics)}]", err=True)
-
-
-def _stream(engine: Loads, request: Request) -> Outcome:
-    events: list[Event] = []
-    for event in follow(engine, request):
-        events.append(event)
-        if isinstance(event, Piece):
-            typer.echo(event.text, nl=False)
-    typer.echo()
-    return outcome(request, events)
 
 
 def _source_lines(sources: Sources | None) -> Iterable[str]:

@@ -9,6 +9,7 @@ import typer
 
 from app.commands import documents
 from app.commands.edge import sentences
+from app.commands.options import AsJson, DataDir
 
 documents_cli = typer.Typer(
     help="Put texts into collections, look what is there, find passages, remove.",
@@ -16,10 +17,6 @@ documents_cli = typer.Typer(
     rich_markup_mode=None,
 )
 
-DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", metavar="DIR", help="Where the app keeps its files.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MINE = "Documents"
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 import typer
 
 from app.commands.prompts import Asked
-from app.commands.replying import follow, outcome
+from app.commands.replying import stream, whole
 from app.conversation import Decodes
-from app.messages import Event, ModelChoice, Options, Piece, Request, Statistics
+from app.messages import ModelChoice, Options, Request, Statistics
 
 
 def generate(
@@ -21,18 +21,11 @@ def generate(
 
 
 def _show_json(engine: Decodes, request: Request) -> None:
-    events = list(follow(engine, request))
-    typer.echo(json.dumps(outcome(request, events).to_json(), ensure_ascii=False))
+    typer.echo(json.dumps(whole(engine, request).to_json(), ensure_ascii=False))
 
 
 def _show_text(engine: Decodes, request: Request) -> None:
-    events: list[Event] = []
-    for event in follow(engine, request):
-        events.append(event)
-        if isinstance(event, Piece):
-            typer.echo(event.text, nl=False)
-    typer.echo()
-    finished = outcome(request, events).finished
+    finished = stream(engine, request).finished
     typer.echo(f"[{finished.decoder}: {numbers(finished.statistics)}]", err=True)
 
 

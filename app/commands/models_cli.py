@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from app.commands.edge import sentences
+from app.commands.options import AsJson
 from app.model_messages import Precision
 
 models_cli = typer.Typer(
@@ -17,7 +18,6 @@ Name = Annotated[
     str, typer.Argument(metavar="NAME", help="A hub id such as org/name, or its page's address.")
 ]
 Installed = Annotated[str, typer.Argument(metavar="NAME", help="As `models list` shows it.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 PrecisionOption = Annotated[Precision, typer.Option("--dtype", help="How the weights would be kept.")]
 ContextOption = Annotated[
     int, typer.Option("--context", min=1, metavar="TOKENS", help="How long a chat may get.")

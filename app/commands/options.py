@@ -11,6 +11,10 @@ from app.quantisation import Quantisation
 
 MODEL_HELP = "A folder, a hub id such as org/name, or 'demo'."
 
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", metavar="DIR", help="Where the app keeps its files.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Model = Annotated[str, typer.Option("--model", metavar="ID_OR_PATH", help=MODEL_HELP)]
 PromptsFile = Annotated[
     Path | None,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import typer
 from rich.progress import Progress
 
 from app.commands.bars import progress_bar
@@ -73,6 +74,22 @@ def follow_quietly(engine: Decodes, request: Request) -> Iterator[Event]:
             yield event
     finally:
         reply.stop()
+
+
+def stream(engine: Decodes, request: Request) -> Outcome:
+    """A reply whose text is printed while it is written; raises RequestFailed for Failed."""
+    events: list[Event] = []
+    for event in follow(engine, request):
+        events.append(event)
+        if isinstance(event, Piece):
+            typer.echo(event.text, nl=False)
+    typer.echo()
+    return outcome(request, events)
+
+
+def whole(engine: Decodes, request: Request) -> Outcome:
+    """A reply once it is finished; raises RequestFailed for Failed."""
+    return outcome(request, list(follow(engine, request)))
 
 
 def outcome(request: Request, events: list[Event]) -> Outcome:
