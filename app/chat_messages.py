@@ -128,3 +128,11 @@ class Thread:
     manner: ChatManner = field(default_factory=ChatManner)
     messages: tuple[StoredMessage, ...] = ()
     earlier: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TakenIn:
+    """What came of a file of chats: so many are new, and so many were here already, word for word."""
+
+    new: int
+    known: int

@@ -16,6 +16,7 @@ from app.chat_messages import (
     FoundChat,
     Place,
     StoredMessage,
+    TakenIn,
     Thread,
     WritingState,
     Written,
@@ -233,8 +234,8 @@ class Chats:
         """What is shown of a chat, as a text to read."""
         return exporting.markdown(self.thread(chat, EVERYTHING))
 
-    def import_json(self, text: str) -> int:
-        """Add the chats of an exported file under new ids; their number. Raises ImportBroken."""
+    def import_json(self, text: str) -> TakenIn:
+        """Add the chats of an exported file that are not here, under new ids. Raises ImportBroken."""
         library = importing.library_of(text)
         with self._database.writing() as connection:
             return importing.put_in(connection, library)

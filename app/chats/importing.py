@@ -1,16 +1,21 @@
-"""Chats read in again, under new ids."""
+"""Chats read in again, under new ids.
+
+A chat is known by the moment it was begun: one that is here with every message of the file is not taken in twice;
+one that was gone on with elsewhere comes in beside the one that is here.
+"""
 
 import json
 import sqlite3
 from dataclasses import replace
 
-from app.chat_messages import ChatManner, Written
+from app.chat_messages import ChatManner, TakenIn, Written
 from app.chats.lines import clean, create, set_title
 from app.chats.messages import INTERRUPTED, insert, tree_of
 from app.chats.presets import presets, save_preset
 from app.chats.records import ChatRecord, Library, MessageRecord, library_from_json
 from app.chats.tree import ROOT
 from app.errors import ImportBroken
+from app.spacing import storable
 
 
 def library_of(text: str) -> Library:
@@ -24,15 +29,30 @@ def library_of(text: str) -> Library:
     return library_from_json(found)
 
 
-def put_in(connection: sqlite3.Connection, library: Library) -> int:
-    """Add the chats beside those that are there, and presets whose names are free; the number of chats."""
+def put_in(connection: sqlite3.Connection, library: Library) -> TakenIn:
+    """Add the chats that are not there, and presets whose names are free."""
     taken = {preset.name for preset in presets(connection)}
     for preset in library.presets:
         if preset.name not in taken:
             save_preset(connection, preset)
-    for chat in library.chats:
+    new = [chat for chat in library.chats if not _is_known(connection, chat)]
+    for chat in new:
         _put_chat(connection, chat)
-    return len(library.chats)
+    return TakenIn(len(new), len(library.chats) - len(new))
+
+
+def _is_known(connection: sqlite3.Connection, record: ChatRecord) -> bool:
+    """Whether a chat that was begun at the same moment has all these messages."""
+    wanted = {(one.role, storable(one.text), one.created) for one in record.messages}
+    begun = connection.execute(
+        "SELECT id FROM chat WHERE created = ? AND deleted IS NULL", (record.created,)
+    ).fetchall()
+    return any(wanted <= _said(connection, row["id"]) for row in begun)
+
+
+def _said(connection: sqlite3.Connection, chat: int) -> set[tuple[str, str, float]]:
+    rows = connection.execute("SELECT role, text, created FROM message WHERE chat = ?", (chat,))
+    return {(row["role"], row["text"], row["created"]) for row in rows}
 
 
 def _put_chat(connection: sqlite3.Connection, record: ChatRecord) -> None:

@@ -13,13 +13,13 @@ from app.commands.printing import show_json, table
 from app.database import database_in
 from app.errors import BadOption
 from app.model_messages import gigabytes
-from app.settings import default_data_dir
+from app.settings import data_dir_or_default
 
 
 @contextmanager
 def chats_in(data_dir: Path | None) -> Iterator[Chats]:
     """The chats of a data folder. The app may have them open: nobody is locked out."""
-    with closing(database_in((data_dir or default_data_dir()).expanduser().absolute())) as database:
+    with closing(database_in(data_dir_or_default(data_dir))) as database:
         if database.note:
             typer.echo(database.note, err=True)
         yield Chats(database)
@@ -72,10 +72,11 @@ def import_chats(store: Chats, file: Path, as_json: bool) -> None:
         raise BadOption(f"{file} cannot be read ({error.strerror}): choose another file.") from error
     except UnicodeDecodeError as error:
         raise BadOption(f"{file} is no text: choose a file that `chats export` wrote.") from error
-    count = store.import_json(text)
+    taken = store.import_json(text)
     if as_json:
-        return show_json({"imported": count})
-    typer.echo(f"{_counted(count)} came in.")
+        return show_json({"imported": taken.new, "known": taken.known})
+    already = f" {_counted(taken.known)} {'was' if taken.known == 1 else 'were'} here already."
+    typer.echo(f"{_counted(taken.new)} came in.{already if taken.known else ''}")
     return None
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.chat_messages import ChatManner, ChatPreset, Mark, WritingState, Written
+from app.chat_messages import ChatManner, ChatPreset, Mark, TakenIn, WritingState, Written
 from app.chats import Chats
 from app.chats.values_json import plain
-from app.database import Database
+from app.database import MEMORY, Database
 from app.errors import ImportBroken
 from app.messages import Origin, Sampling
 from tests.chats.samples import FINISHED, PROVENANCE, answer, texts
@@ -67,7 +67,7 @@ def test_a_library_comes_back_as_it_was(chats: Chats, tmp_path: Path) -> None:
     with closing(Database(tmp_path / "other.sqlite")) as database:
         other = Chats(database)
         answer(other, other.create(), "already", "here")
-        assert other.import_json(chats.export_json()) == 2
+        assert other.import_json(chats.export_json()) == TakenIn(2, 0)
         assert whole(other)[-2:] == whole(chats) or whole(other)[:2] == whole(chats)
         assert other.presets() == chats.presets()
         assert [one.line.title for one in other.search("answer")] == ["Named"]
@@ -109,7 +109,7 @@ def test_a_file_of_a_newer_app_is_refused(chats: Chats) -> None:
 
 def test_one_bad_chat_does_not_spoil_the_others(chats: Chats) -> None:
     bad = [None, 3, {}, {"messages": "x"}, "text"]
-    assert chats.import_json(file_of(*bad, a_chat(said("user", "Hi", id=1)))) == 1
+    assert chats.import_json(file_of(*bad, a_chat(said("user", "Hi", id=1)))) == TakenIn(1, 0)
     assert texts(chats, chats.lines()[0].id) == ["Hi"]
     with pytest.raises(ImportBroken, match="None of the chats"):
         chats.import_json(file_of(*bad))
@@ -123,7 +123,7 @@ def test_missing_and_wrong_fields_get_their_defaults(chats: Chats) -> None:
         said("user", "q", id=1), message, title=None, created=None, updated=float("nan"),
         sampling={"temperature": -1}, is_pinned="yes", shown="2", folder=3, of_later={"x": 1},
     )  # fmt: skip
-    assert chats.import_json(file_of(broken)) == 1
+    assert chats.import_json(file_of(broken)) == TakenIn(1, 0)
     line = chats.lines()[0]
     assert (line.title, line.folder, line.is_pinned, line.updated) == ("", "", False, 0.0)
     thread = chats.thread(line.id)
@@ -160,9 +160,45 @@ def test_halves_of_characters_come_in_as_marks(chats: Chats) -> None:
 
 def test_what_was_being_written_there_is_interrupted_here(chats: Chats) -> None:
     chats.ask(chats.create(title="first"), "q")
-    chats.import_json(chats.export_json())
-    states = [chats.thread(line.id).messages[-1].written.state for line in chats.lines()]
-    assert sorted(states) == ["interrupted", "writing"]
+    with closing(Database(MEMORY)) as database:
+        elsewhere = Chats(database)
+        elsewhere.import_json(chats.export_json())
+        (line,) = elsewhere.lines()
+        assert elsewhere.thread(line.id).messages[-1].written.state == "interrupted"
+
+
+def test_a_chat_that_is_here_does_not_come_in_twice(chats: Chats) -> None:
+    for question in ("q", "q", "half \ud83d"):
+        answer(chats, chats.create(), question, "a")
+    before = whole(chats)
+    assert chats.import_json(chats.export_json()) == TakenIn(0, 3)
+    assert whole(chats) == before
+
+
+def test_an_older_copy_of_a_chat_is_known_and_a_newer_one_comes_in_beside_it(chats: Chats) -> None:
+    place, _ = answer(chats, chats.create(), "q", "a")
+    older = chats.export_json()
+    answer(chats, place, "more", "b")
+    newer = chats.export_json()
+    assert chats.import_json(older) == TakenIn(0, 1)
+    with closing(Database(MEMORY)) as database:
+        elsewhere = Chats(database)
+        elsewhere.import_json(older)
+        assert elsewhere.import_json(newer) == TakenIn(1, 0)
+        assert sorted(len(chat["messages"]) for chat in whole(elsewhere)) == [2, 4]
+
+
+def test_a_deleted_chat_comes_in_again(chats: Chats) -> None:
+    place, _ = answer(chats, chats.create(), "q", "a")
+    saved = chats.export_json()
+    chats.delete(place.chat)
+    assert chats.import_json(saved) == TakenIn(1, 0)
+
+
+def test_chats_of_a_file_that_say_the_same_all_come_in(chats: Chats) -> None:
+    one = a_chat(said("user", "Hi", id=1))
+    assert chats.import_json(file_of(one, one)) == TakenIn(2, 0)
+    assert chats.import_json(file_of(one, one)) == TakenIn(0, 2)
 
 
 def test_presets_that_are_here_stay_as_they_are(chats: Chats) -> None:

@@ -1,8 +1,6 @@
 """`python run.py chats …` as a person types it."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,19 +10,11 @@ import pytest
 from app.chats import Chats
 from app.database import Database, database_in
 from tests.chats.samples import FINISHED, answer
+from tests.commands.typed import Done, typed
 
-CHECKOUT = Path(__file__).parents[2]
 
-
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "run.py", "chats", *map(str, arguments)],
-        cwd=CHECKOUT,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=60,
-    )
+def run(*arguments: str | Path) -> Done:
+    return typed("chats", *arguments)
 
 
 @pytest.fixture
@@ -61,11 +51,17 @@ def test_what_was_exported_comes_in_while_the_app_has_them_open(
 ) -> None:
     file = tmp_path / "chats.json"
     assert run("export", "--data-dir", folder, "--out", file).returncode == 0
+    already = run("import", file, "--data-dir", folder).stdout
+    assert already == "0 chats came in. 2 chats were here already.\n"
+    for line in chats.lines():
+        chats.delete(line.id)
     assert run("import", file, "--data-dir", folder).stdout == "2 chats came in.\n"
-    assert [line.title for line in chats.lines()].count("Eggs") == 2
-    one = run("export", "1", "--data-dir", folder).stdout
+    eggs = next(line for line in chats.lines() if line.title == "Eggs")
+    one = run("export", str(eggs.id), "--data-dir", folder).stdout
     assert [chat["title"] for chat in json.loads(one)["chats"]] == ["Eggs"]
-    assert run("export", "1", "--markdown", "--data-dir", folder).stdout.startswith("# Eggs\n\n## You\n")
+    assert run("export", str(eggs.id), "--markdown", "--data-dir", folder).stdout.startswith(
+        "# Eggs\n\n## You\n"
+    )
 
 
 def test_a_backup_made_while_the_app_has_them_open_is_whole(

@@ -1,8 +1,6 @@
 """`python run.py documents …` as a person types it."""
 
 import json
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -10,21 +8,12 @@ import pytest
 
 from app.database import database_in
 from app.documents import Documents
+from tests.commands.typed import Done, typed
 from tests.documents import files
 
-CHECKOUT = Path(__file__).parents[2]
 
-
-def run(folder: Path, *arguments: str | Path, said: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "run.py", "documents", *map(str, arguments), "--data-dir", str(folder)],
-        cwd=CHECKOUT,
-        capture_output=True,
-        encoding="utf-8",
-        input=said,
-        check=False,
-        timeout=60,
-    )
+def run(folder: Path, *arguments: str | Path, said: str = "") -> Done:
+    return typed("documents", *arguments, "--data-dir", folder, said=said)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,13 +11,12 @@ from typing import Any
 
 import pytest
 
+from tests.commands.typed import CHECKOUT, Done, command, typed
 from tests.models_registry.hub_server import COMMIT, FakeHub, running
 from tests.models_registry.installed.test_installed import CONFIG
 from tests.models_registry.model_files import model_files
 
-CHECKOUT = Path(__file__).parents[2]
 SECONDS = 60
-Done = subprocess.CompletedProcess[str]
 Run = Callable[..., Done]
 
 
@@ -36,23 +34,10 @@ def environment(server: FakeHub, tmp_path: Path) -> dict[str, str]:
     return {**own, **places, "HF_ENDPOINT": server.endpoint, "CUDA_VISIBLE_DEVICES": ""}
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "run.py", "models", *arguments]
-
-
 @pytest.fixture
 def run(environment: dict[str, str]) -> Run:
     def start(*arguments: str, answer: str = "") -> Done:
-        return subprocess.run(
-            command(*arguments),
-            cwd=CHECKOUT,
-            env=environment,
-            input=answer,
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-            timeout=SECONDS,
-        )
+        return typed("models", *arguments, said=answer, environment=environment)
 
     return start
 
@@ -93,7 +78,7 @@ def test_ctrl_c_pauses_and_the_same_command_goes_on(
 ) -> None:
     server.pace = 1e6
     with subprocess.Popen(
-        command("download", "org/small"),
+        command("models", "download", "org/small"),
         cwd=CHECKOUT,
         env=environment,
         stderr=subprocess.PIPE,

@@ -2,16 +2,14 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.commands.test_bench import FIELDS as BENCH_FIELDS
 from tests.commands.test_replying import FIELDS
+from tests.commands.typed import Done, typed
 
-CHECKOUT = Path(__file__).parents[2]
 CPU = ("--device", "cpu", "--dtype", "float32")
 
 
@@ -21,17 +19,9 @@ def own_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "run.py", *arguments],
-        cwd=CHECKOUT,
-        # A model this small only loses time when it shares its work among cores.
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=120,
-    )
+def run(*arguments: str) -> Done:
+    # A model this small only loses time when it shares its work among cores.
+    return typed(*arguments, environment={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
 def test_a_text_is_answered_with_its_numbers_behind_it() -> None:

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import gradio as gr
 
-from app.chat_messages import Place
-from app.errors import AppError, impossible_values
-from app.ui.chat.actions import RELOAD
+from app.chat_messages import Place, TakenIn
+from app.errors import AppError
 from app.ui.chat.seat import Seat
 from app.ui.desk import Desk
 from app.ui.saving import file_html
+from app.ui.telling import RELOAD, Say, attempt
 
-Say = Callable[[str], None]
 NOTHING = ""
 
 
@@ -37,12 +36,7 @@ class SidebarActions:
             self._say(RELOAD)
             return NOTHING
         do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
-        try:
-            with impossible_values():
-                return self._do(seat, do, int(name or 0), value)
-        except AppError as error:
-            self._say(str(error))
-            return NOTHING
+        return attempt(self._say, lambda: self._do(seat, do, int(name or 0), value), NOTHING)
 
     def search(self, seat: Seat, words: str) -> None:
         """List the chats that have these words; none lists them all."""
@@ -58,16 +52,16 @@ class SidebarActions:
             self._say(str(error))
             return
         seat.words = ""
-        self._say(f"{taken} chats were taken in." if taken != 1 else "One chat was taken in.")
+        self._say(taken_in(taken))
 
     def save_all(self) -> str:
         """All chats as one file."""
-        try:
-            everything = self._book.stored.export_json(None)
-        except AppError as error:
-            self._say(str(error))
-            return NOTHING
-        return file_html(f"Foresight chats {date.today()}.json", everything, "application/json")
+        name = f"Foresight chats {date.today()}.json"
+        return attempt(
+            self._say,
+            lambda: file_html(name, self._book.stored.export_json(None), "application/json"),
+            NOTHING,
+        )
 
     def _do(self, seat: Seat, do: str, chat: int, value: str) -> str:
         if do in self._deeds:
@@ -108,3 +102,11 @@ class SidebarActions:
 
     def _title(self, chat: int) -> str:
         return next((line.title for line in self._book.lines() if line.id == chat), "") or "New chat"
+
+
+def taken_in(taken: TakenIn) -> str:
+    """What came of a file, as a sentence."""
+    new = "One chat was taken in" if taken.new == 1 else f"{taken.new:,} chats were taken in"
+    if not taken.known:
+        return f"{new}."
+    return f"{new}; {'one was' if taken.known == 1 else f'{taken.known:,} were'} here already."

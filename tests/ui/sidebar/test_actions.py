@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.ui import Desk
-from app.ui.chat.actions import RELOAD
 from app.ui.sidebar.actions import SidebarActions
+from app.ui.telling import RELOAD
 from tests.fakes import ScriptedEngine
 from tests.ui.chat.people import Visitor, pressed, until
 
@@ -173,14 +173,15 @@ def test_a_chat_is_saved_to_read(person: Librarian) -> None:
     assert "Hello there, friend." in text_of(file)
 
 
-def test_a_chat_is_saved_and_taken_in_again_as_another(person: Librarian, tmp_path: Path) -> None:
+def test_a_chat_is_saved_and_taken_in_again(person: Librarian, tmp_path: Path) -> None:
     chat = person.begin("One?")
     saved = tmp_path / "chat.json"
     saved.write_text(text_of(person.do("json", chat)), encoding="utf-8")
     person.list.bring(person.seat, str(saved))
-    assert person.heard == ["One chat was taken in."]
-    assert person.sidebar.count('data-do="open"') == 2
-    assert len(person.desk.conversations.book.stored.lines()) == 2
+    person.do("delete", chat)
+    person.list.bring(person.seat, str(saved))
+    assert person.heard == ["0 chats were taken in; one was here already.", "One chat was taken in."]
+    assert person.sidebar.count('data-do="open"') == 1
 
 
 def test_a_private_chat_can_be_saved_and_is_not_among_all_chats(person: Librarian) -> None:
