@@ -6,9 +6,11 @@ from dataclasses import replace
 from itertools import accumulate
 from time import sleep
 
+from app.chat_messages import Written
+from app.chats import Chats
 from app.conversation import Reply
 from app.document_messages import Cited, Found, Passage
-from app.errors import DocumentNotFound
+from app.errors import DocumentNotFound, StoreFull
 from app.messages import (
     EngineStatus,
     Event,
@@ -179,3 +181,14 @@ def written(*events: Event) -> Reply:
     for event in events:
         reply.append(event)
     return reply
+
+
+class NarrowChats(Chats):
+    """A store whose disk takes no reply while it is full."""
+
+    is_full = True
+
+    def write(self, message: int, written: Written) -> None:
+        if self.is_full:
+            raise StoreFull("The disk is full: free some space.")
+        super().write(message, written)

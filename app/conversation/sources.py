@@ -141,10 +141,10 @@ def _fitting(found: Sequence[Found], searched: str, space: _Space) -> list[Found
     kept: list[Found] = []
     for one in found:
         narrow = replace(one, passage=_narrowed(one.passage, searched, space))
-        if len(kept) < MOST_SOURCES and space.holds(
-            [*(each.passage.text for each in kept), narrow.passage.text]
-        ):
+        if space.holds([*(each.passage.text for each in kept), narrow.passage.text]):
             kept.append(narrow)
+        if len(kept) == MOST_SOURCES:
+            break
     return kept
 
 

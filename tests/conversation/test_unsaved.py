@@ -5,24 +5,12 @@ from contextlib import closing
 
 import pytest
 
-from app.chat_messages import Written
 from app.chats import Chats
 from app.conversation import Chatbook, Conversations
 from app.database import MEMORY, Database
 from app.errors import StoreFull
 from tests.conversation.people import PatientEngine, Person
-from tests.fakes import FakeLibrary
-
-
-class NarrowChats(Chats):
-    """A store whose disk takes no reply while it is full."""
-
-    is_full = True
-
-    def write(self, message: int, written: Written) -> None:
-        if self.is_full:
-            raise StoreFull("The disk is full: free some space.")
-        super().write(message, written)
+from tests.fakes import FakeLibrary, NarrowChats
 
 
 @pytest.fixture

@@ -16,13 +16,11 @@ from app.ui.chat.seat import NEWEST, Seat
 from app.ui.chat.watching import Watcher
 from app.ui.controls import OptionControls, read_options
 from app.ui.desk import Desk
+from app.ui.telling import RELOAD, Say
 
 LOOK_SECONDS = 1 / 12
 """How often a page looks; a reply is never drawn more often than this."""
 
-Say = Callable[[str], None]
-"""Shows a sentence to the person in passing, without taking anything away."""
-RELOAD = "Foresight was started anew since this page was opened: reload the page. Your text stays in its box."
 NOTHING = ""
 
 

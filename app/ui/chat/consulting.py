@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import gradio as gr
 
-from app.errors import AppError
-from app.ui.chat.actions import RELOAD, Say
 from app.ui.chat.manner import have_manner, manner_of
 from app.ui.chat.seat import Seat
 from app.ui.desk import Desk
+from app.ui.telling import RELOAD, Say, was_done
 
 
 class ConsultingActions:
@@ -26,10 +25,7 @@ class ConsultingActions:
         if not seat.is_taken:
             self._say(RELOAD)
             return
-        try:
-            self._turn(seat, int(name))
-        except AppError as error:
-            self._say(str(error))
+        was_done(self._say, lambda: self._turn(seat, int(name)))
 
     def _turn(self, seat: Seat, collection: int) -> None:
         manner = manner_of(self._desk, seat)

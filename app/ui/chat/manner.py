@@ -7,12 +7,10 @@ from typing import Any
 import gradio as gr
 
 from app.chat_messages import ChatManner, ChatPreset
-from app.errors import AppError
 from app.ui.chat.seat import Seat
 from app.ui.controls import OptionControls, read_options, show_options
 from app.ui.desk import Desk
-
-Say = Callable[[str], None]
+from app.ui.telling import Say, was_done
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +88,7 @@ class MannerActions:
         self._store.save_preset(ChatPreset(name, ChatManner(system, options.sampling)))
 
     def _try(self, deed: Callable[[], None]) -> None:
-        try:
-            deed()
-        except AppError as error:
-            self._say(str(error))
+        was_done(self._say, deed)
 
 
 def manner_of(desk: Desk, seat: Seat) -> ChatManner:

@@ -9,18 +9,16 @@ from typing import Any
 
 import gradio as gr
 
-from app.errors import AppError, impossible_values
-from app.ui.chat.actions import RELOAD
+from app.errors import AppError
 from app.ui.documents.port import Documents
 from app.ui.documents.seat import LISTED, DocumentsSeat, Question, Result
 from app.ui.documents.watching import DocumentsScreen, DocumentsWatcher, chosen_of
+from app.ui.telling import RELOAD, Say, was_done
 
 LOOK_SECONDS = 1 / 4
 """How often a page looks at documents."""
 FIRST_NAME = "My documents"
 """The collection that is made for a text that is pasted before there is one."""
-
-Say = Callable[[str], None]
 
 ASKED: dict[str, Callable[[int], Question]] = {
     "ask-delete": partial(Question, "collection"),
@@ -128,13 +126,7 @@ class DocumentActions:
         if not seat.is_taken:
             self._say(RELOAD)
             return False
-        try:
-            with impossible_values():
-                deed()
-        except AppError as error:
-            self._say(str(error))
-            return False
-        return True
+        return was_done(self._say, deed)
 
     def _say_anew(self, sentence: str, said: str) -> str:
         if sentence != said:

@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.errors import AppError, impossible_values
+from app.errors import AppError
 from app.messages import ModelChoice
 from app.ui.desk import Desk
 from app.ui.models import questions
@@ -16,11 +16,10 @@ from app.ui.models.deeds import Deeds
 from app.ui.models.result_list import Found, results_html, waiting_html
 from app.ui.models.stock import Kept, Shelf, Wish
 from app.ui.models.watching import ModelsScreen, ModelsWatcher, known
+from app.ui.telling import Say, attempt
 
 LOOK_SECONDS = 1 / 4
 """How often a page looks at models."""
-
-Say = Callable[[str], None]
 
 
 class ModelActions:
@@ -132,12 +131,7 @@ class ModelActions:
 
     def _try(self, do: Callable[[], Any]) -> Any:
         """What it returns, or None when it failed, which is said."""
-        try:
-            with impossible_values():
-                return do()
-        except AppError as error:
-            self._say(str(error))
-            return None
+        return attempt(self._say, do, None)
 
 
 def updates(before: ModelsScreen | None, now: ModelsScreen) -> tuple[Any, ...]:

@@ -7,7 +7,6 @@ from typing import Any, get_args
 
 import gradio as gr
 
-from app.errors import AppError, impossible_values
 from app.messages import PRESETS, Decoding, Options
 from app.model_messages import Precision, RowPrice
 from app.settings import Theme
@@ -17,8 +16,7 @@ from app.ui.settings.cost_html import cost_html
 from app.ui.settings.folder import folder_html, measure_folder, open_folder
 from app.ui.settings.restored_html import restored_html
 from app.ui.settings.theme_html import theme_html
-
-Say = Callable[[str], None]
+from app.ui.telling import Say, attempt
 
 
 class SettingsActions:
@@ -112,9 +110,4 @@ class SettingsActions:
 
     def _try(self, do: Callable[[], Any]) -> Any:
         """What it returns, or None when it failed, which is said."""
-        try:
-            with impossible_values():
-                return do()
-        except AppError as error:
-            self._say(str(error))
-            return None
+        return attempt(self._say, do, None)

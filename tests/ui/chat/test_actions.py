@@ -6,8 +6,8 @@ from html import unescape
 import pytest
 
 from app.messages import Options, Sampling
-from app.ui.chat.actions import RELOAD
 from app.ui.controls import show_options
+from app.ui.telling import RELOAD
 from tests.fakes import ScriptedEngine
 from tests.ui.chat.people import SKIPPED, Visitor, until
 

@@ -6,27 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from app.chat_messages import Written
 from app.chats import Chats
 from app.conversation import Chatbook, Conversations
 from app.database import MEMORY, Database
-from app.errors import StoreFull
 from app.settings import Settings, SettingsFile
 from app.ui import Desk
 from tests.fake_models import ScriptedModels
-from tests.fakes import FakeLibrary, ScriptedEngine
+from tests.fakes import FakeLibrary, NarrowChats, ScriptedEngine
 from tests.ui.chat.people import SKIPPED, Visitor
-
-
-class NarrowChats(Chats):
-    """A store whose disk takes no reply while it is full."""
-
-    is_full = True
-
-    def write(self, message: int, written: Written) -> None:
-        if self.is_full:
-            raise StoreFull("The disk is full: free some space.")
-        super().write(message, written)
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import gradio as gr
 import pytest
 
 from app.errors import StoreBroken
-from app.ui.chat.actions import RELOAD
 from app.ui.documents.actions import FIRST_NAME, DocumentActions
 from app.ui.documents.seat import DocumentsSeat
 from app.ui.documents.watching import DocumentsScreen, DocumentsWatcher
+from app.ui.telling import RELOAD
 from tests.fake_documents import ScriptedDocuments
 
 TEXT = "The tenant pays on the first.\n\nThe landlord keeps the roof."
