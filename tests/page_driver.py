@@ -43,6 +43,24 @@ class PageDriver:
         self._wait_until_drawn()
         self.complaints[:] = before
 
+    def wait_until_ready(self) -> None:
+        """Wait until the model is there."""
+        self.page.wait_for_selector("#status .ready", timeout=120_000)
+
+    def begin_chat(self) -> None:
+        """Begin a chat, and wait until it is the one on the page."""
+        self.page.click("#new-chat")
+        self.page.wait_for_selector("#welcome")
+
+    def ask(self, question: str) -> str:
+        """Ask, and wait for the whole reply."""
+        before = self.page.locator("#messages article.user").count()
+        self.send(question)
+        self.page.wait_for_function(
+            "before => document.querySelectorAll('#messages article.user').length > before", arg=before
+        )
+        return self.wait_for_reply()
+
     def send(self, text: str) -> None:
         """Type a message and press Enter."""
         self.page.fill("#message textarea", text)
@@ -94,6 +112,28 @@ class PageDriver:
         question.locator("footer [data-show=editor]").click()
         question.locator(".editor textarea").fill(text)
         question.locator(".editor [data-do=edit]").click()
+
+    def paste(self, title: str, text: str) -> None:
+        """Paste a text into the open collection, and wait until it can be asked."""
+        self.page.click("#to-documents")
+        self.page.fill("#paste textarea", text)
+        self.page.fill("#paste-title :is(input, textarea)", title)
+        self.page.click("#paste-add")
+        self.page.wait_for_selector(f"#papers .is-ready >> text={title}")
+
+    def consult(self) -> None:
+        """Have the chat ask the first collection."""
+        self.page.click(".chip > .open")
+        self.page.click(".chip [role=checkbox]")
+        self.page.wait_for_selector(".chip.on")
+        self.page.keyboard.press("Escape")
+
+    def remove_document(self) -> None:
+        """Remove the only document of the open collection."""
+        self.page.click("#to-documents")
+        self.page.click("#papers [data-do=ask-remove]")
+        self.page.click("#papers [data-do=remove]")
+        self.page.wait_for_selector("#papers .empty")
 
     def saved(self, selector: str) -> str:
         """Press a button that saves a file, and read the file."""

@@ -7,23 +7,13 @@ from typing import Any
 import pytest
 
 from tests.accessibility import grave_findings
-from tests.page_driver import DESKTOP, LAPTOP, LAST, PageDriver
+from tests.page_driver import LAST, PageDriver
+from tests.pictures import HOUSE_RULES, KEY, QUESTION, take_pictures
 from tools.app_process import CHECKOUT, AppProcess
 
-QUESTION = "How does lookahead decoding work?"
 CODE_QUESTION = "Write a Python function that returns the sum of a list."
 ENDLESS = "Count from 1 to 500: 1 2 3 4 5 6 7 8 9 10 11 12"
 """The demo model's likeliest answer to this has no end."""
-KEY = "The spare key of the boathouse lies under the blue pot."
-HOUSE_RULES = "\n\n".join(
-    [
-        f"# Room {room}\n\nWindows of room {room} are closed at night. {'Be quiet, please. ' * 20}"
-        for room in range(20)
-    ]
-    + [f"# The lake\n\n{KEY} Boats come back before dark."]
-)
-"""Too long to be read whole by the demo model."""
-VIEWS = (("models", "#catalogue .card"), ("race", "#race [data-replay]"), ("settings", "#facts h4"))
 SEARCH = "#chat-search :is(input, textarea)"
 
 pytestmark = [
@@ -44,21 +34,11 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppProcess]:
 def person(browser: Any, app: AppProcess) -> Iterator[PageDriver]:
     """A person in front of an empty chat, once the model is there."""
     with PageDriver(browser, app.url) as driver:
-        ready(driver)
-        new_chat(driver)
+        driver.wait_until_ready()
+        driver.begin_chat()
         yield driver
         assert driver.complaints == []
         assert driver.foreign == []
-
-
-def ready(driver: PageDriver) -> None:
-    driver.page.wait_for_selector("#status .ready", timeout=120_000)
-
-
-def new_chat(driver: PageDriver) -> None:
-    """Begin a chat, and wait until it is the one on the page."""
-    driver.page.click("#new-chat")
-    driver.page.wait_for_selector("#welcome")
 
 
 def choose(person: PageDriver, selector: str, value: str) -> None:
@@ -66,16 +46,6 @@ def choose(person: PageDriver, selector: str, value: str) -> None:
     person.page.fill(selector, value)
     person.page.press(selector, "Tab")
     person.page.wait_for_timeout(400)
-
-
-def ask(person: PageDriver, question: str) -> str:
-    """Ask, and wait for the whole reply."""
-    before = person.page.locator("#messages article.user").count()
-    person.send(question)
-    person.page.wait_for_function(
-        "before => document.querySelectorAll('#messages article.user').length > before", arg=before
-    )
-    return person.wait_for_reply()
 
 
 def test_the_demo_model_replies_with_auto_and_the_numbers_move(person: PageDriver) -> None:
@@ -97,7 +67,7 @@ def test_the_demo_model_replies_with_auto_and_the_numbers_move(person: PageDrive
 def test_with_the_switch_off_the_next_reply_is_plain(person: PageDriver) -> None:
     person.page.click("#lookahead input")
     person.page.wait_for_timeout(400)
-    ask(person, "Hi there")
+    person.ask("Hi there")
     assert person.text("#tokens-per-step") in ("1.00", "\N{EM DASH}")
     person.press("Details")
     assert "plain" in person.text(f"{LAST} .details")
@@ -111,7 +81,7 @@ def test_a_reply_goes_on_without_its_page_is_stopped_by_another_and_continued(
     person.page.click("#lookahead input")  # it would be over soon
     choose(person, "#max-tokens input", "900")
     with PageDriver(browser, app.url) as first:
-        new_chat(first)
+        first.begin_chat()
         first.send(ENDLESS)
         first.wait_for_text()
     person.page.click(".chat-line:has(.writing) .open")
@@ -131,7 +101,7 @@ def test_a_reply_goes_on_without_its_page_is_stopped_by_another_and_continued(
 
 
 def test_questions_and_replies_have_versions(person: PageDriver) -> None:
-    first = ask(person, "Hi there")
+    first = person.ask("Hi there")
     person.edit_question("How do I list all files with ls?")
     person.page.wait_for_selector("article.user .versions >> text=2/2")
     assert person.wait_for_reply() != first
@@ -144,7 +114,7 @@ def test_questions_and_replies_have_versions(person: PageDriver) -> None:
 
 
 def test_chats_are_named_sorted_found_and_brought_back(person: PageDriver) -> None:
-    ask(person, "A table for two, please")
+    person.ask("A table for two, please")
     title = person.text(".chat-line[aria-current] .open")
     person.do_with_chat(title, "rename", "Dinner")
     person.page.wait_for_selector(".chat-line >> text=Dinner")
@@ -170,9 +140,9 @@ def test_chats_are_named_sorted_found_and_brought_back(person: PageDriver) -> No
 def test_a_chat_that_outgrows_the_model_asks_first_and_shows_its_cut(person: PageDriver) -> None:
     choose(person, "#max-tokens input", "24")
     long = "word " * 330
-    ask(person, long)
+    person.ask(long)
     person.page.wait_for_function("document.querySelector('#meter').innerText.includes('of 1,024 tokens')")
-    ask(person, long)
+    person.ask(long)
     person.send(long + "at last")
     person.page.wait_for_selector(".question >> text=Nothing is left out unless you say so")
     person.page.keyboard.press("Escape")
@@ -189,14 +159,14 @@ def test_instructions_hold_for_their_chat_alone(person: PageDriver) -> None:
     person.page.click("#manner .label-wrap")
     person.page.fill("#system textarea", "Answer in one word.")  # as pasting does: no key is pressed
     person.page.wait_for_timeout(400)
-    ask(person, "Hi there")
+    person.ask("Hi there")
     assert person.page.input_value("#system textarea") == "Answer in one word."
     person.page.click("#new-chat")
     person.page.wait_for_function("document.querySelector('#system textarea').value === ''")
 
 
 def test_the_xray_follows_pauses_steps_and_is_saved(person: PageDriver) -> None:
-    ask(person, QUESTION)
+    person.ask(QUESTION)
     person.page.click("#open-xray")
     person.page.wait_for_selector("#xray-picture .xray")
     person.page.click("#xray [data-move=live]")
@@ -222,17 +192,10 @@ def test_a_race_ends_with_badges_and_is_saved(person: PageDriver) -> None:
 
 
 def test_a_document_is_asked_cited_opened_and_removed(person: PageDriver) -> None:
-    person.page.click("#to-documents")
-    person.page.fill("#paste textarea", HOUSE_RULES)
-    person.page.fill("#paste-title :is(input, textarea)", "House rules")
-    person.page.click("#paste-add")
-    person.page.wait_for_selector("#papers .is-ready >> text=House rules")
+    person.paste("House rules", HOUSE_RULES)
     person.page.click("#to-chat")
-    person.page.click(".chip > .open")
-    person.page.click(".chip [role=checkbox]")
-    person.page.wait_for_selector(".chip.on")
-    person.page.keyboard.press("Escape")
-    ask(person, "Where is the spare key of the boathouse?")
+    person.consult()
+    person.ask("Where is the spare key of the boathouse?")
     assert "House rules" in person.text(f"{LAST} .cited")
     person.page.click(f"{LAST} [data-do=source]")
     person.page.wait_for_selector("#reading mark")
@@ -240,18 +203,10 @@ def test_a_document_is_asked_cited_opened_and_removed(person: PageDriver) -> Non
     person.page.click("#reading [data-do=prompt]")
     person.page.wait_for_selector("#reading .original >> text=Question: Where is the spare key")
     person.page.keyboard.press("Escape")
-    remove_documents(person)
+    person.remove_document()
     person.page.click("#to-chat")
     person.press("Regenerate")
     person.page.wait_for_selector(f"{LAST} .said >> text=Not in your documents")
-
-
-def remove_documents(person: PageDriver) -> None:
-    """Remove every document of the open collection."""
-    person.page.click("#to-documents")
-    person.page.click("#papers [data-do=ask-remove]")
-    person.page.click("#papers [data-do=remove]")
-    person.page.wait_for_selector("#papers .empty")
 
 
 def test_the_self_check_is_good(person: PageDriver) -> None:
@@ -265,24 +220,21 @@ def test_the_page_is_there_by_day_and_by_night(
     browser: Any, app: AppProcess, person: PageDriver, screenshots: Path | None
 ) -> None:
     for question in (QUESTION, CODE_QUESTION):
-        ask(person, question)
+        person.ask(question)
     assert not person.is_dark()
     with PageDriver(browser, app.url, scheme="dark") as night:
         assert night.wait_for_reply() == person.last_answer()
         assert night.is_dark()
     if screenshots is not None:
-        for scheme in ("light", "dark"):
-            for size in (LAPTOP, DESKTOP):
-                with PageDriver(browser, app.url, scheme=scheme, size=size) as driver:
-                    take_screenshots(driver, screenshots, f"{size['width']}-{scheme}.png")
+        take_pictures(browser, app.url, screenshots)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_race_and_an_xray_are_accessible(browser: Any, app: AppProcess, scheme: str) -> None:
     with PageDriver(browser, app.url, scheme=scheme) as driver:
-        ready(driver)
+        driver.wait_until_ready()
         driver.page.emulate_media(reduced_motion="reduce")
-        ask(driver, QUESTION)
+        driver.ask(QUESTION)
         driver.page.click("#open-xray")
         driver.page.wait_for_selector("#xray-picture .xray")
         driver.page.click("#xray [data-move=live]")
@@ -295,12 +247,12 @@ def test_a_race_and_an_xray_are_accessible(browser: Any, app: AppProcess, scheme
 
 def test_chats_outlive_the_app_and_private_ones_do_not(browser: Any, app: AppProcess) -> None:
     with PageDriver(browser, app.url) as driver:
-        ready(driver)
-        new_chat(driver)
-        answer = ask(driver, "Hello again")
+        driver.wait_until_ready()
+        driver.begin_chat()
+        answer = driver.ask("Hello again")
         driver.page.click("#new-private-chat")
         driver.page.wait_for_selector("#private-note")
-        ask(driver, "My secret")
+        driver.ask("My secret")
         assert driver.page.locator("#chats h3 >> text=Private").count() == 1
     app.end()
     app.start()
@@ -309,31 +261,3 @@ def test_chats_outlive_the_app_and_private_ones_do_not(browser: Any, app: AppPro
         assert driver.wait_for_reply() == answer
         assert driver.page.locator(".chat-line", has_text="secret").count() == 0
     assert all(b"My secret" not in file.read_bytes() for file in app.data_dir.rglob("*") if file.is_file())
-
-
-def take_screenshots(driver: PageDriver, folder: Path, name: str) -> None:
-    """Keep pictures of every view: small files, since all of them are kept in docs/."""
-    ready(driver)
-    new_chat(driver)
-    ask(driver, QUESTION)
-    keep(driver, folder / f"chat-{name}")
-    driver.page.click("#open-xray")
-    driver.page.wait_for_selector("#xray-picture .xray")
-    driver.page.click("#xray [data-move=live]")
-    driver.page.wait_for_selector("#xray-picture .xray[data-live=no]")
-    driver.page.fill("#xray input", "3")
-    driver.page.wait_for_selector('#xray-picture .xray[data-shown="3"]')
-    keep(driver, folder / f"xray-{name}")
-    driver.page.keyboard.press("Escape")
-    for view, shown in VIEWS:
-        driver.page.click(f"#to-{view}")
-        driver.page.wait_for_selector(shown)
-        keep(driver, folder / f"{view}-{name}")
-
-
-def keep(driver: PageDriver, file: Path) -> None:
-    """Keep a picture of the page as it stands."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    driver.page.mouse.move(0, 0)  # off everything that shows a hover
-    driver.page.wait_for_timeout(400)
-    driver.page.screenshot(path=file)

@@ -1,0 +1,74 @@
+"""Pictures of every view for docs/screenshots: `pytest tests/test_app_in_browser.py --screenshots DIR`."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.page_driver import DESKTOP, LAPTOP, LAST, PageDriver
+
+QUESTION = "How does lookahead decoding work?"
+KEY = "The spare key of the boathouse lies under the blue pot."
+HOUSE_RULES = "\n\n".join(
+    [
+        f"# Room {room}\n\nWindows of room {room} are closed at night. {'Be quiet, please. ' * 20}"
+        for room in range(20)
+    ]
+    + [f"# The lake\n\n{KEY} Boats come back before dark."]
+)
+"""Too long to be read whole by the demo model."""
+VIEWS = (("models", "#catalogue .card"), ("race", "#race [data-replay]"), ("settings", "#facts h4"))
+
+
+def take_pictures(browser: Any, url: str, folder: Path) -> None:
+    """Keep every view by day and by night, on a laptop and on a large screen: small files, since docs/ has them."""
+    for scheme in ("light", "dark"):
+        for size in (LAPTOP, DESKTOP):
+            with PageDriver(browser, url, scheme=scheme, size=size) as driver:
+                driver.wait_until_ready()
+                driver.begin_chat()
+                name = f"{size['width']}-{scheme}.png"
+                _picture_chat(driver, folder, name)
+                _picture_documents(driver, folder, name)
+                _picture_views(driver, folder, name)
+
+
+def _picture_chat(driver: PageDriver, folder: Path, name: str) -> None:
+    driver.ask(QUESTION)
+    _keep(driver, folder / f"chat-{name}")
+    driver.page.click("#open-xray")
+    driver.page.wait_for_selector("#xray-picture .xray")
+    driver.page.click("#xray [data-move=live]")
+    driver.page.wait_for_selector("#xray-picture .xray[data-live=no]")
+    driver.page.fill("#xray input", "3")
+    driver.page.wait_for_selector('#xray-picture .xray[data-shown="3"]')
+    _keep(driver, folder / f"xray-{name}")
+    driver.page.keyboard.press("Escape")
+
+
+def _picture_documents(driver: PageDriver, folder: Path, name: str) -> None:
+    driver.paste("House rules", HOUSE_RULES)
+    _keep(driver, folder / f"documents-{name}")
+    driver.page.click("#to-chat")
+    driver.begin_chat()
+    driver.consult()
+    driver.ask("Where is the spare key of the boathouse?")
+    driver.page.click(f"{LAST} [data-do=source]")
+    driver.page.wait_for_selector("#reading mark")
+    _keep(driver, folder / f"source-{name}")
+    driver.page.keyboard.press("Escape")
+    driver.remove_document()
+    driver.page.click("#to-chat")
+
+
+def _picture_views(driver: PageDriver, folder: Path, name: str) -> None:
+    for view, shown in VIEWS:
+        driver.page.click(f"#to-{view}")
+        driver.page.wait_for_selector(shown)
+        _keep(driver, folder / f"{view}-{name}")
+
+
+def _keep(driver: PageDriver, file: Path) -> None:
+    """Keep a picture of the page as it stands."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    driver.page.mouse.move(0, 0)  # off everything that shows a hover
+    driver.page.wait_for_timeout(400)
+    driver.page.screenshot(path=file)
