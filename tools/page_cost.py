@@ -1,18 +1,20 @@
 """What the window takes of the engine's speed, and how fast long chats open: `python -m tools.page_cost`.
 
-The same request runs with a page that follows it (on) and with none (off), in turn, in one process with the real
-engine, the demo model and a real Chromium beside it. Where all of them share few cores, the browser's own work
-counts as well.
+The same request runs with a page that follows it and with none, in turn, in one process with the real engine, the
+demo model and a real Chromium beside it. Where all of them share few cores, the browser's own work counts as well.
+
+With OMP_NUM_THREADS=1 the processor's time can be told apart: the engine's thread computes alone, and what the
+process's other threads take for a token is the most that the page can keep from it, where the browser has a core.
 """
 
 import argparse
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from threading import Event
 from time import perf_counter, sleep
 from typing import Any
@@ -30,6 +32,7 @@ from app.outside import Outside
 from app.races import RaceLog
 from app.settings import DEMO_MODEL, Library, Settings, SettingsFile
 from app.ui import Desk, Surroundings, serve
+from tools.processor_time import ProcessorTime, processor_time
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 QUESTION = "Write a story about a cat and a dog."
@@ -63,28 +66,40 @@ def opened(folder: Path) -> Iterator[Desk]:
         yield Desk(conversations, engine, library, race, documents, SettingsFile(folder), Settings())
 
 
-def speed(reply: Reply) -> float:
-    """Tokens per second of a reply, once it is complete."""
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Tokens per second, and milliseconds of processor time for a token."""
+
+    speed: float
+    engine: float
+    page: float
+    browser: float
+
+
+def cost(reply: Reply, before: ProcessorTime) -> Cost:
+    """What a reply took since it was asked for, once it is complete."""
     (end,) = (event for event in reply.events() if isinstance(event, Finished))
-    return end.statistics.tokens_per_second
+    taken, numbers = processor_time().since(before), end.statistics
+    share = 1000 / numbers.tokens
+    return Cost(numbers.tokens_per_second, taken.engine * share, taken.page * share, taken.browser * share)
 
 
-def alone(desk: Desk, request: Request) -> float:
+def alone(desk: Desk, request: Request) -> Cost:
     """The request with nobody looking."""
-    reply = Reply()
+    reply, before = Reply(), processor_time()
     desk.engine.submit(request, reply)
-    return speed(reply)
+    return cost(reply, before)
 
 
-def followed(desk: Desk, chat: int) -> float:
+def followed(desk: Desk, chat: int) -> Cost:
     """The question in the chat that a page shows."""
     conversations = desk.conversations
     place = conversations.thread(chat, 1).place
-    asked = replace(desk.asked(OPTIONS), overflow="oldest")
+    asked, before = replace(desk.asked(OPTIONS), overflow="oldest"), processor_time()
     conversations.ask(place, QUESTION, asked)
     newest = conversations.newest(chat)
     assert newest is not None
-    found = speed(newest.reply)
+    found = cost(newest.reply, before)
     while conversations.is_writing(chat):
         sleep(0.01)
     return found
@@ -112,7 +127,7 @@ def same_request(desk: Desk, chat: int) -> Request:
 
 
 def main() -> None:
-    """Measure and print medians."""
+    """Measure; prints medians, and between which numbers the middle half lies."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=12)
@@ -133,11 +148,11 @@ def main() -> None:
             tab.wait_for_selector("#status .ready", timeout=90_000)
             times = opening_times(tab, chats.thread(long.chat, 1).title, 7)
         page.close()
-    print(f"a chat of 2,000 messages opens in {median(times):.2f} s ({min(times):.2f} to {max(times):.2f})")  # noqa: T201
+    _tell(f"a chat of 2,000 messages opens in {median(times):.2f} s ({min(times):.2f} to {max(times):.2f})")
 
 
 def _measure(desk: Desk, browser: Any, url: str, chat: int, rounds: int) -> None:
-    found: dict[str, list[float]] = {"alone": [], "page": []}
+    found: dict[str, list[Cost]] = {"alone": [], "page": []}
     for number in range(rounds + 1):
         off = alone(desk, same_request(desk, chat))
         desk.chat = chat
@@ -151,10 +166,24 @@ def _measure(desk: Desk, browser: Any, url: str, chat: int, rounds: int) -> None
         if number:  # the first round warms up
             found["alone"].append(off)
             found["page"].append(on)
-    ratios = [on / off for on, off in zip(found["page"], found["alone"], strict=True)]
-    for name, speeds in found.items():
-        print(f"{name}: {median(speeds):.0f} tokens/s ({min(speeds):.0f} to {max(speeds):.0f})")  # noqa: T201
-    print(f"page / alone: {median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})")  # noqa: T201
+    ratios = [on.speed / off.speed for on, off in zip(found["page"], found["alone"], strict=True)]
+    for name, costs in found.items():
+        _tell(f"{name}: {_range([each.speed for each in costs], 0)} tokens/s")
+        for part in ("engine", "page", "browser"):
+            _tell(
+                f"  {part}: {_range([getattr(each, part) for each in costs], 2)} ms of the processor a token"
+            )
+    _tell(f"page / alone: {_range(ratios, 3)}")
+
+
+def _range(values: Sequence[float], digits: int) -> str:
+    """The median, and from where to where the middle half lies."""
+    low, middle, high = quantiles(values, n=4)
+    return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def _tell(words: str) -> None:
+    print(words, flush=True)  # noqa: T201
 
 
 @contextmanager

@@ -1,0 +1,67 @@
+"""Who used the processor: the engine's thread, this process's other threads, and the processes below it.
+
+Unlike tokens per second this hardly moves when somebody else uses the machine. Linux alone tells it.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+TICKS = os.sysconf("SC_CLK_TCK")
+"""Of the system's clock, in a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorTime:
+    """Seconds of processor time."""
+
+    engine: float
+    page: float
+    browser: float
+
+    def since(self, before: "ProcessorTime") -> "ProcessorTime":
+        """What was used after `before`."""
+        return ProcessorTime(
+            self.engine - before.engine, self.page - before.page, self.browser - before.browser
+        )
+
+
+def processor_time() -> ProcessorTime:
+    """What was used so far. The browser is whatever runs below this process."""
+    engine = sum(map(_of_thread, threading.enumerate()))
+    below = _below(os.getpid(), _parents())
+    return ProcessorTime(engine, time.process_time() - engine, sum(map(_of_process, below)))
+
+
+def _of_thread(thread: threading.Thread) -> float:
+    if thread.name != "engine" or thread.ident is None:
+        return 0.0
+    return time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
+
+
+def _of_process(process: int) -> float:
+    fields = _fields(process)
+    return (int(fields[11]) + int(fields[12])) / TICKS if fields else 0.0
+
+
+def _below(process: int, parents: dict[int, int]) -> Iterator[int]:
+    for child, parent in parents.items():
+        if parent == process:
+            yield child
+            yield from _below(child, parents)
+
+
+def _parents() -> dict[int, int]:
+    numbers = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal()]
+    return {number: int(fields[1]) for number in numbers if (fields := _fields(number))}
+
+
+def _fields(process: int) -> list[str]:
+    """/proc/N/stat from the state on, which stands behind the name in brackets; nothing once it has ended."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
