@@ -11,7 +11,7 @@ from tools.kill_chats import Killer
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
-TIMES = 3
+TIMES = 2
 
 
 def test_killed_while_chatting_the_app_keeps_what_was_said(browser: Any, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -164,6 +165,18 @@ def says_plainly(
     """The reference: plain decoding, cold."""
     runner.forget()
     return write(runner, prompt, plain, sampling, limit=limit)
+
+
+def reference(runner: Runner, prompt: Iterable[int], sampling: Sampling = GREEDY, limit: int = 40) -> Reply:
+    """What `says_plainly` says, said once for all tests that hold a decoder against it. The runner forgets."""
+    said = _reference(runner, tuple(prompt), sampling, limit)
+    runner.forget()
+    return said
+
+
+@cache
+def _reference(runner: Runner, prompt: tuple[int, ...], sampling: Sampling, limit: int) -> Reply:
+    return says_plainly(runner, prompt, sampling, limit)
 
 
 def longest_repetition(tokens: Iterable[int]) -> int:

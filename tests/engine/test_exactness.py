@@ -5,7 +5,7 @@ import pytest
 from app.engine.lookahead import make_lookahead
 from app.messages import Decoding, Sampling
 from tests.engine.oracle import Draft, Oracle, branching, half_right, right, wrong
-from tests.engine.replies import GREEDY, Zoo, numbers, says_plainly, with_pool, write
+from tests.engine.replies import GREEDY, Zoo, numbers, reference, with_pool, write
 from tests.engine.zoo import BRANCHING, WINDOW, Architecture
 
 PROMPT = numbers(WINDOW + 18)
@@ -24,7 +24,7 @@ every_architecture = pytest.mark.parametrize("architecture", BRANCHING, ids=str)
 @every_architecture
 def test_lookahead_says_greedily_what_plain_says(zoo: Zoo, architecture: Architecture) -> None:
     runner = zoo.runner(architecture)
-    expected = says_plainly(runner, PROMPT)
+    expected = reference(runner, PROMPT)
     for window, ngram, guesses in SHAPES:
         runner.forget()
         said = write(runner, PROMPT, make_lookahead(Decoding("lookahead", window, ngram, guesses)))
@@ -37,7 +37,7 @@ def test_lookahead_says_greedily_what_plain_says(zoo: Zoo, architecture: Archite
 )
 def test_lookahead_draws_what_plain_draws(zoo: Zoo, architecture: Architecture, sampling: Sampling) -> None:
     runner = zoo.runner(architecture)
-    expected = says_plainly(runner, PROMPT, sampling)
+    expected = reference(runner, PROMPT, sampling)
     runner.forget()
     assert write(runner, PROMPT, make_lookahead(Decoding("lookahead")), sampling).tokens == expected.tokens
 
@@ -49,7 +49,7 @@ def test_right_drafts_are_accepted_several_at_once(
     zoo: Zoo, architecture: Architecture, draft: Draft, sampling: Sampling
 ) -> None:
     runner = zoo.runner(architecture)
-    expected = says_plainly(runner, PROMPT, sampling)
+    expected = reference(runner, PROMPT, sampling)
     runner.forget()
     oracle = Oracle((*PROMPT, *expected.tokens), (draft,))
     said = write(runner, PROMPT, with_pool(oracle, Decoding(window=3, ngram=7)), sampling)
@@ -61,7 +61,7 @@ def test_right_drafts_are_accepted_several_at_once(
 @every_architecture
 def test_wrong_drafts_change_nothing(zoo: Zoo, architecture: Architecture) -> None:
     runner = zoo.runner(architecture)
-    expected = says_plainly(runner, PROMPT)
+    expected = reference(runner, PROMPT)
     for drafts in ((wrong,), (half_right, wrong), (wrong, right, half_right, branching, wrong)):
         runner.forget()
         oracle = Oracle((*PROMPT, *expected.tokens), drafts)

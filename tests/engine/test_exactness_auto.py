@@ -19,7 +19,7 @@ from app.engine.runner import Runner
 from app.engine.step_times import StepProfile, StepTimes, Widths
 from app.messages import PRESETS, Decoding, Origin, Preset, Sampling
 from tests.engine.oracle import Oracle, branching
-from tests.engine.replies import GREEDY, Reply, Zoo, numbers, planned, says_plainly, write
+from tests.engine.replies import GREEDY, Reply, Zoo, numbers, planned, reference, write
 from tests.engine.sources import SOURCES, knowing, only
 from tests.engine.zoo import BRANCHING, GEMMA3, LLAMA, VOCABULARY, WINDOW, Architecture
 
@@ -57,7 +57,7 @@ def same_again(
     runner: Runner, prompt: Sequence[int], decoding: Decoding, known: Known, sampling: Sampling = GREEDY
 ) -> Reply:
     """The reply, which must be plain's, and the same once more with all that the first one taught."""
-    expected = says_plainly(runner, prompt, sampling)
+    expected = reference(runner, prompt, sampling)
     decoder = make_decoder(decoding, known)
     for _ in range(2):
         runner.forget()
@@ -88,7 +88,7 @@ def test_whatever_the_tuner_chooses_the_text_is_plains(
 ) -> None:
     """The oracle's guesses are all as good as sure, so that only the curve tells how many of them are fed."""
     runner = zoo.runner(architecture)
-    expected = says_plainly(runner, PROMPT, sampling)
+    expected = reference(runner, PROMPT, sampling)
     runner.forget()
     oracle = Oracle((*PROMPT, *expected.tokens), (branching,))
     measured = StepCurve(machine.times, machine.widths)
@@ -115,7 +115,7 @@ def test_auto_with_measured_steps_says_what_plain_says(
     classes = (machine.widths,) if machine.widths else ()
     steady = StepTimes((*machine.widths,), (*map(machine.times.seconds_for, machine.widths),))
     profile = StepProfile(machine.times, steady, classes)
-    expected = says_plainly(runner, PROMPT, sampling)
+    expected = reference(runner, PROMPT, sampling)
     decoder = make_lookahead(Decoding(), Known(Experience(VOCABULARY), profile, sampling))
     runner.widths = machine.widths
     try:
@@ -135,7 +135,7 @@ def test_each_source_alone_is_accepted_and_changes_nothing(
 ) -> None:
     runner = zoo.runner(architecture)
     for sampling in (GREEDY, SAMPLINGS[1]):
-        expected = says_plainly(runner, PROMPT, sampling)
+        expected = reference(runner, PROMPT, sampling)
         pool = knowing(source, (*PROMPT, *expected.tokens), VOCABULARY)
         runner.forget()
         said = write(runner, PROMPT, planned(RowBudget(24, WindowShare(0)), pool), sampling)
@@ -152,7 +152,7 @@ def test_a_source_that_has_to_learn_by_itself_changes_nothing(
     zoo: Zoo, architecture: Architecture, source: Origin, columns: int, rows: int
 ) -> None:
     runner = zoo.runner(architecture)
-    expected = says_plainly(runner, PROMPT)
+    expected = reference(runner, PROMPT)
     runner.forget()
     planners: tuple[Planner, ...] = (
         RowBudget(rows, WindowShare(columns)),
@@ -170,7 +170,7 @@ def test_a_document_that_holds_the_answer_is_drafted_from(
     zoo: Zoo, architecture: Architecture, sampling: Sampling
 ) -> None:
     runner = zoo.runner(architecture)
-    expected = says_plainly(runner, PROMPT, sampling)
+    expected = reference(runner, PROMPT, sampling)
     known = Known(Experience(VOCABULARY), StepProfile(), sampling, (numbers(30, seed=9), expected.tokens))
     runner.forget()
     said = write(runner, PROMPT, make_lookahead(Decoding(rows=16), known), sampling)
@@ -189,7 +189,7 @@ def test_turns_of_a_chat_that_repeat_themselves_are_drafted_from_history(
     for turn in range(4):
         said = write(runner, chat, decoder, sampling, limit=20)
         warm = runner.reused
-        assert said.tokens == says_plainly(runner, chat, sampling, limit=20).tokens
+        assert said.tokens == reference(runner, chat, sampling, limit=20).tokens
         assert warm > 0 or turn == 0
         assert write(runner, chat, decoder, sampling, limit=20).tokens == said.tokens
         chat = (*chat, *said.tokens, *said.tokens[:5], turn)
@@ -206,7 +206,7 @@ def test_the_first_successors_change_nothing(
     first = no_successors(VOCABULARY)
     if is_asked_first:
         first = ask_first_successors(runner, first, 0, lambda _done, _total: None)
-    expected = says_plainly(runner, PROMPT)
+    expected = reference(runner, PROMPT)
     runner.forget()
     known = Known(Experience(VOCABULARY, first=first))
     said = write(runner, PROMPT, make_lookahead(Decoding(rows=24), known))
@@ -218,7 +218,7 @@ def test_the_first_successors_change_nothing(
 def test_no_special_token_is_drafted_inside_a_run(zoo: Zoo, architecture: Architecture) -> None:
     """The text is known by heart, but one of its tokens is special: every run ends with it at the latest."""
     runner = zoo.runner(architecture)
-    expected = says_plainly(runner, PROMPT)
+    expected = reference(runner, PROMPT)
     special = {expected.tokens[3], expected.tokens[11]}
     known = Known(Experience(VOCABULARY, special=special), documents=((*PROMPT, *expected.tokens),))
     runner.forget()

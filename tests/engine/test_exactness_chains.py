@@ -8,7 +8,7 @@ from app.engine.plain import plain
 from app.engine.prompt import encode
 from app.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling
 from app.settings import assets_dir
-from tests.engine.replies import GREEDY, Zoo, numbers, says_plainly, write
+from tests.engine.replies import GREEDY, Zoo, numbers, reference, write
 from tests.engine.zoo import BRANCHING, GEMMA3, LLAMA, WINDOW, Architecture, learned_positions
 
 PROMPT = numbers(WINDOW + 9, seed=5) * 2  # twice, so that there is something to look up
@@ -38,7 +38,7 @@ def test_a_chain_says_what_plain_says(
     zoo: Zoo, architecture: Architecture, decoding: Decoding, sampling: Sampling
 ) -> None:
     runner = zoo.runner(architecture)
-    expected = says_plainly(runner, PROMPT, sampling, limit=25)
+    expected = reference(runner, PROMPT, sampling, limit=25)
     runner.forget()
     assert write(runner, PROMPT, make_decoder(decoding), sampling, limit=25).tokens == expected.tokens
 
@@ -50,7 +50,7 @@ def test_ends_of_text_stop_strings_and_limits_end_it_at_the_same_token(
     zoo: Zoo, architecture: Architecture, decoding: Decoding, place: int
 ) -> None:
     runner = zoo.runner(architecture)
-    unending = says_plainly(runner, PROMPT).tokens
+    unending = reference(runner, PROMPT).tokens
     stops = (" {} {} ".format(*unending[place : place + 2]),)
     for limit, eos, stop in ((place + 1, (), ()), (40, {unending[place]}, ()), (40, (), stops)):
         runner.forget()
@@ -69,7 +69,7 @@ def test_the_context_is_used_to_its_last_position_and_not_beyond(
     zoo: Zoo, architecture: Architecture, decoding: Decoding, length: int
 ) -> None:
     runner, prompt = zoo.runner(architecture), numbers(length, seed=3)
-    expected = says_plainly(runner, prompt, limit=1000)
+    expected = reference(runner, prompt, limit=1000)
     runner.forget()
     said = write(runner, prompt, make_decoder(decoding), limit=1000)
     assert (said.tokens, said.reason) == (expected.tokens, "context")
@@ -94,7 +94,7 @@ def test_on_a_trained_model_a_chain_earns_something_and_changes_nothing(
     for question in ("Who are you?", "Write a Python function that counts the words of a text.", "Hello"):
         prompt = encode(demo.tokenizer, (Message("user", question),), demo.info.context)
         for sampling in (GREEDY, Sampling(temperature=0.8, top_p=0.95, seed=3)):
-            expected = says_plainly(demo.runner, prompt, sampling, limit=80)
+            expected = reference(demo.runner, prompt, sampling, limit=80)
             demo.runner.forget()
             said = write(demo.runner, prompt, make_decoder(decoding), sampling, limit=80)
             assert said.tokens == expected.tokens

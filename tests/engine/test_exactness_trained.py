@@ -23,7 +23,7 @@ from app.engine.step_times import StepProfile, StepTimes
 from app.engine.stopping import Stopper
 from app.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling
 from app.settings import assets_dir
-from tests.engine.replies import says_plainly, with_pool, write
+from tests.engine.replies import reference, with_pool, write
 from tests.engine.sources import only
 from tests.engine.tiny import DEMO, STORIES
 
@@ -124,7 +124,7 @@ def test_the_turns_of_a_chat_say_the_same_as_plain_and_draft_from_history(demo: 
     for question in (QUESTIONS[2], QUESTIONS[5], QUESTIONS[2]):
         chat.append(Message("user", question))
         prompt = demo.ids(tuple(chat))
-        expected = says_plainly(runner, prompt, limit=60)
+        expected = reference(runner, prompt, limit=60)
         said = write(runner, prompt, decoder, limit=60)
         assert said.tokens == expected.tokens
         chat.append(Message("assistant", demo.loaded.decode(list(said.tokens))))
@@ -134,7 +134,7 @@ def test_the_turns_of_a_chat_say_the_same_as_plain_and_draft_from_history(demo: 
 
 def test_a_document_is_drafted_from_and_changes_nothing(demo: Trained) -> None:
     prompt = demo.ids((Message("user", QUESTIONS[4]),))
-    expected = says_plainly(demo.loaded.runner, prompt, limit=60)
+    expected = reference(demo.loaded.runner, prompt, limit=60)
     experience = Experience(demo.vocabulary)  # asked nothing: the document is all there is
     known = Known(experience, documents=((3, 4, 5), expected.tokens))
     demo.loaded.runner.forget()
@@ -148,7 +148,7 @@ def says_the_same(
 ) -> None:
     runner = model.loaded.runner
     for prompt in map(model.ids, prompts):
-        expected = says_plainly(runner, prompt, sampling, limit=80)
+        expected = reference(runner, prompt, sampling, limit=80)
         runner.forget()
         assert write(runner, prompt, decoder, sampling, limit=80).tokens == expected.tokens
 

@@ -67,7 +67,7 @@ def test_a_row_says_alone_what_it_says_among_others(
         states(1, outs, dtype, 2)[0],
     )
     whole = product(rows, weight, bias)
-    for count in (1, 2, 16, 17, 64, 65, 127):
+    for count in (1, 17, 64, 127):
         for first in (0, MOST_ROWS - count):
             some = slice(first, first + count)
             assert torch.equal(product(rows[some], weight, bias), whole[some])

@@ -100,8 +100,9 @@ def test_a_removed_document_says_so_where_it_is_cited(
     person.page.wait_for_selector("#reading", state="hidden")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [LAPTOP, DESKTOP, {"width": 400, "height": 800}])
+@pytest.mark.parametrize(
+    ("scheme", "size"), [("light", LAPTOP), ("dark", DESKTOP), ("light", {"width": 400, "height": 800})]
+)
 def test_chip_sources_and_panel_are_accessible(
     browser: Any, running: Running, scheme: str, size: dict[str, int]
 ) -> None:

@@ -141,8 +141,7 @@ def test_a_removed_document_is_gone_from_the_list_and_from_what_was_found(person
     person.page.wait_for_selector("#reading", state="hidden")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [DESKTOP, {"width": 400, "height": 800}])
+@pytest.mark.parametrize(("scheme", "size"), [("light", DESKTOP), ("dark", {"width": 400, "height": 800})])
 def test_the_view_is_accessible(
     browser: Any, running: Running, documents: ScriptedDocuments, scheme: str, size: dict[str, int]
 ) -> None:
