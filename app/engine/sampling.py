@@ -101,7 +101,7 @@ def penalised(logits: Tensor, history: Sequence[int], penalty: float) -> Tensor:
     """Logits [vocab] with the tokens seen so far made less likely (CTRL, section 4.1)."""
     if penalty == 1:
         return logits
-    seen = torch.tensor(sorted(set(history)), device=logits.device, dtype=torch.long)
+    seen = torch.tensor(list(set(history)), device=logits.device, dtype=torch.long)
     scores = logits[seen]
     return logits.index_copy(0, seen, torch.where(scores < 0, scores * penalty, scores / penalty))
 

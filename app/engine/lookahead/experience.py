@@ -64,7 +64,7 @@ class Experience:
             self._pool = self.new_pool(chances)
         self._pool.begin(text, chances, make_rank(sampling))
         for document in documents:
-            self._pool.learn(document, len(document), "document")
+            self._pool.learn_document(document)
         return self._pool
 
     def new_pool(self, chances: EdgeChances) -> ContextPool:

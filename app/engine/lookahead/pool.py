@@ -74,6 +74,7 @@ class ContextPool:
         self._prompt_length = 0
         self._learned = 0
         self._reply = 0
+        self._documents: set[tuple[int, ...]] = set()
 
     def __len__(self) -> int:
         return self._learned
@@ -90,7 +91,13 @@ class ContextPool:
         known = common_length(self._text, text)
         self._text = list(text[:known])
         self.learn(text, len(text) - known, "prompt")
-        self._prompt_length = len(text)
+        self._prompt_length = len(text) - 1  # its last token is the reply's first
+
+    def learn_document(self, document: Sequence[int]) -> None:
+        """File a text to quote from, once: what is read again for another reply is no news."""
+        if tuple(document) not in self._documents:
+            self._documents.add(tuple(document))
+            self.learn(document, len(document), "document")
 
     def learn(self, text: Sequence[int], new: int, origin: Origin) -> None:
         """File the last `new` tokens of a line of text behind what stood before them."""

@@ -38,13 +38,21 @@ def test_asking_anew_keeps_what_the_first_answer_taught() -> None:
     assert sources(known.pool(CHAT, Sampling(), ()), [4]) == ["history"]
 
 
+def test_a_reply_that_begins_otherwise_is_of_the_same_chat() -> None:
+    """The last token of the text is the reply's first: asked anew, or without its thought, it is another one."""
+    known = experience()
+    pool = known.pool(CHAT, Sampling(), ())
+    assert known.pool([*CHAT[:-1], 9], Sampling(), ()) is pool
+    assert known.pool([*CHAT[:-2], 9, 4], Sampling(), ()) is not pool
+
+
 def test_another_chat_begins_with_an_empty_pool() -> None:
     known = experience()
     first = known.pool(CHAT, Sampling(), ())
-    other = known.pool([1, 2, 9], Sampling(), ())
+    other = known.pool([1, 8, 9], Sampling(), ())
     assert other is not first
     assert sources(other, [3]) == []
-    assert sources(other, [2]) == ["prompt"]
+    assert sources(other, [8]) == ["prompt"]
 
 
 def test_a_shorter_chat_is_another_one() -> None:

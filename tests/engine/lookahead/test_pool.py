@@ -126,8 +126,9 @@ def test_a_chat_goes_on_with_all_that_was_its_prompt() -> None:
     assert pool.goes_on([1, 2, 3])
     assert pool.goes_on([1, 2, 3, 9]), "the reply may be asked anew"
     assert pool.goes_on([1, 2, 3, 4, 5, 6])
-    assert not pool.goes_on([1, 2])
-    assert not pool.goes_on([1, 2, 9, 4, 5])
+    assert pool.goes_on([1, 2, 9]), "another first token of the reply is still the same chat"
+    assert not pool.goes_on([1])
+    assert not pool.goes_on([1, 9, 3, 4, 5])
 
 
 def test_a_reply_that_is_asked_anew_learns_its_prompt_but_once() -> None:
@@ -138,6 +139,15 @@ def test_a_reply_that_is_asked_anew_learns_its_prompt_but_once() -> None:
     pool.begin([1, 2, 3], EdgeChances())
     assert len(pool) == size + 1
     assert pool.goes_on([1, 2, 3])
+
+
+def test_a_document_is_learned_but_once() -> None:
+    pool, once = pool_of(), pool_of()
+    for document in ([5, 6, 7], [7, 8]):
+        once.learn_document(document)
+    for document in ([5, 6, 7], [7, 8], [5, 6, 7]):
+        pool.learn_document(document)
+    assert pool.edges([5], 1) == once.edges([5], 1) != []
 
 
 def test_the_size_counts_n_grams_once() -> None:
