@@ -78,7 +78,7 @@ class Draft:
         self._step = self._marks[-1].step + 1 if self._marks else 0
         self._state: WritingState = "writing"
         self._note = ""
-        self._provenance: Provenance | None = None
+        self._provenance = self._before.provenance  # of what is there already, until there is more
         self._clock = ThoughtClock(self._before)
 
     @property
@@ -98,7 +98,9 @@ class Draft:
                         model, self._options, decoder, reason, statistics, __version__
                     )
                 case Failed(sentence):
-                    self._state, self._note = "failed", sentence
+                    # What was good before it was continued stays so.
+                    self._state = "stopped" if self._before.text else "failed"
+                    self._note = sentence
 
     def written(self) -> Written:
         """All of it as one value."""
@@ -109,7 +111,7 @@ class Draft:
             self._note,
             tuple(self._marks),
             self._provenance,
-            self._clock.seconds,
+            self._clock.seconds(self._texts[0]),
             self._before.sources,
         )
 

@@ -62,6 +62,15 @@ def test_a_continued_reply_goes_on_behind_what_was_there() -> None:
     assert written.marks == (Mark(5, "model", 0), Mark(11, "window", 1), Mark(15, "model", 1))
 
 
+def test_what_was_good_before_it_was_continued_stays_so_when_that_fails() -> None:
+    before = drafted(HELLO, finished("max_tokens"))
+    unfinished = drafted(THERE, before=before)
+    assert unfinished.provenance == before.provenance, "a program that is killed now has lost nothing of it"
+    failed = drafted(THERE, Failed("Memory ran out."), before=before)
+    assert (failed.text, failed.state, failed.note) == ("Hello there you", "stopped", "Memory ran out.")
+    assert failed.provenance == before.provenance
+
+
 def test_thinking_is_timed_to_its_end() -> None:
     written = drafted(piece("<think>hm</th", (13,), ("model",), 1.0), piece("ink>Yes", (7,), ("model",), 2.5))
     assert written.thought == 2.5

@@ -19,7 +19,7 @@ class Following:
         self._clock = ThoughtClock(writing.before)
         self._read = 0
         if writing.before.text:
-            self._text.update(self.state.text, self._clock.seconds)
+            self._text.update(self.state.text, self._clock.seconds(self.state.text))
 
     @property
     def blocks(self) -> tuple[str, ...]:
@@ -39,5 +39,5 @@ class Following:
             if isinstance(piece, Piece):
                 self._clock.take(piece)
         if events:
-            self._text.update(self.state.text, self._clock.seconds)
+            self._text.update(self.state.text, self._clock.seconds(self.state.text))
         return bool(events)

@@ -1,13 +1,14 @@
 """A reply as HTML, whole or while it arrives: its thought folded, then its answer."""
 
+from app.conversation.thinking import split_thought
 from app.ui.chat.live_markdown import LiveMarkdown
 from app.ui.chat.markdown import render
-from app.ui.chat.thoughts import split_thought, thought_html
+from app.ui.chat.thoughts import thought_html
 
 
-def reply_html(text: str, seconds: float = 0.0, is_opened: bool = False) -> str:
-    """A whole reply; `seconds` is how long its thought took, `is_opened` as in `split_thought`."""
-    spoken = split_thought(text, is_opened)
+def reply_html(text: str, seconds: float = 0.0) -> str:
+    """A whole reply; `seconds` is how long its thought took."""
+    spoken = split_thought(text)
     thought = thought_html(render(spoken.thought), seconds) if spoken.has_thought else ""
     return thought + render(spoken.answer)
 
@@ -15,14 +16,13 @@ def reply_html(text: str, seconds: float = 0.0, is_opened: bool = False) -> str:
 class LiveText:
     """A reply's HTML as far as its text has come. When it is done, the HTML is that of `reply_html`."""
 
-    def __init__(self, is_opened: bool = False) -> None:
-        self._is_opened = is_opened
+    def __init__(self) -> None:
         self._thought, self._answer = LiveMarkdown(), LiveMarkdown()
         self._fold: tuple[str, ...] = ()
 
     def update(self, text: str, seconds: float = 0.0, is_done: bool = False) -> None:
         """Take the text that there is now, the former text included; `seconds` is how long the thought took."""
-        spoken = split_thought(text, self._is_opened)
+        spoken = split_thought(text)
         self._fold = ()
         if spoken.has_thought:
             is_thinking = spoken.is_thinking and not is_done

@@ -57,7 +57,7 @@ def _question(message: StoredMessage) -> str:
 
 def _answer(message: StoredMessage, look: Look) -> str:
     written = message.written
-    html = reply_html(written.text, written.thought, is_opened=written.thought > 0)
+    html = reply_html(written.text, written.thought)
     html = cited_html(html, message.id, written.sources)
     coloured = _coloured(written) if message.id in look.coloured else ""
     below = sources_html(message.id, written.sources)

@@ -66,14 +66,14 @@ def test_text_in_pieces_ends_as_text_at_once(pieces: list[str]) -> None:
     assert live.html == render(text)
 
 
-@given(pieces=TEXTS, is_opened=st.booleans())
-def test_a_reply_in_pieces_ends_as_a_reply_at_once(pieces: list[str], is_opened: bool) -> None:
-    live, text = LiveText(is_opened), ""
+@given(pieces=TEXTS)
+def test_a_reply_in_pieces_ends_as_a_reply_at_once(pieces: list[str]) -> None:
+    live, text = LiveText(), ""
     for piece in pieces:
         text += piece
         live.update(text)
     live.update(text, 1.5, is_done=True)
-    assert live.html == reply_html(text, 1.5, is_opened)
+    assert live.html == reply_html(text, 1.5)
 
 
 def test_a_reply_letter_by_letter_ends_as_a_reply_at_once() -> None:

@@ -11,7 +11,7 @@ from app.messages import Decoding, Options, Origin, Sampling, Statistics, StopRe
 from app.settings import assets_dir
 from app.ui.chat.message import Look, can_continue, message_html
 from app.ui.chat.provenance import provenance_html, sampling_in_words
-from app.ui.chat.thoughts import Spoken, split_thought, thought_summary
+from app.ui.chat.thoughts import thought_summary
 from app.ui.chat.thread import thread_html
 from app.ui.chat.token_colours import coloured_html
 from tests.fakes import DEMO
@@ -170,24 +170,6 @@ def test_a_thread_shows_from_where_on_the_model_reads() -> None:
 
 def test_an_empty_thread_is_nothing() -> None:
     assert thread_html(Thread(Place())) == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "is_opened", "spoken"),
-    [
-        ("Yes.", False, Spoken("", "Yes.")),
-        ("<think>\nhm\n</think>\n\nYes.", False, Spoken("hm", "Yes.")),
-        ("\n<think>hm", False, Spoken("hm", "", True)),
-        ("<thi", False, Spoken()),
-        ("hm\n</think>\nYes.", False, Spoken("hm", "Yes.")),
-        ("hm", True, Spoken("hm", "", True)),
-        ("hm</think>Yes.", True, Spoken("hm", "Yes.")),
-        ("The tag `</think>` ends it.", False, Spoken("", "The tag `</think>` ends it.")),
-        ("", True, Spoken("", "", True)),
-    ],
-)
-def test_thoughts_are_told_from_answers(text: str, is_opened: bool, spoken: Spoken) -> None:
-    assert split_thought(text, is_opened) == spoken
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,71 @@
+"""Thoughts are told from answers, and how long they took."""
+
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.chat_messages import Written
+from app.conversation.thinking import Spoken, ThoughtClock, split_thought
+from app.messages import Piece, Statistics
+
+NOTHING = Written()
+MENTIONED = "The tag `</think>` ends it."
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        ("Yes.", Spoken("", "Yes.")),
+        ("<think>\nhm\n</think>\n\nYes.", Spoken("hm", "Yes.")),
+        ("<think>hm</think>Yes.", Spoken("hm", "Yes.")),
+        ("\n<think>hm", Spoken("hm", "", True)),
+        ("<thi", Spoken()),
+        ("hm\n</think>\nYes.", Spoken("hm", "Yes.")),
+        (MENTIONED, Spoken("", MENTIONED)),
+        (f"{MENTIONED}\n</think>\nYes.", Spoken(MENTIONED, "Yes.")),
+        ("", Spoken()),
+    ],
+)
+def test_thoughts_are_told_from_answers(text: str, spoken: Spoken) -> None:
+    assert split_thought(text) == spoken
+
+
+def clocked(*texts: str, before: Written = NOTHING) -> float:
+    """The seconds of a thought whose pieces come a second apart."""
+    clock = ThoughtClock(before)
+    for second, text in enumerate(texts, start=1):
+        clock.take(Piece(text, (1,), ("model",), Statistics(seconds=second)))
+    return clock.seconds(before.text + "".join(texts))
+
+
+def test_a_thought_takes_until_its_end_came() -> None:
+    assert clocked("<think>", "hm", "</think>", "Yes.") == 3
+    assert clocked("hm\n", "</th", "ink>", "\nYes.") == 3
+
+
+def test_a_tag_that_is_mentioned_ends_no_thought() -> None:
+    assert clocked("The tag `", "</think>", "` ends it.") == 0
+    assert clocked("The tag `</think>`", " ends it.", "\n</think>\n", "Yes.") == 3
+
+
+def test_a_thought_that_goes_on_took_no_time_yet() -> None:
+    assert clocked("<think>", "hm") == 0
+
+
+def test_a_reply_that_goes_on_keeps_what_its_thought_took() -> None:
+    before = Written("<think>hm</think>Yes", thought=7.5)
+    assert clocked(" and", " </think> no.", before=before) == 7.5
+    assert clocked("ink>Yes", before=Written("<think>hm</th")) == 1
+
+
+@given(st.lists(st.sampled_from(["<think>", "</think>", "</th", "ink>", "\n", "hm ", "`"]), max_size=8))
+def test_pieces_change_nothing_but_when(pieces: list[str]) -> None:
+    """A thought that ended has the second of the piece with which its text had an end as often as that."""
+    text, seconds = "".join(pieces), clocked(*pieces)
+    spoken = split_thought(text)
+    ended = bool(spoken.thought) and not spoken.is_thinking
+    counts = [so_far.count("</think>") for so_far in accumulate(pieces)]
+    wanted = spoken.thought.count("</think>") + 1
+    assert seconds == (next(at for at, count in enumerate(counts, 1) if count >= wanted) if ended else 0)
