@@ -59,8 +59,12 @@ def _in_one_copy(
     logits: Tensor, count: int, *drawn: Tensor
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], list[int]]:
     """As `sampling.likeliest`, and with them what was drawn [R]; where nothing was, what argmax says."""
-    values, ids = logits.topk(min(count, logits.shape[-1]), dim=-1)
     firsts = logits.argmax(dim=-1)
+    if count == 1:
+        ids = firsts[:, None]
+        values = logits.gather(1, ids)
+    else:
+        values, ids = logits.topk(min(count, logits.shape[-1]), dim=-1)
     # Ids are exact in float32, vocabularies being smaller than 2**24.
     columns = (ids.float(), values.float(), *(tokens[:, None].float() for tokens in (firsts, *drawn)))
     found = torch.cat(columns, dim=1).cpu().numpy()

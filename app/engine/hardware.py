@@ -48,8 +48,17 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 def uploaded(numbers: NDArray[np.int64], device: torch.device) -> Tensor:
     """Numbers on the device. From pinned memory, which torch keeps until it was read, so that nothing waits."""
+    return _source(numbers, device).to(device, non_blocking=True)
+
+
+def upload_into(place: Tensor, numbers: NDArray[np.int64]) -> None:
+    """Numbers in one copy to a place on the device, which waits for nothing either."""
+    place.copy_(_source(numbers, place.device), non_blocking=True)
+
+
+def _source(numbers: NDArray[np.int64], device: torch.device) -> Tensor:
     source = torch.from_numpy(numbers)
-    return source.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else source.to(device)
+    return source.pin_memory() if device.type == "cuda" else source
 
 
 def _cpu_has_bfloat16() -> bool:

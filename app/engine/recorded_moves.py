@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from app.engine.hardware import uploaded
+from app.engine.hardware import upload_into
 from app.engine.kv_cache import BlockCache
 from app.engine.recording import Recorder
 
@@ -28,6 +28,6 @@ class RecordedMoves:
         """Keep these rows, row 0 the first of them, at most MOVES."""
         rest = [0] * (MOVES - len(rows))
         moves = np.array(((*rows, *rest), (*range(len(rows)), *rest)), dtype=np.int64) + cache.length
-        self._numbers.copy_(uploaded(moves, self._numbers.device))
+        upload_into(self._numbers, moves)
         self._recording.replay()
         cache.advance(len(rows))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from app.engine.attention.paths import NEWEST, SLOTS, Paths, row_paths
 from app.engine.block import Block
-from app.engine.hardware import uploaded
+from app.engine.hardware import upload_into
 
 WIDTH = SLOTS + NEWEST
 """Columns of the table. Blocks whose rows find keys in more places are not for recorded steps."""
@@ -43,7 +43,7 @@ class StepInputs:
         paths = row_paths(prefix_length, np.asarray(block.positions), block.visible)
         if paths.shape[1] != WIDTH:
             return False
-        self._buffer.copy_(uploaded(_packed(block, prefix_length, paths), self._buffer.device))
+        upload_into(self._buffer, _packed(block, prefix_length, paths))
         return True
 
 
