@@ -47,7 +47,9 @@ class SidebarActions:
         if path is None:
             return
         try:
-            taken = self._book.stored.import_json(Path(path).read_text(encoding="utf-8", errors="replace"))
+            # Some editors put a mark before a text that they save.
+            text = Path(path).read_text(encoding="utf-8-sig", errors="replace")
+            taken = self._book.stored.import_json(text)
         except (AppError, OSError) as error:
             self._say(str(error))
             return

@@ -184,6 +184,13 @@ def test_a_chat_is_saved_and_taken_in_again(person: Librarian, tmp_path: Path) -
     assert person.sidebar.count('data-do="open"') == 1
 
 
+def test_a_file_that_an_editor_marked_is_taken_in(person: Librarian, tmp_path: Path) -> None:
+    saved = tmp_path / "chat.json"
+    saved.write_text(text_of(person.do("json", person.begin("One?"))), encoding="utf-8-sig")
+    person.list.bring(person.seat, str(saved))
+    assert person.heard == ["0 chats were taken in; one was here already."]
+
+
 def test_a_private_chat_can_be_saved_and_is_not_among_all_chats(person: Librarian) -> None:
     person.actions.begin_private(person.seat)
     person.get("Secret?")
