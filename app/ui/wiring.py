@@ -138,7 +138,7 @@ def _wire_documents(page: Page, desk: Desk, then: Then) -> None:
 
 def _wire_race(page: Page, desk: Desk, then: Then) -> None:
     chosen = Chosen(lambda: desk.settings.options, lambda: desk.model, desk.engine.status)
-    actions = RaceActions(desk.race, ready_prompts(), chosen)
+    actions = RaceActions(desk.race, ready_prompts(), chosen, toast)
     seat = gr.State(RaceSeat())
     then(actions.follow, seat, page.race.followers, **LISTENING)
     then(actions.stream, seat, [page.race.status, page.race.board], **LISTENING)
