@@ -60,7 +60,7 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, outside:
         closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
         closing(Conversations(engine, book, documents)) as conversations,
     ):
-        around = Surroundings(folder.path, models.hub.root, log, outside, database)
+        around = Surroundings(folder.path, models.hub.root, log, outside, database, database.note)
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)
         desk = Desk(conversations, engine, models, race, documents, file, settings)
         page = serve(
