@@ -12,7 +12,7 @@ class Database(Protocol):
     """The file that chats are kept in."""
 
     def is_healthy(self) -> str:
-        """What is wrong with it in a sentence; "" when nothing is."""
+        """What is wrong with it in a sentence; "" when nothing is. Raises StoreError where it cannot be checked."""
 
 
 @dataclass(frozen=True, slots=True)
