@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from app.ui.documents.seat import LISTED, DocumentsSeat, Question, Result
 from app.ui.documents.watching import DocumentsScreen, DocumentsWatcher, chosen_of
 from app.ui.looking import changed, screens
 from app.ui.telling import RELOAD, Say, was_done
+from app.ui.uploads import discard
 
 LOOK_SECONDS = 1 / 4
 """How often a page looks at documents."""
@@ -118,13 +118,6 @@ class DocumentActions:
             self._say(RELOAD)
             return False
         return was_done(self._say, deed)
-
-
-def discard(upload: Path) -> None:
-    """Remove an upload, and the folder that was made for it."""
-    with suppress(OSError):  # it lies in the folder of uploads, which is emptied anyway
-        upload.unlink(missing_ok=True)
-        upload.parent.rmdir()
 
 
 def updates(before: DocumentsScreen | None, now: DocumentsScreen) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from app.ui.chat.seat import Seat
 from app.ui.desk import Desk
 from app.ui.saving import file_html
 from app.ui.telling import RELOAD, Say, attempt
+from app.ui.uploads import discard
 
 NOTHING = ""
 
@@ -43,7 +44,7 @@ class SidebarActions:
         seat.words = words
 
     def bring(self, seat: Seat, path: str | None) -> None:
-        """Take in the chats of a file that was saved before."""
+        """Take in the chats of a file that was saved before; the upload goes."""
         if path is None:
             return
         try:
@@ -53,6 +54,8 @@ class SidebarActions:
         except (AppError, OSError) as error:
             self._say(str(error))
             return
+        finally:
+            discard(Path(path))
         seat.words = ""
         self._say(taken_in(taken))
 
