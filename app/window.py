@@ -1,7 +1,7 @@
 """The window's parts, put together: stores, engine, library and page, from start to end."""
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
@@ -17,12 +17,12 @@ from app.desktop.log_file import log_path, write_log
 from app.desktop.window import show_window
 from app.documents import Documents
 from app.engine import Engine
-from app.errors import impossible_values
+from app.errors import StoreError, impossible_values
 from app.messages import ModelFolder, Progress
 from app.outside import HUB_WHY, Outside
 from app.races import RaceLog
 from app.settings import DataFolder, Settings, SettingsFile
-from app.ui import Desk, Running, Surroundings, serve
+from app.ui import Desk, Running, Surroundings, discard_all, serve
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, outside:
     models = ModelLibrary(folder.path, settings.library)
     log = log_path(folder.path)
     write_log(log)
+    discard_all(folder.path)
     outside.explain(urlsplit(models.hub.address).hostname or "", HUB_WHY)  # the person may use another hub
 
     def located(name: str, progress: Progress) -> ModelFolder:
@@ -54,13 +55,13 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, outside:
 
     with (
         closing(database_in(folder.path)) as database,
-        _chatbook(database) as book,
+        open_chatbook(database) as book,
         closing(models),
         closing(Engine(located, folder.path / "steps")) as engine,
         closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
         closing(Conversations(engine, book, documents)) as conversations,
     ):
-        around = Surroundings(folder.path, models.hub.root, log, outside, database)
+        around = Surroundings(folder.path, models.hub.root, log, outside, database, database.note)
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)
         desk = Desk(conversations, engine, models, race, documents, file, settings)
         page = serve(
@@ -96,12 +97,18 @@ def _chosen(settings: Settings, model: str | None) -> Settings:
 
 
 @contextmanager
-def _chatbook(database: Database) -> Iterator[Chatbook]:
-    """The stored chats, as an ended run left them, and an empty store for private ones."""
+def open_chatbook(database: Database) -> Iterator[Chatbook]:
+    """The stored chats, as an ended run left them, and an empty store for private ones.
+
+    Deleted chats are forgotten at the end; those of a run that was killed, at the start."""
     if database.note:
         typer.echo(database.note)
     stored = Chats(database)
     stored.interrupted()
     stored.purge()
-    with closing(Database(MEMORY)) as memory:
-        yield Chatbook(stored, Chats(memory))
+    try:
+        with closing(Database(MEMORY)) as memory:
+            yield Chatbook(stored, Chats(memory))
+    finally:
+        with suppress(StoreError):  # a disk that fails now: the next start forgets them
+            stored.purge()

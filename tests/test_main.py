@@ -12,6 +12,8 @@ from urllib.request import urlopen
 import pytest
 
 from app.settings import DataFolder
+from app.ui.uploads import uploads_dir
+from tools.app_process import AppProcess
 
 CHECKOUT = Path(__file__).parent.parent
 SECONDS = 60
@@ -61,6 +63,14 @@ def test_a_taken_port_moves_on_a_second_start_says_where_it_is_and_ctrl_c_frees_
     folder = DataFolder(tmp_path)
     folder.hold()
     folder.release()
+
+
+def test_what_an_ended_run_left_of_an_upload_is_gone_once_the_next_one_answers(tmp_path: Path) -> None:
+    upload = uploads_dir(tmp_path) / "some" / "chats.json"
+    upload.parent.mkdir(parents=True)
+    upload.write_text("My secret", encoding="utf-8")
+    with AppProcess(tmp_path):
+        assert not upload.exists()
 
 
 def test_a_data_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:

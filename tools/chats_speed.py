@@ -45,7 +45,7 @@ def main() -> None:
     if len(chats.lines()) < CHATS:
         begin = perf_counter()
         with database.writing() as connection:
-            put_in(connection, Library(tuple(_library(Random(0)))))
+            put_in(connection, Library(tuple(_library(Random(0)))), float(CHATS))
         _tell(f"made in {perf_counter() - begin:.0f} s")
     _tell(f"{chats.size() / 2**20:.0f} MiB, {len(chats.lines()):,} chats")
     for name, deed in _deeds(chats, chats.lines()):

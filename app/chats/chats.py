@@ -238,7 +238,7 @@ class Chats:
         """Add the chats of an exported file that are not here, under new ids. Raises ImportBroken."""
         library = importing.library_of(text)
         with self._database.writing() as connection:
-            return importing.put_in(connection, library)
+            return importing.put_in(connection, library, self._now())
 
     def backup(self, target: Path) -> None:
         """Copy the whole database into one file."""

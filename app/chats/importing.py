@@ -29,7 +29,7 @@ def library_of(text: str) -> Library:
     return library_from_json(found)
 
 
-def put_in(connection: sqlite3.Connection, library: Library) -> TakenIn:
+def put_in(connection: sqlite3.Connection, library: Library, now: float) -> TakenIn:
     """Add the chats that are not there, and presets whose names are free."""
     taken = {preset.name for preset in presets(connection)}
     for preset in library.presets:
@@ -37,7 +37,7 @@ def put_in(connection: sqlite3.Connection, library: Library) -> TakenIn:
             save_preset(connection, preset)
     new = [chat for chat in library.chats if not _is_known(connection, chat)]
     for chat in new:
-        _put_chat(connection, chat)
+        _put_chat(connection, chat, now)
     return TakenIn(len(new), len(library.chats) - len(new))
 
 
@@ -55,16 +55,18 @@ def _said(connection: sqlite3.Connection, chat: int) -> set[tuple[str, str, floa
     return {(row["role"], row["text"], row["created"]) for row in rows}
 
 
-def _put_chat(connection: sqlite3.Connection, record: ChatRecord) -> None:
+def _put_chat(connection: sqlite3.Connection, record: ChatRecord, now: float) -> None:
     manner = ChatManner(record.system, record.sampling)
     chat = create(connection, manner, record.folder, "", record.created).chat
     set_title(connection, chat, clean(record.title), record.is_named)
     ids = _put_messages(connection, chat, record.messages)
     # A file that does not say what is shown, or wrongly, shows the newest.
     shown = ids.get(record.shown) or tree_of(connection, chat).newest_below(ROOT)
+    # A date that nobody can have meant, one in milliseconds say, is no day to list a chat under.
+    updated = record.updated if 0 <= record.updated <= now else now
     connection.execute(
         "UPDATE chat SET is_pinned = ?, updated = ?, shown = ? WHERE id = ?",
-        (record.is_pinned, record.updated, shown, chat),
+        (record.is_pinned, updated, shown, chat),
     )
 
 

@@ -1,4 +1,4 @@
-"""Deleting that can be undone: a deleted chat is hidden, and forgotten when the app starts or ends."""
+"""Deleting that can be undone: a chat is hidden, and forgotten when the app ends, or starts after a kill."""
 
 import sqlite3
 

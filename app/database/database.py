@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from app.database.migrations import migrate, read_migrations
-from app.database.mishaps import as_sentences
+from app.database.mishaps import as_sentences, is_damage
 from app.database.transactions import transaction
 from app.errors import StoreBroken, StoreNotUsable, StoreUnsupported
 from app.settings import assets_dir
@@ -37,12 +37,13 @@ class Database:
 
     `note` is "" or a sentence for the person: a file that could not be read was put aside, and a new one begun."""
 
-    def __init__(self, path: Path | str, migrations: Path | None = None) -> None:
+    def __init__(self, path: Path | str, migrations: Path | None = None, patience: float = PATIENCE) -> None:
         """Open or create it. Raises StoreError in words."""
         require_sqlite(sqlite3.sqlite_version_info, _modules())
         self.path = Path(path)
         self.note = ""
         self._is_memory = str(path) == MEMORY
+        self._patience = patience
         self._migrations = read_migrations(migrations or assets_dir() / "migrations")
         self._lock = threading.RLock()
         self._connection = self._open()
@@ -67,7 +68,7 @@ class Database:
     def is_healthy(self) -> str:
         """What is wrong with the file, in a sentence; "" when every page and every index is right.
 
-        Reads the whole file."""
+        Reads the whole file. Raises StoreError where it cannot be checked now."""
         try:
             with as_sentences(str(self.path)), self._apart() as connection:
                 problems = [*_broken_pages(connection), *_broken_indexes(connection)]
@@ -141,7 +142,7 @@ class Database:
 
     def _connect(self) -> sqlite3.Connection:
         place = MEMORY if self._is_memory else self.path
-        connection = sqlite3.connect(place, PATIENCE, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(place, self._patience, isolation_level=None, check_same_thread=False)
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA foreign_keys = ON")
         return connection
@@ -222,6 +223,8 @@ def _broken_indexes(connection: sqlite3.Connection) -> list[str]:
         try:
             connection.execute(f"INSERT INTO {name} ({name}) VALUES ('integrity-check')")
         except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
             broken.append(f"the search index {name} ({error})")
     return broken
 

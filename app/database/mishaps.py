@@ -27,14 +27,13 @@ def as_sentences(place: str, cure: str = ELSEWHERE) -> Iterator[None]:
 
 def translated(error: sqlite3.Error, place: str, cure: str) -> StoreError | None:
     """The sentence for an error of SQLite's; None for one that only our own code can have made."""
-    # Extended codes say more in their upper bytes; errors of Python's own wrapper have no code.
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    code = _code(error)
     if code in FULL:
         return StoreFull(
             f"{place} could not be written ({error}): free some space on its disk and try again. "
             "What was saved before is kept."
         )
-    if code in BROKEN:
+    if is_damage(error):
         return StoreBroken(
             f"Part of {place} is damaged ({error}): save what can still be read with "
             "`python run.py chats export`, then move the file away and start again."
@@ -44,3 +43,14 @@ def translated(error: sqlite3.Error, place: str, cure: str) -> StoreError | None
     if code in CLOSED_OFF:
         return StoreNotUsable(f"{place} cannot be used ({error}): {cure}.")
     return None
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether this says that the file itself is wrong, and not that it cannot be read or written now."""
+    return _code(error) in BROKEN
+
+
+def _code(error: sqlite3.Error) -> int:
+    # Extended codes say more in their upper bytes; errors of Python's own wrapper have no code.
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF

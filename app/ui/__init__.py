@@ -4,5 +4,6 @@ from app.ui.about.surroundings import Door, Surroundings
 from app.ui.desk import Desk, Engine
 from app.ui.environment import prepare_environment
 from app.ui.serving import Running, serve
+from app.ui.uploads import discard_all
 
-__all__ = ["Desk", "Door", "Engine", "Running", "Surroundings", "prepare_environment", "serve"]
+__all__ = ["Desk", "Door", "Engine", "Running", "Surroundings", "discard_all", "prepare_environment", "serve"]

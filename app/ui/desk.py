@@ -98,7 +98,7 @@ class Desk:
 
     def choose_options(self, options: Options) -> None:
         """Remember these options. Raises SettingsNotSaved, after which they hold until the app ends."""
-        self._choose(replace(self._settings, options=options))
+        self._choose(lambda settings: replace(settings, options=options))
 
     def choose_model(self, choice: ModelChoice) -> None:
         """Have the worker load this model; once it is loaded it is remembered."""
@@ -107,21 +107,23 @@ class Desk:
 
     def choose_theme(self, theme: Theme) -> None:
         """Remember how the page is to look. Raises SettingsNotSaved as above."""
-        self._choose(replace(self._settings, theme=theme))
+        self._choose(lambda settings: replace(settings, theme=theme))
 
     def choose_library(self, library: Library) -> None:
         """Follow these settings for models, and remember them. Raises SettingsNotSaved as above."""
         self.models.use(library)
-        self._choose(replace(self._settings, library=library))
+        self._choose(lambda settings: replace(settings, library=library))
 
     def _loaded(self, choice: ModelChoice, is_loaded: bool) -> None:
         if self._loading == choice:
             self._loading = None
         if is_loaded:
-            self._choose(replace(self._settings, model=choice))
+            self._choose(lambda settings: replace(settings, model=choice))
 
-    def _choose(self, settings: Settings) -> None:
+    def _choose(self, change: Callable[[Settings], Settings]) -> None:
+        """Change what holds once it is this thread's turn: the engine's thread may change something meanwhile."""
         with self._lock:
+            settings = change(self._settings)
             if settings != self._settings:
                 self._settings = settings
                 self._file.save(settings)

@@ -3,6 +3,8 @@
 from collections.abc import MutableMapping
 from pathlib import Path
 
+from app.ui.uploads import uploads_dir
+
 
 def prepare_environment(environ: MutableMapping[str, str], data_dir: Path) -> None:
     """Drop every GRADIO_* setting of the shell, turn telemetry off, keep temporary files in `data_dir`.
@@ -14,5 +16,5 @@ def prepare_environment(environ: MutableMapping[str, str], data_dir: Path) -> No
     # Else Gradio sums up all events in a pandas table after each event, for a page that is closed here.
     environ["GRADIO_ANALYTICS_CACHE_FREQUENCY"] = str(2**31)
     environ["GRADIO_ANALYTICS_MAX_EVENTS"] = "1"
-    environ["GRADIO_TEMP_DIR"] = str(data_dir / "gradio")
+    environ["GRADIO_TEMP_DIR"] = str(uploads_dir(data_dir))
     environ["HF_HUB_DISABLE_TELEMETRY"] = "1"

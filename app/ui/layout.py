@@ -1,6 +1,7 @@
 """Where everything stands: the bar at the top, and one view at a time below it. Nothing is joined to anything here.
 
 top      brand  status                       Chat  Models  Documents  Race  Settings
+#notice  what must be known first, if anything
 #main    sidebar | thread, message box | live numbers, sampling, instructions
 #models, #documents, #race, #settings    the other views;   #reading opens beside any, #xray and questions over them
 """
@@ -20,6 +21,7 @@ from app.ui.documents.reading_area import ReadingArea, build_reading_area
 from app.ui.live.area import LiveArea, XrayArea, build_live_area, build_xray_area
 from app.ui.models.area import ModelsArea, build_models_area
 from app.ui.models.stock import Wish
+from app.ui.notice import build_notice
 from app.ui.race.area import RaceArea, build_race_area
 from app.ui.settings.area import SettingsView, build_settings_view
 from app.ui.settings_area import SettingsArea, build_settings_area
@@ -53,6 +55,7 @@ class Page:
 
     seat: gr.State
     top: Top
+    notice: gr.HTML
     main: Main
     question: gr.HTML
     models: ModelsArea
@@ -87,6 +90,7 @@ def build_page(settings: Settings, wish: Wish) -> Page:
     return Page(
         seat=gr.State(Seat()),
         top=_top(),
+        notice=build_notice(),
         main=_main(settings),
         question=gr.HTML(elem_id="chat-question", elem_classes="asks", js_on_load=LISTEN),
         models=build_models_area(wish, settings.library),

@@ -51,7 +51,7 @@ def build_blocks(desk: Desk, around: Surroundings, door: Door) -> gr.Blocks:
     with blocks:
         page = build_page(desk.settings, shelf.wish)
         wire_page(blocks, page, desk, shelf)
-        wire_home(page, desk, around, door)
+        wire_home(blocks, page, desk, around, door)
     # Its queue looks for events a thousand times a second, which takes 6% of the interpreter from the engine.
     blocks._queue.sleep_when_free = QUEUE_SECONDS
     return blocks

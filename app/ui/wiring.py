@@ -29,6 +29,7 @@ from app.ui.live.area import wire_live
 from app.ui.models.actions import ModelActions
 from app.ui.models.area import wire_models
 from app.ui.models.stock import Shelf
+from app.ui.notice import NoticeActions, wire_notice
 from app.ui.options import OptionActions
 from app.ui.race.actions import Chosen, RaceActions, RaceSeat
 from app.ui.race.area import wire_race
@@ -54,8 +55,9 @@ def wire_page(blocks: gr.Blocks, page: Page, desk: Desk, shelf: Shelf) -> None:
     _wire_race(page, desk, filled.then)
 
 
-def wire_home(page: Page, desk: Desk, around: Surroundings, door: Door) -> None:
+def wire_home(blocks: gr.Blocks, page: Page, desk: Desk, around: Surroundings, door: Door) -> None:
     """Wire the settings and what is told about the app."""
+    wire_notice(blocks, page.notice, NoticeActions(around.note), LISTENING)
     view, about = page.settings, AboutActions(desk, around, door)
     actions = SettingsActions(desk, around.data_dir, toast, door.leaving.set)
     drawer, to_settings = page.main.drawer.controls, page.top.to_settings
@@ -138,7 +140,7 @@ def _wire_documents(page: Page, desk: Desk, then: Then) -> None:
 
 def _wire_race(page: Page, desk: Desk, then: Then) -> None:
     chosen = Chosen(lambda: desk.settings.options, lambda: desk.model, desk.engine.status)
-    actions = RaceActions(desk.race, ready_prompts(), chosen)
+    actions = RaceActions(desk.race, ready_prompts(), chosen, toast)
     seat = gr.State(RaceSeat())
     then(actions.follow, seat, page.race.followers, **LISTENING)
     then(actions.stream, seat, [page.race.status, page.race.board], **LISTENING)

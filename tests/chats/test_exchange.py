@@ -131,6 +131,17 @@ def test_missing_and_wrong_fields_get_their_defaults(chats: Chats) -> None:
     assert [message.written for message in thread.messages] == [Written("q", "done"), Written("a", "done")]
 
 
+@pytest.mark.parametrize("updated", [1_763_700_000_000, -5, 1e300, 2_000_000_001])
+def test_a_date_that_cannot_be_is_the_moment_of_the_import(updated: float) -> None:
+    with closing(Database(MEMORY)) as database:
+        chats = Chats(database, now=lambda: 2_000_000_000.0)
+        odd = a_chat(said("user", "q", id=1), created=1_763_700_000_000, updated=updated)
+        usual = a_chat(said("user", "r", id=1), created=1.0, updated=2.0)
+        chats.import_json(file_of(odd, usual))
+        assert [line.updated for line in chats.lines()] == [2_000_000_000.0, 2.0]
+        assert chats.import_json(file_of(odd, usual)) == TakenIn(0, 2), "known by when it was begun"
+
+
 def test_messages_that_make_no_sense_are_left_out_and_orphans_are_first_ones(chats: Chats) -> None:
     messages = [
         said("robot", "x", id=1),

@@ -114,7 +114,7 @@ def compare_imported(chats: Chats, place: Place, model: PlainModel) -> None:
     other = Database(":memory:")
     with other.writing() as connection:
         connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('message', 1000)")
-        put_in(connection, library_of(chats.export_json([place.chat])))
+        put_in(connection, library_of(chats.export_json([place.chat])), 0.0)
     copied = Chats(other).thread(1, 1000)
     assert [message.id - 1000 for message in copied.messages] == model.path()
     shown = chats.thread(place.chat, 1000).messages

@@ -172,6 +172,13 @@ def test_a_search_index_that_misses_a_word_is_told_by_the_check(database: Databa
     assert "the search index message_words" in database.is_healthy()
 
 
+def test_a_database_that_another_program_holds_is_not_called_damaged(database: Database) -> None:
+    checked = Database(database.path, patience=0.05)
+    with closing(checked), database.writing(), pytest.raises(StoreNotUsable, match="Another program holds"):
+        checked.is_healthy()
+    assert database.is_healthy() == ""
+
+
 def test_a_database_of_a_newer_app_is_refused_and_untouched(database: Database) -> None:
     with database.writing() as connection:
         connection.execute("PRAGMA user_version = 9999")

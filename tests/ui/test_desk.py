@@ -1,14 +1,17 @@
 """The desk: what is asked with, what is remembered, and what a full disk does."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
+from time import sleep
 
 import pytest
 
 from app.chat_messages import ChatManner
 from app.errors import SettingsNotSaved
 from app.messages import Decoding, ModelChoice, Options, Sampling
-from app.settings import Library, SettingsFile
+from app.settings import Library, Settings, SettingsFile
 from app.ui import Desk
 from app.ui.desk import with_next_seed
 from tests.fake_models import ScriptedModels
@@ -56,6 +59,36 @@ def test_what_was_chosen_is_on_disk(desk: Desk, tmp_path: Path) -> None:
     desk.choose_library(Library(is_offline=True))
     saved = SettingsFile(tmp_path).load()
     assert (saved.options, saved.library) == (SAMPLED, Library(is_offline=True))
+
+
+class SlowFile(SettingsFile):
+    """A disk that takes its time over the first settings it is given, until `go_on`."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.is_saving, self.go_on = Event(), Event()
+
+    def save(self, settings: Settings) -> None:
+        self.is_saving.set()
+        self.go_on.wait(10)
+        super().save(settings)
+
+
+def test_what_two_threads_choose_while_a_third_is_saved_all_holds(
+    desk: Desk, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path
+) -> None:
+    file = SlowFile(tmp_path)
+    slow = Desk(desk.conversations, engine, models, desk.race, desk.documents, file, Settings())
+    slow.choose_model(ModelChoice("org/model"))
+    with ThreadPoolExecutor() as pool:
+        pool.submit(slow.choose_theme, "dark")
+        assert file.is_saving.wait(10)
+        pool.submit(slow.choose_options, SAMPLED)
+        pool.submit(engine.end_loading, True)
+        sleep(0.05)  # both have begun, most likely
+        file.go_on.set()
+    chosen = Settings(ModelChoice("org/model"), SAMPLED, theme="dark")
+    assert slow.settings == SettingsFile(tmp_path).load() == chosen
 
 
 def test_a_model_is_remembered_once_it_is_loaded(desk: Desk, engine: ScriptedEngine, tmp_path: Path) -> None:

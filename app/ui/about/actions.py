@@ -35,7 +35,7 @@ class AboutActions:
         yield checks_html(self.checks())
 
     def checks(self) -> list[Check]:
-        """All results. Takes part of a second: it knocks at every address of this machine."""
+        """All results. Knocks at every address of this machine, and reads the whole database."""
         self._around.outside.learn_own(frozenset((own_name(),)))
         sockets, addresses = own_sockets(), own_addresses()
         self._around.outside.learn_own(frozenset(addresses))

@@ -72,9 +72,10 @@ def _memory_name(memory: Memory) -> str:
 
 
 def paths(surroundings: Surroundings) -> list[Fact]:
-    """Where files are."""
+    """Where files are, and what became of one that could not be read."""
     return [
         Fact("Data", str(surroundings.data_dir)),
         Fact("Hub cache", str(surroundings.hub_cache)),
         Fact("Log", str(surroundings.log)),
+        *([Fact("Chats", surroundings.note)] if surroundings.note else []),
     ]

@@ -12,18 +12,20 @@ class Database(Protocol):
     """The file that chats are kept in."""
 
     def is_healthy(self) -> str:
-        """What is wrong with it in a sentence; "" when nothing is."""
+        """What is wrong with it in a sentence; "" when nothing is. Raises StoreError where it cannot be checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where the app keeps its files, whom it talks to, and where chats are kept, if they are."""
+    """Where the app keeps its files, whom it talks to, where chats are kept, if they are, and what the person must
+    be told of how it began."""
 
     data_dir: Path
     hub_cache: Path
     log: Path
     outside: Outside
     database: Database | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What events of the chat do. They translate between the page and the desk, and nothing else."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from app.ui.chat.seat import NEWEST, Seat
 from app.ui.chat.watching import Watcher
 from app.ui.controls import OptionControls, read_options
 from app.ui.desk import Desk
+from app.ui.looking import changed, screens
 from app.ui.telling import RELOAD, Say
 
 LOOK_SECONDS = 1 / 12
@@ -34,23 +35,16 @@ class ChatActions:
     async def follow(self, seat: Seat) -> AsyncIterator[tuple[Any, ...]]:
         """Look, and draw what changes now and then, until the page is closed; `stream` draws the rest."""
         self._take(seat)
-        watcher, problem = Watcher(self._desk, seat), NOTHING
-        shown: Screen | None = None
-        seen: Screen | None = None
-        while True:
-            try:
-                # On a thread of its own where a chat is read from disk.
-                seen = await asyncio.to_thread(watcher.look) if watcher.has_turned() else watcher.look()
-                problem = NOTHING
-            except AppError as error:  # a disk may fail for a while: the page looks on, and says it once
-                seen = shown
-                problem = self._say_anew(str(error), problem)
-            if seen is not None and seen is not shown:
-                seat.screen = seen
-                if shown is None or calm(shown) != calm(seen):
-                    yield updates(shown, seen)
-                shown = seen
-            await asyncio.sleep(LOOK_SECONDS)
+        watcher = Watcher(self._desk, seat)
+
+        async def look() -> Screen:
+            # On a thread of its own where a chat is read from disk.
+            return await asyncio.to_thread(watcher.look) if watcher.has_turned() else watcher.look()
+
+        async for shown, seen in screens(look, self._say, LOOK_SECONDS):
+            seat.screen = seen
+            if shown is None or calm(shown) != calm(seen):
+                yield updates(shown, seen)
 
     async def stream(self, seat: Seat) -> AsyncIterator[tuple[Any, ...]]:
         """Draw what changes many times a second, as the newest look saw it."""
@@ -60,11 +54,6 @@ class ChatActions:
                 yield seen
                 shown = seen
             await asyncio.sleep(LOOK_SECONDS)
-
-    def _say_anew(self, sentence: str, said: str) -> str:
-        if sentence != said:
-            self._say(sentence)
-        return sentence
 
     def ask(self, seat: Seat, message: str, *controls: Any) -> tuple[Any, str]:
         """Send the message; the box is emptied only once it is on its way."""
@@ -185,18 +174,12 @@ def updates(before: Screen | None, now: Screen) -> tuple[Any, ...]:
     The reply that was written leaves its place in the same moment in which it stands in the thread."""
     is_other = before is None or before.sitting != now.sitting
     return (
-        *(_changed(before, now, part) for part in ("sidebar", "thread", "status", "meter", "chip")),
-        _changed(before, now, "is_busy", lambda: list(now.live)),
-        _changed(before, now, "is_empty", lambda: gr.update(visible=now.is_empty)),
-        _changed(before, now, "is_private", lambda: gr.update(visible=now.is_private)),
-        _changed(before, now, "is_busy", lambda: gr.update(visible=not now.is_busy)),
-        _changed(before, now, "is_busy", lambda: gr.update(visible=now.is_busy)),
+        *(changed(before, now, part) for part in ("sidebar", "thread", "status", "meter", "chip")),
+        changed(before, now, "is_busy", lambda _: list(now.live)),
+        changed(before, now, "is_empty", lambda is_empty: gr.update(visible=is_empty)),
+        changed(before, now, "is_private", lambda is_private: gr.update(visible=is_private)),
+        changed(before, now, "is_busy", lambda is_busy: gr.update(visible=not is_busy)),
+        changed(before, now, "is_busy", lambda is_busy: gr.update(visible=is_busy)),
         # Somebody may be typing in it: only another chat changes the box.
         now.manner.system if is_other else gr.skip(),
     )
-
-
-def _changed(before: Screen | None, now: Screen, part: str, update: Callable[[], Any] | None = None) -> Any:
-    if before is not None and getattr(before, part) == getattr(now, part):
-        return gr.skip()
-    return update() if update else getattr(now, part)

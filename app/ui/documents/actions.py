@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,9 @@ from app.errors import AppError
 from app.ui.documents.port import Documents
 from app.ui.documents.seat import LISTED, DocumentsSeat, Question, Result
 from app.ui.documents.watching import DocumentsScreen, DocumentsWatcher, chosen_of
+from app.ui.looking import changed, screens
 from app.ui.telling import RELOAD, Say, was_done
+from app.ui.uploads import discard
 
 LOOK_SECONDS = 1 / 4
 """How often a page looks at documents."""
@@ -45,19 +46,9 @@ class DocumentActions:
     async def follow(self, seat: DocumentsSeat) -> AsyncIterator[tuple[Any, ...]]:
         """Draw the lists, and draw again whenever something changed, until the page is closed."""
         seat.is_taken = True
-        watcher, problem = DocumentsWatcher(self._documents, seat), ""
-        shown: DocumentsScreen | None = None
-        seen: DocumentsScreen | None = None
-        while True:
-            try:
-                seen = await asyncio.to_thread(watcher.look)
-                problem = ""
-            except AppError as error:  # a disk may fail for a while: the page looks on, and says it once
-                seen, problem = shown, self._say_anew(str(error), problem)
-            if seen is not None and seen is not shown:
-                yield updates(shown, seen)
-                shown = seen
-            await asyncio.sleep(LOOK_SECONDS)
+        look = partial(asyncio.to_thread, DocumentsWatcher(self._documents, seat).look)
+        async for shown, seen in screens(look, self._say, LOOK_SECONDS):
+            yield updates(shown, seen)
 
     def act(self, seat: DocumentsSeat, event: gr.EventData) -> None:
         """Do what a button in a list says."""
@@ -128,25 +119,8 @@ class DocumentActions:
             return False
         return was_done(self._say, deed)
 
-    def _say_anew(self, sentence: str, said: str) -> str:
-        if sentence != said:
-            self._say(sentence)
-        return sentence
-
-
-def discard(upload: Path) -> None:
-    """Remove an upload, and the folder that was made for it."""
-    with suppress(OSError):  # it lies in the folder of uploads, which is emptied anyway
-        upload.unlink(missing_ok=True)
-        upload.parent.rmdir()
-
 
 def updates(before: DocumentsScreen | None, now: DocumentsScreen) -> tuple[Any, ...]:
     """What the components that follow documents must become, in the order of `area.followers`."""
     parts = ("collections", "title", "found", "papers")
-    return tuple(
-        gr.skip()
-        if before is not None and getattr(before, part) == getattr(now, part)
-        else getattr(now, part)
-        for part in parts
-    )
+    return tuple(changed(before, now, part) for part in parts)

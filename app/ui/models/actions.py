@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import astuple, replace
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -10,6 +11,7 @@ import gradio as gr
 from app.errors import AppError
 from app.messages import ModelChoice
 from app.ui.desk import Desk
+from app.ui.looking import changed, screens
 from app.ui.models import questions
 from app.ui.models.catalogue_list import matching
 from app.ui.models.deeds import Deeds
@@ -33,13 +35,10 @@ class ModelActions:
 
     async def follow(self) -> AsyncIterator[tuple[Any, ...]]:
         """Draw the lists, and draw again whenever something changed, until the page is closed."""
-        watcher, shown = ModelsWatcher(self._desk, self._shelf), None
-        while True:
-            seen = await asyncio.to_thread(watcher.look)  # a download that ended has the disk looked at
-            if seen is not shown:
-                yield updates(shown, seen)
-                shown = seen
-            await asyncio.sleep(LOOK_SECONDS)
+        watcher = ModelsWatcher(self._desk, self._shelf)
+        look = partial(asyncio.to_thread, watcher.look)  # a download that ended has the disk looked at
+        async for shown, seen in screens(look, self._say, LOOK_SECONDS):
+            yield updates(shown, seen)
 
     def open(self) -> None:
         """Look at what there is now."""
@@ -136,12 +135,8 @@ class ModelActions:
 
 def updates(before: ModelsScreen | None, now: ModelsScreen) -> tuple[Any, ...]:
     """What the components that follow models must become; parts that did not change are skipped."""
-    lists = [
-        gr.skip()
-        if before is not None and getattr(before, part) == getattr(now, part)
-        else getattr(now, part)
-        for part in ("way", "downloads", "loaded", "installed", "catalogue", "access")
-    ]
+    parts = ("way", "downloads", "loaded", "installed", "catalogue", "access")
+    lists = [changed(before, now, part) for part in parts]
     # The boxes are filled at load: somebody may be typing in them, so only another choice changes them.
     chosen = astuple(now.chosen)
     is_other = before is not None and before.chosen != now.chosen

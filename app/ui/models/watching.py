@@ -39,8 +39,8 @@ class ModelsWatcher:
         status, chosen = self._desk.engine.status(), self._desk.settings.model
         seen = (stock, downloads, status, chosen)
         if self._screen is None or seen != self._seen:
-            self._seen = seen
             self._screen = draw(stock, downloads, status, chosen)
+            self._seen = seen
         return self._screen
 
 

@@ -13,9 +13,11 @@ from app.conversation.race_prompts import next_prompt
 from app.errors import AppError
 from app.messages import EngineStatus, ModelChoice, Options
 from app.race_messages import RacePrompt, RaceResult, TextKind
+from app.ui.looking import changed, screens
 from app.ui.race.controls import read_plan
 from app.ui.race.report import json_file, picture_file
 from app.ui.race.watching import RaceScreen, RaceWatcher
+from app.ui.telling import Say
 
 LOOK_SECONDS = 1 / 10
 """How often a page looks; a lane's bar moves as often."""
@@ -40,24 +42,24 @@ class RaceSeat:
 class RaceActions:
     """The events of the race's view."""
 
-    def __init__(self, race: Race, prompts: tuple[RacePrompt, ...], chosen: Chosen) -> None:
+    def __init__(self, race: Race, prompts: tuple[RacePrompt, ...], chosen: Chosen, say: Say) -> None:
         self.prompts = prompts
         self.chosen = chosen
         self._race = race
+        self._say = say
 
     async def follow(self, seat: RaceSeat) -> AsyncIterator[tuple[Any, ...]]:
         """Look, and draw what changes now and then, until the page is closed; `stream` draws the rest."""
         watcher = RaceWatcher(self._race)
-        shown: RaceScreen | None = None
-        while True:
+
+        async def look() -> RaceScreen:
             # On a thread of its own: it may ask the database.
-            seen = await asyncio.to_thread(watcher.look, self.chosen.status().model)
-            if seen is not shown:
-                seat.screen = seen
-                if shown is None or calm(shown) != calm(seen):
-                    yield updates(shown, seen)
-                shown = seen
-            await asyncio.sleep(LOOK_SECONDS)
+            return await asyncio.to_thread(watcher.look, self.chosen.status().model)
+
+        async for shown, seen in screens(look, self._say, LOOK_SECONDS):
+            seat.screen = seen
+            if shown is None or calm(shown) != calm(seen):
+                yield updates(shown, seen)
 
     async def stream(self, seat: RaceSeat) -> AsyncIterator[tuple[str, str]]:
         """Draw what changes many times a second, as plain values: see app/ui/chat/actions.py."""
@@ -116,14 +118,9 @@ def calm(screen: RaceScreen) -> RaceScreen:
 
 def updates(before: RaceScreen | None, now: RaceScreen) -> tuple[Any, ...]:
     """What the components that follow the race must become, in the order of `area.followers`."""
-
-    def changed(part: str, update: Callable[[Any], Any] = lambda value: value) -> Any:
-        value = getattr(now, part)
-        return gr.skip() if before is not None and getattr(before, part) == value else update(value)
-
     return (
-        *(changed(part) for part in ("notes", "texts", "history")),
-        changed("is_running", lambda running: gr.update(visible=not running)),
-        changed("is_running", lambda running: gr.update(visible=running)),
-        changed("has_result", lambda has: gr.update(visible=has)),
+        *(changed(before, now, part) for part in ("notes", "texts", "history")),
+        changed(before, now, "is_running", lambda running: gr.update(visible=not running)),
+        changed(before, now, "is_running", lambda running: gr.update(visible=running)),
+        changed(before, now, "has_result", lambda has: gr.update(visible=has)),
     )

@@ -45,8 +45,8 @@ class RaceWatcher:
         runs = self._read(state)
         seen = (state, tuple(map(id, runs)), model)
         if seen != self._seen:
-            self._seen = seen
             self._screen = self._draw(state, runs, model)
+            self._seen = seen  # only now: what could not be drawn is drawn at the next look
         return self._screen
 
     def _read(self, state: RaceState) -> list[LaneRun]:
@@ -72,11 +72,11 @@ class RaceWatcher:
         """Asked of the database only when a race was added or another model came."""
         told = (id(state.result), model)
         if told != self._told:
-            self._told = told
             log = self._race.log
             self._history = (
                 history_html(model, log.summary(model), log.last(model, LAST_RACES))
                 if model
                 else history_html(None, (), ())
             )
+            self._told = told
         return self._history

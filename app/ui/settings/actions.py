@@ -17,6 +17,7 @@ from app.ui.settings.folder import folder_html, measure_folder, open_folder
 from app.ui.settings.restored_html import restored_html
 from app.ui.settings.theme_html import theme_html
 from app.ui.telling import Say, attempt
+from app.ui.uploads import discard_all
 
 
 class SettingsActions:
@@ -94,6 +95,7 @@ class SettingsActions:
 
     def _delete_chats(self) -> None:
         self._desk.conversations.delete_all()
+        discard_all(self._data_dir)
         self._desk.chat = 0
         self._say("All chats were deleted.")
 

@@ -12,6 +12,7 @@ from app.ui.chat.seat import Seat
 from app.ui.desk import Desk
 from app.ui.saving import file_html
 from app.ui.telling import RELOAD, Say, attempt
+from app.ui.uploads import discard
 
 NOTHING = ""
 
@@ -43,14 +44,18 @@ class SidebarActions:
         seat.words = words
 
     def bring(self, seat: Seat, path: str | None) -> None:
-        """Take in the chats of a file that was saved before."""
+        """Take in the chats of a file that was saved before; the upload goes."""
         if path is None:
             return
         try:
-            taken = self._book.stored.import_json(Path(path).read_text(encoding="utf-8", errors="replace"))
+            # Some editors put a mark before a text that they save.
+            text = Path(path).read_text(encoding="utf-8-sig", errors="replace")
+            taken = self._book.stored.import_json(text)
         except (AppError, OSError) as error:
             self._say(str(error))
             return
+        finally:
+            discard(Path(path))
         seat.words = ""
         self._say(taken_in(taken))
 

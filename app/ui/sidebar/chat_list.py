@@ -69,8 +69,16 @@ def group_of(line: ChatLine, today: date) -> str:
         return "Pinned"
     if line.folder:
         return line.folder
-    age = today - datetime.fromtimestamp(line.updated).date()
+    age = today - _day(line.updated)
     return next((title for days, title in DAYS if age <= timedelta(days)), "Older")
+
+
+def _day(moment: float) -> date:
+    """The day of a moment; the first of all days for what is none, since a list must not fail over one line."""
+    try:
+        return datetime.fromtimestamp(moment).date()
+    except (ValueError, OverflowError, OSError):
+        return date.min
 
 
 def _group(title: str, lines: Iterable[ChatLine], chats: ChatList) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from app.errors import StoreNotUsable
 from app.messages import EngineStatus
 from app.outside import Outside
 from app.ui import Desk, Running, Surroundings
@@ -114,10 +115,22 @@ class Chats:
         return self._problem
 
 
-@pytest.mark.parametrize(("problem", "verdict"), [("", "good"), ("ok", "good"), ("Page 3 is torn.", "bad")])
+@pytest.mark.parametrize(("problem", "verdict"), [("", "good"), ("Page 3 is torn.", "bad")])
 def test_a_database_says_itself_what_is_wrong(problem: str, verdict: str) -> None:
     check = home_checks.check_database(Chats(problem))
     assert check.verdict == verdict and (verdict == "good" or problem in check.words)
+
+
+class BusyChats:
+    """A database that cannot be checked now."""
+
+    def is_healthy(self) -> str:
+        raise StoreNotUsable("Another program holds the file.")
+
+
+def test_a_database_that_cannot_be_checked_now_is_called_neither_whole_nor_damaged() -> None:
+    check = home_checks.check_database(BusyChats())
+    assert (check.verdict, check.words) == ("unknown", "Another program holds the file.")
 
 
 def test_an_engine_without_a_model_is_noticed() -> None:

@@ -12,7 +12,8 @@ import pytest
 from app.chat_messages import ChatManner
 from app.errors import SettingsNotSaved
 from app.messages import ModelChoice, Options
-from app.settings import Library
+from app.model_messages import Download
+from app.settings import Library, Settings, SettingsFile
 from app.ui import Desk
 from app.ui.models.actions import ModelActions, updates
 from app.ui.models.result_list import Found
@@ -214,6 +215,31 @@ def test_the_model_boxes_follow_a_load_and_are_left_alone_before(
     desk.choose_model(SMALL_CHOICE)
     engine.end_loading(True)
     assert updates(first, watcher.look())[-5:] == (SMALL_CHOICE.name, "auto", "auto", "none", "auto")
+
+
+class UnsteadyModels(ScriptedModels):
+    """A library that fails a look in a way that nobody foresaw."""
+
+    failures = 2
+
+    def downloads(self) -> tuple[Download, ...]:
+        if self.failures:
+            self.failures -= 1
+            raise ZeroDivisionError("no bytes")
+        return super().downloads()
+
+
+def test_a_page_outlives_a_look_that_fails(desk: Desk, heard: list[str], tmp_path: Path) -> None:
+    models = UnsteadyModels()
+    unsteady = Desk(
+        desk.conversations, desk.engine, models, desk.race, desk.documents, SettingsFile(tmp_path), Settings()
+    )
+
+    async def follow() -> tuple[Any, ...]:
+        return await anext(ModelActions(unsteady, Shelf(unsteady), heard.append).follow())
+
+    assert asyncio.run(follow())[0] == "Models"
+    assert len(heard) == 1 and "no bytes" in heard[0]
 
 
 def test_a_page_follows_until_it_is_closed(actions: ModelActions, models: ScriptedModels) -> None:

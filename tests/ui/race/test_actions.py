@@ -1,19 +1,21 @@
 """What the view's events do: read the controls, start, stop, save, and draw only what changed."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 import gradio as gr
 import pytest
 
-from app.errors import BadOption
-from app.messages import Decoding, EngineStatus, ModelChoice, Options, Sampling
-from app.race_messages import RacePrompt
-from app.ui.race.actions import Chosen, RaceActions, calm, updates
+from app.conversation.race import Race
+from app.errors import BadOption, StoreNotUsable
+from app.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Options, Sampling
+from app.race_messages import KindSpeed, RacePrompt
+from app.ui.race.actions import Chosen, RaceActions, RaceSeat, calm, updates
 from app.ui.race.controls import NOBODY, read_plan
 from app.ui.race.watching import RaceWatcher
 from tests.fakes import DEMO
-from tests.racing import LaneEngine, make_plan, make_race
+from tests.racing import LaneEngine, RememberedRaces, make_plan, make_race, run_race
 
 LANES: tuple[Any, ...] = ("plain", 5, 4, 5, "lookahead", 15, 5, 15, NOBODY, 5, 4, 5)
 OPTIONS = Options(Sampling(0.7, seed=3), Decoding(rows=32, same_text=False))
@@ -28,7 +30,7 @@ def engine() -> LaneEngine:
 @pytest.fixture
 def actions(engine: LaneEngine) -> RaceActions:
     chosen = Chosen(lambda: OPTIONS, lambda: MODEL, lambda: EngineStatus("ready", model=DEMO))
-    return RaceActions(make_race(engine), (), chosen)
+    return RaceActions(make_race(engine), (), chosen, [].append)
 
 
 def test_the_controls_mean_a_plan_with_the_chats_sampling() -> None:
@@ -78,7 +80,8 @@ def test_a_problem_is_shown_and_nothing_starts(actions: RaceActions, engine: Lan
 def test_a_changed_prompt_counts_as_ones_own(engine: LaneEngine, text: str, kind: str) -> None:
     race = make_race(engine)
     chosen = Chosen(lambda: OPTIONS, lambda: MODEL, lambda: EngineStatus("ready", model=DEMO))
-    RaceActions(race, (RacePrompt("code", "Say it."),), chosen).start("code", text, 64, *LANES)
+    actions = RaceActions(race, (RacePrompt("code", "Say it."),), chosen, [].append)
+    actions.start("code", text, 64, *LANES)
     race.wait(10)
     assert race.state.plan is not None and race.state.plan.prompt.kind == kind
 
@@ -103,6 +106,38 @@ def test_a_page_draws_only_what_changed(engine: LaneEngine) -> None:
     assert (start, stop, saving) == (gr.skip(), gr.skip(), gr.update(visible=True))
     assert calm(replace(after, board="")) == calm(after) != calm(before)
     assert updates(after, after) == (gr.skip(),) * 6
+
+
+class UnsteadyRaces(RememberedRaces):
+    """A history that cannot be read while `is_held`."""
+
+    is_held = True
+    refused = 0
+
+    def summary(self, model: ModelInfo) -> list[KindSpeed]:
+        if self.is_held:
+            self.refused += 1
+            raise StoreNotUsable("Another program holds the file.")
+        return super().summary(model)
+
+
+def test_a_view_whose_history_cannot_be_read_says_so_once_and_looks_on(engine: LaneEngine) -> None:
+    races, heard = UnsteadyRaces(), list[str]()
+    race = Race(engine, lambda: False, races, str.upper)
+    races.results.append(run_race(engine, make_plan()))
+    chosen = Chosen(lambda: OPTIONS, lambda: MODEL, lambda: EngineStatus("ready", model=DEMO))
+
+    async def follow() -> tuple[Any, ...]:
+        following = RaceActions(race, (), chosen, heard.append).follow(RaceSeat())
+        drawing = asyncio.ensure_future(anext(following))
+        while races.refused < 2:
+            await asyncio.sleep(0.01)
+        races.is_held = False
+        return await asyncio.wait_for(drawing, timeout=10)
+
+    _notes, _texts, history, *_ = asyncio.run(follow())
+    assert "Last races" in history
+    assert heard == ["Another program holds the file."]
 
 
 def test_a_reopened_page_sees_the_race_as_it_stands(engine: LaneEngine) -> None:

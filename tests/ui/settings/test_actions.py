@@ -12,6 +12,7 @@ from app.messages import EngineStatus, Options, Sampling
 from app.settings import Settings
 from app.ui import Desk
 from app.ui.settings.actions import SettingsActions
+from app.ui.uploads import uploads_dir
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
 
@@ -114,6 +115,9 @@ def test_all_chats_can_be_deleted_private_ones_too(
 ) -> None:
     for is_private in (False, True):
         desk.conversations.begin(ChatManner(), is_private, "My secret", desk.asked(Options()))
+    upload = uploads_dir(tmp_path) / "some" / "chats.json"
+    upload.parent.mkdir(parents=True)
+    upload.write_text("My secret", encoding="utf-8")
     assert len(desk.conversations.book.lines()) == 2
     assert str(tmp_path) in actions.in_folder(press("delete-chats"))
     assert desk.conversations.book.lines() == ()

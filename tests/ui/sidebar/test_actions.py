@@ -175,13 +175,31 @@ def test_a_chat_is_saved_to_read(person: Librarian) -> None:
 
 def test_a_chat_is_saved_and_taken_in_again(person: Librarian, tmp_path: Path) -> None:
     chat = person.begin("One?")
-    saved = tmp_path / "chat.json"
-    saved.write_text(text_of(person.do("json", chat)), encoding="utf-8")
+    saved, written = tmp_path / "chat.json", text_of(person.do("json", chat))
+    saved.write_text(written, encoding="utf-8")
     person.list.bring(person.seat, str(saved))
     person.do("delete", chat)
+    saved.write_text(written, encoding="utf-8")
     person.list.bring(person.seat, str(saved))
     assert person.heard == ["0 chats were taken in; one was here already.", "One chat was taken in."]
     assert person.sidebar.count('data-do="open"') == 1
+
+
+def test_what_was_uploaded_does_not_stay_read_or_not(person: Librarian, tmp_path: Path) -> None:
+    uploads = [tmp_path / "a" / "chats.json", tmp_path / "b" / "broken.json"]
+    for upload, text in zip(uploads, (text_of(person.do("json", person.begin("One?"))), "{"), strict=True):
+        upload.parent.mkdir()
+        upload.write_text(text, encoding="utf-8")
+        person.list.bring(person.seat, str(upload))
+        assert not upload.parent.exists()
+    assert len(person.heard) == 2
+
+
+def test_a_file_that_an_editor_marked_is_taken_in(person: Librarian, tmp_path: Path) -> None:
+    saved = tmp_path / "chat.json"
+    saved.write_text(text_of(person.do("json", person.begin("One?"))), encoding="utf-8-sig")
+    person.list.bring(person.seat, str(saved))
+    assert person.heard == ["0 chats were taken in; one was here already."]
 
 
 def test_a_private_chat_can_be_saved_and_is_not_among_all_chats(person: Librarian) -> None:

@@ -3,6 +3,8 @@
 import re
 from datetime import date, datetime
 
+import pytest
+
 from app.chat_messages import ChatLine, FoundChat
 from app.conversation.chatbook import FIRST_PRIVATE
 from app.ui.sidebar.chat_list import ChatList, chat_list_html, excerpt_html, group_of
@@ -31,6 +33,13 @@ def test_chats_stand_below_the_day_of_their_newest_message() -> None:
     ages = {0: "Today", 1: "Yesterday", 5: "Last 7 days", 20: "Last 30 days"}
     assert {days: group_of(line(1, days=days), TODAY) for days in ages} == ages
     assert group_of(ChatLine(1, "old", updated=0.0), TODAY) == "Older"
+
+
+@pytest.mark.parametrize("moment", [1_763_700_000_000.0, -1e18, 1e300, float("nan"), float("inf")])
+def test_a_date_that_is_none_spoils_no_list(moment: float) -> None:
+    odd = ChatLine(1, "odd", updated=moment)
+    assert group_of(odd, TODAY) == "Older"
+    assert titles(chat_list_html(ChatList((line(2, "new"), odd)), TODAY)) == ["new", "odd"]
 
 
 def test_private_and_pinned_chats_come_first_and_folders_before_days() -> None:

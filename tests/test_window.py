@@ -1,0 +1,34 @@
+"""The window's parts, put together: what is left when they end."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from app.database import Database
+from app.window import open_chatbook
+
+
+def left(database: Database) -> list[str]:
+    with database.reading() as connection:
+        return [row["title"] for row in connection.execute("SELECT title FROM chat")]
+
+
+def test_a_deleted_chat_is_forgotten_when_the_app_ends_however_it_does(tmp_path: Path) -> None:
+    with closing(Database(tmp_path / "foresight.sqlite")) as database:
+        with pytest.raises(KeyboardInterrupt), open_chatbook(database) as book:
+            book.stored.create(title="kept")
+            book.stored.delete(book.stored.create(title="deleted").chat)
+            assert left(database) == ["kept", "deleted"], "so that it can be undone"
+            raise KeyboardInterrupt
+        assert left(database) == ["kept"]
+
+
+def test_a_deleted_chat_of_a_run_that_was_killed_is_forgotten_at_the_start(tmp_path: Path) -> None:
+    with closing(Database(tmp_path / "foresight.sqlite")) as database:
+        with open_chatbook(database) as book:
+            chat = book.stored.create(title="deleted").chat
+        with database.writing() as connection:
+            connection.execute("UPDATE chat SET deleted = 1.0 WHERE id = ?", (chat,))
+        with open_chatbook(database):
+            assert left(database) == []
