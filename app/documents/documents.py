@@ -101,6 +101,9 @@ class Documents:
         with self._database.writing() as connection:
             collections.require_collection(connection, collection)
             document = intake.paste(connection, collection, kept, called, note, self._now())
+            is_to_do = records.state(connection, document) == "waiting"
+        if is_to_do:
+            self._indexer.leave(document)  # it may be at the text that was there before
         self._indexer.wake()
         return document
 

@@ -1,6 +1,7 @@
 """The table of documents: what each is, and how far."""
 
 import sqlite3
+from dataclasses import dataclass
 
 from app.document_messages import Document
 from app.errors import DocumentNotFound
@@ -14,6 +15,14 @@ DOCUMENT = """
 BUSY = "('waiting', 'reading', 'indexing')"
 LEAVING = "leaving"
 """What the table has beside the states of a Document: its rows are being deleted, and nobody sees it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A document's state and text: who works on it compares them."""
+
+    state: str
+    digest: bytes | None
 
 
 def documents(connection: sqlite3.Connection, collection: int) -> tuple[Document, ...]:
@@ -102,6 +111,12 @@ def state(connection: sqlite3.Connection, wanted: int) -> str:
     """The state of a document, LEAVING among them; "" when it is gone."""
     row = connection.execute("SELECT state FROM document WHERE id = ?", (wanted,)).fetchone()
     return str(row["state"]) if row else ""
+
+
+def version(connection: sqlite3.Connection, wanted: int) -> Version | None:
+    """What others may change while a document is worked on; None when it is gone."""
+    row = connection.execute("SELECT state, digest FROM document WHERE id = ?", (wanted,)).fetchone()
+    return Version(row["state"], row["digest"]) if row else None
 
 
 def origin(connection: sqlite3.Connection, wanted: int) -> str:

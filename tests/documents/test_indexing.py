@@ -10,7 +10,9 @@ import pytest
 from app.database import Database, database_in
 from app.document_messages import Cited, Document
 from app.documents import Documents
+from app.documents.passages import cut, scanner_of
 from app.documents.search import vectors
+from app.documents.texts import parts_of
 from app.errors import DocumentNotFound, DocumentUnreadable
 from tests.documents import files
 from tests.documents.test_documents import EGGS, only, rows
@@ -56,6 +58,28 @@ def test_a_newer_form_of_a_text_keeps_the_passages_that_have_not_changed(
     assert [one.text for one in documents.passages(document)] == [
         documents.text(document)[one.start : one.end] for one in documents.passages(document)
     ]
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_a_newer_form_that_comes_while_the_older_one_is_indexed_is_the_one_that_is_found(
+    documents: Documents, tmp_path: Path, notes: int, is_elsewhere: bool
+) -> None:
+    """`is_elsewhere`: another process pastes it."""
+    older, newer = sections(1500), "Before it all.\n\n" + sections(1500, changed=1400)
+    document = documents.paste(notes, older, "Manual")
+    while documents.document(document).done == 0:
+        pass
+    if is_elsewhere:
+        data = tmp_path / "data"
+        with closing(database_in(data)) as database, closing(Documents(database, data)) as others:
+            others.paste(notes, newer, "Manual")
+    else:
+        documents.paste(notes, newer, "Manual")
+    documents.wait()
+    places = [(one.start, one.end, one.heading) for one in documents.passages(document)]
+    assert documents.text(document) == newer
+    assert places == [(one.start, one.end, one.heading) for one in cut(parts_of(newer), scanner_of("pasted"))]
+    assert only(documents, notes).passages == len(places)
 
 
 def test_what_an_answer_cites_is_found_where_it_went(documents: Documents, notes: int) -> None:
