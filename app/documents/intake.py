@@ -1,17 +1,32 @@
 """What becomes of a text that comes into a collection: it is new, or there already, or a newer form of one.
 
-the same text            the document that is there stays, and its note says that it came again
-other words, same title  (pasted) the document takes the new text; passages that have not changed keep their rows
-other words, same file   likewise
+the same text              the document that is there stays, and its note says that it came again
+other words, same title    (pasted) the document takes the new text; passages that have not changed keep their rows
+the same, a guessed title  likewise if the texts are alike (likeness.py); else it is a new text, called "… (2)"
+other words, same file     the document takes the new text
 """
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from itertools import count
 
 from app.documents import passage_rows, records, texts
+from app.documents.likeness import is_newer_form
 
 PASTED = "pasted"
+TOOK_THE_PLACE = "It took the place of an older form of this text."
+
+
+@dataclass(frozen=True, slots=True)
+class Pasted:
+    """A text that somebody pasted, cleaned, with what is to be told of that."""
+
+    text: str
+    title: str
+    is_title_guessed: bool = False
+    note: str = ""
 
 
 def digest_of(parts: Iterable[str]) -> bytes:
@@ -22,19 +37,20 @@ def digest_of(parts: Iterable[str]) -> bytes:
     return digest.digest()
 
 
-def paste(
-    connection: sqlite3.Connection, collection: int, text: str, title: str, note: str, now: float
-) -> int:
+def paste(connection: sqlite3.Connection, collection: int, pasted: Pasted, now: float) -> int:
     """Put in a text that somebody pasted; its document."""
-    digest = digest_of(texts.parts_of(text))
+    digest = digest_of(texts.parts_of(pasted.text))
     if there := records.same_text(connection, collection, digest):
         records.set_note(connection, there, "The same text was pasted again; it is kept once.")
         return there
-    there = records.same_title(connection, collection, title)
-    document = there or records.add(connection, collection, title, PASTED, now)
+    taken = records.pasted_titles(connection, collection)
+    older = _older_form(connection, pasted, taken)
+    title = _free_title(pasted.title, taken.values())
+    document = older or records.add(connection, collection, title, PASTED, now)
     texts.clear(connection, document)
-    texts.append(connection, document, 0, texts.parts_of(text))
-    records.set_text(connection, document, digest, len(text), note)
+    texts.append(connection, document, 0, texts.parts_of(pasted.text))
+    note = _joined(pasted.note, TOOK_THE_PLACE) if older else pasted.note
+    records.set_text(connection, document, digest, len(pasted.text), note)
     return document
 
 
@@ -53,6 +69,34 @@ def settle(connection: sqlite3.Connection, document: int, digest: bytes, charact
         return there
     records.set_text(connection, document, digest, characters, note)
     return document
+
+
+def _older_form(connection: sqlite3.Connection, pasted: Pasted, taken: dict[int, str]) -> int:
+    """The document that a pasted text is a newer form of, among those with these titles; 0 for none.
+
+    A title that was typed says it; one that was guessed says only where to look."""
+    if not pasted.is_title_guessed:
+        return next((document for document, title in taken.items() if title == pasted.title), 0)
+    titles = {pasted.title, *(_numbered(pasted.title, number) for number in range(2, len(taken) + 2))}
+    for document in (document for document, title in taken.items() if title in titles):
+        if is_newer_form(texts.parts_of(pasted.text), texts.parts(connection, document), PASTED):
+            return document
+    return 0
+
+
+def _free_title(title: str, taken: Collection[str]) -> str:
+    """The title, with the first number that makes it another than those that are taken."""
+    if title not in taken:
+        return title
+    return next(free for number in count(2) if (free := _numbered(title, number)) not in taken)
+
+
+def _numbered(title: str, number: int) -> str:
+    return f"{title} ({number})"
+
+
+def _joined(*notes: str) -> str:
+    return " ".join(filter(None, notes))
 
 
 def _leave(connection: sqlite3.Connection, document: int) -> None:

@@ -58,9 +58,14 @@ def same_text(connection: sqlite3.Connection, collection: int, digest: bytes, be
     return _first(connection, "collection = ? AND digest = ? AND id <> ?", (collection, digest, besides))
 
 
-def same_title(connection: sqlite3.Connection, collection: int, title: str) -> int:
-    """The pasted document of this title; 0 for none."""
-    return _first(connection, "collection = ? AND title = ? AND source = 'pasted'", (collection, title))
+def pasted_titles(connection: sqlite3.Connection, collection: int) -> dict[int, str]:
+    """What the pasted documents of a collection are called, by their ids, the oldest first."""
+    rows = connection.execute(
+        f"SELECT id, title FROM document WHERE collection = ? AND source = 'pasted' AND state <> '{LEAVING}'"
+        " ORDER BY id",
+        (collection,),
+    )
+    return {row["id"]: row["title"] for row in rows}
 
 
 def same_origin(connection: sqlite3.Connection, collection: int, origin: str, besides: int) -> int:

@@ -60,6 +60,18 @@ def test_a_newer_form_of_a_text_keeps_the_passages_that_have_not_changed(
     ]
 
 
+def test_a_long_text_that_is_pasted_again_with_changes_is_known_without_a_title(
+    documents: Documents, notes: int
+) -> None:
+    manual, other = "Manual for all\n\n" + sections(6), "Manual for all\n\n" + sections(4).replace("It", "We")
+    document = documents.paste(notes, manual)
+    second = documents.paste(notes, other)
+    documents.wait()
+    assert documents.paste(notes, manual + "\n\nAn afterword.") == document
+    assert documents.paste(notes, other + "\n\nAn afterword.") == second
+    assert documents.document(second).note == "It took the place of an older form of this text."
+
+
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_a_newer_form_that_comes_while_the_older_one_is_indexed_is_the_one_that_is_found(
     documents: Documents, tmp_path: Path, notes: int, is_elsewhere: bool
