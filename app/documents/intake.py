@@ -1,6 +1,7 @@
 """What becomes of a text that comes into a collection: it is new, or there already, or a newer form of one.
 
-the same text              the document that is there stays, and its note says that it came again
+the same text              the document that is there stays, and its note says that it came again; it is tried again
+                           if it failed or was cancelled
 other words, same title    (pasted) the document takes the new text; passages that have not changed keep their rows
 the same, a guessed title  likewise if the texts are alike (likeness.py); else it is a new text, called "… (2)"
 other words, same file     the document takes the new text
@@ -41,7 +42,7 @@ def paste(connection: sqlite3.Connection, collection: int, pasted: Pasted, now: 
     """Put in a text that somebody pasted; its document."""
     digest = digest_of(texts.parts_of(pasted.text))
     if there := records.same_text(connection, collection, digest):
-        records.set_note(connection, there, "The same text was pasted again; it is kept once.")
+        _keep(connection, there, "The same text was pasted again; it is kept once.")
         return there
     taken = records.pasted_titles(connection, collection)
     older = _older_form(connection, pasted, taken)
@@ -58,7 +59,7 @@ def settle(connection: sqlite3.Connection, document: int, digest: bytes, charact
     """Say that a file's text is stored whole; the document that has it now."""
     about = records.document(connection, document)
     if there := records.same_text(connection, about.collection, digest, besides=document):
-        records.set_note(connection, there, f"{about.source} came again with the same text; it is kept once.")
+        _keep(connection, there, f"{about.source} came again with the same text; it is kept once.")
         _leave(connection, document)
         return there
     origin = records.origin(connection, document)
@@ -69,6 +70,16 @@ def settle(connection: sqlite3.Connection, document: int, digest: bytes, charact
         return there
     records.set_text(connection, document, digest, characters, note)
     return document
+
+
+def _keep(connection: sqlite3.Connection, document: int, told: str) -> None:
+    """Say that a document's text came again, which also asks for one that failed or was cancelled."""
+    about = records.document(connection, document)
+    if about.state in ("failed", "cancelled"):
+        records.set_state(connection, document, "waiting")
+        records.set_note(connection, document, told)
+    elif told not in about.note:
+        records.set_note(connection, document, _joined(about.note, told))
 
 
 def _older_form(connection: sqlite3.Connection, pasted: Pasted, taken: dict[int, str]) -> int:

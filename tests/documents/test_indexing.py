@@ -183,6 +183,36 @@ def test_what_was_cancelled_can_be_tried_again(documents: Documents, notes: int,
     assert only(documents, notes).state == "ready"
 
 
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_text_that_was_cancelled_is_indexed_when_it_comes_again(
+    documents: Documents, notes: int, tmp_path: Path, is_file: bool
+) -> None:
+    with held(tmp_path):
+        document = documents.paste(notes, EGGS)
+        documents.cancel(document)
+    if is_file:
+        (tmp_path / "eggs.md").write_text(EGGS, encoding="utf-8")
+        documents.add_files(notes, [tmp_path / "eggs.md"])
+    else:
+        documents.paste(notes, EGGS)
+    documents.wait()
+    about = only(documents, notes)
+    assert (about.id, about.state) == (document, "ready")
+    assert "You cancelled this." not in about.note
+    assert documents.search([notes], "how long do eggs boil?")
+
+
+def test_that_a_text_came_again_is_told_beside_what_was_left_out_of_it(
+    documents: Documents, notes: int
+) -> None:
+    documents.paste(notes, EGGS + "\0")
+    for _ in range(2):
+        documents.paste(notes, EGGS)
+    assert only(documents, notes).note == (
+        "1 NUL characters were left out. The same text was pasted again; it is kept once."
+    )
+
+
 def test_what_is_gone_from_the_inbox_cannot_be_tried_again(
     documents: Documents, notes: int, tmp_path: Path
 ) -> None:
