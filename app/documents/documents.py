@@ -113,7 +113,13 @@ class Documents:
         """Take copies of files to be read; their documents. Raises for the first that is no file, before any."""
         for path in paths:
             require_file(path)
-        return tuple(self._add_file(collection, path) for path in paths)
+        return tuple(self._add_file(collection, path, str(path.absolute())) for path in paths)
+
+    def add_uploads(self, collection: int, paths: Sequence[Path]) -> tuple[int, ...]:
+        """Likewise for copies that a browser made: where those lie says nothing, only their names do."""
+        for path in paths:
+            require_file(path)
+        return tuple(self._add_file(collection, path, "") for path in paths)
 
     def cancel(self, document: int) -> None:
         """Leave off reading or indexing a document; it can be tried again."""
@@ -200,13 +206,11 @@ class Documents:
         self._indexer.close()
         self._vectoriser.close()
 
-    def _add_file(self, collection: int, path: Path) -> int:
+    def _add_file(self, collection: int, path: Path, origin: str) -> int:
         draft = self._inbox.copy(path)
         with self._database.writing() as connection:
             collections.require_collection(connection, collection)
-            document = records.add(
-                connection, collection, path.name, path.name, self._now(), str(path.absolute())
-            )
+            document = records.add(connection, collection, path.name, path.name, self._now(), origin)
             self._inbox.keep(draft, document, path.name)
         self._indexer.wake()
         return document

@@ -5,6 +5,7 @@ the same text              the document that is there stays, and its note says t
 other words, same title    (pasted) the document takes the new text; passages that have not changed keep their rows
 the same, a guessed title  likewise if the texts are alike (likeness.py); else it is a new text, called "… (2)"
 other words, same file     the document takes the new text
+the same, an upload        likewise if the texts are alike: of an upload nothing but its name is known
 """
 
 import hashlib
@@ -13,6 +14,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import count
 
+from app.document_messages import Document
 from app.documents import passage_rows, records, texts
 from app.documents.likeness import is_newer_form
 
@@ -62,12 +64,11 @@ def settle(connection: sqlite3.Connection, document: int, digest: bytes, charact
         _keep(connection, there, f"{about.source} came again with the same text; it is kept once.")
         _leave(connection, document)
         return there
-    origin = records.origin(connection, document)
-    if there := records.same_origin(connection, about.collection, origin, besides=document):
-        texts.give(connection, document, there)
-        records.set_text(connection, there, digest, characters, note)
+    if older := _same_file(connection, about):
+        texts.give(connection, document, older)
+        records.set_text(connection, older, digest, characters, _joined(note, TOOK_THE_PLACE))
         _leave(connection, document)
-        return there
+        return older
     records.set_text(connection, document, digest, characters, note)
     return document
 
@@ -92,6 +93,17 @@ def _older_form(connection: sqlite3.Connection, pasted: Pasted, taken: dict[int,
     for document in (document for document, title in taken.items() if title in titles):
         if is_newer_form(texts.parts_of(pasted.text), texts.parts(connection, document), PASTED):
             return document
+    return 0
+
+
+def _same_file(connection: sqlite3.Connection, about: Document) -> int:
+    """The document that was read from the same file before; 0 for none."""
+    if origin := records.origin(connection, about.id):
+        return records.same_origin(connection, about.collection, origin, besides=about.id)
+    for older in records.uploads(connection, about.collection, about.source, besides=about.id):
+        text, before = (texts.parts(connection, one) for one in (about.id, older))
+        if is_newer_form(text, before, about.source):
+            return older
     return 0
 
 

@@ -77,6 +77,16 @@ def same_origin(connection: sqlite3.Connection, collection: int, origin: str, be
     )
 
 
+def uploads(connection: sqlite3.Connection, collection: int, source: str, besides: int) -> list[int]:
+    """The documents that were read from uploads of this name, the oldest first."""
+    rows = connection.execute(
+        "SELECT id FROM document WHERE collection = ? AND source = ? AND origin = '' AND digest IS NOT NULL"
+        f" AND id <> ? AND state <> '{LEAVING}' ORDER BY id",
+        (collection, source, besides),
+    )
+    return [row["id"] for row in rows]
+
+
 def set_text(connection: sqlite3.Connection, wanted: int, digest: bytes, characters: int, note: str) -> None:
     """Say that a document's text is whole, and to be cut into passages."""
     connection.execute(
@@ -125,7 +135,7 @@ def version(connection: sqlite3.Connection, wanted: int) -> Version | None:
 
 
 def origin(connection: sqlite3.Connection, wanted: int) -> str:
-    """The whole path of the file that a document came from; "" for a pasted one."""
+    """The whole path of the file that a document came from; "" for one that was pasted or uploaded."""
     return str(connection.execute("SELECT origin FROM document WHERE id = ?", (wanted,)).fetchone()["origin"])
 
 

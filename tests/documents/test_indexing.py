@@ -136,6 +136,35 @@ def test_a_file_that_has_changed_is_the_same_document(
     assert passage_rows(database)[:3] == before[:3]
 
 
+def uploaded(folder: Path, text: str) -> Path:
+    """A file as a browser leaves it: each upload lies in a folder of its own."""
+    folder.mkdir()
+    (folder / "notes.txt").write_text(text, encoding="utf-8")
+    return folder / "notes.txt"
+
+
+def test_an_upload_that_has_changed_is_the_same_document(
+    documents: Documents, notes: int, tmp_path: Path
+) -> None:
+    (document,) = documents.add_uploads(notes, [uploaded(tmp_path / "a1", sections(4))])
+    documents.wait()
+    documents.add_uploads(notes, [uploaded(tmp_path / "b2", sections(4, changed=3))])
+    documents.wait()
+    about = only(documents, notes)
+    assert (about.id, about.note) == (document, "It took the place of an older form of this text.")
+    assert documents.text(document) == sections(4, changed=3)
+
+
+def test_uploads_of_one_name_that_share_nothing_are_two_documents(
+    documents: Documents, notes: int, tmp_path: Path
+) -> None:
+    documents.add_uploads(notes, [uploaded(tmp_path / "a1", sections(4))])
+    documents.wait()
+    documents.add_uploads(notes, [uploaded(tmp_path / "b2", EGGS)])
+    documents.wait()
+    assert [documents.text(one.id) for one in documents.documents(notes)] == [sections(4), EGGS]
+
+
 def test_files_of_one_name_from_two_folders_are_two_documents(
     documents: Documents, notes: int, tmp_path: Path
 ) -> None:
