@@ -51,7 +51,7 @@ class ScriptedDocuments:
     def paste(self, collection: int, text: str, title: str = "") -> int:
         return self._keep(collection, text, title or text.strip().splitlines()[0][:60], "pasted")
 
-    def add_files(self, collection: int, paths: Sequence[Path]) -> tuple[int, ...]:
+    def add_uploads(self, collection: int, paths: Sequence[Path]) -> tuple[int, ...]:
         self.uploads += [(path.name, path.read_bytes()) for path in paths]
         return tuple(self._keep(collection, path.read_text("utf-8"), path.stem, path.name) for path in paths)
 

@@ -13,6 +13,7 @@ from app.documents.cleaning import cleaned
 from app.documents.embedding import NO_EMBEDDER, Embeds
 from app.documents.inbox import LARGEST, Inbox, require_file
 from app.documents.indexing import Indexer
+from app.documents.intake import Pasted
 from app.documents.search.searching import Searcher
 from app.documents.vectorising import Vectoriser
 from app.errors import DocumentNotFound, DocumentUnreadable
@@ -87,7 +88,7 @@ class Documents:
             return records.document(connection, document)
 
     def paste(self, collection: int, text: str, title: str = "") -> int:
-        """Put in a text; its document, which is the one there already for a text or a title that is.
+        """Put in a text; its document: the one that is there for a text or a title that is, or an older form of it.
 
         Raises DocumentUnreadable for a text with nothing in it, or too much."""
         kept, note = cleaned(text)
@@ -97,10 +98,14 @@ class Documents:
             raise DocumentUnreadable(
                 f"This text has {len(kept):,} characters, and {LARGEST:,} can be read: paste it in pieces."
             )
-        called = " ".join(title.split()) or title_of(kept) or UNTITLED
+        typed = " ".join(title.split())
+        pasted = Pasted(kept, typed or title_of(kept) or UNTITLED, not typed, note)
         with self._database.writing() as connection:
             collections.require_collection(connection, collection)
-            document = intake.paste(connection, collection, kept, called, note, self._now())
+            document = intake.paste(connection, collection, pasted, self._now())
+            is_to_do = records.state(connection, document) == "waiting"
+        if is_to_do:
+            self._indexer.leave(document)  # it may be at the text that was there before
         self._indexer.wake()
         return document
 
@@ -108,7 +113,13 @@ class Documents:
         """Take copies of files to be read; their documents. Raises for the first that is no file, before any."""
         for path in paths:
             require_file(path)
-        return tuple(self._add_file(collection, path) for path in paths)
+        return tuple(self._add_file(collection, path, str(path.absolute())) for path in paths)
+
+    def add_uploads(self, collection: int, paths: Sequence[Path]) -> tuple[int, ...]:
+        """Likewise for copies that a browser made: where those lie says nothing, only their names do."""
+        for path in paths:
+            require_file(path)
+        return tuple(self._add_file(collection, path, "") for path in paths)
 
     def cancel(self, document: int) -> None:
         """Leave off reading or indexing a document; it can be tried again."""
@@ -195,13 +206,11 @@ class Documents:
         self._indexer.close()
         self._vectoriser.close()
 
-    def _add_file(self, collection: int, path: Path) -> int:
+    def _add_file(self, collection: int, path: Path, origin: str) -> int:
         draft = self._inbox.copy(path)
         with self._database.writing() as connection:
             collections.require_collection(connection, collection)
-            document = records.add(
-                connection, collection, path.name, path.name, self._now(), str(path.absolute())
-            )
+            document = records.add(connection, collection, path.name, path.name, self._now(), origin)
             self._inbox.keep(draft, document, path.name)
         self._indexer.wake()
         return document

@@ -35,8 +35,7 @@ class Filing:
 
     def read(self, reading: Reading) -> None:
         """Take everything a file says."""
-        with self._task.writing() as connection:
-            records.set_state(connection, self._task.document, "reading")
+        with self._task.beginning("reading") as connection:
             texts.clear(connection, self._task.document)
         with self._task.stopped_by(reading.kill):
             for message in reading.messages():

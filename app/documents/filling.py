@@ -18,8 +18,7 @@ BATCH = 200
 
 def index(task: Task) -> None:
     """Make a document whose text is here ready."""
-    with task.writing() as connection:
-        records.set_state(connection, task.document, "indexing")
+    with task.beginning("indexing") as connection:
         about = records.document(connection, task.document)
         before = passage_rows.known(connection, task.document)
     cuts = cut(texts.each_part(task.database, task.document), scanner_of(about.source))

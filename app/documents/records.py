@@ -1,6 +1,7 @@
 """The table of documents: what each is, and how far."""
 
 import sqlite3
+from dataclasses import dataclass
 
 from app.document_messages import Document
 from app.errors import DocumentNotFound
@@ -14,6 +15,14 @@ DOCUMENT = """
 BUSY = "('waiting', 'reading', 'indexing')"
 LEAVING = "leaving"
 """What the table has beside the states of a Document: its rows are being deleted, and nobody sees it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A document's state and text: who works on it compares them."""
+
+    state: str
+    digest: bytes | None
 
 
 def documents(connection: sqlite3.Connection, collection: int) -> tuple[Document, ...]:
@@ -49,9 +58,14 @@ def same_text(connection: sqlite3.Connection, collection: int, digest: bytes, be
     return _first(connection, "collection = ? AND digest = ? AND id <> ?", (collection, digest, besides))
 
 
-def same_title(connection: sqlite3.Connection, collection: int, title: str) -> int:
-    """The pasted document of this title; 0 for none."""
-    return _first(connection, "collection = ? AND title = ? AND source = 'pasted'", (collection, title))
+def pasted_titles(connection: sqlite3.Connection, collection: int) -> dict[int, str]:
+    """What the pasted documents of a collection are called, by their ids, the oldest first."""
+    rows = connection.execute(
+        f"SELECT id, title FROM document WHERE collection = ? AND source = 'pasted' AND state <> '{LEAVING}'"
+        " ORDER BY id",
+        (collection,),
+    )
+    return {row["id"]: row["title"] for row in rows}
 
 
 def same_origin(connection: sqlite3.Connection, collection: int, origin: str, besides: int) -> int:
@@ -61,6 +75,16 @@ def same_origin(connection: sqlite3.Connection, collection: int, origin: str, be
         "collection = ? AND origin = ? AND origin <> '' AND digest IS NOT NULL AND id <> ?",
         (collection, origin, besides),
     )
+
+
+def uploads(connection: sqlite3.Connection, collection: int, source: str, besides: int) -> list[int]:
+    """The documents that were read from uploads of this name, the oldest first."""
+    rows = connection.execute(
+        "SELECT id FROM document WHERE collection = ? AND source = ? AND origin = '' AND digest IS NOT NULL"
+        f" AND id <> ? AND state <> '{LEAVING}' ORDER BY id",
+        (collection, source, besides),
+    )
+    return [row["id"] for row in rows]
 
 
 def set_text(connection: sqlite3.Connection, wanted: int, digest: bytes, characters: int, note: str) -> None:
@@ -104,8 +128,14 @@ def state(connection: sqlite3.Connection, wanted: int) -> str:
     return str(row["state"]) if row else ""
 
 
+def version(connection: sqlite3.Connection, wanted: int) -> Version | None:
+    """What others may change while a document is worked on; None when it is gone."""
+    row = connection.execute("SELECT state, digest FROM document WHERE id = ?", (wanted,)).fetchone()
+    return Version(row["state"], row["digest"]) if row else None
+
+
 def origin(connection: sqlite3.Connection, wanted: int) -> str:
-    """The whole path of the file that a document came from; "" for a pasted one."""
+    """The whole path of the file that a document came from; "" for one that was pasted or uploaded."""
     return str(connection.execute("SELECT origin FROM document WHERE id = ?", (wanted,)).fetchone()["origin"])
 
 

@@ -1,4 +1,10 @@
-"""The one document that is worked on, until its work is done or nobody wants it any more."""
+"""The one document that is worked on, until its work is done or nobody wants it any more.
+
+A job sets the document's state and notes that with the text it works on. Whoever cancels, removes or replaces the
+text changes one of the two, in this process or another, and the next transaction of the job finds it:
+
+    begin "indexing", text A  ->  write  ->  (pasted: "waiting", text B)  ->  write: LeftOff
+"""
 
 import sqlite3
 import threading
@@ -12,7 +18,7 @@ WANTED = ("waiting", "reading", "indexing")
 
 
 class LeftOff(Exception):
-    """The document was cancelled or removed, or the app ends."""
+    """The document was cancelled, removed or given another text, or the app ends."""
 
 
 class Task:
@@ -22,6 +28,7 @@ class Task:
         self.database = database
         self.document = document
         self._is_stopped = threading.Event()
+        self._begun: records.Version | None = None
         self._at_stop: Callable[[], None] | None = None
 
     def stop(self) -> None:
@@ -47,9 +54,21 @@ class Task:
             raise LeftOff
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction for the document. Raises LeftOff when it is no longer wanted."""
+    def beginning(self, state: str) -> Iterator[sqlite3.Connection]:
+        """The first transaction of a job, which sets the document's state. Raises LeftOff for one not wanted."""
         with self.database.writing() as connection:
-            if self._is_stopped.is_set() or records.state(connection, self.document) not in WANTED:
+            self.require_wanted()
+            if records.state(connection, self.document) not in WANTED:
+                raise LeftOff
+            records.set_state(connection, self.document, state)
+            self._begun = records.version(connection, self.document)
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction of a job that has begun. Raises LeftOff when somebody changed the document since."""
+        with self.database.writing() as connection:
+            self.require_wanted()
+            if records.version(connection, self.document) != self._begun:
                 raise LeftOff
             yield connection

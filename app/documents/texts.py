@@ -52,8 +52,13 @@ def between(connection: sqlite3.Connection, document: int, start: int, end: int)
 
 def whole(connection: sqlite3.Connection, document: int) -> str:
     """All of a text."""
+    return "".join(parts(connection, document))
+
+
+def parts(connection: sqlite3.Connection, document: int) -> Iterator[str]:
+    """A text part by part, all in one transaction."""
     found = connection.execute("SELECT text FROM document_text WHERE document = ? ORDER BY part", (document,))
-    return "".join(row[0] for row in found)
+    return (str(row[0]) for row in found)
 
 
 def each_part(database: Database, document: int) -> Iterator[str]:

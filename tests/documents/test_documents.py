@@ -47,6 +47,25 @@ def test_the_same_text_again_is_kept_once_and_told(documents: Documents, notes: 
     assert documents.paste(documents.create("Other"), EGGS) != first
 
 
+def test_two_letters_that_begin_alike_are_two_documents(documents: Documents, notes: int) -> None:
+    letters = [f"Dear Sir or Madam,\n\n{wish}" for wish in ("I move out.", "Send me eggs.", "I am well.")]
+    pasted = [documents.paste(notes, letter) for letter in letters]
+    documents.wait()
+    assert [documents.text(one) for one in pasted] == letters
+    assert [one.title for one in documents.documents(notes)] == [
+        "Dear Sir or Madam,",
+        "Dear Sir or Madam, (2)",
+        "Dear Sir or Madam, (3)",
+    ]
+
+
+def test_a_title_that_was_typed_says_that_a_text_is_a_newer_form(documents: Documents, notes: int) -> None:
+    first = documents.paste(notes, EGGS, "Cooking")
+    assert documents.paste(notes, "Milk boils over.", "Cooking") == first
+    assert documents.text(first) == "Milk boils over."
+    assert only(documents, notes).note == "It took the place of an older form of this text."
+
+
 def test_a_removed_document_is_gone_with_all_that_was_made_of_it(
     documents: Documents, database: Database, notes: int
 ) -> None:

@@ -10,7 +10,9 @@ import pytest
 from app.database import Database, database_in
 from app.document_messages import Cited, Document
 from app.documents import Documents
+from app.documents.passages import cut, scanner_of
 from app.documents.search import vectors
+from app.documents.texts import parts_of
 from app.errors import DocumentNotFound, DocumentUnreadable
 from tests.documents import files
 from tests.documents.test_documents import EGGS, only, rows
@@ -58,6 +60,40 @@ def test_a_newer_form_of_a_text_keeps_the_passages_that_have_not_changed(
     ]
 
 
+def test_a_long_text_that_is_pasted_again_with_changes_is_known_without_a_title(
+    documents: Documents, notes: int
+) -> None:
+    manual, other = "Manual for all\n\n" + sections(6), "Manual for all\n\n" + sections(4).replace("It", "We")
+    document = documents.paste(notes, manual)
+    second = documents.paste(notes, other)
+    documents.wait()
+    assert documents.paste(notes, manual + "\n\nAn afterword.") == document
+    assert documents.paste(notes, other + "\n\nAn afterword.") == second
+    assert documents.document(second).note == "It took the place of an older form of this text."
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_a_newer_form_that_comes_while_the_older_one_is_indexed_is_the_one_that_is_found(
+    documents: Documents, tmp_path: Path, notes: int, is_elsewhere: bool
+) -> None:
+    """`is_elsewhere`: another process pastes it."""
+    older, newer = sections(1500), "Before it all.\n\n" + sections(1500, changed=1400)
+    document = documents.paste(notes, older, "Manual")
+    while documents.document(document).done == 0:
+        pass
+    if is_elsewhere:
+        data = tmp_path / "data"
+        with closing(database_in(data)) as database, closing(Documents(database, data)) as others:
+            others.paste(notes, newer, "Manual")
+    else:
+        documents.paste(notes, newer, "Manual")
+    documents.wait()
+    places = [(one.start, one.end, one.heading) for one in documents.passages(document)]
+    assert documents.text(document) == newer
+    assert places == [(one.start, one.end, one.heading) for one in cut(parts_of(newer), scanner_of("pasted"))]
+    assert only(documents, notes).passages == len(places)
+
+
 def test_what_an_answer_cites_is_found_where_it_went(documents: Documents, notes: int) -> None:
     document = documents.paste(notes, sections(3), "Manual")
     documents.wait()
@@ -98,6 +134,35 @@ def test_a_file_that_has_changed_is_the_same_document(
     assert only(documents, notes).id == document
     assert documents.text(document) == sections(4, changed=3)
     assert passage_rows(database)[:3] == before[:3]
+
+
+def uploaded(folder: Path, text: str) -> Path:
+    """A file as a browser leaves it: each upload lies in a folder of its own."""
+    folder.mkdir()
+    (folder / "notes.txt").write_text(text, encoding="utf-8")
+    return folder / "notes.txt"
+
+
+def test_an_upload_that_has_changed_is_the_same_document(
+    documents: Documents, notes: int, tmp_path: Path
+) -> None:
+    (document,) = documents.add_uploads(notes, [uploaded(tmp_path / "a1", sections(4))])
+    documents.wait()
+    documents.add_uploads(notes, [uploaded(tmp_path / "b2", sections(4, changed=3))])
+    documents.wait()
+    about = only(documents, notes)
+    assert (about.id, about.note) == (document, "It took the place of an older form of this text.")
+    assert documents.text(document) == sections(4, changed=3)
+
+
+def test_uploads_of_one_name_that_share_nothing_are_two_documents(
+    documents: Documents, notes: int, tmp_path: Path
+) -> None:
+    documents.add_uploads(notes, [uploaded(tmp_path / "a1", sections(4))])
+    documents.wait()
+    documents.add_uploads(notes, [uploaded(tmp_path / "b2", EGGS)])
+    documents.wait()
+    assert [documents.text(one.id) for one in documents.documents(notes)] == [sections(4), EGGS]
 
 
 def test_files_of_one_name_from_two_folders_are_two_documents(
@@ -145,6 +210,36 @@ def test_what_was_cancelled_can_be_tried_again(documents: Documents, notes: int,
     assert (about.state, about.note, about.passages) == ("ready", "", 6)
     documents.cancel(document)  # too late: nothing happens
     assert only(documents, notes).state == "ready"
+
+
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_text_that_was_cancelled_is_indexed_when_it_comes_again(
+    documents: Documents, notes: int, tmp_path: Path, is_file: bool
+) -> None:
+    with held(tmp_path):
+        document = documents.paste(notes, EGGS)
+        documents.cancel(document)
+    if is_file:
+        (tmp_path / "eggs.md").write_text(EGGS, encoding="utf-8")
+        documents.add_files(notes, [tmp_path / "eggs.md"])
+    else:
+        documents.paste(notes, EGGS)
+    documents.wait()
+    about = only(documents, notes)
+    assert (about.id, about.state) == (document, "ready")
+    assert "You cancelled this." not in about.note
+    assert documents.search([notes], "how long do eggs boil?")
+
+
+def test_that_a_text_came_again_is_told_beside_what_was_left_out_of_it(
+    documents: Documents, notes: int
+) -> None:
+    documents.paste(notes, EGGS + "\0")
+    for _ in range(2):
+        documents.paste(notes, EGGS)
+    assert only(documents, notes).note == (
+        "1 NUL characters were left out. The same text was pasted again; it is kept once."
+    )
 
 
 def test_what_is_gone_from_the_inbox_cannot_be_tried_again(

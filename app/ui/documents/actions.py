@@ -69,7 +69,7 @@ class DocumentActions:
         if not files:
             return
         try:
-            self._try(seat, lambda: self._documents.add_files(self._collection(seat), files))
+            self._try(seat, lambda: self._documents.add_uploads(self._collection(seat), files))
         finally:
             for file in files:
                 discard(file)

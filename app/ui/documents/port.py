@@ -32,7 +32,7 @@ class Documents(Protocol):
     def paste(self, collection: int, text: str, title: str = "") -> int:
         """Take in a text; the id of its document. Without a title one is guessed."""
 
-    def add_files(self, collection: int, paths: Sequence[Path]) -> tuple[int, ...]:
+    def add_uploads(self, collection: int, paths: Sequence[Path]) -> tuple[int, ...]:
         """Take in files, which are copied before this returns; the ids of their documents."""
 
     def cancel(self, document: int) -> None:
