@@ -8,14 +8,18 @@ the template asks for a reply, and what there is of the reply follows as tokens 
 The template never sees the begun reply: many take thoughts out of it, or the space at its end (transformers'
 `continue_final_message` keeps what they leave), and then the model would go on behind another text. So a text that
 ends where a token ended goes on as if nobody had stopped; one cut inside a token is read as tokens that spell it.
+
+What messages say is text, though it spells a control token (`control_tokens.py`); a raw prompt is the person's own.
 """
 
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import replace
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
+from app.engine.control_tokens import ControlTokens
 from app.engine.counting import in_parts
 from app.engine.reader import Reader
 from app.errors import BadOption, PromptTooLong
@@ -39,10 +43,12 @@ def encode(tokenizer: PreTrainedTokenizerBase, prompt: Prompt, context: int) -> 
 def make_reader(tokenizer: PreTrainedTokenizerBase, context: int) -> Reader:
     """A reader with a tokenizer of its own; to be made by the thread that uses the given one."""
     own = deepcopy(tokenizer)
-    count = in_parts(lambda text: len(_ids_of(own, text)), _borders(own))
+    controls = ControlTokens(own)
+    count = in_parts(lambda text: len(controls.ids(text)), _borders(own))
 
     def tokens(chat: tuple[Message, ...]) -> int:
-        return count(_asked_text(own, chat)) + count(_begun_text(chat))
+        hidden = _hidden(controls, chat)
+        return count(_asked_text(own, hidden)) + count(_begun_text(hidden))
 
     return Reader(context, tokens, lambda token: _alone(own, token))
 
@@ -67,8 +73,7 @@ def _alone(tokenizer: PreTrainedTokenizerBase, token: int) -> str:
 
 def begun(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> list[int]:
     """Token ids of the reply that a chat ends with, the last ones of `encode`; [] when it is to begin."""
-    text = "" if isinstance(prompt, str) else _begun_text(prompt)
-    return _ids_of(tokenizer, text) if text else []
+    return [] if isinstance(prompt, str) else ControlTokens(tokenizer).written(_begun_text(prompt))
 
 
 def _begun_text(messages: Sequence[Message]) -> str:
@@ -78,11 +83,13 @@ def _begun_text(messages: Sequence[Message]) -> str:
 def _ids(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> list[int]:
     if isinstance(prompt, str):
         return list(tokenizer(prompt).input_ids)
-    return [*_ids_of(tokenizer, _asked_text(tokenizer, prompt)), *begun(tokenizer, prompt)]
+    controls = ControlTokens(tokenizer)
+    hidden = _hidden(controls, prompt)
+    return [*controls.ids(_asked_text(tokenizer, hidden)), *controls.ids(_begun_text(hidden))]
 
 
-def _ids_of(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    return list(tokenizer(text, add_special_tokens=False).input_ids)
+def _hidden(controls: ControlTokens, messages: Sequence[Message]) -> tuple[Message, ...]:
+    return tuple(replace(message, content=controls.hidden(message.content)) for message in messages)
 
 
 def _asked_text(tokenizer: PreTrainedTokenizerBase, messages: tuple[Message, ...]) -> str:

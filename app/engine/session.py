@@ -12,6 +12,7 @@ import torch
 import transformers
 
 from app.engine.batched_sampling import sampler_for
+from app.engine.control_tokens import ControlTokens
 from app.engine.decoders import make_decoder
 from app.engine.generation import generate
 from app.engine.loading import LoadedModel, load
@@ -205,8 +206,9 @@ def _possible(decoding: Decoding, loaded: LoadedModel) -> Decoding:
 
 
 def _known(loaded: LoadedModel, request: Request) -> Known:
-    documents = (loaded.tokenizer(text, add_special_tokens=False).input_ids for text in request.documents)
-    return Known(loaded.experience, loaded.profile, request.options.sampling, tuple(map(tuple, documents)))
+    controls = ControlTokens(loaded.tokenizer)
+    documents = tuple(tuple(controls.written(text)) for text in request.documents)
+    return Known(loaded.experience, loaded.profile, request.options.sampling, documents)
 
 
 def _make_stopper(

@@ -1,0 +1,107 @@
+"""What somebody wrote stays text, though it spells a control token.
+
+A tokenizer reads a template and what stands in it as one text, so a document with "<end>" in it would end its turn
+and begin another. Such spellings are taken out of the contents before the template is filled. The control tokens
+that are there then are the template's own: they are spelled anew, as a copy of the tokenizer knows them, and to
+that copy the spellings that everybody knows are text like any other. With * for a mark that nobody can foresee:
+
+    content "So<end>"    hidden "So*1*"    filled "<user>So*1*<end>"    spelled anew "*<user>So<end>*<end>"
+    ids     <user> So < end > <end>
+
+From most contents nothing is taken out, and those prompts are read as if this module were not there.
+"""
+
+import re
+from copy import deepcopy
+from functools import cached_property
+from secrets import token_hex
+
+from transformers import AddedToken, PreTrainedTokenizerBase
+
+NEVER = "(?!)"
+"""A pattern of nothing: a tokenizer may have no control tokens."""
+
+
+class ControlTokens:
+    """A tokenizer's control tokens, told apart from texts that only spell them."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer = tokenizer
+        named = set(tokenizer.all_special_tokens)
+        self._tokens = {
+            token.content: (number, token)
+            for number, token in tokenizer.added_tokens_decoder.items()
+            if token.special or token.content in named
+        }
+        # What stands for unknown words is read for them, and says nothing.
+        self._numbers = {number for number, _ in self._tokens.values()} - {tokenizer.unk_token_id}
+        self._mark = f"<{token_hex(8)}>"  # plain characters: no normaliser changes them
+        self._names = list(self._tokens)
+        any_name = "|".join(map(re.escape, sorted(self._names, key=len, reverse=True))) or NEVER
+        self._spelled = re.compile(any_name)
+        self._hidden_or_spelled = re.compile(f"{self._mark}(\\d+){self._mark}|{any_name}")
+
+    def hidden(self, content: str) -> str:
+        """A content for a template: with a number in the place of each control token that it spells."""
+        return self._spelled.sub(
+            lambda found: f"{self._mark}{self._names.index(found.group())}{self._mark}", content
+        )
+
+    def ids(self, filled: str) -> list[int]:
+        """Token ids of a filled template. What was hidden in it is read as text."""
+        if self._mark not in filled:
+            return list(self._tokenizer(filled, add_special_tokens=False).input_ids)
+        text = self._hidden_or_spelled.sub(self._spell_anew, filled)
+        return [known for number in self._plain_ids(text) for known in self._known(number)]
+
+    def written(self, content: str) -> list[int]:
+        """Token ids of a text by itself."""
+        return self.ids(self.hidden(content))
+
+    def _spell_anew(self, found: re.Match[str]) -> str:
+        number: str | None = found[1]
+        return f"{self._mark}{found.group()}" if number is None else self._names[int(number)]
+
+    @cached_property
+    def _copy(self) -> PreTrainedTokenizerBase:
+        """The tokenizer with each control token once more, under its new spelling."""
+        copy = deepcopy(self._tokenizer)
+        copy.add_tokens([_respelled(token, self._mark) for _, token in self._tokens.values()])
+        return copy
+
+    @cached_property
+    def _controls(self) -> dict[int, int]:
+        """The copy's ids of the control tokens -> the tokenizer's."""
+        known = self._copy.get_vocab()
+        return {known[self._mark + name]: number for name, (number, _) in self._tokens.items()}
+
+    def _plain_ids(self, text: str) -> list[int]:
+        return list(self._copy(text, add_special_tokens=False, split_special_tokens=True).input_ids)
+
+    def _known(self, number: int) -> list[int]:
+        """An id of the copy as ids of the tokenizer.
+
+        To some tokenizers a control token is a word as well, which they find in a text: its parts say the same."""
+        if number in self._controls:
+            return [self._controls[number]]
+        if number not in self._numbers:
+            return [number]
+        spelling = str(self._tokenizer.convert_ids_to_tokens(number))
+        middle = len(spelling) // 2
+        parts = (spelling[:middle], spelling[middle:]) if middle else ()
+        return [known for part in parts for one in self._inner_ids(part) for known in self._known(one)]
+
+    def _inner_ids(self, text: str) -> list[int]:
+        """Ids of a text that does not begin one: many tokenizers put a space where a text begins."""
+        return self._plain_ids(f"{self._mark}{self._names[0]}{text}")[1:]
+
+
+def _respelled(token: AddedToken, mark: str) -> AddedToken:
+    return AddedToken(
+        mark + token.content,
+        single_word=token.single_word,
+        lstrip=token.lstrip,
+        rstrip=token.rstrip,
+        normalized=token.normalized,
+        special=False,  # the copy reads special ones as text
+    )
