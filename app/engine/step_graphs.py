@@ -86,9 +86,10 @@ class GraphSteps:
     def forward(self, cache: BlockCache, block: Block, widths: Widths) -> Tensor:
         """Logits [R, vocab] of the wanted rows; the next block overwrites them."""
         padding = widths or self.buckets
-        if not self.buckets or len(block) > padding[-1]:
+        needed = max(len(block), len(block.wanted))  # a window of 2-grams has row 0 read twice
+        if not self.buckets or needed > padding[-1]:
             return self._eager.forward(cache, block, widths)
-        rows = padded_rows(len(block), padding)
+        rows = padded_rows(needed, padding)
         self._runs[rows] += 1
         if self._runs[rows] <= EAGER_STEPS or rows in self._refused or not cache.length:
             return self._eager.forward(cache, block, (rows,))

@@ -85,6 +85,18 @@ def test_architectures_say_the_same_or_tell_why_they_are_not_recorded(architectu
     assert torch.cuda.current_stream() == torch.cuda.default_stream()
 
 
+def test_a_row_that_is_read_twice_finds_room_for_its_logits() -> None:
+    """As row 0 is where a window of 2-grams is open: 8 rows, and 9 wanted."""
+    eager, recorded, steps = runners(torch.float32)
+    eager.widths = (16,)
+    for runner in (eager, recorded):
+        list(runner.prefill(numbers(40)))
+    twice = chain_block(numbers(8), 40, (*range(8), 0))
+    for _ in range(EAGER_STEPS + 2):
+        assert torch.equal(eager.forward(twice), recorded.forward(twice))
+    assert (steps.note, steps.num_graphs) == ("", 1)
+
+
 def test_growth_stops_and_restarts_change_no_text() -> None:
     eager, recorded, steps = runners(torch.float32)
     prompt = numbers(CHUNK - 20)

@@ -68,6 +68,34 @@ def test_every_architecture_says_the_same_with_recorded_steps(zoo: Zoo, architec
     assert (steps.note, steps.num_graphs, recorder.replays > 50) == ("", 3, True)
 
 
+@pytest.mark.parametrize("widths", [(), (8, 16)], ids=str)
+def test_a_row_that_is_read_twice_finds_room_for_its_logits(
+    eager: BlockRunner, widths: tuple[int, ...]
+) -> None:
+    """As row 0 is where a window of 2-grams is open: 8 rows, and 9 wanted."""
+    recorder = TapeRecorder()
+    runner, steps = recorded(eager, recorder)
+    runner.widths = widths
+    for each in (eager, runner):
+        list(each.prefill(numbers(5)))
+    twice = chain_block(numbers(8), 5, (*range(8), 0))
+    for _ in range(EAGER_STEPS + 2):
+        said = runner.forward(twice)
+        assert torch.equal(said[0], said[8])
+        torch.testing.assert_close(said, eager.forward(twice))
+    assert (steps.num_graphs, recorder.replays) == (1, 2)
+
+
+def test_windows_of_2_grams_write_the_same_by_recorded_steps(eager: BlockRunner) -> None:
+    recorder = TapeRecorder()
+    runner, steps = recorded(eager, recorder)
+    prompt = numbers(20)
+    expected = says_plainly(eager, prompt).tokens
+    decoder = with_pool(Oracle((*prompt, *expected), (branching,)), Decoding(window=6, ngram=2, guesses=4))
+    assert write(runner, prompt, decoder).tokens == expected
+    assert (steps.note, recorder.replays > 0) == ("", True)
+
+
 def test_a_bucket_is_recorded_after_its_first_steps_and_then_replayed(eager: BlockRunner) -> None:
     recorder = TapeRecorder()
     runner, steps = recorded(eager, recorder)
