@@ -8,7 +8,7 @@ from datetime import date
 from time import monotonic
 
 from app.chat_messages import FoundChat, Place, Thread
-from app.conversation import Fit
+from app.conversation import Fit, is_private
 from app.errors import AppError, ChatNotFound
 from app.messages import EngineStatus, Message, Options
 from app.ui.chat.chip import chip_html
@@ -121,7 +121,7 @@ class Watcher:
             problem=self._problem,
             following=self._following,
             coloured=seat.coloured,
-            is_private=seat.is_private,
+            is_private=is_private(chat) if (chat := self._thread.place.chat) else seat.is_private,
             sitting=seat.sitting,
             asked=self._desk.asked_decoder(seat.place.chat),
             fit=self._meter.fit,
