@@ -45,7 +45,8 @@ def fill(chats: Chats, messages: int) -> Place:
     place = chats.create(title=f"A chat of {messages:,} messages")
     for number in range(messages // 2):
         place, _ = chats.add(place, "user", f"{number}: {QUESTION}")
-        place, _ = chats.add(place, "assistant", ANSWER * 2)
+        # No two alike: what is rendered once is kept.
+        place, _ = chats.add(place, "assistant", f"Answer {number}.\n\n{ANSWER * 2}")
     return place
 
 

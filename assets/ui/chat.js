@@ -26,6 +26,17 @@
     }
   };
 
+  // A question that was sent in other words stands in the thread as a version of its own: only then is its box done
+  // with. One that was refused is still there to be sent again.
+  const settle = (message) => {
+    const versions = message.dataset.versions?.split(" ") ?? [];
+    for (const id of versions.filter((version) => version !== message.dataset.message)) {
+      if (drafts.get(id)?.trim() !== rawText(message).trim()) continue;
+      drafts.delete(id);
+      shown.delete(key(id, "editor"));
+    }
+  };
+
   const toggle = (message, what) => {
     const name = key(message.dataset.message, what);
     if (!shown.delete(name)) shown.add(name);
@@ -51,9 +62,9 @@
       shown.add(key(idOf(button), "colours"));
     } else if (button.dataset.do === "edit") {
       const text = message.querySelector(".editor textarea").value;
-      if (!text.trim()) return event.stopImmediatePropagation();
+      if (!text.trim() || event.detail > 1) return event.stopImmediatePropagation(); // nor twice by a double click
       button.dataset.value = text;
-      toggle(message, "editor");
+      drafts.set(idOf(button), text);
     }
   };
 
@@ -71,7 +82,7 @@
     if (event.key === "Escape") {
       event.preventDefault();
       toggle(editor.closest(".message"), "editor");
-    } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.repeat) {
       event.preventDefault();
       editor.querySelector("[data-do=edit]").click();
     }
@@ -84,8 +95,11 @@
     element.addEventListener("input", (event) => {
       if (event.target.closest(".editor")) drafts.set(idOf(event.target), event.target.value);
     });
-    const applyAll = () => element.querySelectorAll(".message[data-message]").forEach(apply);
-    const options = { childList: true, subtree: true, attributes: true, attributeFilter: ["hidden", "class", "data-message"] };
+    const applyAll = () => {
+      element.querySelectorAll(".message[data-versions]").forEach(settle);
+      element.querySelectorAll(".message[data-message]").forEach(apply);
+    };
+    const options = { childList: true, subtree: true, attributes: true, attributeFilter: ["hidden", "class", "data-message", "data-versions"] };
     new MutationObserver(applyAll).observe(element, options);
     applyAll();
   };

@@ -127,7 +127,7 @@ class ChatActions:
         return NOTHING
 
     def _do(self, seat: Seat, pending: Pending, options: Options, overflow: Overflow) -> None:
-        conversations, place = self._desk.conversations, seat.place
+        conversations, place, sitting = self._desk.conversations, seat.place, seat.sitting
         asked = self._desk.asked(options, overflow)
         match pending.deed:
             case "ask":
@@ -146,8 +146,8 @@ class ChatActions:
                 place = conversations.answer_anew(place, answer, anew)
             case "version":
                 place = conversations.book.of(place.chat).show(place, int(pending.name))
-        seat.place, seat.draft = place, ""
-        self._desk.chat = place.chat
+        if seat.go_on(place, sitting):  # a deed may take seconds, and the person need not wait for it
+            self._desk.chat = place.chat
 
 
 _OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "shorter": "shorter"}

@@ -46,9 +46,15 @@ def message_html(message: StoredMessage, look: Look = Look(), is_last: bool = Fa
     said = _answer(message, look) if message.role == "assistant" else _question(message)
     kind = f"{message.role} last" if is_last else message.role
     return (
-        f'<article class="message {kind}" data-message="{message.id}" aria-label="{NAMES[message.role]}">'
+        f'<article class="message {kind}" data-message="{message.id}"{_siblings(message)}'
+        f' aria-label="{NAMES[message.role]}">'
         f'{said}<div class="raw" hidden>{escape(message.text)}</div>{_footer(message, look)}</article>'
     )
+
+
+def _siblings(message: StoredMessage) -> str:
+    """The ids of all its versions, by which the page knows that an edited question has arrived."""
+    return f' data-versions="{" ".join(map(str, message.versions))}"' if len(message.versions) > 1 else ""
 
 
 def _question(message: StoredMessage) -> str:

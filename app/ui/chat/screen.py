@@ -55,14 +55,15 @@ class Seen:
     chip: str = ""
 
 
-def screen(seen: Seen, sidebar: str, status: EngineStatus) -> Screen:
-    """The page for a chat; the answer that is not stored yet stands below the others, in a place of its own."""
+def screen(seen: Seen, messages: str, sidebar: str, status: EngineStatus) -> Screen:
+    """The page for a chat whose `messages` are drawn; the answer that is not stored yet stands below them, in a
+    place of its own."""
     thread, unstored = seen.thread, _unstored(seen)
     state = numbers_of(seen)
     decoder = _decoder(state, seen.asked, status.model)
     return Screen(
         sidebar=sidebar,
-        thread=_thread(seen),
+        thread=messages,
         live=unstored.blocks if unstored else (),
         note=_note(seen),
         panel=panel(state, seen.following.trail if seen.following else Trail(), decoder, status.model),
@@ -89,8 +90,8 @@ def _note(seen: Seen) -> str:
     return problem_html(f"{seen.problem} {UNSAVED}") if seen.problem else ""
 
 
-def _thread(seen: Seen) -> str:
-    """The messages but the one that stands below them."""
+def messages_html(seen: Seen) -> str:
+    """The messages but the one that stands below them. It takes as long as the chat is: not for every step."""
     thread, following, unstored = seen.thread, seen.following, _unstored(seen)
     if unstored:
         others = (message for message in thread.messages if message.id != unstored.writing.message)

@@ -14,9 +14,9 @@ class Seat:
     """One page's own state, shared by its events and its watcher.
 
     `place` is the chat as the page was last drawn, so that a page that fell behind is noticed; a chat that was
-    not begun yet is place 0, with the manner and folder it is to have. A page that another run of the app has
-    drawn has `is_taken` False. `sitting` counts how often the page turned to a chat;
-    `screen` is the newest look."""
+    not begun yet is place 0, with the manner it is to have and whether it `is_private`. A page that another run
+    of the app has drawn has `is_taken` False. `sitting` counts how often the page turned to a chat; `screen` is
+    the newest look."""
 
     is_taken: bool = False
     sitting: int = 0
@@ -37,6 +37,13 @@ class Seat:
         self.place, self.newest, self.coloured = place, NEWEST, frozenset()
         self.is_private, self.manner = False, ChatManner()
         self.sitting += 1
+
+    def go_on(self, place: Place, sitting: int) -> bool:
+        """Stand where a deed begun at `sitting` led; whether the page had not turned to another chat since."""
+        if self.sitting != sitting:
+            return False
+        self.place, self.draft = place, ""
+        return True
 
     def begin(self, is_private: bool = False) -> None:
         """Show an empty page for a new chat."""

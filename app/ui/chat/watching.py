@@ -8,12 +8,12 @@ from datetime import date
 from time import monotonic
 
 from app.chat_messages import FoundChat, Place, Thread
-from app.conversation import Fit
+from app.conversation import Fit, is_private
 from app.errors import AppError, ChatNotFound
 from app.messages import EngineStatus, Message, Options
 from app.ui.chat.chip import chip_html
 from app.ui.chat.following import Following
-from app.ui.chat.screen import Screen, Seen, screen
+from app.ui.chat.screen import Screen, Seen, messages_html, screen
 from app.ui.chat.seat import Seat
 from app.ui.desk import Desk
 from app.ui.sidebar.chat_list import ChatList, chat_list_html
@@ -31,7 +31,7 @@ class Watcher:
         self._key: tuple[object, ...] = ()
         self._thread = Thread(Place())
         self._is_writing, self._problem = False, ""
-        self._sidebar = self._chip = ""
+        self._messages = self._sidebar = self._chip = ""
         self._following: Following | None = None
         self._meter = _Meter(desk, count_seconds)
         self._screen: Screen | None = None
@@ -48,7 +48,7 @@ class Watcher:
         status = self._desk.engine.status()
         counted = self._meter.look(self._thread, self._seat, status)
         if self._screen is None or turned or wrote or counted or status != self._screen.engine:
-            self._screen = self._draw(status)
+            self._screen = screen(self._seen(), self._messages, self._sidebar, status)
         return self._screen
 
     def has_turned(self) -> bool:
@@ -78,6 +78,7 @@ class Watcher:
         self._sidebar = chat_list_html(self._chat_list(), date.today())
         self._chip = chip_html(self._desk.documents.collections(), self._thread.manner.collections)
         self._follow(chat)
+        self._messages = messages_html(self._seen())
         self._key = key
         return True
 
@@ -113,22 +114,21 @@ class Watcher:
             self._following = Following(newest)
             self._following.read()
 
-    def _draw(self, status: EngineStatus) -> Screen:
+    def _seen(self) -> Seen:
         seat = self._seat
-        seen = Seen(
+        return Seen(
             thread=self._thread,
             is_writing=self._is_writing,
             problem=self._problem,
             following=self._following,
             coloured=seat.coloured,
-            is_private=seat.is_private,
+            is_private=is_private(chat) if (chat := self._thread.place.chat) else seat.is_private,
             sitting=seat.sitting,
             asked=self._desk.asked_decoder(seat.place.chat),
             fit=self._meter.fit,
             leaves_out=self._desk.conversations.leaves_out(seat.place.chat),
             chip=self._chip,
         )
-        return screen(seen, self._sidebar, status)
 
 
 class _Meter:

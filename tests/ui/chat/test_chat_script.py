@@ -1,6 +1,7 @@
 """What the page does with messages by itself: in a browser, without a server."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -40,9 +41,19 @@ def page(browser: Any) -> Iterator[Any]:
     page.close()
 
 
-def draw(page: Any, look: Look = Look()) -> None:  # noqa: B008
+def draw(page: Any, look: Look = Look(), thread: Thread = THREAD) -> None:  # noqa: B008
     """Draw the thread anew, as the server does at any time."""
-    page.evaluate("html => { place.innerHTML = html; }", thread_html(THREAD, look))
+    page.evaluate("html => { place.innerHTML = html; }", thread_html(thread, look))
+
+
+def reworded(text: str) -> Thread:
+    """The thread with the question sent anew in other words."""
+    return replace(THREAD, messages=(StoredMessage(8, "user", Written(text, "done"), versions=(6, 8)),))
+
+
+def at_the_old_words() -> Thread:
+    """The same chat, led back to the question as it was."""
+    return replace(THREAD, messages=(replace(QUESTION, versions=(6, 8)), ANSWER))
 
 
 def open_editor(page: Any) -> Any:
@@ -57,7 +68,38 @@ def test_an_edited_question_is_sent_with_its_text(page: Any) -> None:
     box.fill('Is it "that"?\nYes?')
     box.press("Control+Enter")
     assert page.evaluate("told") == [{"do": "edit", "name": "6", "value": 'Is it "that"?\nYes?'}]
+
+
+def test_an_edited_question_that_is_refused_stays_in_its_box(page: Any) -> None:
+    box = open_editor(page)
+    box.fill("In other words")
+    page.click(".message.user [data-do=edit]")
+    draw(page)
+    assert box.is_visible() and box.input_value() == "In other words"
+
+
+def test_the_box_is_done_with_once_the_question_stands_there_in_its_new_words(page: Any) -> None:
+    box = open_editor(page)
+    box.fill("In other words")
+    page.click(".message.user [data-do=edit]")
+    draw(page, thread=reworded("In other words"))
     assert box.is_hidden()
+    draw(page, thread=at_the_old_words())
+    assert box.is_hidden()
+
+
+def test_another_version_of_a_question_leaves_what_is_being_written_alone(page: Any) -> None:
+    box = open_editor(page)
+    box.fill("In other words")
+    draw(page, thread=reworded("What somebody else wrote"))
+    draw(page, thread=at_the_old_words())
+    assert box.is_visible() and box.input_value() == "In other words"
+
+
+def test_a_double_click_sends_an_edited_question_once(page: Any) -> None:
+    open_editor(page).fill("In other words")
+    page.dblclick(".message.user [data-do=edit]")
+    assert len(page.evaluate("told")) == 1
 
 
 def test_an_empty_question_is_not_sent(page: Any) -> None:

@@ -20,7 +20,7 @@ from app.messages import (
     Statistics,
 )
 from app.ui.chat.following import Following
-from app.ui.chat.screen import Screen, Seen, latest_answer, note_html, screen, stored_state
+from app.ui.chat.screen import Screen, Seen, latest_answer, messages_html, note_html, screen, stored_state
 from tests.fakes import DEMO, written
 
 READY = EngineStatus("ready", model=DEMO)
@@ -48,7 +48,7 @@ def following(*events: Event, first_read: int = 0, before: Written | None = None
 
 
 def drawn(seen: Seen, status: EngineStatus = READY) -> Screen:
-    return screen(seen, "", status)
+    return screen(seen, messages_html(seen), "", status)
 
 
 def test_an_empty_chat_is_empty_and_at_rest() -> None:

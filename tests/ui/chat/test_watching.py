@@ -57,6 +57,18 @@ def test_a_reply_under_way_is_live_and_at_its_end_in_the_thread(
     assert engine.text in last.thread
 
 
+def test_the_messages_are_drawn_once_for_all_steps_of_a_reply(
+    person: Visitor, engine: ScriptedEngine
+) -> None:
+    person.get("Before")
+    write_slowly(engine, "several words that come one after another until the end")
+    person.ask("Hi")
+    *under_way, last = person.look_until_done()
+    assert len(under_way) >= 3
+    assert len({id(screen.thread) for screen in under_way}) == 1
+    assert last.thread != under_way[0].thread
+
+
 def test_a_page_opened_in_mid_reply_sees_all_of_it(
     person: Visitor, other: Visitor, engine: ScriptedEngine
 ) -> None:
