@@ -30,7 +30,7 @@ pytest.importorskip("triton", reason="triton is not installed")
 
 CUDA = torch.device("cuda")
 FIXED = Rotary("fixed", LONG)
-WIDE = make_decoder(Decoding("lookahead", window=4, ngram=3, guesses=4))
+WIDE = Decoding("lookahead", window=4, ngram=3, guesses=4)
 DTYPES = [torch.float32, torch.bfloat16]
 
 
@@ -100,7 +100,7 @@ def test_a_row_that_is_read_twice_finds_room_for_its_logits() -> None:
 def test_growth_stops_and_restarts_change_no_text() -> None:
     eager, recorded, steps = runners(torch.float32)
     prompt = numbers(CHUNK - 20)
-    for decoder in (plain, WIDE):
+    for decoder in (plain, make_decoder(WIDE)):
         for runner in (eager, recorded):
             list(islice(stream(runner, prompt, decoder), 9))  # stopped on the way
         expected = write(eager, prompt, decoder, limit=60)
@@ -148,7 +148,7 @@ def test_a_capture_that_breaks_leaves_a_device_that_works() -> None:
 def test_switching_models_ends_with_the_memory_it_began_with() -> None:
     def use() -> None:
         _, recorded, steps = runners(torch.bfloat16)
-        write(recorded, numbers(CHUNK - 10), WIDE)
+        write(recorded, numbers(CHUNK - 10), make_decoder(WIDE))
         write(recorded, numbers(20), plain)
         assert steps.num_graphs
 

@@ -32,7 +32,7 @@ from tests.engine.replies import Zoo, load, numbers, says_plainly, stream, with_
 from tests.engine.tape import Tape, TapeRecorder, opaque
 from tests.engine.zoo import BRANCHING, LLAMA, Architecture
 
-WIDE = make_decoder(Decoding("lookahead", window=4, ngram=3, guesses=4))
+WIDE = Decoding("lookahead", window=4, ngram=3, guesses=4)
 FIXED = Rotary("fixed", 1024)
 
 
@@ -62,7 +62,7 @@ def test_every_architecture_says_the_same_with_recorded_steps(zoo: Zoo, architec
     runner, steps = recorded(eager, recorder)
     prompt = numbers(20)
     expected = says_plainly(eager, prompt)
-    for decoder in (plain, WIDE):
+    for decoder in (plain, make_decoder(WIDE)):
         runner.forget()
         assert write(runner, prompt, decoder).tokens == expected.tokens
     assert (steps.note, steps.num_graphs, recorder.replays > 50) == ("", 3, True)
@@ -133,7 +133,7 @@ def test_a_prompt_that_makes_the_cache_grow_voids_what_was_recorded(eager: Block
     runner, _ = recorded(eager, recorder)
     write(runner, numbers(10), plain)
     longer = numbers(CHUNK + 10, seed=1)
-    assert write(runner, longer, WIDE).tokens == says_plainly(eager, longer).tokens
+    assert write(runner, longer, make_decoder(WIDE)).tokens == says_plainly(eager, longer).tokens
     assert recorder.tapes[0].is_void
 
 
@@ -166,7 +166,7 @@ def test_what_cannot_be_recorded_runs_eagerly_from_then_on(eager: BlockRunner) -
     runner, steps = recorded(eager, recorder)
     prompt = numbers(20)
     assert runner.padding == BUCKETS
-    for decoder in (plain, WIDE):
+    for decoder in (plain, make_decoder(WIDE)):
         assert write(runner, prompt, decoder).tokens == says_plainly(eager, prompt).tokens
     assert steps.note == "its steps cannot be recorded (a kernel)"
     assert (runner.padding, steps.num_graphs, recorder.replays) == ((), 0, 0)
@@ -212,7 +212,7 @@ def test_a_bucket_that_memory_is_too_small_for_runs_eagerly_and_the_others_do_no
     prompt = numbers(20)
     assert write(runner, prompt, plain).tokens == says_plainly(eager, prompt).tokens
     assert (steps.note, recorder.replays) == ("memory ran out when a step of 1 rows was recorded", 0)
-    write(runner, prompt, WIDE)
+    write(runner, prompt, make_decoder(WIDE))
     assert recorder.replays > 0
 
 
