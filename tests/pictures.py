@@ -7,14 +7,31 @@ from tests.page_driver import DESKTOP, LAPTOP, LAST, PageDriver
 
 QUESTION = "How does lookahead decoding work?"
 KEY = "The spare key of the boathouse lies under the blue pot."
+ROOMS = (
+    "kitchen", "hall", "library", "cellar", "attic", "workshop", "laundry", "pantry", "bathroom", "porch", "stable",
+    "greenhouse", "music room", "guest room", "bakery", "garage", "study", "winter garden", "sauna", "dovecote",
+)  # fmt: skip
+RULES = (
+    "Whoever leaves the {} last closes its windows and turns off the light.",
+    "The {} is swept on the first Saturday of the month; the list hangs beside the door.",
+    "Guests may use the {} from eight in the morning until ten at night.",
+    "Broken things in the {} are written into the blue book, so that somebody mends them.",
+    "Keep the way through the {} free, for it leads outside in case of fire.",
+)
 HOUSE_RULES = "\n\n".join(
-    [
-        f"# Room {room}\n\nWindows of room {room} are closed at night. {'Be quiet, please. ' * 20}"
-        for room in range(20)
-    ]
+    [f"# The {room}\n\n{' '.join(rule.format(room) for rule in RULES)}" for room in ROOMS]
     + [f"# The lake\n\n{KEY} Boats come back before dark."]
 )
 """Too long to be read whole by the demo model."""
+AS_AT_HOME = """() => {
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        const text = texts.currentNode;
+        text.data = text.data.replace(/\\/\\S*\\/data\\d+/, "~/.local/share/foresight");
+        text.data = text.data.replace(/\\/\\S*(?=\\/\\.cache)/, "~");
+    }
+}"""
+"""A picture names no folder of the machine that it was taken on."""
 VIEWS = (("models", "#catalogue .card"), ("race", "#race [data-replay]"), ("settings", "#facts h4"))
 
 
@@ -63,6 +80,7 @@ def _picture_views(driver: PageDriver, folder: Path, name: str) -> None:
     for view, shown in VIEWS:
         driver.page.click(f"#to-{view}")
         driver.page.wait_for_selector(shown)
+        driver.page.evaluate(AS_AT_HOME)
         _keep(driver, folder / f"{view}-{name}")
 
 
