@@ -39,7 +39,7 @@ class ChatActions:
         seen: Screen | None = None
         while True:
             try:
-                # On a thread of its own where a chat is read from disk.
+                # On a thread of its own where a chat is read from disk, or counted.
                 seen = await asyncio.to_thread(watcher.look) if watcher.has_turned() else watcher.look()
                 problem = NOTHING
             except AppError as error:  # a disk may fail for a while: the page looks on, and says it once
