@@ -104,17 +104,20 @@
     applyAll();
   };
 
-  // The keyboard: Escape stops, Ctrl+K searches.
+  // The keyboard: Escape stops, but in other boxes than the message's it is the box's; Ctrl+K searches.
+  const mayStop = (target) =>
+    document.getElementById("stop")?.offsetParent &&
+    !document.querySelector(":is(#question, #chat-question) .question") &&
+    (!target.closest("input, textarea, select") || target.closest("#composer"));
+
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented) return;
-    const stop = document.getElementById("stop");
-    if (event.key === "Escape" && stop?.offsetParent && !document.querySelector("#question .question")) stop.click();
-    if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey) {
-      const search = document.querySelector("#chat-search :is(input, textarea)");
-      if (!search) return;
-      event.preventDefault();
-      search.focus();
-      search.select();
-    }
+    if (event.key === "Escape" && mayStop(event.target)) document.getElementById("stop").click();
+    if (!window.foresight.isSearchKey(event)) return;
+    const search = document.querySelector("#chat-search :is(input, textarea)");
+    if (!search) return;
+    event.preventDefault();
+    search.focus();
+    search.select();
   });
 })();

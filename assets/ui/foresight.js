@@ -27,6 +27,9 @@
   // Buttons inside a list. Rows move up while others go: what counts is the button that was pressed down on.
   // One with data-ask asks for words first, in place.
   window.foresight = {
+    isSearchKey({ key, ctrlKey, metaKey, shiftKey, altKey }) {
+      return key.toLowerCase() === "k" && (ctrlKey || metaKey) && !shiftKey && !altKey;
+    },
     listen(element, trigger) {
       let pressed = null;
       const said = (event) => event.target.closest("[data-do]")?.dataset;
@@ -75,6 +78,21 @@
     if (!target.matches("[data-testid=textbox]")) return;
     target.dispatchEvent(new KeyboardEvent("keypress", { key: "Unidentified", bubbles: true }));
   });
+
+  // The search stands in the chat's view. Before others: they look for it there.
+  document.addEventListener("keydown", (event) => {
+    if (window.foresight.isSearchKey(event)) goTo("chat");
+  }, true);
+
+  // An open menu takes Escape before all that lies around it.
+  document.addEventListener("keydown", (event) => {
+    const menu = document.querySelector("details.menu[open]");
+    if (event.key !== "Escape" || !menu) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    menu.removeAttribute("open");
+    menu.querySelector("summary").focus();
+  }, true);
 
   // A menu closes when the person turns elsewhere.
   document.addEventListener("click", (event) => {
