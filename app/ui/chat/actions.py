@@ -171,7 +171,7 @@ _DEEDS = ("regenerate", "continue", "edit", "version")
 
 def lively(screen: Screen) -> tuple[Any, ...]:
     """What changes many times a second, in the order of `page.lively`."""
-    return list(screen.live), screen.note, screen.panel
+    return _live(screen), screen.note, screen.panel
 
 
 def calm(screen: Screen) -> Screen:
@@ -186,7 +186,7 @@ def updates(before: Screen | None, now: Screen) -> tuple[Any, ...]:
     is_other = before is None or before.sitting != now.sitting
     return (
         *(_changed(before, now, part) for part in ("sidebar", "thread", "status", "meter", "chip")),
-        _changed(before, now, "is_busy", lambda: list(now.live)),
+        _changed(before, now, "is_busy", lambda: _live(now)),
         _changed(before, now, "is_empty", lambda: gr.update(visible=now.is_empty)),
         _changed(before, now, "is_private", lambda: gr.update(visible=now.is_private)),
         _changed(before, now, "is_busy", lambda: gr.update(visible=not now.is_busy)),
@@ -194,6 +194,10 @@ def updates(before: Screen | None, now: Screen) -> tuple[Any, ...]:
         # Somebody may be typing in it: only another chat changes the box.
         now.manner.system if is_other else gr.skip(),
     )
+
+
+def _live(screen: Screen) -> list[str]:
+    return [str(screen.answer), *screen.live] if screen.live else []
 
 
 def _changed(before: Screen | None, now: Screen, part: str, update: Callable[[], Any] | None = None) -> Any:

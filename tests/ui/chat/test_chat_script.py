@@ -8,6 +8,7 @@ import pytest
 
 from app.chat_messages import Mark, Place, StoredMessage, Thread, Written
 from app.ui.chat.message import Look
+from app.ui.chat.thoughts import thought_html
 from app.ui.chat.thread import thread_html
 from app.ui.theme import head
 
@@ -48,6 +49,16 @@ def page(browser: Any) -> Iterator[Any]:
 def draw(page: Any, look: Look = Look(), thread: Thread = THREAD) -> None:  # noqa: B008
     """Draw the thread anew, as the server does at any time."""
     page.evaluate("html => { place.innerHTML = html; }", thread_html(thread, look))
+
+
+THOUGHT = replace(ANSWER, written=Written("<think>\nHm.\n</think>\n\nYes.", "done"))
+THOUGHTFUL = replace(THREAD, messages=(QUESTION, THOUGHT))
+LIVE = f'<article class="message" data-message="7">{thought_html("Hm.", is_thinking=True)}</article>'
+
+
+def draw_live(page: Any, html: str = LIVE) -> None:
+    """Draw the answer that is being written."""
+    page.evaluate("html => { place.innerHTML = html; }", html)
 
 
 def reworded(text: str) -> Thread:
@@ -154,6 +165,34 @@ def test_what_stands_in_the_box_stays_when_the_thread_is_drawn_anew(page: Any) -
     draw(page)
     assert page.locator(".message.user .editor textarea").input_value() == "Half a tho"
     assert page.locator(".message.user .said").is_hidden()
+
+
+def test_a_thought_stays_as_the_person_left_it(page: Any) -> None:
+    draw_live(page)
+    page.click(".thought summary")
+    draw_live(page)
+    thought = page.locator(".thought")
+    assert thought.get_attribute("open") is None
+    page.click(".thought summary")
+    draw(page, thread=THOUGHTFUL)
+    assert thought.get_attribute("open") == "", "also once it is stored"
+    draw(page, thread=THOUGHTFUL)
+    assert thought.get_attribute("open") == ""
+
+
+def test_what_is_read_stays_where_it_is_while_earlier_messages_come_in(page: Any) -> None:
+    many = [replace(QUESTION, id=number, versions=(number,)) for number in range(10, 40)]
+    page.evaluate(
+        "place.parentElement.id = 'thread'; place.parentElement.style = 'height: 200px; overflow: auto'"
+    )
+    draw(page, thread=replace(THREAD, messages=tuple(many[20:]), earlier=20))
+    page.evaluate("place.parentElement.scrollTop = 0")
+    oldest = page.locator("[data-message='30']")
+    page.click("[data-do=earlier]")
+    before = oldest.bounding_box()["y"]
+    draw(page, thread=replace(THREAD, messages=tuple(many)))
+    page.wait_for_timeout(50)
+    assert abs(oldest.bounding_box()["y"] - before) < 2
 
 
 def test_copying_takes_what_was_written(page: Any) -> None:

@@ -91,8 +91,10 @@ def test_a_page_that_is_opened_shows_the_chat_that_was_looked_at_last(
 def test_a_page_is_drawn_again_as_the_reply_comes(person: Visitor, engine: ScriptedEngine) -> None:
     engine.pause, engine.text = 0.02, LONG
     person.ask("One")
-    lengths = [len("".join(live)) for live, _note, _panel in streamed(person, times=4)]
+    drawn = [live for live, _note, _panel in streamed(person, times=4)]
+    lengths = [len("".join(live)) for live in drawn]
     assert lengths == sorted(set(lengths))
+    assert drawn[-1][0] == str(person.messages[-1].id), "by which the page knows what was opened in it"
     person.desk.stop()
 
 
