@@ -77,23 +77,26 @@ def fit(messages: Sequence[Message], count: Count, context: int, reply: int) -> 
     if tokens + reply <= context:
         return Fit(tokens, context, reply, 0, tokens)
     starts = [place for place in range(head + 1, len(messages)) if messages[place].role == "user"]
-    for start in _likely(starts, messages, count, context - reply):
-        kept = count((*messages[:head], *messages[start:]))
-        if kept + reply <= context:
-            return Fit(tokens, context, reply, start - head, kept)
-    last = starts[-1] if starts else head
-    return Fit(tokens, context, reply, last - head, count((*messages[:head], *messages[last:])))
+
+    def kept_from(start: int) -> int:
+        return count((*messages[:head], *messages[start:]))
+
+    start = _oldest(starts, lambda start: kept_from(start) + reply <= context)
+    if start is None:
+        start = starts[-1] if starts else head
+    return Fit(tokens, context, reply, start - head, kept_from(start))
 
 
-def _likely(starts: Sequence[int], messages: Sequence[Message], count: Count, room: int) -> list[int]:
-    """The places worth trying, oldest first: those behind which single messages alone are not too long already."""
-    tokens, place, found = 0, len(messages), list[int]()
-    for start in reversed(starts):
-        # As a user's: some templates take nobody else's message alone.
-        tokens += sum(count((Message("user", message.content),)) for message in messages[start:place])
-        place = start
-        # A message by itself carries the template's opening once more: half of that sum is a safe bound.
-        if tokens > 2 * room:
-            break
-        found.append(start)
-    return found[::-1]
+def _oldest(starts: Sequence[int], fits: Callable[[int], bool]) -> int | None:
+    """The first place from which all fits, None where not even the last turn does.
+
+    Less of a chat is never longer. So the newest 1, 2, 4, 8, ... turns are tried until they are too many, then what
+    lies between: nothing much longer than the context is counted, and nothing turn by turn."""
+    turns = 1
+    while turns <= len(starts) and fits(starts[-turns]):
+        turns *= 2
+    low, high = turns // 2, min(turns, len(starts) + 1)  # so many turns fit, so many do not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(starts[-middle]) else (low, middle)
+    return starts[-low] if low else None

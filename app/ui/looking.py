@@ -31,9 +31,8 @@ async def screens(
         try:
             seen = await look()
             problem.is_over()
-        except (
-            Exception
-        ) as error:  # whatever it is: a page that stopped following would stay as it is for good
+        # Whatever it is: a page that stopped following would stay as it is for good.
+        except Exception as error:
             problem.tell(error)
         else:
             if seen is not shown:

@@ -4,6 +4,7 @@
   const COPIED_MS = 1500;
   const shown = new Set(); // "12 details"
   const drafts = new Map(); // message -> text
+  const thoughts = new Map(); // message -> whether the person has them open
 
   const idOf = (element) => element.closest(".message")?.dataset.message;
   const key = (message, what) => `${message} ${what}`;
@@ -21,6 +22,8 @@
     }
     const box = message.querySelector(".editor:not([hidden]) textarea");
     if (box) set(box, "value", drafts.get(id) ?? rawText(message));
+    const thought = message.querySelector("details.thought");
+    if (thought && thoughts.has(id)) set(thought, "open", thoughts.get(id));
     for (const button of message.querySelectorAll("[data-show][aria-expanded]")) {
       button.setAttribute("aria-expanded", shown.has(key(id, button.dataset.show)));
     }
@@ -69,6 +72,8 @@
   };
 
   const clicked = (event) => {
+    const thought = event.target.closest(".thought > summary")?.parentElement;
+    if (thought) thoughts.set(idOf(thought), !thought.open);
     const button = event.target.closest("button");
     if (!button) return;
     if (button.dataset.copy) copy(button);
@@ -88,8 +93,25 @@
     }
   };
 
-  // Call before `foresight.listen(element, trigger)`, for the element that has the messages.
+  // What is read stays where it is while earlier messages come in above it.
+  const staying = (element) => {
+    const first = () => element.querySelector(".message")?.dataset.message;
+    let before = null;
+    element.addEventListener("click", ({ target }) => {
+      const thread = target.closest("[data-do=earlier]") && document.getElementById("thread");
+      if (thread) before = { first: first(), above: thread.scrollHeight - thread.scrollTop };
+    });
+    return () => {
+      if (!before || first() === before.first) return;
+      const thread = document.getElementById("thread");
+      thread.scrollTop = thread.scrollHeight - before.above;
+      before = null;
+    };
+  };
+
+  // Call before `foresight.listen(element, trigger)`, for each element that has messages.
   window.foresight.thread = (element) => {
+    const stay = staying(element);
     element.addEventListener("click", clicked, true);
     element.addEventListener("keydown", typed);
     element.addEventListener("input", (event) => {
@@ -98,23 +120,27 @@
     const applyAll = () => {
       element.querySelectorAll(".message[data-versions]").forEach(settle);
       element.querySelectorAll(".message[data-message]").forEach(apply);
+      stay();
     };
-    const options = { childList: true, subtree: true, attributes: true, attributeFilter: ["hidden", "class", "data-message", "data-versions"] };
+    const options = { childList: true, subtree: true, attributes: true, attributeFilter: ["hidden", "class", "open", "data-message", "data-versions"] };
     new MutationObserver(applyAll).observe(element, options);
     applyAll();
   };
 
-  // The keyboard: Escape stops, Ctrl+K searches.
+  // The keyboard: Escape stops, but in other boxes than the message's it is the box's; Ctrl+K searches.
+  const mayStop = (target) =>
+    document.getElementById("stop")?.offsetParent &&
+    !document.querySelector(":is(#question, #chat-question) .question") &&
+    (!target.closest("input, textarea, select") || target.closest("#composer"));
+
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented) return;
-    const stop = document.getElementById("stop");
-    if (event.key === "Escape" && stop?.offsetParent && !document.querySelector("#question .question")) stop.click();
-    if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey) {
-      const search = document.querySelector("#chat-search :is(input, textarea)");
-      if (!search) return;
-      event.preventDefault();
-      search.focus();
-      search.select();
-    }
+    if (event.key === "Escape" && mayStop(event.target)) document.getElementById("stop").click();
+    if (!window.foresight.isSearchKey(event)) return;
+    const search = document.querySelector("#chat-search :is(input, textarea)");
+    if (!search) return;
+    event.preventDefault();
+    search.focus();
+    search.select();
   });
 })();

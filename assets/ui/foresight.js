@@ -27,6 +27,9 @@
   // Buttons inside a list. Rows move up while others go: what counts is the button that was pressed down on.
   // One with data-ask asks for words first, in place.
   window.foresight = {
+    isSearchKey({ key, ctrlKey, metaKey, shiftKey, altKey }) {
+      return key.toLowerCase() === "k" && (ctrlKey || metaKey) && !shiftKey && !altKey;
+    },
     listen(element, trigger) {
       let pressed = null;
       const said = (event) => event.target.closest("[data-do]")?.dataset;
@@ -37,36 +40,54 @@
         const isSame = event.detail === 0 || (pressed?.do === now?.do && pressed?.name === now?.name);
         if (!now || !isSame) return;
         event.target.closest("details.menu")?.removeAttribute("open");
-        if ("ask" in now) askInPlace(event.target.closest("[data-do]"), say);
+        if ("ask" in now) askInPlace(element, event.target.closest("[data-do]"), say);
         else say(now);
       });
     },
   };
 
-  const askInPlace = (button, say) => {
-    const row = button.closest("li") ?? button.parentElement;
-    const input = Object.assign(document.createElement("input"), { value: button.dataset.value });
-    input.setAttribute("aria-label", button.dataset.ask);
-    input.placeholder = button.dataset.ask;
-    input.className = "in-place";
+  // The list may be drawn anew while somebody types, which takes the box away or has it stand in another row: then it
+  // goes back to the row of its button, as long as there is one.
+  const askInPlace = (list, button, say) => {
+    const asked = { ...button.dataset };
+    const row = () => {
+      const buttons = [...list.querySelectorAll("[data-ask]")];
+      const now = buttons.find(({ dataset }) => dataset.do === asked.do && dataset.name === asked.name);
+      return now && (now.closest("li") ?? now.parentElement);
+    };
+    const input = Object.assign(document.createElement("input"), { value: asked.value, placeholder: asked.ask, className: "in-place" });
+    input.setAttribute("aria-label", asked.ask);
+    const put = () => {
+      if (!row() || (row() === input.parentElement && document.activeElement === input)) return;
+      const { selectionStart, selectionEnd } = input;
+      if (row() !== input.parentElement) {
+        list.querySelectorAll(".asking").forEach((other) => other.classList.remove("asking"));
+        row().append(input);
+      }
+      row().classList.add("asking");
+      input.focus();
+      input.setSelectionRange(selectionStart, selectionEnd);
+    };
+    const drawn = new MutationObserver(put);
     let isOver = false; // taking a box away that has the focus blurs it, which would end it a second time
     const end = (isMeant) => {
       if (isOver) return;
       isOver = true;
-      row.classList.remove("asking");
+      drawn.disconnect();
+      input.parentElement?.classList.remove("asking");
       input.remove();
-      if (isMeant) say({ ...button.dataset, value: input.value.trim() });
+      if (isMeant) say({ ...asked, value: input.value.trim() });
     };
     input.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" && event.key !== "Escape") return;
       event.stopPropagation();
       end(event.key === "Enter");
     });
-    input.addEventListener("blur", () => end(false));
-    row.classList.add("asking");
-    row.append(input);
+    // The list's own blurring is over, and made good, a moment later.
+    input.addEventListener("blur", () => setTimeout(() => document.activeElement !== input && end(false)));
+    put();
     input.select();
-    input.focus();
+    drawn.observe(list, { childList: true, subtree: true });
   };
 
   // Gradio's text boxes tell of characters that are typed and of nothing else that changes them. What is deleted,
@@ -75,6 +96,21 @@
     if (!target.matches("[data-testid=textbox]")) return;
     target.dispatchEvent(new KeyboardEvent("keypress", { key: "Unidentified", bubbles: true }));
   });
+
+  // The search stands in the chat's view. Before others: they look for it there.
+  document.addEventListener("keydown", (event) => {
+    if (window.foresight.isSearchKey(event)) goTo("chat");
+  }, true);
+
+  // An open menu takes Escape before all that lies around it.
+  document.addEventListener("keydown", (event) => {
+    const menu = document.querySelector("details.menu[open]");
+    if (event.key !== "Escape" || !menu) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    menu.removeAttribute("open");
+    menu.querySelector("summary").focus();
+  }, true);
 
   // A menu closes when the person turns elsewhere.
   document.addEventListener("click", (event) => {

@@ -16,7 +16,7 @@
     else if (isOpen() && (!event.target.closest("#sidebar") || event.target.closest("[data-do=open], #begin button"))) show(false);
   });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "k" && (event.ctrlKey || event.metaKey) && button()?.offsetParent) show(true);
+    if (window.foresight.isSearchKey(event) && button()?.offsetParent) show(true);
     if (event.key !== "Escape" || !isOpen() || event.target.closest(".in-place")) return;
     show(false);
     event.stopPropagation();

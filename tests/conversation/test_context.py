@@ -77,3 +77,36 @@ def test_no_shorter_cut_would_have_fitted(lengths: list[int]) -> None:
     assert messages[found.left_out].role == "user"
     if found.left_out:
         assert count(messages[found.left_out - 2 :]) + 25 > 100
+
+
+def turn_by_turn(messages: list[Message], context: int, reply: int) -> Fit:
+    """The same, found by trying every question in turn."""
+    head = 1 if messages[0].role == "system" else 0
+    tokens = count(messages)
+    if tokens + reply <= context:
+        return Fit(tokens, context, reply, 0, tokens)
+    starts = [place for place in range(head + 1, len(messages)) if messages[place].role == "user"]
+    kept = {start: count([*messages[:head], *messages[start:]]) for start in starts or [head]}
+    start = next((start for start in kept if kept[start] + reply <= context), max(kept))
+    return Fit(tokens, context, reply, start - head, kept[start])
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=60), st.integers(0, 9), st.integers(30, 300))
+def test_the_cut_is_the_one_that_trying_every_turn_finds(
+    lengths: list[int], system: int, context: int
+) -> None:
+    messages = chat(*lengths, system=system)
+    assert fit(messages, count, context, reply=25) == turn_by_turn(messages, context, reply=25)
+
+
+def test_a_long_chat_is_counted_a_few_times_and_hardly_beyond_its_context() -> None:
+    counted: list[int] = []
+
+    def counting(prompt: Sequence[Message]) -> int:
+        counted.append(len(prompt))
+        return count(prompt)
+
+    found = fit(chat(*[8] * 8000), counting, context=10_000, reply=500)
+    assert found.left_out == 7050
+    assert len(counted) < 25
+    assert counted[0] == 8000 and max(counted[1:]) < 2 * (8000 - found.left_out)

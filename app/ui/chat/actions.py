@@ -38,7 +38,7 @@ class ChatActions:
         watcher = Watcher(self._desk, seat)
 
         async def look() -> Screen:
-            # On a thread of its own where a chat is read from disk.
+            # On a thread of its own where a chat is read from disk, or counted.
             return await asyncio.to_thread(watcher.look) if watcher.has_turned() else watcher.look()
 
         async for shown, seen in screens(look, self._say, LOOK_SECONDS):
@@ -160,7 +160,7 @@ _DEEDS = ("regenerate", "continue", "edit", "version")
 
 def lively(screen: Screen) -> tuple[Any, ...]:
     """What changes many times a second, in the order of `page.lively`."""
-    return list(screen.live), screen.note, screen.panel
+    return _live(screen), screen.note, screen.panel
 
 
 def calm(screen: Screen) -> Screen:
@@ -175,7 +175,7 @@ def updates(before: Screen | None, now: Screen) -> tuple[Any, ...]:
     is_other = before is None or before.sitting != now.sitting
     return (
         *(changed(before, now, part) for part in ("sidebar", "thread", "status", "meter", "chip")),
-        changed(before, now, "is_busy", lambda _: list(now.live)),
+        changed(before, now, "is_busy", lambda _: _live(now)),
         changed(before, now, "is_empty", lambda is_empty: gr.update(visible=is_empty)),
         changed(before, now, "is_private", lambda is_private: gr.update(visible=is_private)),
         changed(before, now, "is_busy", lambda is_busy: gr.update(visible=not is_busy)),
@@ -183,3 +183,7 @@ def updates(before: Screen | None, now: Screen) -> tuple[Any, ...]:
         # Somebody may be typing in it: only another chat changes the box.
         now.manner.system if is_other else gr.skip(),
     )
+
+
+def _live(screen: Screen) -> list[str]:
+    return [str(screen.answer), *screen.live] if screen.live else []

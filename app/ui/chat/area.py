@@ -10,6 +10,7 @@ from app.ui.chat.actions import ChatActions
 from app.ui.chat.message import LIVE_TEMPLATE
 
 LISTEN = "foresight.listen(element, trigger)"
+MESSAGES = f"foresight.thread(element); {LISTEN}"
 
 EXAMPLES = (
     "How does lookahead decoding work?",
@@ -53,8 +54,8 @@ def build_chat_area() -> ChatArea:
                 with gr.Row(elem_id="examples"):
                     examples = tuple(gr.Button(text, size="sm") for text in EXAMPLES)
             private_note = gr.HTML(PRIVATE, visible=False)
-            thread = gr.HTML(elem_id="messages", js_on_load=f"foresight.thread(element); {LISTEN}")
-            live = gr.HTML([], html_template=LIVE_TEMPLATE, elem_id="live", js_on_load=LISTEN)
+            thread = gr.HTML(elem_id="messages", js_on_load=MESSAGES)
+            live = gr.HTML([], html_template=LIVE_TEMPLATE, elem_id="live", js_on_load=MESSAGES)
             note = gr.HTML(elem_id="reply-note", js_on_load=None)
         chip = gr.HTML(elem_id="chip", js_on_load=f"foresight.chip(element); {LISTEN}")
         message, send, stop = _composer()

@@ -20,10 +20,11 @@ UNSAVED = "The reply above is not saved: that is tried again with your next mess
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """Everything that follows the chats and the engine."""
+    """What follows the chats and the engine; `live` is what there is of message `answer`, below the thread."""
 
     sidebar: str
     thread: str
+    answer: int
     live: tuple[str, ...]
     note: str
     panel: str
@@ -64,6 +65,7 @@ def screen(seen: Seen, messages: str, sidebar: str, status: EngineStatus) -> Scr
     return Screen(
         sidebar=sidebar,
         thread=messages,
+        answer=unstored.writing.message if unstored else 0,
         live=unstored.blocks if unstored else (),
         note=_note(seen),
         panel=panel(state, seen.following.trail if seen.following else Trail(), decoder, status.model),

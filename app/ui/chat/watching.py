@@ -52,8 +52,9 @@ class Watcher:
         return self._screen
 
     def has_turned(self) -> bool:
-        """Whether the next look reads chats anew."""
-        return self._key_now() != self._key
+        """Whether there is something that the next look must read or count, which may take a while."""
+        status = self._desk.engine.status()
+        return self._key_now() != self._key or self._meter.is_due(self._thread, self._seat, status)
 
     def _key_now(self) -> tuple[object, ...]:
         seat, conversations = self._seat, self._desk.conversations
@@ -142,24 +143,34 @@ class _Meter:
         self._chat = 0
         self._due = 0.0
 
+    def is_due(self, thread: Thread, seat: Seat, status: EngineStatus) -> bool:
+        """Whether it is time to count."""
+        # A reply that grows is counted at its end, unless its chat was opened meanwhile.
+        is_growing = (
+            self._desk.conversations.is_writing(thread.place.chat) and thread.place.chat == self._chat
+        )
+        is_known = self._key == self._key_now(thread, seat, status)
+        return not is_known and not is_growing and monotonic() >= self._due
+
     def look(self, thread: Thread, seat: Seat, status: EngineStatus) -> bool:
         """Whether the count changed."""
-        options, chat = self._desk.settings.options, thread.place.chat
-        is_writing = self._desk.conversations.is_writing(chat)
-        key = (thread.place, seat.draft, status.model, options.max_new_tokens, thread.manner, is_writing)
-        # A reply that grows is counted at its end, unless its chat was opened meanwhile.
-        is_growing = is_writing and chat == self._chat
-        if key == self._key or is_growing or monotonic() < self._due:
+        if not self.is_due(thread, seat, status):
             return False
-        self._key, self._chat, self._due = key, chat, monotonic() + self._seconds
+        self._key, self._chat = self._key_now(thread, seat, status), thread.place.chat
+        self._due = monotonic() + self._seconds
         before = self.fit
         try:
-            self.fit = self._count(thread, seat.draft, options)
+            self.fit = self._count(thread, seat.draft, self._desk.settings.options)
         except (
             AppError
-        ):  # the model's template refuses the chat, which is said when it is sent; or it is gone
+        ):  # the chat is gone, or the model's template refuses it, which is said when it is sent
             self.fit = None
         return self.fit != before
+
+    def _key_now(self, thread: Thread, seat: Seat, status: EngineStatus) -> tuple[object, ...]:
+        is_writing = self._desk.conversations.is_writing(thread.place.chat)
+        longest = self._desk.settings.options.max_new_tokens
+        return thread.place, seat.draft, status.model, longest, thread.manner, is_writing
 
     def _count(self, thread: Thread, draft: str, options: Options) -> Fit | None:
         chat, conversations = thread.place.chat, self._desk.conversations

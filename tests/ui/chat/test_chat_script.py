@@ -8,6 +8,7 @@ import pytest
 
 from app.chat_messages import Mark, Place, StoredMessage, Thread, Written
 from app.ui.chat.message import Look
+from app.ui.chat.thoughts import thought_html
 from app.ui.chat.thread import thread_html
 from app.ui.theme import head
 
@@ -19,10 +20,13 @@ ANSWER = StoredMessage(7, "assistant", Written(CODE, "done", marks=(Mark(3, "out
 THREAD = Thread(Place(1, 1), messages=(QUESTION, ANSWER))
 COLOURED = Look(coloured=frozenset({7}))
 BODY = """
-<div class="gradio-container"><div id="chat-search"><input></div><div id="question"></div>
-<button id="stop">Stop</button><div id="place"></div></div>
+<div class="gradio-container"><div id="main"><div id="chat-search"><input></div>
+<details class="menu"><summary>More</summary><button id="rename">Rename</button></details>
+<div id="composer"><textarea></textarea><button id="stop">Stop</button></div><div id="place"></div></div>
+<button id="to-models">Models</button><div id="chat-question"></div></div>
 <script>
   const told = [], copied = [], place = document.getElementById("place");
+  document.body.dataset.view = "chat";
   Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => copied.push(text) } });
   document.getElementById("stop").onclick = () => told.push({ do: "stop" });
   foresight.thread(place);
@@ -35,6 +39,7 @@ BODY = """
 def page(browser: Any) -> Iterator[Any]:
     """A page with a question and an answer."""
     page = browser.new_page()
+    page.set_default_timeout(5000)
     page.set_content(f"<head>{head('system')}</head><body>{BODY}</body>")
     draw(page)
     yield page
@@ -44,6 +49,16 @@ def page(browser: Any) -> Iterator[Any]:
 def draw(page: Any, look: Look = Look(), thread: Thread = THREAD) -> None:  # noqa: B008
     """Draw the thread anew, as the server does at any time."""
     page.evaluate("html => { place.innerHTML = html; }", thread_html(thread, look))
+
+
+THOUGHT = replace(ANSWER, written=Written("<think>\nHm.\n</think>\n\nYes.", "done"))
+THOUGHTFUL = replace(THREAD, messages=(QUESTION, THOUGHT))
+LIVE = f'<article class="message" data-message="7">{thought_html("Hm.", is_thinking=True)}</article>'
+
+
+def draw_live(page: Any, html: str = LIVE) -> None:
+    """Draw the answer that is being written."""
+    page.evaluate("html => { place.innerHTML = html; }", html)
 
 
 def reworded(text: str) -> Thread:
@@ -119,11 +134,65 @@ def test_escape_closes_the_box_and_stops_nothing(page: Any) -> None:
     assert page.evaluate("told") == [{"do": "stop"}]
 
 
+@pytest.mark.parametrize("selector", ["#composer textarea", "#place", ".message.user footer button"])
+def test_escape_stops_the_reply(page: Any, selector: str) -> None:
+    page.locator(selector).first.focus()
+    page.keyboard.press("Escape")
+    assert page.evaluate("told") == [{"do": "stop"}]
+
+
+def test_escape_in_another_box_stops_nothing(page: Any) -> None:
+    page.press("#chat-search input", "Escape")
+    assert page.evaluate("told") == []
+
+
+def test_an_open_menu_takes_escape(page: Any) -> None:
+    page.click("summary")
+    page.press("#rename", "Escape")
+    assert page.evaluate("told") == []
+    assert page.locator("details.menu").get_attribute("open") is None
+    assert page.evaluate("document.activeElement.textContent") == "More"
+
+
+def test_an_open_question_takes_escape(page: Any) -> None:
+    page.evaluate("""document.getElementById("chat-question").innerHTML = '<p class="question">?</p>'""")
+    page.keyboard.press("Escape")
+    assert page.evaluate("told") == []
+
+
 def test_what_stands_in_the_box_stays_when_the_thread_is_drawn_anew(page: Any) -> None:
     open_editor(page).fill("Half a tho")
     draw(page)
     assert page.locator(".message.user .editor textarea").input_value() == "Half a tho"
     assert page.locator(".message.user .said").is_hidden()
+
+
+def test_a_thought_stays_as_the_person_left_it(page: Any) -> None:
+    draw_live(page)
+    page.click(".thought summary")
+    draw_live(page)
+    thought = page.locator(".thought")
+    assert thought.get_attribute("open") is None
+    page.click(".thought summary")
+    draw(page, thread=THOUGHTFUL)
+    assert thought.get_attribute("open") == "", "also once it is stored"
+    draw(page, thread=THOUGHTFUL)
+    assert thought.get_attribute("open") == ""
+
+
+def test_what_is_read_stays_where_it_is_while_earlier_messages_come_in(page: Any) -> None:
+    many = [replace(QUESTION, id=number, versions=(number,)) for number in range(10, 40)]
+    page.evaluate(
+        "place.parentElement.id = 'thread'; place.parentElement.style = 'height: 200px; overflow: auto'"
+    )
+    draw(page, thread=replace(THREAD, messages=tuple(many[20:]), earlier=20))
+    page.evaluate("place.parentElement.scrollTop = 0")
+    oldest = page.locator("[data-message='30']")
+    page.click("[data-do=earlier]")
+    before = oldest.bounding_box()["y"]
+    draw(page, thread=replace(THREAD, messages=tuple(many)))
+    page.wait_for_timeout(50)
+    assert abs(oldest.bounding_box()["y"] - before) < 2
 
 
 def test_copying_takes_what_was_written(page: Any) -> None:
@@ -146,5 +215,12 @@ def test_colours_are_asked_for_once_and_then_go_on_and_off(page: Any) -> None:
 
 
 def test_the_keyboard_leads_to_the_search(page: Any) -> None:
+    page.keyboard.press("Control+k")
+    assert page.evaluate("document.activeElement.closest('#chat-search') !== null")
+
+
+def test_the_keyboard_leads_to_the_search_from_any_view(page: Any) -> None:
+    page.click("#to-models")
+    assert page.locator("#main").is_hidden()
     page.keyboard.press("Control+k")
     assert page.evaluate("document.activeElement.closest('#chat-search') !== null")

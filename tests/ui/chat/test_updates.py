@@ -1,12 +1,15 @@
 """A page follows its chat: what is drawn again, and when."""
 
 import asyncio
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 from app.chat_messages import ChatManner
+from app.messages import Message
 from app.ui import Desk
 from app.ui.chat.actions import updates
-from tests.fakes import ScriptedEngine
+from tests.fakes import ScriptedEngine, WordReader
 from tests.ui.chat.people import SKIPPED, UnsteadyConversations, Visitor
 
 LONG = "word after word " * 100
@@ -88,9 +91,38 @@ def test_a_page_that_is_opened_shows_the_chat_that_was_looked_at_last(
 def test_a_page_is_drawn_again_as_the_reply_comes(person: Visitor, engine: ScriptedEngine) -> None:
     engine.pause, engine.text = 0.02, LONG
     person.ask("One")
-    lengths = [len("".join(live)) for live, _note, _panel in streamed(person, times=4)]
+    drawn = [live for live, _note, _panel in streamed(person, times=4)]
+    lengths = [len("".join(live)) for live in drawn]
     assert lengths == sorted(set(lengths))
+    assert drawn[-1][0] == str(person.messages[-1].id), "by which the page knows what was opened in it"
     person.desk.stop()
+
+
+class NotingReader(WordReader):
+    """Notes the threads on which it counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: list[int] = []
+
+    def count(self, prompt: Sequence[Message]) -> int:
+        self.threads.append(threading.get_ident())
+        return super().count(prompt)
+
+
+def test_what_is_typed_is_counted_beside_the_event_loop(person: Visitor, engine: ScriptedEngine) -> None:
+    reader = engine.words = NotingReader()
+
+    async def typing() -> str:
+        following = person.actions.follow(person.seat)
+        await anext(following)
+        person.actions.type(person.seat, "one two three")
+        drawn = await anext(following)
+        await following.aclose()  # type: ignore[attr-defined]
+        return str(drawn[3])
+
+    assert "5 of 1,024 tokens" in asyncio.run(typing())
+    assert threading.get_ident() not in reader.threads
 
 
 def test_a_page_that_cannot_be_read_says_so_once_and_looks_on(

@@ -1,0 +1,64 @@
+"""What the page does with the list of chats by itself: in a browser, without a server."""
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+import pytest
+
+from app.chat_messages import ChatLine
+from app.ui.sidebar.chat_list import ChatList, chat_list_html
+from app.ui.theme import head
+
+pytestmark = pytest.mark.browser
+
+BODY = """
+<div class="gradio-container"><div id="list"></div><textarea id="elsewhere"></textarea></div>
+<script>
+  const told = [], list = document.getElementById("list");
+  foresight.listen(list, (_, deed) => told.push(deed));
+</script>
+"""
+ONE, TWO = ChatLine(1, "One"), ChatLine(2, "Two")
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page with two chats, the second of which is being renamed."""
+    page = browser.new_page()
+    page.set_default_timeout(5000)
+    page.set_content(f"<head>{head('system')}</head><body>{BODY}</body>")
+    draw(page, ONE, TWO)
+    page.evaluate("list.querySelector('[data-do=rename][data-name=\"2\"]').click()")
+    page.keyboard.type("Half a na")
+    yield page
+    page.close()
+
+
+def draw(page: Any, *lines: ChatLine) -> None:
+    """Draw the list anew, as the server does at any time."""
+    html = chat_list_html(ChatList(lines), date.today())
+    page.evaluate("html => { list.innerHTML = html; }", html)
+    page.wait_for_timeout(50)
+
+
+def test_a_new_title_is_written_on_while_the_list_is_drawn_anew(page: Any) -> None:
+    draw(page, TWO, ONE)
+    assert "Two" in page.locator("li:has(.in-place)").inner_text()
+    page.keyboard.type("me")
+    page.keyboard.press("Enter")
+    [deed] = page.evaluate("told")
+    assert (deed["do"], deed["name"], deed["value"]) == ("rename", "2", "Half a name")
+
+
+def test_a_box_goes_with_its_chat(page: Any) -> None:
+    draw(page, ONE)
+    assert page.locator(".in-place").count() == 0
+    assert page.evaluate("told") == []
+
+
+def test_a_box_that_is_left_is_closed(page: Any) -> None:
+    page.click("#elsewhere")
+    page.wait_for_selector(".in-place", state="detached")
+    assert page.locator(".asking").count() == 0
+    assert page.evaluate("told") == []
