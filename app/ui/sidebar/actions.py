@@ -1,7 +1,6 @@
 """What events of the sidebar do. They translate between the page and the stores, and nothing else."""
 
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 
 import gradio as gr
@@ -58,15 +57,6 @@ class SidebarActions:
             discard(Path(path))
         seat.words = ""
         self._say(taken_in(taken))
-
-    def save_all(self) -> str:
-        """All chats as one file."""
-        name = f"Foresight chats {date.today()}.json"
-        return attempt(
-            self._say,
-            lambda: file_html(name, self._book.stored.export_json(None), "application/json"),
-            NOTHING,
-        )
 
     def _do(self, seat: Seat, do: str, chat: int, value: str) -> str:
         if do in self._deeds:

@@ -206,15 +206,7 @@ def test_a_private_chat_can_be_saved_and_is_not_among_all_chats(person: Libraria
     person.actions.begin_private(person.seat)
     person.get("Secret?")
     assert "Secret?" in text_of(person.do("json", person.seat.place.chat))
-    assert json.loads(text_of(person.list.save_all()))["chats"] == []
-
-
-def test_all_chats_are_one_file(person: Librarian) -> None:
-    person.begin("One?")
-    person.begin("Two?")
-    file = person.list.save_all()
-    assert re.search(r'data-file="Foresight chats \d{4}-\d\d-\d\d\.json"', file)
-    assert len(json.loads(text_of(file))["chats"]) == 2
+    assert json.loads("".join(person.desk.conversations.book.stored.export_parts()))["chats"] == []
 
 
 @pytest.mark.parametrize("content", [b"no json", b"[1, 2]", b'{"chats": 3}', b"\xff\xfe\x00", b""])
