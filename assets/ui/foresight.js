@@ -25,7 +25,7 @@
   });
 
   // Buttons inside a list. Rows move up while others go: what counts is the button that was pressed down on.
-  // One with data-ask asks for words first, in place.
+  // One with data-ask asks for words first, in place, and suggests those of its data-list.
   window.foresight = {
     listen(element, trigger) {
       let pressed = null;
@@ -44,11 +44,12 @@
   };
 
   const askInPlace = (button, say) => {
-    const row = button.closest("li") ?? button.parentElement;
+    const row = button.closest("li, .folder") ?? button.parentElement;
     const input = Object.assign(document.createElement("input"), { value: button.dataset.value });
     input.setAttribute("aria-label", button.dataset.ask);
     input.placeholder = button.dataset.ask;
     input.className = "in-place";
+    if (button.dataset.list) input.setAttribute("list", button.dataset.list);
     let isOver = false; // taking a box away that has the focus blurs it, which would end it a second time
     const end = (isMeant) => {
       if (isOver) return;
