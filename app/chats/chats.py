@@ -5,7 +5,7 @@ raise StoreError where the file fails, ChatNotFound for what is not there, and S
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,8 +22,9 @@ from app.chat_messages import (
     Written,
 )
 from app.chats import exporting, importing, lines, messages, presets, search, threads, turns, undo
+from app.chats.records import ChatRecord
 from app.database import Database
-from app.errors import StoreError
+from app.errors import ChatNotFound, StoreError
 from app.messages import Message, Role
 
 EVERYTHING = 2**31
@@ -223,12 +224,23 @@ class Chats:
 
     def export_json(self, chats: Iterable[int] | None = None) -> str:
         """These chats with everything about them; all chats and presets for None."""
-        wanted = [line.id for line in self.lines()] if chats is None else list(chats)
-        records = []
-        for chat in wanted:  # one by one: the app may go on between them
-            with self._database.reading() as connection:
-                records.append(exporting.record_of(connection, chat))
-        return exporting.library_json(records, self.presets() if chats is None else ())
+        if chats is None:
+            return "".join(self.export_parts())
+        return "".join(exporting.library_parts(map(self._record, chats), ()))
+
+    def export_parts(self) -> Iterator[str]:
+        """The file of all chats and presets in parts, of which no two need be in memory at once."""
+        return exporting.library_parts(self._records(), self.presets())
+
+    def _records(self) -> Iterator[ChatRecord]:
+        """All chats, one by one: the app may go on between them."""
+        for line in self.lines():
+            with suppress(ChatNotFound):  # deleted since
+                yield self._record(line.id)
+
+    def _record(self, chat: int) -> ChatRecord:
+        with self._database.reading() as connection:
+            return exporting.record_of(connection, chat)
 
     def export_markdown(self, chat: int) -> str:
         """What is shown of a chat, as a text to read."""

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from app import __version__
 from app.chat_messages import ChatPreset, StoredMessage, Thread
@@ -34,12 +34,16 @@ def record_of(connection: sqlite3.Connection, chat: int) -> ChatRecord:
     )
 
 
-def library_json(chats: Iterable[ChatRecord], presets: Iterable[ChatPreset]) -> str:
-    """The file, a line for each chat."""
+def library_parts(chats: Iterable[ChatRecord], presets: Iterable[ChatPreset]) -> Iterator[str]:
+    """The file, a line for each chat; a chat is asked for when its line is due."""
     head = {"format": FORMAT, "version": VERSION, "app": __version__}
     kept = json.dumps({**head, "presets": [plain(preset) for preset in presets]}, ensure_ascii=False)
-    told = ",\n".join(json.dumps(to_json(chat), ensure_ascii=False) for chat in chats)
-    return f'{kept[:-1]}, "chats": [\n{told}\n]}}\n'
+    yield f'{kept[:-1]}, "chats": [\n'
+    comma = ""
+    for chat in chats:
+        yield comma + json.dumps(to_json(chat), ensure_ascii=False)
+        comma = ",\n"
+    yield "\n]}\n"
 
 
 def markdown(thread: Thread) -> str:

@@ -45,14 +45,14 @@ SECURITY_HEADERS = {
 }
 
 
-def refusal(method: str, headers: Headers) -> tuple[int, str] | None:
+def refusal(method: str, path: str, headers: Headers) -> tuple[int, str] | None:
     """Why a request is turned away, as status and sentence; None for one that may pass."""
     host = headers.get("host", "")
     if len(headers.getlist("host")) != 1 or _name(host) not in OWN_NAMES:
         return 400, "This address is not Foresight's: open http://127.0.0.1 with its port."
     if any(origin.lower() != f"http://{host.lower()}" for origin in headers.getlist("origin")):
         return 403, "Requests of other sites are refused."
-    if _comes_from_elsewhere(method, headers):
+    if _comes_from_elsewhere(method, path, headers):
         return 403, "Requests of other sites are refused."
     return None
 
@@ -66,12 +66,12 @@ def _name(host: str) -> str:
     return (parts.hostname or "") if parts.netloc == host and "@" not in host else ""
 
 
-def _comes_from_elsewhere(method: str, headers: Headers) -> bool:
-    """Whether the browser says that another site sent this; a clicked link (top-level GET) may."""
+def _comes_from_elsewhere(method: str, path: str, headers: Headers) -> bool:
+    """Whether the browser says that another site sent this; a clicked link (top-level GET) may open the page."""
     if headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
         return False
     is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
-    return not (is_link and method == "GET")
+    return not (is_link and method == "GET" and path == "/")
 
 
 class Guard:
@@ -83,10 +83,14 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):  # lifespan
             await self._app(scope, receive, send)
-        elif refused := refusal(scope.get("method", "GET"), Headers(scope=scope)):
+        elif refused := _refusal_of(scope):
             await _refuse(*refused, scope, receive, send)
         else:
             await self._app(scope, receive, _with_security_headers(send))
+
+
+def _refusal_of(scope: Scope) -> tuple[int, str] | None:
+    return refusal(scope.get("method", "GET"), scope.get("path", "/"), Headers(scope=scope))
 
 
 async def _refuse(status: int, sentence: str, scope: Scope, receive: Receive, send: Send) -> None:

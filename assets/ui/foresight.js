@@ -25,7 +25,7 @@
   });
 
   // Buttons inside a list. Rows move up while others go: what counts is the button that was pressed down on.
-  // One with data-ask asks for words first, in place.
+  // One with data-ask asks for words first, in place, and suggests those of its data-list.
   window.foresight = {
     isSearchKey({ key, ctrlKey, metaKey, shiftKey, altKey }) {
       return key.toLowerCase() === "k" && (ctrlKey || metaKey) && !shiftKey && !altKey;
@@ -53,10 +53,11 @@
     const row = () => {
       const buttons = [...list.querySelectorAll("[data-ask]")];
       const now = buttons.find(({ dataset }) => dataset.do === asked.do && dataset.name === asked.name);
-      return now && (now.closest("li") ?? now.parentElement);
+      return now && (now.closest("li, .folder") ?? now.parentElement);
     };
     const input = Object.assign(document.createElement("input"), { value: asked.value, placeholder: asked.ask, className: "in-place" });
     input.setAttribute("aria-label", asked.ask);
+    if (asked.list) input.setAttribute("list", asked.list);
     const put = () => {
       if (!row() || (row() === input.parentElement && document.activeElement === input)) return;
       const { selectionStart, selectionEnd } = input;

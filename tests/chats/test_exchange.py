@@ -233,6 +233,16 @@ def test_only_the_chats_that_were_asked_for_are_written_out(chats: Chats) -> Non
     assert [chat["title"] for chat in json.loads(chats.export_json())["chats"]] == ["b"]
 
 
+def test_a_library_is_written_out_chat_by_chat_while_the_app_goes_on(chats: Chats) -> None:
+    newest = [chats.create(title=title).chat for title in ("a", "b", "c")][::-1]
+    parts = chats.export_parts()
+    read = [next(parts), next(parts)]
+    chats.rename(newest[1], "changed")
+    chats.delete(newest[2])
+    told = json.loads("".join([*read, *parts]))
+    assert [chat["title"] for chat in told["chats"]] == ["c", "changed"]
+
+
 def test_a_chat_reads_well_as_markdown(chats: Chats) -> None:
     place, reply = chats.ask(chats.create(ChatManner("Be\nbrief."), title="Why"), "Why?\n")
     chats.write(reply, FINISHED)

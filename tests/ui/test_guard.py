@@ -29,6 +29,8 @@ ROUTES = (
     ("POST", "/gradio_api/queue/join", JOIN, {"Content-Type": "text/plain"}),
     ("POST", "/gradio_api/upload", UPLOAD, MULTIPART),
     ("OPTIONS", "/gradio_api/upload", b"", {"Access-Control-Request-Method": "POST"}),
+    ("GET", "/foresight/chats.json", b"", {}),
+    ("GET", "/foresight/backup.sqlite", b"", {}),
     ("GET", "/no/such/route", b"", {}),
 )
 
@@ -92,6 +94,8 @@ def test_what_the_browser_says_comes_from_another_site_gets_403(running: Running
 def test_a_link_on_another_page_may_open_the_app(running: Running) -> None:
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
     assert answer(running, "GET", "/", link).status == 200
+    for path in ("/config", "/foresight/chats.json", "/foresight/backup.sqlite"):
+        assert answer(running, "GET", path, link).status == 403, "and nothing else"
 
 
 def test_the_page_itself_and_programs_of_this_machine_pass(running: Running) -> None:

@@ -1,5 +1,6 @@
 """Where one page stands. Pages share the desk, and each looks at a chat of its own."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.chat_messages import ChatManner, Place
@@ -15,8 +16,9 @@ class Seat:
 
     `place` is the chat as the page was last drawn, so that a page that fell behind is noticed; a chat that was
     not begun yet is place 0, with the manner it is to have and whether it `is_private`. A page that another run
-    of the app has drawn has `is_taken` False. `sitting` counts how often the page turned to a chat; `screen` is
-    the newest look."""
+    of the app has drawn has `is_taken` False. `deleted` are chats that can be brought back, with their titles, the
+    last one last; `unfolded` are folders that were turned, and which way. `sitting` counts how often the page
+    turned to a chat; `screen` is the newest look."""
 
     is_taken: bool = False
     sitting: int = 0
@@ -26,8 +28,8 @@ class Seat:
     is_private: bool = False
     draft: str = ""
     words: str = ""
-    deleted: int = 0
-    deleted_title: str = ""
+    deleted: tuple[tuple[int, str], ...] = ()
+    unfolded: Mapping[str, bool] = field(default_factory=dict)
     listed: int = 100
     coloured: frozenset[int] = frozenset()
     screen: Screen | None = None

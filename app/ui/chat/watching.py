@@ -61,8 +61,8 @@ class Watcher:
         chat = seat.place.chat
         return (
             conversations.is_writing(chat), conversations.problem(chat), conversations.book.changes, chat,
-            seat.sitting, seat.newest, seat.coloured, seat.words, seat.deleted, seat.listed, seat.is_private,
-            seat.manner, self._desk.documents.changes,
+            seat.sitting, seat.newest, seat.coloured, seat.words, seat.deleted, seat.listed, seat.unfolded,
+            seat.is_private, seat.manner, self._desk.documents.changes,
         )  # fmt: skip
 
     def _look_at_chats(self) -> bool:
@@ -104,7 +104,8 @@ class Watcher:
         found: tuple[FoundChat, ...] = book.stored.search(seat.words) if seat.words.strip() else ()
         return ChatList(
             lines, seat.place.chat, frozenset(line.id for line in lines if conversations.is_writing(line.id)),
-            book.stored.folders(), seat.words.strip(), found, seat.deleted_title, seat.listed,
+            book.stored.folders(), seat.words.strip(), found,
+            tuple(title for _, title in seat.deleted), seat.listed, seat.unfolded,
         )  # fmt: skip
 
     def _follow(self, chat: int) -> None:

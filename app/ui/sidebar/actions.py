@@ -1,17 +1,16 @@
 """What events of the sidebar do. They translate between the page and the stores, and nothing else."""
 
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 
 import gradio as gr
 
 from app.chat_messages import Place, TakenIn
-from app.errors import AppError
+from app.errors import AppError, ChatNotFound
 from app.ui.chat.seat import Seat
 from app.ui.desk import Desk
 from app.ui.saving import file_html
-from app.ui.telling import RELOAD, Say, attempt
+from app.ui.telling import RELOAD, Say, attempt, was_done
 from app.ui.uploads import discard
 
 NOTHING = ""
@@ -24,11 +23,18 @@ class SidebarActions:
         self._desk = desk
         self._book = desk.conversations.book
         self._say = say
-        self._deeds: dict[str, Callable[[int, str], None]] = {
-            "rename": lambda chat, title: self._book.of(chat).rename(chat, title),
-            "pin": lambda chat, _: self._book.of(chat).pin(chat, True),
-            "unpin": lambda chat, _: self._book.of(chat).pin(chat, False),
-            "move": lambda chat, folder: self._book.of(chat).move(chat, folder.strip()),
+        self._deeds: dict[str, Callable[[Seat, int, str], None]] = {
+            "rename": lambda _, chat, title: self._book.of(chat).rename(chat, title),
+            "pin": lambda _, chat, __: self._book.of(chat).pin(chat, True),
+            "unpin": lambda _, chat, __: self._book.of(chat).pin(chat, False),
+            "move": self._move,
+            "delete": self._delete,
+            "undo": self._undo,
+        }
+        self._folder_deeds: dict[str, Callable[[Seat, str, str], None]] = {
+            "fold": lambda seat, folder, _: _turn(seat, folder, False),
+            "unfold": lambda seat, folder, _: _turn(seat, folder, True),
+            "rename-folder": self._rename_folder,
         }
 
     def act(self, seat: Seat, event: gr.EventData) -> str:
@@ -37,6 +43,9 @@ class SidebarActions:
             self._say(RELOAD)
             return NOTHING
         do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
+        if do in self._folder_deeds:
+            was_done(self._say, lambda: self._folder_deeds[do](seat, name, value))
+            return NOTHING
         return attempt(self._say, lambda: self._do(seat, do, int(name or 0), value), NOTHING)
 
     def search(self, seat: Seat, words: str) -> None:
@@ -59,29 +68,15 @@ class SidebarActions:
         seat.words = ""
         self._say(taken_in(taken))
 
-    def save_all(self) -> str:
-        """All chats as one file."""
-        name = f"Foresight chats {date.today()}.json"
-        return attempt(
-            self._say,
-            lambda: file_html(name, self._book.stored.export_json(None), "application/json"),
-            NOTHING,
-        )
-
     def _do(self, seat: Seat, do: str, chat: int, value: str) -> str:
         if do in self._deeds:
-            self._deeds[do](chat, value)
+            self._deeds[do](seat, chat, value)
         match do:
             case "open":
                 seat.sit_at(Place(chat))
                 self._desk.chat = chat
             case "more":
                 seat.listed += 500
-            case "delete":
-                self._delete(seat, chat)
-            case "undo":
-                self._book.of(seat.deleted).restore(seat.deleted)
-                seat.deleted, seat.deleted_title = 0, ""
             case "markdown":
                 return self._markdown(chat)
             case "json":
@@ -90,15 +85,36 @@ class SidebarActions:
                 )
         return NOTHING
 
-    def _delete(self, seat: Seat, chat: int) -> None:
+    def _delete(self, seat: Seat, chat: int, _value: str) -> None:
         title = self._title(chat)
         self._book.of(chat).delete(chat)
         self._desk.conversations.stop(chat)
-        seat.deleted, seat.deleted_title = chat, title
+        seat.deleted = (*seat.deleted, (chat, title))
         if self._desk.chat == chat:
             self._desk.chat = 0
         if seat.place.chat == chat:
             seat.begin()
+
+    def _undo(self, seat: Seat, _chat: int, _value: str) -> None:
+        """Bring back the chat that was deleted last; then the one before can be."""
+        if not seat.deleted:
+            raise ChatNotFound
+        *before, (chat, _) = seat.deleted
+        try:
+            self._book.of(chat).restore(chat)
+        except ChatNotFound:  # forgotten with all chats: it cannot be offered again
+            seat.deleted = tuple(before)
+            raise
+        seat.deleted = tuple(before)
+
+    def _move(self, seat: Seat, chat: int, folder: str) -> None:
+        """Put a chat into a folder, which shows it there."""
+        self._book.of(chat).move(chat, folder.strip())
+        _turn(seat, folder.strip(), True)
+
+    def _rename_folder(self, seat: Seat, old: str, new: str) -> None:
+        self._book.stored.rename_folder(old, new)
+        _turn(seat, new, seat.unfolded.get(old, False))
 
     def _markdown(self, chat: int) -> str:
         return file_html(
@@ -107,6 +123,10 @@ class SidebarActions:
 
     def _title(self, chat: int) -> str:
         return next((line.title for line in self._book.lines() if line.id == chat), "") or "New chat"
+
+
+def _turn(seat: Seat, folder: str, is_unfolded: bool) -> None:
+    seat.unfolded = {**seat.unfolded, folder: is_unfolded}
 
 
 def taken_in(taken: TakenIn) -> str:

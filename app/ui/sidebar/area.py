@@ -6,6 +6,7 @@ from typing import Any
 import gradio as gr
 
 from app.ui.chat.actions import ChatActions
+from app.ui.library_files import BACKUP, CHATS
 from app.ui.saving import build_file_place
 from app.ui.sidebar.actions import SidebarActions
 
@@ -14,13 +15,12 @@ LISTEN = "foresight.listen(element, trigger)"
 
 @dataclass(frozen=True, slots=True)
 class SidebarArea:
-    """The sidebar: buttons for new chats, the search box, the list, and what is done with all chats."""
+    """The sidebar: buttons for new chats, the search box, the list, and bringing chats in."""
 
     new_chat: gr.Button
     private: gr.Button
     words: gr.Textbox
     chats: gr.HTML
-    save_all: gr.Button
     bring: gr.UploadButton
     file: gr.HTML
 
@@ -37,12 +37,20 @@ def build_sidebar() -> SidebarArea:
         )  # fmt: skip
         chats = gr.HTML(elem_id="chats", js_on_load=LISTEN)
         with gr.Row(elem_id="all-chats"):
-            save_all = gr.Button("Save all", elem_id="save-all", size="sm", scale=0, min_width=0)
+            gr.HTML(saving_html(), elem_id="save-all", js_on_load=None)
             bring = gr.UploadButton(
                 "Bring in…", elem_id="bring-chats", size="sm", scale=0, min_width=0, file_types=[".json"]
             )
         file = build_file_place("save-chats")
-    return SidebarArea(new_chat, private, words, chats, save_all, bring, file)
+    return SidebarArea(new_chat, private, words, chats, bring, file)
+
+
+def saving_html() -> str:
+    """Links to all chats as files."""
+    return (
+        f'<a href="{CHATS}" download title="Every chat, to be brought in again">Save all</a>'
+        f'<a href="{BACKUP}" download title="A copy of the whole library, documents too">Back up</a>'
+    )
 
 
 def wire_sidebar(
@@ -53,5 +61,4 @@ def wire_sidebar(
     area.private.click(chatting.begin_private, seat, **listen)
     area.chats.click(actions.act, seat, area.file, **listen)
     area.words.input(actions.search, [seat, area.words], trigger_mode="always_last", **listen)
-    area.save_all.click(actions.save_all, outputs=area.file, **listen)
     area.bring.upload(actions.bring, [seat, area.bring], **listen)

@@ -1,15 +1,22 @@
-"""The list of chats as HTML: pinned ones, folders, and the others by the day of their newest message."""
+"""The list of chats as HTML: pinned ones, all folders, and the others by the day of their newest message.
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+A folder is one line with a count until it is unfolded; the one that has the chat which is looked at is, unless it
+was folded. Of a long list the newest chats are listed, and more when asked.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from html import escape
-from itertools import groupby
 
 from app.chat_messages import ChatLine, FoundChat
 from app.conversation import is_private
 
+FOLDERS = "chat-folders"
+"""The id of the names that are suggested where a folder is asked for."""
+FIRST = ("Private", "Pinned")
 DAYS = ((0, "Today"), (1, "Yesterday"), (7, "Last 7 days"), (30, "Last 30 days"))
+LATER = (*(title for _, title in DAYS), "Older")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,43 +29,51 @@ class ChatList:
     folders: tuple[str, ...] = ()
     words: str = ""
     found: tuple[FoundChat, ...] = ()
-    deleted: str = ""
+    deleted: tuple[str, ...] = ()
     listed: int = 100
+    unfolded: Mapping[str, bool] = field(default_factory=dict)
 
 
 def chat_list_html(chats: ChatList, today: date) -> str:
     """The whole list; a deleted chat can be brought back from the line at its end."""
     body = _found(chats) if chats.words else _groups(chats, today)
-    return f'<nav class="chats" aria-label="Chats">{body}{_deleted(chats.deleted)}</nav>'
+    names = "".join(f"<option>{escape(folder)}</option>" for folder in chats.folders)
+    return (
+        f'<nav class="chats" aria-label="Chats">{body}{_deleted(chats.deleted)}'
+        f'<datalist id="{FOLDERS}">{names}</datalist></nav>'
+    )
 
 
 def _groups(chats: ChatList, today: date) -> str:
     if not chats.lines:
         return '<p class="hint">Your chats will be listed here. They stay on this computer.</p>'
-    shown = chats.lines[: chats.listed]
-    groups = [
-        _group(title, lines, chats)
-        for title, lines in groupby(_sorted(shown, today), key=lambda line: group_of(line, today))
-    ]
-    left = len(chats.lines) - len(shown)
-    more = (
-        f'<button class="quiet" data-do="more" data-name="">Show {left:,} more</button>' if left > 0 else ""
+    folders, loose = _apart(chats.lines)
+    groups: dict[str, list[ChatLine]] = {title: [] for title in (*FIRST, *LATER)}
+    for line in loose[: chats.listed]:
+        groups[group_of(line, today)].append(line)
+    parts = (
+        *(_group(title, groups[title], chats) for title in FIRST),
+        *(_folder(name, folders[name], chats) for name in sorted(folders, key=str.casefold)),
+        *(_group(title, groups[title], chats) for title in LATER),
     )
-    return "".join(groups) + more
+    unfolded = [lines for name, lines in folders.items() if _is_unfolded(name, lines, chats)]
+    return "".join(parts) + _more(chats, loose, *unfolded)
 
 
-def _sorted(lines: Sequence[ChatLine], today: date) -> list[ChatLine]:
-    """Private and pinned chats, then folders by name, then the others by day; each newest first."""
-    order = {title: place for place, title in enumerate(("Private", "Pinned"))}
-    days = {title: place for place, (_, title) in enumerate(DAYS, 3)}
+def _apart(lines: Iterable[ChatLine]) -> tuple[dict[str, list[ChatLine]], list[ChatLine]]:
+    """Chats by folder, and those that stand in none; pinned ones stand above all folders."""
+    folders: dict[str, list[ChatLine]] = {}
+    loose: list[ChatLine] = []
+    for line in lines:
+        place = folders.setdefault(line.folder, []) if line.folder and not line.is_pinned else loose
+        place.append(line)
+    return folders, loose
 
-    def place(line: ChatLine) -> tuple[int, str]:
-        title = group_of(line, today)
-        if line.folder and title == line.folder:
-            return 2, title.casefold()
-        return order.get(title, days.get(title, 9)), ""
 
-    return sorted(lines, key=place)
+def _more(chats: ChatList, *groups: Sequence[ChatLine]) -> str:
+    """The way to chats of these groups that are not listed."""
+    left = sum(max(0, len(lines) - chats.listed) for lines in groups)
+    return f'<button class="quiet" data-do="more" data-name="">Show {left:,} more</button>' if left else ""
 
 
 def group_of(line: ChatLine, today: date) -> str:
@@ -67,8 +82,6 @@ def group_of(line: ChatLine, today: date) -> str:
         return "Private"
     if line.is_pinned:
         return "Pinned"
-    if line.folder:
-        return line.folder
     age = today - _day(line.updated)
     return next((title for days, title in DAYS if age <= timedelta(days)), "Older")
 
@@ -81,9 +94,36 @@ def _day(moment: float) -> date:
         return date.min
 
 
-def _group(title: str, lines: Iterable[ChatLine], chats: ChatList) -> str:
-    items = "".join(_item(line, chats) for line in lines)
-    return f"<h3>{escape(title)}</h3><ul>{items}</ul>"
+def _group(title: str, lines: Sequence[ChatLine], chats: ChatList) -> str:
+    return f"<h3>{escape(title)}</h3>{_items(lines, chats)}" if lines else ""
+
+
+def _folder(name: str, lines: Sequence[ChatLine], chats: ChatList) -> str:
+    """A folder as a line that unfolds it, and its chats below it once it is."""
+    is_unfolded, shown = _is_unfolded(name, lines, chats), escape(name)
+    turn = (
+        f'<button class="fold" data-do="{"fold" if is_unfolded else "unfold"}" data-name="{shown}" '
+        f'aria-expanded="{str(is_unfolded).lower()}"><span>{shown}</span><small>{len(lines):,}</small></button>'
+    )
+    rename = (
+        f'<button data-ask="Folder, or nothing for none" data-list="{FOLDERS}" data-do="rename-folder" '
+        f'data-name="{shown}" data-value="{shown}">Rename…</button>'
+    )
+    menu = (
+        f'<details class="menu"><summary aria-label="More about the folder {shown}">⋯</summary>'
+        f"<div>{rename}</div></details>"
+    )
+    head = f'<div class="folder"><h3>{turn}</h3>{menu}</div>'
+    return head + (_items(lines[: chats.listed], chats) if is_unfolded else "")
+
+
+def _is_unfolded(name: str, lines: Sequence[ChatLine], chats: ChatList) -> bool:
+    """As it was turned; else where the chat that is looked at is in it."""
+    return chats.unfolded.get(name, any(line.id == chats.current for line in lines))
+
+
+def _items(lines: Iterable[ChatLine], chats: ChatList) -> str:
+    return f"<ul>{''.join(_item(line, chats) for line in lines)}</ul>"
 
 
 def _item(line: ChatLine, chats: ChatList, excerpt: str = "") -> str:
@@ -93,29 +133,28 @@ def _item(line: ChatLine, chats: ChatList, excerpt: str = "") -> str:
     title = escape(line.title or "New chat")
     return (
         f'<li class="chat-line"{current}><button class="open" data-do="open" data-name="{line.id}" title="{title}">'
-        f"{writing}<span>{title}</span>{excerpt}</button>{_menu(line, chats.folders)}</li>"
+        f"{writing}<span>{title}</span>{excerpt}</button>{_menu(line)}</li>"
     )
 
 
-def _menu(line: ChatLine, folders: Sequence[str]) -> str:
+def _menu(line: ChatLine) -> str:
     """What can be done with a chat; renaming and moving ask for words in place (assets/ui/sidebar.js)."""
     title = escape(line.title)
-    choices = "".join(f"<option>{escape(folder)}</option>" for folder in folders)
     private = is_private(line.id)
     keeping = (
         ""
         if private
         else (
             _button("pin" if not line.is_pinned else "unpin", line.id, "Unpin" if line.is_pinned else "Pin")
-            + f'<button data-ask="Folder, or nothing for none" data-do="move" data-name="{line.id}" '
-            f'data-value="{escape(line.folder)}">Move to folder…</button>'
+            + f'<button data-ask="Folder, or nothing for none" data-list="{FOLDERS}" data-do="move" '
+            f'data-name="{line.id}" data-value="{escape(line.folder)}">Move to folder…</button>'
         )
     )
     return (
         f'<details class="menu"><summary aria-label="More about {title}">⋯</summary><div>'
         f'<button data-ask="Title" data-do="rename" data-name="{line.id}" data-value="{title}">Rename…</button>'
         f"{keeping}{_button('markdown', line.id, 'Save as Markdown')}{_button('json', line.id, 'Save as JSON')}"
-        f"{_button('delete', line.id, 'Delete')}<datalist>{choices}</datalist></div></details>"
+        f"{_button('delete', line.id, 'Delete')}</div></details>"
     )
 
 
@@ -136,10 +175,11 @@ def excerpt_html(excerpt: str) -> str:
     return f"<small>{marked}</small>"
 
 
-def _deleted(title: str) -> str:
-    if not title:
+def _deleted(titles: Sequence[str]) -> str:
+    if not titles:
         return ""
+    before = f", after {len(titles) - 1:,} more" if len(titles) > 1 else ""
     return (
-        f'<p class="undo" role="status">“{escape(title)}” was deleted. '
+        f'<p class="undo" role="status">“{escape(titles[-1])}” was deleted{before}. '
         '<button data-do="undo" data-name="">Undo</button></p>'
     )

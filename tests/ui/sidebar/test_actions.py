@@ -95,10 +95,32 @@ def test_a_chat_is_pinned_and_let_go(person: Librarian) -> None:
 
 def test_a_chat_is_put_into_a_folder_and_out_of_it(person: Librarian) -> None:
     chat = person.begin("One?")
+    person.actions.begin(person.seat)
     person.do("move", chat, " Work ")
-    assert "<h3>Work</h3>" in person.sidebar
+    assert f'data-do="open" data-name="{chat}"' in person.sidebar.partition("<span>Work</span>")[2]
     person.do("move", chat, "")
-    assert "<h3>Work</h3>" not in person.sidebar
+    assert "<span>Work</span>" not in person.sidebar
+
+
+def test_a_folder_is_folded_and_unfolded(person: Librarian) -> None:
+    store = person.desk.conversations.book.stored
+    chat = store.create(folder="Work").chat
+    assert f'data-name="{chat}"' not in person.sidebar
+    person.do("unfold", "Work")
+    assert f'data-name="{chat}"' in person.sidebar
+    person.do("fold", "Work")
+    assert f'data-name="{chat}"' not in person.sidebar
+
+
+def test_a_folder_is_renamed_and_stays_unfolded(person: Librarian) -> None:
+    store = person.desk.conversations.book.stored
+    chat = store.create(folder="Work").chat
+    person.do("unfold", "Work")
+    person.do("rename-folder", "Work", "Plans")
+    assert f'data-name="{chat}"' in person.sidebar.partition("<span>Plans</span>")[2]
+    assert "<span>Work</span>" not in person.sidebar
+    person.do("rename-folder", "Plans", "")
+    assert "<span>Plans</span>" not in person.sidebar and f'data-name="{chat}"' in person.sidebar
 
 
 def test_a_deleted_chat_can_be_brought_back(person: Librarian) -> None:
@@ -142,6 +164,26 @@ def test_deleting_twice_is_told_and_the_first_can_still_be_undone(person: Librar
     assert "no longer there" in person.heard[0]
     person.do("undo")
     assert "One?" in person.sidebar
+
+
+def test_deletions_are_undone_one_after_the_other_the_last_one_first(person: Librarian) -> None:
+    first, second = person.begin("First?"), person.begin("Second?")
+    person.do("delete", first)
+    person.do("delete", second)
+    assert "“Second?” was deleted, after 1 more" in person.sidebar
+    person.do("undo")
+    assert "“First?” was deleted." in person.sidebar
+    person.do("undo")
+    assert {line.id for line in person.desk.conversations.book.lines()} == {first, second}
+    assert "was deleted" not in person.sidebar and person.heard == []
+
+
+def test_a_deletion_that_cannot_be_undone_is_told_and_offered_no_more(person: Librarian) -> None:
+    person.do("delete", person.begin("Go?"))
+    person.desk.conversations.delete_all()
+    person.do("undo")
+    assert "no longer there" in person.heard[0]
+    assert "was deleted" not in person.sidebar
 
 
 def test_undoing_nothing_is_told(person: Librarian) -> None:
@@ -206,15 +248,7 @@ def test_a_private_chat_can_be_saved_and_is_not_among_all_chats(person: Libraria
     person.actions.begin_private(person.seat)
     person.get("Secret?")
     assert "Secret?" in text_of(person.do("json", person.seat.place.chat))
-    assert json.loads(text_of(person.list.save_all()))["chats"] == []
-
-
-def test_all_chats_are_one_file(person: Librarian) -> None:
-    person.begin("One?")
-    person.begin("Two?")
-    file = person.list.save_all()
-    assert re.search(r'data-file="Foresight chats \d{4}-\d\d-\d\d\.json"', file)
-    assert len(json.loads(text_of(file))["chats"]) == 2
+    assert json.loads("".join(person.desk.conversations.book.stored.export_parts()))["chats"] == []
 
 
 @pytest.mark.parametrize("content", [b"no json", b"[1, 2]", b'{"chats": 3}', b"\xff\xfe\x00", b""])

@@ -18,11 +18,11 @@ def line(chat: int, title: str = "", *, days: int = 0, folder: str = "", pinned:
 
 
 def headings(html: str) -> list[str]:
-    return re.findall(r"<h3>(.*?)</h3>", html)
+    return [re.sub(r"<.*?>", "", heading) for heading in re.findall(r"<h3>(.*?)</h3>", html)]
 
 
 def titles(html: str) -> list[str]:
-    return re.findall(r"<span>(.*?)</span>", html)
+    return re.findall(r'data-do="open".*?<span>(.*?)</span>', html)
 
 
 def test_an_empty_list_says_where_chats_will_be() -> None:
@@ -48,8 +48,8 @@ def test_private_and_pinned_chats_come_first_and_folders_before_days() -> None:
         line(3, "b", folder="Work"),
         line(4, "a", folder="Garden"), line(5, "old", days=5),
     )  # fmt: skip
-    html = chat_list_html(ChatList(lines), TODAY)
-    assert headings(html) == ["Private", "Pinned", "Garden", "Work", "Today", "Last 7 days"]
+    html = chat_list_html(ChatList(lines, unfolded={"Work": True, "Garden": True}), TODAY)
+    assert headings(html) == ["Private", "Pinned", "Garden1", "Work1", "Today", "Last 7 days"]
     assert titles(html) == ["secret", "top", "a", "b", "new", "old"]
 
 
@@ -58,6 +58,31 @@ def test_a_long_list_is_shown_as_far_as_asked_and_offers_the_rest() -> None:
     html = chat_list_html(ChatList(lines, listed=100), TODAY)
     assert len(titles(html)) == 100
     assert "Show 50 more" in html
+
+
+def test_every_folder_is_listed_with_its_count_however_old_its_chats_are() -> None:
+    new = tuple(line(chat) for chat in range(1, 101))
+    old = tuple(line(chat, days=20, folder="Archive") for chat in range(101, 251))
+    html = chat_list_html(ChatList((*new, *old)), TODAY)
+    assert headings(html) == ["Archive150", "Today"]
+    assert (len(titles(html)), "more</button>" in html) == (100, False)
+    unfolded = chat_list_html(ChatList((*new, *old), unfolded={"Archive": True}), TODAY)
+    assert len(titles(unfolded)) == 200 and "Show 50 more" in unfolded
+
+
+def test_the_folder_of_the_chat_that_is_looked_at_is_unfolded_until_it_is_folded() -> None:
+    lines = (line(1, folder="Work"), line(2, folder="Garden"))
+    assert titles(chat_list_html(ChatList(lines, current=1), TODAY)) == ["chat 1"]
+    assert titles(chat_list_html(ChatList(lines, current=1, unfolded={"Work": False}), TODAY)) == []
+
+
+def test_the_names_of_folders_are_suggested_once_for_all_chats() -> None:
+    lines = (line(1, folder="Work"), line(2))
+    html = chat_list_html(ChatList(lines, folders=("Work",), unfolded={"Work": True}), TODAY)
+    assert html.count("<datalist") == html.count("<option>Work</option>") == 1
+    [name] = re.findall(r'<datalist id="(.*?)"', html)
+    asked = re.findall(r'data-list="(.*?)" data-do="(.*?)"', html)
+    assert sorted(asked) == [(name, "move"), (name, "move"), (name, "rename-folder")]
 
 
 def test_the_chat_that_is_looked_at_and_one_that_is_written_are_marked() -> None:
@@ -85,7 +110,7 @@ def test_nothing_found_is_said() -> None:
 
 
 def test_a_deleted_chat_can_be_brought_back() -> None:
-    html = chat_list_html(ChatList((line(1),), deleted="Tulips"), TODAY)
+    html = chat_list_html(ChatList((line(1),), deleted=("Tulips",)), TODAY)
     assert "“Tulips” was deleted" in html
     assert 'data-do="undo"' in html
 

@@ -1,0 +1,89 @@
+"""All chats as files, from a real server and by a real browser: whole, named, and gone from where they were."""
+
+import json
+from contextlib import closing
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.chat_messages import ChatManner
+from app.chats import Chats
+from app.database import Database
+from app.errors import StoreFull
+from app.messages import Options
+from app.ui import Desk, Running
+from app.ui.library_files import BACKUP, CHATS
+from app.ui.uploads import uploads_dir
+from tests.page_driver import PageDriver
+
+
+@pytest.fixture
+def talked(desk: Desk) -> Desk:
+    """A desk with two chats and a private one."""
+    for is_private, question in ((False, "Why 全文?"), (False, "<b>Then?"), (True, "My secret")):
+        desk.conversations.begin(ChatManner(), is_private, question, desk.asked(Options()))
+    desk.conversations.close()
+    return desk
+
+
+def get(running: Running, path: str) -> tuple[HTTPResponse, bytes]:
+    with closing(HTTPConnection("127.0.0.1", running.port, timeout=20)) as connection:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response, response.read()
+
+
+def titles(chats: Chats) -> set[str]:
+    return {line.title for line in chats.lines()}
+
+
+def test_every_chat_but_private_ones_is_in_one_file_that_comes_in_parts(
+    talked: Desk, running: Running
+) -> None:
+    response, body = get(running, CHATS)
+    assert response.headers["Transfer-Encoding"] == "chunked"
+    assert response.headers["Content-Disposition"].startswith('attachment; filename="Foresight chats 2')
+    assert response.headers["Cache-Control"] == "no-store"
+    assert {chat["title"] for chat in json.loads(body)["chats"]} == titles(talked.conversations.book.stored)
+    assert b"My secret" not in body
+
+
+def test_a_backup_is_the_whole_database_and_leaves_no_copy_behind(
+    talked: Desk, running: Running, tmp_path: Path
+) -> None:
+    response, body = get(running, BACKUP)
+    assert response.headers["Content-Disposition"].startswith('attachment; filename="Foresight backup 2')
+    (tmp_path / "copy.sqlite").write_bytes(body)
+    with closing(Database(tmp_path / "copy.sqlite")) as database:
+        assert titles(Chats(database)) == titles(talked.conversations.book.stored)
+        assert database.is_healthy() == ""
+    assert list(uploads_dir(tmp_path).iterdir()) == []
+
+
+def test_a_backup_that_the_disk_refuses_is_answered_with_why(
+    desk: Desk, running: Running, tmp_path: Path
+) -> None:
+    def refuse(_target: Path) -> None:
+        raise StoreFull("The disk is full: free some space.")
+
+    desk.conversations.book.stored.backup = refuse  # type: ignore[method-assign]
+    response, body = get(running, BACKUP)
+    assert (response.status, body) == (503, b"The disk is full: free some space.")
+    assert list(uploads_dir(tmp_path).iterdir()) == []
+
+
+@pytest.mark.browser
+@pytest.mark.timeout(120)
+@pytest.mark.usefixtures("talked")
+def test_both_files_are_saved_from_the_page(browser: Any, running: Running) -> None:
+    with PageDriver(browser, running.url) as person:
+        assert len(json.loads(person.saved("#save-all >> text=Save all"))["chats"]) == 2
+        with person.page.expect_download() as download:
+            person.page.click("#save-all >> text=Back up")
+        assert download.value.path().read_bytes().startswith(b"SQLite format 3\0")
+        assert download.value.suggested_filename.startswith("Foresight backup 2")
+        assert person.complaints == [] and person.foreign == []
+        person.send("And on it goes")
+        person.wait_for_reply()
