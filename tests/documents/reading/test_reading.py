@@ -1,12 +1,15 @@
 """Files read as text, and what is said of those that cannot be."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from app.documents.reading import Moved, Told, Words, open_file
-from app.documents.reading.child import ChildReading, Job
+from app.child_process import importing_environment
+from app.documents.reading import Moved, Told, Words, child_main, open_file
+from app.documents.reading.child import ChildReading, Ended, Job, message_from_line, to_line
 from app.documents.reading.encodings import encoding_of, is_binary
 from app.errors import DocumentUnreadable
 from tests.documents import files
@@ -183,6 +186,37 @@ def test_a_reader_has_so_much_memory_and_no_more(tmp_path: Path) -> None:
     reading = ChildReading(Job(str(path), path.name, "docx", memory=2**20))
     with pytest.raises(DocumentUnreadable, match=r"takes more than|ended unexpectedly|is damaged"):
         list(reading.messages())
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="this system has no such limit")
+def test_where_the_system_allows_a_reader_less_than_that_it_reads_with_less(tmp_path: Path) -> None:
+    path = files.docx(tmp_path / "eggs.docx")
+    allowed = 'ulimit -v 1048576 && exec "$0" -m app.documents.reading.child_main'  # KiB
+    with subprocess.Popen(
+        ["sh", "-c", allowed, sys.executable],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=importing_environment(),
+    ) as process:  # fmt: skip
+        assert process.stdin and process.stdout  # left open: a reader ends when it is closed
+        process.stdin.write(to_line(Job(str(path), path.name, "docx")))
+        process.stdin.flush()
+        heard = [message_from_line(line) for line in process.stdout]
+    assert [one.text.startswith("# Eggs") for one in heard if isinstance(one, Words)] == [True]
+    assert heard[-1] == Ended()
+
+
+def test_where_the_system_knows_no_such_limit_a_reader_reads_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = pytest.importorskip("resource", reason="this system has no such limit")
+
+    def refuse(*_: object) -> None:
+        raise ValueError("current limit exceeds maximum limit")  # what macOS says
+
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    heard: list[bytes] = []
+    path = files.docx(tmp_path / "eggs.docx")
+    child_main.read(to_line(Job(str(path), path.name, "docx")), heard.append)
+    assert message_from_line(heard[-1]) == Ended()
 
 
 def test_a_silent_reader_is_given_up(tmp_path: Path) -> None:
