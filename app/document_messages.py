@@ -92,7 +92,8 @@ class Cited:
     """A source of an answer as it is kept with it: [number] in the answer, and where the words stand.
 
     The words themselves stay in their document: who deletes it deletes them. `passage` finds them where they went
-    when the document has changed since, `within` it the first word; 0 for a document that was given whole."""
+    when the document has changed since, `within` it the first word; 0 for a document that was given whole.
+    Such a one has a `stamp` of its text: another text is another source ("" in answers of older apps)."""
 
     number: int
     document: int
@@ -103,6 +104,7 @@ class Cited:
     similarity: float = 0.0
     passage: int = 0
     within: int = 0
+    stamp: str = ""
 
     def __post_init__(self) -> None:
         require(self.number >= 1, "sources are numbered from 1", self.number)

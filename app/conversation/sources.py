@@ -17,6 +17,7 @@ from typing import Protocol
 from app.conversation.source_prompt import asked_text, quoted
 from app.document_messages import Budget, Cited, Found, Passage, Sources
 from app.documents.search.focusing import focused
+from app.documents.texts import digest_of, stamp_of
 from app.messages import Message
 
 MOST_SOURCES = 6
@@ -170,6 +171,7 @@ def _cited(number: int, found: Found, starts: Mapping[int, int]) -> Cited:
         found.similarity,
         passage.id,
         passage.start - starts[passage.id] if passage.id else 0,
+        "" if passage.id else stamp_of(digest_of([passage.text])),
     )
 
 

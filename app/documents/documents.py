@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.database import Database
 from app.document_messages import Cited, Collection, Document, Found, Passage
-from app.documents import collections, intake, leaving, passage_rows, records, texts
+from app.documents import citing, collections, intake, leaving, passage_rows, records, texts
 from app.documents.cleaning import cleaned
 from app.documents.embedding import NO_EMBEDDER, Embeds
 from app.documents.inbox import LARGEST, Inbox, require_file
@@ -16,7 +16,7 @@ from app.documents.indexing import Indexer
 from app.documents.intake import Pasted
 from app.documents.search.searching import Searcher
 from app.documents.vectorising import Vectoriser
-from app.errors import DocumentNotFound, DocumentUnreadable
+from app.errors import DocumentUnreadable
 from app.titles import title_of
 
 UNTITLED = "Untitled"
@@ -183,16 +183,7 @@ class Documents:
     def words(self, cited: Cited) -> str:
         """What an answer cites. Raises DocumentNotFound when its document was removed, or says this no more."""
         with self._database.reading() as connection:
-            records.document(connection, cited.document)
-            start, end = cited.start, cited.end
-            if cited.passage:
-                begin, stop = passage_rows.place(connection, cited.passage)
-                start = begin + cited.within
-                end = min(stop, start + cited.end - cited.start)
-            found = texts.between(connection, cited.document, start, end)
-        if not found:
-            raise DocumentNotFound("This passage is no longer there: its document has changed since.")
-        return found
+            return citing.words(connection, cited)
 
     # Its end
 

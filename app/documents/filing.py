@@ -5,7 +5,7 @@ from time import monotonic
 
 from app.documents import intake, records, texts
 from app.documents.cleaning import Cleaner
-from app.documents.inbox import Inbox
+from app.documents.inbox import LARGEST, Inbox
 from app.documents.reading import Moved, Reading, Told, Words, open_file
 from app.documents.tasks import Task
 from app.errors import DocumentUnreadable
@@ -17,8 +17,11 @@ SECONDS_BETWEEN = 0.5
 class Filing:
     """The text of one file, as far as it has come."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, name: str, most: int) -> None:
+        """`name`: what the person calls the file; `most`: characters of text that are taken."""
         self._task = task
+        self._name = name
+        self._most = most
         self._cleaner = Cleaner()
         self._digest = hashlib.sha256()
         self._rest: list[str] = []
@@ -34,7 +37,7 @@ class Filing:
         return self._stored * texts.PART + self._length
 
     def read(self, reading: Reading) -> None:
-        """Take everything a file says."""
+        """Take everything a file says. Raises DocumentUnreadable when that is nothing to be read, or too much."""
         with self._task.beginning("reading") as connection:
             texts.clear(connection, self._task.document)
         with self._task.stopped_by(reading.kill):
@@ -48,11 +51,11 @@ class Filing:
                         self._notes.append(note)
         self._task.require_wanted()  # a reading that was killed ends like one that has said everything
 
-    def settle(self, name: str) -> int:
+    def settle(self) -> int:
         """Store the rest; the document that has the text now. Raises DocumentUnreadable when there is none."""
         self._take(self._cleaner.rest())
         if not self._has_words:
-            raise DocumentUnreadable(f"There is no text in {name}: nothing could be read from it.")
+            raise DocumentUnreadable(f"There is no text in {self._name}: nothing could be read from it.")
         self._notes += self._cleaner.notes()
         self._store(is_last=True)
         with self._task.writing() as connection:
@@ -60,11 +63,22 @@ class Filing:
                 connection, self._task.document, self._digest.digest(), self.characters, " ".join(self._notes)
             )
 
+    def drop(self) -> None:
+        """Delete what was stored of a text that is not to be had whole."""
+        cleared = PARTS_AT_ONCE
+        while cleared == PARTS_AT_ONCE:
+            with self._task.database.writing() as connection:
+                cleared = texts.clear(connection, self._task.document, PARTS_AT_ONCE)
+
     def _take(self, text: str) -> None:
         self._digest.update(text.encode())
         self._rest.append(text)
         self._length += len(text)
         self._has_words = self._has_words or bool(text.strip())
+        if self.characters > self._most:
+            raise DocumentUnreadable(
+                f"{self._name} has more than {self._most:,} characters in it: split it, and add the parts."
+            )
         if self._length >= PARTS_AT_ONCE * texts.PART:
             self._store(is_last=False)
 
@@ -87,15 +101,20 @@ class Filing:
             records.set_progress(connection, self._task.document, done, total)
 
 
-def file(task: Task, inbox: Inbox) -> int:
+def file(task: Task, inbox: Inbox, most: int = LARGEST) -> int:
     """Read the file of a document, unless its text is here; the document that has the text now."""
     with task.database.reading() as connection:
         if records.has_text(connection, task.document):
             return task.document
         about = records.document(connection, task.document)
-    filing = Filing(task)
-    path = inbox.path(task.document, about.source)
-    filing.read(open_file(path, about.source))
-    settled = filing.settle(about.source)
+    reading = open_file(inbox.path(task.document, about.source), about.source)
+    filing = Filing(task, about.source, most)
+    try:
+        filing.read(reading)
+        settled = filing.settle()
+    except DocumentUnreadable:
+        reading.kill()  # it may have more to say
+        filing.drop()
+        raise
     inbox.drop(task.document)
     return settled

@@ -8,9 +8,8 @@ other words, same file     the document takes the new text
 the same, an upload        likewise if the texts are alike: of an upload nothing but its name is known
 """
 
-import hashlib
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import count
 
@@ -32,17 +31,9 @@ class Pasted:
     note: str = ""
 
 
-def digest_of(parts: Iterable[str]) -> bytes:
-    """What tells a text from any other."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part.encode())
-    return digest.digest()
-
-
 def paste(connection: sqlite3.Connection, collection: int, pasted: Pasted, now: float) -> int:
     """Put in a text that somebody pasted; its document."""
-    digest = digest_of(texts.parts_of(pasted.text))
+    digest = texts.digest_of(texts.parts_of(pasted.text))
     if there := records.same_text(connection, collection, digest):
         _keep(connection, there, "The same text was pasted again; it is kept once.")
         return there

@@ -3,6 +3,7 @@
 characters 65,530 to 65,540  ->  the end of part 0 and the beginning of part 1
 """
 
+import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator
 
@@ -15,6 +16,19 @@ PART = 65_536
 def parts_of(text: str) -> Iterator[str]:
     """A text as it is stored."""
     return (text[at : at + PART] for at in range(0, len(text), PART))
+
+
+def digest_of(parts: Iterable[str]) -> bytes:
+    """What tells a text from any other."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode())
+    return digest.digest()
+
+
+def stamp_of(digest: bytes) -> str:
+    """A digest short enough to be kept with each citation of a text."""
+    return digest.hex()[:16]
 
 
 def append(connection: sqlite3.Connection, document: int, first: int, parts: Iterable[str]) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from transformers import AutoTokenizer
@@ -11,8 +12,10 @@ from app.chat_messages import ChatManner
 from app.chats import Chats
 from app.conversation import Chatbook, Conversations
 from app.conversation.source_prompt import GUARD, NOT_FOUND, ORDER, asked_text, guarded, quoted
-from app.database import MEMORY, Database
+from app.conversation.sources import Room, consult, consult_again
+from app.database import MEMORY, Database, database_in
 from app.document_messages import Sources
+from app.documents import Documents
 from app.engine.prompt import encode
 from app.errors import DocumentNotFound
 from app.messages import Message
@@ -174,6 +177,23 @@ def test_an_answer_goes_on_from_the_passages_that_it_was_begun_with(
     person.get(" [1].")
     assert len(sources_of(person).cited) == 1
     assert person.texts[-1] == "Cats [1]."
+
+
+def test_a_document_that_was_read_whole_is_not_read_again_once_it_says_something_else(
+    tmp_path: Path,
+) -> None:
+    room = Room(400, 50, LARGE.count)
+    with closing(database_in(tmp_path)) as database, closing(Documents(database, tmp_path)) as documents:
+        notes = documents.create("Notes")
+        documents.paste(notes, "The rent is 740 euros.", "Lease")
+        documents.wait()
+        asked = consult(documents, [notes], "rent", "What is the rent?", (), room)
+        assert asked.sources and asked.sources.is_whole
+        assert consult_again(documents, asked.sources, asked.question) == asked
+        documents.paste(notes, "The rent is 980 euros.", "Lease")
+        documents.wait()
+        with pytest.raises(DocumentNotFound, match="its document has changed since"):
+            consult_again(documents, asked.sources, asked.question)
 
 
 def test_an_answer_whose_source_was_removed_cannot_go_on_but_be_asked_anew(

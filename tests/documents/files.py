@@ -1,13 +1,24 @@
 """Files as people have them, and as nobody should: made here, so that the repository has none of anybody else's."""
 
 import io
+import re
 import zipfile
 from pathlib import Path
 
 from docx import Document
+from docx.opc.constants import CONTENT_TYPE, RELATIONSHIP_TYPE
+from docx.opc.packuri import PackURI
+from docx.opc.part import Part
+from docx.oxml.ns import nsdecls
+from docx.oxml.parser import parse_xml
+from docx.oxml.xmlchemy import BaseOxmlElement
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
+SPACES = (
+    f"{nsdecls('w')} xmlns:mc='http://schemas.openxmlformats.org/markup-compatibility/2006'"
+    " xmlns:m='http://schemas.openxmlformats.org/officeDocument/2006/math'"
+)
 FONT = DictionaryObject(
     {
         NameObject("/Type"): NameObject("/Font"),
@@ -46,6 +57,30 @@ def docx(path: Path) -> Path:
     document.add_paragraph("Then cold water.")
     document.save(str(path))
     return path
+
+
+def marked_docx(path: Path, body: str, footnotes: str = "", header: str = "") -> Path:
+    """A Word document with this markup in it; runs are written as [words]."""
+    document = Document()
+    for element in _elements(body):
+        document.element.body.insert_element_before(element, "w:sectPr")
+    if footnotes:
+        blob = f"<w:footnotes {SPACES}>{_marked(footnotes)}</w:footnotes>".encode()
+        kind = CONTENT_TYPE.WML_FOOTNOTES
+        part = Part(PackURI("/word/footnotes.xml"), kind, blob, document.part.package)
+        document.part.relate_to(part, RELATIONSHIP_TYPE.FOOTNOTES)
+    if header:
+        document.sections[0].header.paragraphs[0].text = header
+    document.save(str(path))
+    return path
+
+
+def _elements(markup: str) -> list[BaseOxmlElement]:
+    return list(parse_xml(f"<w:body {SPACES}>{_marked(markup)}</w:body>"))
+
+
+def _marked(markup: str) -> str:
+    return re.sub(r"\[([^]]*)\]", r'<w:r><w:t xml:space="preserve">\1</w:t></w:r>', markup)
 
 
 def bomb(path: Path, size: int = 400 * 2**20) -> Path:

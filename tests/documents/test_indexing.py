@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from app.document_messages import Cited, Document
 from app.documents import Documents
 from app.documents.passages import cut, scanner_of
 from app.documents.search import vectors
-from app.documents.texts import parts_of
+from app.documents.texts import digest_of, parts_of, stamp_of
 from app.errors import DocumentNotFound, DocumentUnreadable
 from tests.documents import files
 from tests.documents.test_documents import EGGS, only, rows
@@ -107,6 +108,44 @@ def test_what_an_answer_cites_is_found_where_it_went(documents: Documents, notes
     assert documents.words(third) == said
     with pytest.raises(DocumentNotFound, match="its document has changed since"):
         documents.words(second)
+
+
+def whole(text: str, document: int) -> Cited:
+    return Cited(1, document, "", 0, len(text), stamp=stamp_of(digest_of([text])))
+
+
+def test_a_document_that_was_cited_whole_is_gone_once_it_says_something_else(
+    documents: Documents, notes: int
+) -> None:
+    document = documents.paste(notes, EGGS, "Manual")
+    cited = whole(EGGS, document)
+    assert documents.words(cited) == EGGS
+    documents.paste(notes, EGGS.replace("six", "nine"), "Manual")
+    with pytest.raises(DocumentNotFound, match="its document has changed since"):
+        documents.words(cited)
+    of_an_older_app = replace(cited, stamp="")
+    assert "nine minutes" in documents.words(of_an_older_app)
+    documents.paste(notes, EGGS, "Manual")
+    assert documents.words(cited) == EGGS
+
+
+def test_what_is_cited_is_not_looked_for_in_a_text_that_is_not_indexed_yet(
+    documents: Documents, notes: int, tmp_path: Path
+) -> None:
+    document = documents.paste(notes, sections(3), "Manual")
+    documents.wait()
+    third = documents.passages(document)[2]
+    cited = Cited(1, document, "", third.start, third.end, passage=third.id)
+    with held(tmp_path):
+        documents.paste(notes, "A foreword.\n\n" + sections(3), "Manual")
+        with pytest.raises(DocumentNotFound, match="Manual is being indexed: look again when it is ready"):
+            documents.words(cited)
+        documents.cancel(document)
+    with pytest.raises(DocumentNotFound, match="Manual was not indexed: try it again in the list"):
+        documents.words(cited)
+    documents.again(document)
+    documents.wait()
+    assert documents.words(cited) == third.text
 
 
 def test_a_file_with_a_text_that_is_there_becomes_that_document(

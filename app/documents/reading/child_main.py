@@ -1,6 +1,7 @@
 """The process that reads one file: a job on standard input, messages on standard output."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from app.child_process import Say, serve
@@ -56,7 +57,10 @@ def _limit_memory(most: int) -> None:
         import resource
     except ImportError:  # Windows has no such limit
         return
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    with suppress(ValueError, OSError):  # nor has macOS, which refuses to be asked
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
 
 
 if __name__ == "__main__":

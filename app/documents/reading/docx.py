@@ -1,38 +1,59 @@
-"""Word documents as Markdown: headings, paragraphs, lists and tables in their order."""
+"""Word documents as Markdown: headings, paragraphs, lists, tables and notes in their order."""
 
-import re
 import zipfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 from docx import Document
-from docx.table import Table
-from docx.text.paragraph import Paragraph
+from docx.document import Document as Opened
+from docx.opc.constants import RELATIONSHIP_TYPE as RELATION
+from docx.opc.part import Part
+from docx.oxml.parser import parse_xml
+from docx.oxml.xmlchemy import BaseOxmlElement as Element
 
-from app.documents.reading.messages import Message, Moved, Words
+from app.documents.reading.messages import Message, Moved, Told, Words
+from app.documents.reading.word_markup import WORD, Markup, has_words
 from app.errors import DocumentUnreadable
 
 MAIN = "word/document.xml"
 LARGEST = 300 * 2**20
 """Bytes that a file may unpack to: a few kilobytes can say that they are many gigabytes."""
-HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
-TITLE = "Title"
 STEP = 100
+NOTES = ((RELATION.FOOTNOTES, "footnote"), (RELATION.ENDNOTES, "endnote"))
+MARGINS = (RELATION.HEADER, RELATION.FOOTER)
 
 
 def read_docx(path: Path, name: str) -> Iterator[Message]:
     """The text of a Word document. Raises DocumentUnreadable for what is none, or too large."""
     _require_docx(path, name)
     document = Document(str(path))
-    total = len(document.element.body)
-    blocks = (_table(block) if isinstance(block, Table) else _paragraph(block)
-              for block in document.iter_inner_content())  # fmt: skip
-    done = 0
+    body = document.element.body
+    blocks, total, done = map(_markup(document).markdown, body), len(body), 0
     while some := list(islice(blocks, STEP)):
         done += len(some)
         yield Words("".join(some))
         yield Moved(done, total)
+    if any(has_words(parse_xml(part.blob)) for relation in MARGINS for part in _parts(document, relation)):
+        yield Told("What stands at the top and the bottom of each page was left out.")
+
+
+def _markup(document: Opened) -> Markup:
+    styles = {style.style_id: style.name or "" for style in document.styles}
+    return Markup(styles, dict(_notes(document)))
+
+
+def _notes(document: Opened) -> Iterator[tuple[tuple[str, str], Element]]:
+    """The notes of a document by what refers to them."""
+    for relation, kind in NOTES:
+        for part in _parts(document, relation):
+            for note in parse_xml(part.blob).findall(f"{WORD}{kind}"):
+                yield (f"{WORD}{kind}Reference", note.get(f"{WORD}id", "")), note
+
+
+def _parts(document: Opened, relation: str) -> Iterator[Part]:
+    relations = document.part.rels.values()
+    return (one.target_part for one in relations if one.reltype == relation and not one.is_external)
 
 
 def _require_docx(path: Path, name: str) -> None:
@@ -49,22 +70,3 @@ def _require_docx(path: Path, name: str) -> None:
             f"{name} unpacks to {size / 2**20:,.0f} MB, and up to {LARGEST / 2**20:,.0f} MB are read: save its "
             "text alone, and add that."
         )
-
-
-def _paragraph(paragraph: Paragraph) -> str:
-    text = paragraph.text.strip()
-    if not text:
-        return ""
-    style = paragraph.style.name or "" if paragraph.style else ""
-    if heading := HEADING.match(style):
-        return f"{'#' * min(int(heading[1]) or 1, 6)} {' '.join(text.split())}\n\n"
-    if style == TITLE:
-        return f"# {' '.join(text.split())}\n\n"
-    properties = paragraph._p.pPr
-    is_item = style.startswith("List") or (properties is not None and properties.numPr is not None)
-    return f"- {text}\n" if is_item else f"{text}\n\n"
-
-
-def _table(table: Table) -> str:
-    rows = (" | ".join(" ".join(cell.text.split()) for cell in row.cells) for row in table.rows)
-    return "".join(f"| {row} |\n" for row in rows) + "\n"

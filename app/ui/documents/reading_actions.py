@@ -79,6 +79,8 @@ class ReadingActions:
         return self._conversations.book.of(chat).message(message).written.sources
 
     def _whole(self, cited: Cited) -> Passport:
+        """The whole document. Raises DocumentNotFound where it says something else now."""
+        self._documents.words(cited)
         return Passport(cited.document, cited.title, heading=WHOLE)
 
     def _passage(self, cited: Cited) -> Passport:

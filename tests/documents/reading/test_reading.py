@@ -1,12 +1,15 @@
 """Files read as text, and what is said of those that cannot be."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from app.documents.reading import Moved, Told, Words, open_file
-from app.documents.reading.child import ChildReading, Job
+from app.child_process import importing_environment
+from app.documents.reading import Moved, Told, Words, child_main, open_file
+from app.documents.reading.child import ChildReading, Ended, Job, message_from_line, to_line
 from app.documents.reading.encodings import encoding_of, is_binary
 from app.errors import DocumentUnreadable
 from tests.documents import files
@@ -41,6 +44,57 @@ def test_a_pdf_that_anybody_may_open_is_read_though_it_is_encrypted(tmp_path: Pa
 def test_a_word_document_keeps_its_structure(tmp_path: Path) -> None:
     text, _ = read(files.docx(tmp_path / "eggs.docx"))
     assert text == "# Eggs\n\nBoil them.\n\n- salt\n| time | 6 minutes |\n\nThen cold water.\n\n"
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("<w:p>[Rent: ]<w:ins>[740]</w:ins><w:del><w:r><w:delText>700</w:delText></w:r></w:del>[ euros]</w:p>",
+         "Rent: 740 euros\n\n"),
+        ("<w:p>[By ]<w:sdt><w:sdtPr/><w:sdtContent>[Ann]</w:sdtContent></w:sdt><w:r><w:tab/></w:r>[Lee]</w:p>",
+         "By Ann\tLee\n\n"),
+        ("<w:sdt><w:sdtContent><w:p>[Whole]</w:p><w:p>[paragraphs]</w:p></w:sdtContent></w:sdt>",
+         "Whole\n\nparagraphs\n\n"),
+        ("<w:p>[Moved ]<w:moveFrom>[away]</w:moveFrom><w:moveTo>[here]</w:moveTo></w:p>", "Moved here\n\n"),
+        ("<w:p><m:oMath><m:r><m:t>E=mc²</m:t></m:r></m:oMath></w:p>", "E=mc²\n\n"),
+        ("<w:p>[Beside]<w:r><mc:AlternateContent><mc:Choice><w:txbxContent><w:p>[a box]</w:p></w:txbxContent>"
+         "</mc:Choice><mc:Fallback><w:txbxContent><w:p>[a box]</w:p></w:txbxContent></mc:Fallback>"
+         "</mc:AlternateContent></w:r></w:p>", "Beside\n\na box\n\n"),
+        ("<w:tbl><w:tr><w:tc><w:tcPr><w:gridSpan w:val='3'/></w:tcPr><w:p>[MERGED]</w:p></w:tc></w:tr></w:tbl>",
+         "| MERGED |\n\n"),
+        ("<w:tbl><w:tr><w:tc><w:tcPr><w:vMerge w:val='restart'/></w:tcPr><w:p>[down]</w:p></w:tc>"
+         "<w:tc><w:p>[1]</w:p></w:tc></w:tr>"
+         "<w:tr><w:tc><w:tcPr><w:vMerge/></w:tcPr><w:p/></w:tc><w:tc><w:p>[2]</w:p></w:tc></w:tr></w:tbl>",
+         "| down | 1 |\n|  | 2 |\n\n"),
+        ("<w:tbl><w:tr><w:tc><w:p>[outer]</w:p><w:tbl><w:tr><w:tc><w:p>[inner]</w:p></w:tc></w:tr></w:tbl></w:tc>"
+         "</w:tr><w:tr><w:trPr><w:del/></w:trPr><w:tc><w:p>[deleted]</w:p></w:tc></w:tr></w:tbl>",
+         "| outer | inner | |\n\n"),
+    ],
+    ids=["inserted", "control", "control around", "moved", "formula", "box", "across", "down", "nested"],
+)  # fmt: skip
+def test_a_word_document_loses_no_words(tmp_path: Path, markup: str, text: str) -> None:
+    assert read(files.marked_docx(tmp_path / "lease.docx", markup)) == (text, [])
+
+
+def test_a_footnote_stands_behind_its_paragraph(tmp_path: Path) -> None:
+    text, notes = read(
+        files.marked_docx(
+            tmp_path / "lease.docx",
+            "<w:p>[The rent is 740 euros]<w:r><w:footnoteReference w:id='2'/></w:r></w:p><w:p>[Signed.]</w:p>",
+            footnotes="<w:footnote w:id='2'><w:p>[Without heating.]</w:p></w:footnote>",
+        )
+    )
+    assert (text, notes) == ("The rent is 740 euros\n\nWithout heating.\n\nSigned.\n\n", [])
+
+
+def test_what_stands_above_each_page_is_left_out_and_told(tmp_path: Path) -> None:
+    paper = files.marked_docx(tmp_path / "lease.docx", "<w:p>[Signed.]</w:p>", header="Draft, page 1")
+    assert read(paper) == (
+        "Signed.\n\n",
+        ["What stands at the top and the bottom of each page was left out."],
+    )
+    numbered = files.marked_docx(tmp_path / "numbered.docx", "<w:p>[Signed.]</w:p>", header="1")
+    assert read(numbered)[1] == []
 
 
 def test_a_page_keeps_its_structure_and_loses_its_scripts(tmp_path: Path) -> None:
@@ -132,6 +186,37 @@ def test_a_reader_has_so_much_memory_and_no_more(tmp_path: Path) -> None:
     reading = ChildReading(Job(str(path), path.name, "docx", memory=2**20))
     with pytest.raises(DocumentUnreadable, match=r"takes more than|ended unexpectedly|is damaged"):
         list(reading.messages())
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="this system has no such limit")
+def test_where_the_system_allows_a_reader_less_than_that_it_reads_with_less(tmp_path: Path) -> None:
+    path = files.docx(tmp_path / "eggs.docx")
+    allowed = 'ulimit -v 1048576 && exec "$0" -m app.documents.reading.child_main'  # KiB
+    with subprocess.Popen(
+        ["sh", "-c", allowed, sys.executable],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=importing_environment(),
+    ) as process:  # fmt: skip
+        assert process.stdin and process.stdout  # left open: a reader ends when it is closed
+        process.stdin.write(to_line(Job(str(path), path.name, "docx")))
+        process.stdin.flush()
+        heard = [message_from_line(line) for line in process.stdout]
+    assert [one.text.startswith("# Eggs") for one in heard if isinstance(one, Words)] == [True]
+    assert heard[-1] == Ended()
+
+
+def test_where_the_system_knows_no_such_limit_a_reader_reads_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = pytest.importorskip("resource", reason="this system has no such limit")
+
+    def refuse(*_: object) -> None:
+        raise ValueError("current limit exceeds maximum limit")  # what macOS says
+
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    heard: list[bytes] = []
+    path = files.docx(tmp_path / "eggs.docx")
+    child_main.read(to_line(Job(str(path), path.name, "docx")), heard.append)
+    assert message_from_line(heard[-1]) == Ended()
 
 
 def test_a_silent_reader_is_given_up(tmp_path: Path) -> None:
