@@ -9,6 +9,7 @@ import typer
 
 from app.chat_messages import ChatLine
 from app.chats import Chats
+from app.commands.arguments import whole_characters
 from app.commands.printing import show_json, table
 from app.database import database_in
 from app.errors import BadOption
@@ -38,6 +39,7 @@ def list_chats(store: Chats, as_json: bool) -> None:
 
 def search_chats(store: Chats, words: str, limit: int, as_json: bool) -> None:
     """The chats that have these words, with where they have them."""
+    words = whole_characters(words)
     found = store.search(words, limit)
     if as_json:
         return show_json({"found": found})

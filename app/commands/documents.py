@@ -7,11 +7,13 @@ from pathlib import Path
 
 import typer
 
+from app.commands.arguments import whole_characters
 from app.commands.printing import show_json, table
 from app.database import database_in
 from app.document_messages import Collection, Document, Found
 from app.documents import Documents, require_file
-from app.errors import BadOption, DocumentError
+from app.documents.reading.encodings import text_of
+from app.errors import BadOption, DocumentError, DocumentUnreadable
 from app.settings import data_dir_or_default
 
 EXCERPT = 300
@@ -35,12 +37,12 @@ def add_documents(store: Documents, files: Sequence[Path], name: str, title: str
     real = [file for file in files if file != STANDARD_INPUT]
     for file in real:
         require_file(file)  # before a collection is made for nothing
-    pasted = sys.stdin.read() if len(real) < len(files) else ""
+    pasted = _standard_input() if len(real) < len(files) else ""
     collection = _collection_to_fill(store, name)
     before = {document.id: document.note for document in store.documents(collection)}
     added = list(store.add_files(collection, real))
     if len(real) < len(files):
-        added.append(store.paste(collection, pasted, title))
+        added.append(store.paste(collection, pasted, whole_characters(title)))
     store.wait()
     after = store.documents(collection)
     # A file whose text was there already has become that document, and is told there.
@@ -89,6 +91,7 @@ def search_documents(
     store: Documents, question: str, names: Sequence[str], limit: int, as_json: bool
 ) -> None:
     """The passages that are nearest to a question."""
+    question = whole_characters(question)
     if not question.strip():
         raise BadOption("There is no question: type some words.")
     asked = chosen_collections(store, names)
@@ -108,6 +111,15 @@ def chosen_collections(store: Documents, names: Sequence[str]) -> list[Collectio
     if not found:
         raise BadOption("There are no documents yet: add some with `documents add FILE`.")
     return found
+
+
+def _standard_input() -> str:
+    text = text_of(sys.stdin.buffer.read())
+    if text is None:
+        raise DocumentUnreadable(
+            "What came on the standard input is no text: save it as a file, and add that."
+        )
+    return text
 
 
 def _collection_to_fill(store: Documents, name: str) -> int:

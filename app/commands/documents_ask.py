@@ -8,6 +8,7 @@ from typing import Protocol
 import typer
 
 from app.chat_messages import ChatManner
+from app.commands.arguments import whole_characters
 from app.commands.documents import chosen_collections
 from app.commands.generate import numbers
 from app.commands.printing import show_json
@@ -42,9 +43,10 @@ def ask_documents(store: Documents, engine: Loads, question: Question, asked: As
     """Answer from the documents. Raises AppError in words."""
     collections = tuple(one.id for one in chosen_collections(store, question.collections))
     _load(engine, asked.model)
+    text = whole_characters(question.text)
     planner = Planner(engine.reader, store)
     manner = ChatManner(collections=collections)
-    consulted = planner.consult(manner, (), question.text, asked.options)
+    consulted = planner.consult(manner, (), text, asked.options)
     plan = planner.plan(manner, (), consulted, asked)
     show = _show_json if as_json else _show_text
     show(engine, plan)
