@@ -1,7 +1,7 @@
 """What `python run.py documents …` does: asks the store, and prints text or JSON."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -39,15 +39,14 @@ def add_documents(store: Documents, files: Sequence[Path], name: str, title: str
         require_file(file)  # before a collection is made for nothing
     pasted = _standard_input() if len(real) < len(files) else ""
     collection = _collection_to_fill(store, name)
-    before = {document.id: document.note for document in store.documents(collection)}
+    before = {document.id for document in store.documents(collection)}
     added = list(store.add_files(collection, real))
     if len(real) < len(files):
         added.append(store.paste(collection, pasted, whole_characters(title)))
     store.wait()
-    after = store.documents(collection)
-    # A file whose text was there already has become that document, and is told there.
-    told = [one for one in after if one.id in added or before.get(one.id, one.note) != one.note]
-    _show_documents(told, as_json)
+    became = {store.became(document) for document in added}
+    told = [one for one in store.documents(collection) if one.id in became]
+    _show_added(told, before, as_json)
     if failed := [one for one in told if one.state == "failed"]:
         raise DocumentError(
             f"{len(failed):,} of {_counted(len(files), 'file')} could not be read: see above."
@@ -146,6 +145,18 @@ def _show_documents(documents: Sequence[Document], as_json: bool) -> None:
     if documents:
         typer.echo(table(_document_row(one) for one in documents))
     typer.echo(f"{_counted(len(documents), 'document')}.")
+    return None
+
+
+def _show_added(documents: Sequence[Document], before: Container[int], as_json: bool) -> None:
+    """What became of what was added; documents that were there `before` have come again."""
+    known = [one.id for one in documents if one.id in before]
+    if as_json:
+        return show_json({"documents": documents, "known": known})
+    if documents:
+        typer.echo(table(_document_row(one) for one in documents))
+    already = f" {len(known):,} {'was' if len(known) == 1 else 'were'} here already." if known else ""
+    typer.echo(f"{_counted(len(documents), 'document')}.{already}")
     return None
 
 

@@ -49,6 +49,28 @@ def test_files_are_added_listed_found_and_removed(folder: Path, eggs: Path) -> N
     assert run(folder, "remove", "--collection", "Kitchen").stdout == "Collection Kitchen removed.\n"
 
 
+def test_a_file_that_has_changed_and_one_that_has_not_are_told(folder: Path, eggs: Path) -> None:
+    run(folder, "add", eggs)
+    eggs.write_text("Milk boils over, and eggs burst.", encoding="utf-8")
+    changed = run(folder, "add", eggs).stdout
+    assert "1  ready  1 passage" in changed and changed.endswith("\n1 document. 1 was here already.\n")
+    for _ in range(2):
+        told = json.loads(run(folder, "add", eggs, "--json").stdout)
+        assert [(one["id"], one["title"]) for one in told["documents"]] == [(1, "eggs.md")]
+        assert (told["known"], told["documents"][0]["note"][:18]) == ([1], "eggs.md came again")
+    (one,) = json.loads(run(folder, "search", "milk", "--json").stdout)["found"]
+    assert one["passage"]["text"] == "Milk boils over, and eggs burst."
+
+
+def test_the_same_text_under_another_name_becomes_the_document_that_is_there(
+    folder: Path, eggs: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.md"
+    copy.write_bytes(eggs.read_bytes())
+    told = json.loads(run(folder, "add", eggs, copy, "--json").stdout)
+    assert ([one["title"] for one in told["documents"]], told["known"]) == (["eggs.md"], [])
+
+
 def test_a_text_comes_from_the_input(folder: Path) -> None:
     told = json.loads(run(folder, "add", "-", "--title", "Milk", "--json", said="Milk boils over.").stdout)
     (document,) = told["documents"]
