@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from app.commands.arguments import whole_characters
-from app.commands.printing import show_json, table
+from app.commands.printing import say, show_json, shown, table
 from app.database import database_in
 from app.document_messages import Collection, Document, Found
 from app.documents import Documents, require_file
@@ -27,7 +27,7 @@ def documents_in(data_dir: Path | None) -> Iterator[Documents]:
     folder = data_dir_or_default(data_dir)
     with closing(database_in(folder)) as database:
         if database.note:
-            typer.echo(database.note, err=True)
+            say(database.note, err=True)
         with closing(Documents(database, folder)) as documents:
             yield documents
 
@@ -61,8 +61,8 @@ def list_documents(store: Documents, name: str, as_json: bool) -> None:
     if as_json:
         return show_json({"collections": found})
     if found:
-        typer.echo(table(_collection_row(one) for one in found))
-    typer.echo(f"{_counted(len(found), 'collection')}.")
+        say(table(_collection_row(one) for one in found))
+    say(f"{_counted(len(found), 'collection')}.")
     return None
 
 
@@ -82,7 +82,7 @@ def remove_documents(store: Documents, numbers: Sequence[int], name: str, as_jso
     store.wait()
     if as_json:
         return show_json({"removed": list(wanted) or name})
-    typer.echo(f"{_counted(len(wanted), 'document') if wanted else f'Collection {name}'} removed.")
+    say(f"{_counted(len(wanted), 'document') if wanted else f'Collection {name}'} removed.")
     return None
 
 
@@ -100,7 +100,7 @@ def search_documents(
     for number, one in enumerate(found, start=1):
         typer.echo(_passage(number, one))
     if not found:
-        typer.echo(f"Nothing about {question!r} in {_counted(len(asked), 'collection')}.")
+        say(f"Nothing about {question!r} in {_counted(len(asked), 'collection')}.")
     return None
 
 
@@ -143,8 +143,8 @@ def _show_documents(documents: Sequence[Document], as_json: bool) -> None:
     if as_json:
         return show_json({"documents": documents})
     if documents:
-        typer.echo(table(_document_row(one) for one in documents))
-    typer.echo(f"{_counted(len(documents), 'document')}.")
+        say(table(_document_row(one) for one in documents))
+    say(f"{_counted(len(documents), 'document')}.")
     return None
 
 
@@ -154,9 +154,9 @@ def _show_added(documents: Sequence[Document], before: Container[int], as_json: 
     if as_json:
         return show_json({"documents": documents, "known": known})
     if documents:
-        typer.echo(table(_document_row(one) for one in documents))
+        say(table(_document_row(one) for one in documents))
     already = f" {len(known):,} {'was' if len(known) == 1 else 'were'} here already." if known else ""
-    typer.echo(f"{_counted(len(documents), 'document')}.{already}")
+    say(f"{_counted(len(documents), 'document')}.{already}")
     return None
 
 
@@ -179,9 +179,9 @@ def _passage(number: int, one: Found) -> str:
     passage = one.passage
     where = " \u203a ".join(filter(None, (passage.title, passage.heading)))
     words = " ".join(passage.text.split())
-    shown = words if len(words) <= EXCERPT else words[:EXCERPT].rstrip() + "\u2026"
+    excerpt = words if len(words) <= EXCERPT else words[:EXCERPT].rstrip() + "\u2026"
     place = f"document {passage.document}, characters {passage.start:,} to {passage.end:,}"
-    return f"[{number}] {typer.style(where, bold=True)}\n    {place}\n    {shown}\n"
+    return f"[{number}] {typer.style(shown(where), bold=True)}\n    {place}\n    {shown(excerpt)}\n"
 
 
 def _counted(count: int, thing: str) -> str:
