@@ -20,6 +20,7 @@ from app.commands.gpu_report import gpu_report as run_gpu_report
 from app.commands.lanes import Sizes, read_decoding, read_lanes
 from app.commands.measuring import Plan
 from app.commands.models_cli import models_cli
+from app.commands.printing import show_all_characters
 from app.commands.prompts import Draw, read_prompts, read_sets
 from app.conversation import Asked
 from app.desktop.menu import installing as menu
@@ -243,6 +244,7 @@ def main() -> None:
     """The console script."""
     # The hub's Xet transfer cannot be ended from outside; its plain HTTP transfer can. No telemetry anywhere.
     os.environ.update(HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_TELEMETRY="1")
+    show_all_characters()
     share_one_heap()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     cli()

@@ -1,5 +1,6 @@
 """What `python run.py chats …` does: asks the store, and prints text or JSON."""
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -9,7 +10,8 @@ import typer
 
 from app.chat_messages import ChatLine
 from app.chats import Chats
-from app.commands.printing import show_json, table
+from app.commands.arguments import whole_characters
+from app.commands.printing import say, show_json, shown, table
 from app.database import database_in
 from app.errors import BadOption
 from app.model_messages import gigabytes
@@ -21,7 +23,7 @@ def chats_in(data_dir: Path | None) -> Iterator[Chats]:
     """The chats of a data folder. The app may have them open: nobody is locked out."""
     with closing(database_in(data_dir_or_default(data_dir))) as database:
         if database.note:
-            typer.echo(database.note, err=True)
+            say(database.note, err=True)
         yield Chats(database)
 
 
@@ -31,20 +33,21 @@ def list_chats(store: Chats, as_json: bool) -> None:
     if as_json:
         return show_json({"chats": lines, "size": store.size()})
     if lines:
-        typer.echo(table(_row(line) for line in lines))
-    typer.echo(f"{_counted(len(lines))}, {gigabytes(store.size())}.")
+        say(table(_row(line) for line in lines))
+    say(f"{_counted(len(lines))}, {gigabytes(store.size())}.")
     return None
 
 
 def search_chats(store: Chats, words: str, limit: int, as_json: bool) -> None:
     """The chats that have these words, with where they have them."""
+    words = whole_characters(words)
     found = store.search(words, limit)
     if as_json:
         return show_json({"found": found})
     for one in found:
-        typer.echo(f"{table([_row(one.line)])}\n      {_lit(one.excerpt)}")
+        typer.echo(f"{shown(table([_row(one.line)]))}\n      {_lit(one.excerpt)}")
     if not found:
-        typer.echo(f"No chat has {words!r}.")
+        say(f"No chat has {words!r}.")
     return None
 
 
@@ -56,7 +59,8 @@ def export_chats(store: Chats, numbers: list[int], markdown: bool, out: Path | N
     else:
         text = store.export_json(numbers or None)
     if out is None:
-        return typer.echo(text, nl=False)
+        # What goes into a file or another program stays as it was written.
+        return say(text, is_line=False) if sys.stdout.isatty() else typer.echo(text, nl=False)
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -76,7 +80,7 @@ def import_chats(store: Chats, file: Path, as_json: bool) -> None:
     if as_json:
         return show_json({"imported": taken.new, "known": taken.known})
     already = f" {_counted(taken.known)} {'was' if taken.known == 1 else 'were'} here already."
-    typer.echo(f"{_counted(taken.new)} came in.{already if taken.known else ''}")
+    say(f"{_counted(taken.new)} came in.{already if taken.known else ''}")
     return None
 
 
@@ -86,9 +90,7 @@ def backup_chats(store: Chats, file: Path, as_json: bool) -> None:
     size = file.stat().st_size
     if as_json:
         return show_json({"file": file, "size": size})
-    typer.echo(
-        f"Everything is in {file}, {gigabytes(size)}. To go back to it, put it in the data folder's place."
-    )
+    say(f"Everything is in {file}, {gigabytes(size)}. To go back to it, put it in the data folder's place.")
     return None
 
 
@@ -104,7 +106,7 @@ def _lit(excerpt: str) -> str:
     """An excerpt with its found words bold, where that can be seen."""
     before, *parts = excerpt.split("\x02")
     lit = (part.partition("\x03") for part in parts)
-    return before + "".join(typer.style(word, bold=True) + rest for word, _, rest in lit)
+    return shown(before) + "".join(typer.style(shown(word), bold=True) + shown(rest) for word, _, rest in lit)
 
 
 def _counted(count: int) -> str:

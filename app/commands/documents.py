@@ -1,17 +1,19 @@
 """What `python run.py documents …` does: asks the store, and prints text or JSON."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import typer
 
-from app.commands.printing import show_json, table
+from app.commands.arguments import whole_characters
+from app.commands.printing import say, show_json, shown, table
 from app.database import database_in
 from app.document_messages import Collection, Document, Found
 from app.documents import Documents, require_file
-from app.errors import BadOption, DocumentError
+from app.documents.reading.encodings import text_of
+from app.errors import BadOption, DocumentError, DocumentUnreadable
 from app.settings import data_dir_or_default
 
 EXCERPT = 300
@@ -25,7 +27,7 @@ def documents_in(data_dir: Path | None) -> Iterator[Documents]:
     folder = data_dir_or_default(data_dir)
     with closing(database_in(folder)) as database:
         if database.note:
-            typer.echo(database.note, err=True)
+            say(database.note, err=True)
         with closing(Documents(database, folder)) as documents:
             yield documents
 
@@ -35,17 +37,16 @@ def add_documents(store: Documents, files: Sequence[Path], name: str, title: str
     real = [file for file in files if file != STANDARD_INPUT]
     for file in real:
         require_file(file)  # before a collection is made for nothing
-    pasted = sys.stdin.read() if len(real) < len(files) else ""
+    pasted = _standard_input() if len(real) < len(files) else ""
     collection = _collection_to_fill(store, name)
-    before = {document.id: document.note for document in store.documents(collection)}
+    before = {document.id for document in store.documents(collection)}
     added = list(store.add_files(collection, real))
     if len(real) < len(files):
-        added.append(store.paste(collection, pasted, title))
+        added.append(store.paste(collection, pasted, whole_characters(title)))
     store.wait()
-    after = store.documents(collection)
-    # A file whose text was there already has become that document, and is told there.
-    told = [one for one in after if one.id in added or before.get(one.id, one.note) != one.note]
-    _show_documents(told, as_json)
+    became = {store.became(document) for document in added}
+    told = [one for one in store.documents(collection) if one.id in became]
+    _show_added(told, before, as_json)
     if failed := [one for one in told if one.state == "failed"]:
         raise DocumentError(
             f"{len(failed):,} of {_counted(len(files), 'file')} could not be read: see above."
@@ -60,8 +61,8 @@ def list_documents(store: Documents, name: str, as_json: bool) -> None:
     if as_json:
         return show_json({"collections": found})
     if found:
-        typer.echo(table(_collection_row(one) for one in found))
-    typer.echo(f"{_counted(len(found), 'collection')}.")
+        say(table(_collection_row(one) for one in found))
+    say(f"{_counted(len(found), 'collection')}.")
     return None
 
 
@@ -81,7 +82,7 @@ def remove_documents(store: Documents, numbers: Sequence[int], name: str, as_jso
     store.wait()
     if as_json:
         return show_json({"removed": list(wanted) or name})
-    typer.echo(f"{_counted(len(wanted), 'document') if wanted else f'Collection {name}'} removed.")
+    say(f"{_counted(len(wanted), 'document') if wanted else f'Collection {name}'} removed.")
     return None
 
 
@@ -89,6 +90,7 @@ def search_documents(
     store: Documents, question: str, names: Sequence[str], limit: int, as_json: bool
 ) -> None:
     """The passages that are nearest to a question."""
+    question = whole_characters(question)
     if not question.strip():
         raise BadOption("There is no question: type some words.")
     asked = chosen_collections(store, names)
@@ -98,7 +100,7 @@ def search_documents(
     for number, one in enumerate(found, start=1):
         typer.echo(_passage(number, one))
     if not found:
-        typer.echo(f"Nothing about {question!r} in {_counted(len(asked), 'collection')}.")
+        say(f"Nothing about {question!r} in {_counted(len(asked), 'collection')}.")
     return None
 
 
@@ -108,6 +110,15 @@ def chosen_collections(store: Documents, names: Sequence[str]) -> list[Collectio
     if not found:
         raise BadOption("There are no documents yet: add some with `documents add FILE`.")
     return found
+
+
+def _standard_input() -> str:
+    text = text_of(sys.stdin.buffer.read())
+    if text is None:
+        raise DocumentUnreadable(
+            "What came on the standard input is no text: save it as a file, and add that."
+        )
+    return text
 
 
 def _collection_to_fill(store: Documents, name: str) -> int:
@@ -132,8 +143,20 @@ def _show_documents(documents: Sequence[Document], as_json: bool) -> None:
     if as_json:
         return show_json({"documents": documents})
     if documents:
-        typer.echo(table(_document_row(one) for one in documents))
-    typer.echo(f"{_counted(len(documents), 'document')}.")
+        say(table(_document_row(one) for one in documents))
+    say(f"{_counted(len(documents), 'document')}.")
+    return None
+
+
+def _show_added(documents: Sequence[Document], before: Container[int], as_json: bool) -> None:
+    """What became of what was added; documents that were there `before` have come again."""
+    known = [one.id for one in documents if one.id in before]
+    if as_json:
+        return show_json({"documents": documents, "known": known})
+    if documents:
+        say(table(_document_row(one) for one in documents))
+    already = f" {len(known):,} {'was' if len(known) == 1 else 'were'} here already." if known else ""
+    say(f"{_counted(len(documents), 'document')}.{already}")
     return None
 
 
@@ -156,9 +179,9 @@ def _passage(number: int, one: Found) -> str:
     passage = one.passage
     where = " \u203a ".join(filter(None, (passage.title, passage.heading)))
     words = " ".join(passage.text.split())
-    shown = words if len(words) <= EXCERPT else words[:EXCERPT].rstrip() + "\u2026"
+    excerpt = words if len(words) <= EXCERPT else words[:EXCERPT].rstrip() + "\u2026"
     place = f"document {passage.document}, characters {passage.start:,} to {passage.end:,}"
-    return f"[{number}] {typer.style(where, bold=True)}\n    {place}\n    {shown}\n"
+    return f"[{number}] {typer.style(shown(where), bold=True)}\n    {place}\n    {shown(excerpt)}\n"
 
 
 def _counted(count: int, thing: str) -> str:

@@ -5,12 +5,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
-import typer
-
 from app.chat_messages import ChatManner
+from app.commands.arguments import whole_characters
 from app.commands.documents import chosen_collections
 from app.commands.generate import numbers
-from app.commands.printing import show_json
+from app.commands.printing import say, show_json
 from app.commands.replying import stream, whole
 from app.conversation import Asked, Decodes
 from app.conversation.planning import Plan, Planner
@@ -42,9 +41,10 @@ def ask_documents(store: Documents, engine: Loads, question: Question, asked: As
     """Answer from the documents. Raises AppError in words."""
     collections = tuple(one.id for one in chosen_collections(store, question.collections))
     _load(engine, asked.model)
+    text = whole_characters(question.text)
     planner = Planner(engine.reader, store)
     manner = ChatManner(collections=collections)
-    consulted = planner.consult(manner, (), question.text, asked.options)
+    consulted = planner.consult(manner, (), text, asked.options)
     plan = planner.plan(manner, (), consulted, asked)
     show = _show_json if as_json else _show_text
     show(engine, plan)
@@ -69,13 +69,13 @@ def _show_json(engine: Loads, plan: Plan) -> None:
 
 def _show_text(engine: Loads, plan: Plan) -> None:
     if plan.answer:
-        typer.echo(plan.answer.text)
-        typer.echo(f"[{plan.answer.note}]", err=True)
+        say(plan.answer.text)
+        say(f"[{plan.answer.note}]", err=True)
         return
     finished = stream(engine, _request(plan)).finished
     for line in _source_lines(plan.sources):
-        typer.echo(line)
-    typer.echo(f"[{finished.decoder}: {numbers(finished.statistics)}]", err=True)
+        say(line)
+    say(f"[{finished.decoder}: {numbers(finished.statistics)}]", err=True)
 
 
 def _source_lines(sources: Sources | None) -> Iterable[str]:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import typer
 
+from app.commands.printing import say
 from app.errors import AppError, BadOption
 
 
@@ -14,5 +15,5 @@ def sentences() -> Iterator[None]:
     try:
         yield
     except AppError as error:
-        typer.echo(f"Error: {error}", err=True)
+        say(f"Error: {error}", err=True)
         raise typer.Exit(2 if isinstance(error, BadOption) else 1) from error

@@ -1,10 +1,10 @@
 """`generate`: replies on standard output, as text while they are written or as JSON lines."""
 
-import json
 from collections.abc import Iterable
 
 import typer
 
+from app.commands.printing import show_json
 from app.commands.prompts import Asked
 from app.commands.replying import stream, whole
 from app.conversation import Decodes
@@ -21,7 +21,7 @@ def generate(
 
 
 def _show_json(engine: Decodes, request: Request) -> None:
-    typer.echo(json.dumps(whole(engine, request).to_json(), ensure_ascii=False))
+    show_json(whole(engine, request).to_json())
 
 
 def _show_text(engine: Decodes, request: Request) -> None:

@@ -16,7 +16,7 @@ from rich.progress import (
 
 from app.commands.bars import progress_bar
 from app.commands.library import downloads_in, hub_of, library
-from app.commands.printing import show_json
+from app.commands.printing import say, show_json
 from app.errors import ModelError, ModelGated
 from app.model_messages import Download, gigabytes
 from app.models_registry import Downloads, Hub, HubId, log_in, log_out, require_hub_id
@@ -39,17 +39,17 @@ def download(name: str, as_json: bool) -> None:
     try:
         done = _follow(downloads, wanted, as_json)
         while done.asks_token and sys.stdin.isatty() and not as_json:
-            typer.echo(done.note, err=True)
+            say(done.note, err=True)
             ask_token(hub)
             done = _follow(downloads, wanted, as_json)
     except KeyboardInterrupt:
         downloads.close()
-        typer.echo(f"Paused. The same command goes on: python run.py models download {wanted}", err=True)
+        say(f"Paused. The same command goes on: python run.py models download {wanted}", err=True)
         raise typer.Exit(130) from None
     if done.state == "failed":
         raise ModelGated(done.note) if done.asks_token else ModelError(done.note)
     if not as_json:
-        typer.echo(f"{wanted} is here, checked: {gigabytes(done.size)} in {done.folder}")
+        say(f"{wanted} is here, checked: {gigabytes(done.size)} in {done.folder}")
     return None
 
 
@@ -57,19 +57,19 @@ def ask_token(hub: Hub | None = None) -> None:
     """Ask for a token, without showing it, and keep it."""
     hub = hub or hub_of(library())
     token = typer.prompt(f"Token (from {hub.address}/settings/tokens)", hide_input=True, err=True)
-    typer.echo(f"Logged in as {log_in(hub, token)}.")
+    say(f"Logged in as {log_in(hub, token)}.")
 
 
 def forget_token() -> None:
     """Log out."""
     log_out()
-    typer.echo("Logged out.")
+    say("Logged out.")
 
 
 def _already(wanted: HubId, folder: str, as_json: bool) -> None:
     if as_json:
         return show_json({"name": str(wanted), "state": "done", "folder": folder})
-    typer.echo(f"{wanted} is here already: {folder}")
+    say(f"{wanted} is here already: {folder}")
     return None
 
 

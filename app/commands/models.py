@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from app.commands.library import hub_of, library
-from app.commands.printing import show_json, table
+from app.commands.printing import say, show_json, table
 from app.errors import ModelError
 from app.model_messages import (
     CatalogueEntry,
@@ -47,8 +47,8 @@ def list_installed(as_json: bool) -> None:
     total, free = sum(model.size for model in found), free_bytes(hub.root)
     if as_json:
         return show_json({"models": found, "total": total, "free": free, "cache": hub.root})
-    typer.echo(table(_installed_row(model) for model in found))
-    typer.echo(f"{gigabytes(total)} in all, {gigabytes(free)} free on the disk of {hub.root}.")
+    say(table(_installed_row(model) for model in found))
+    say(f"{gigabytes(total)} in all, {gigabytes(free)} free on the disk of {hub.root}.")
     return None
 
 
@@ -59,8 +59,8 @@ def list_catalogue(precision: Precision, context: int, as_json: bool) -> None:
     if as_json:
         return show_json({"memory": memory, "groups": groups})
     for group in groups:
-        typer.echo(f"{group.verdict.capitalize()}: {group.use}")
-        typer.echo(table(_catalogue_row(entry) for entry in group.entries))
+        say(f"{group.verdict.capitalize()}: {group.use}")
+        say(table(_catalogue_row(entry) for entry in group.entries))
     return None
 
 
@@ -76,13 +76,13 @@ def search_models(words: str, limit: int, as_json: bool) -> None:
     if as_json:
         return show_json({"catalogue": known, "hub": hits, "note": note})
     if known:
-        typer.echo("Recommended:\n" + table(_catalogue_row(entry) for entry in known))
+        say("Recommended:\n" + table(_catalogue_row(entry) for entry in known))
     if hits:
-        typer.echo("On the hub:\n" + table(_hit_row(hit) for hit in hits))
+        say("On the hub:\n" + table(_hit_row(hit) for hit in hits))
     if not known and not hits:
-        typer.echo(f"No model has {words!r} in its name.")
+        say(f"No model has {words!r} in its name.")
     if note:
-        typer.echo(note, err=True)
+        say(note, err=True)
     return None
 
 
@@ -98,8 +98,8 @@ def show_info(name: str, precision: Precision, context: int, as_json: bool) -> N
     fit = judge_folder(path, label, memories()[0], precision, context)
     if as_json:
         return show_json({"model": here or {"name": label, "path": path}, "fit": fit})
-    typer.echo(f"{label}: {path}")
-    typer.echo(_fit_lines(fit))
+    say(f"{label}: {path}")
+    say(_fit_lines(fit))
     return None
 
 
@@ -114,7 +114,7 @@ def remove(name: str, yes: bool, as_json: bool) -> None:
     freed = delete(model, hub)
     if as_json:
         return show_json({"removed": model.name, "revision": model.revision, "freed": freed})
-    typer.echo(f"{model.name} is deleted; that freed {gigabytes(freed)}.")
+    say(f"{model.name} is deleted; that freed {gigabytes(freed)}.")
     return None
 
 
@@ -130,7 +130,7 @@ def verify_model(name: str, as_json: bool) -> None:
         raise ModelError(" ".join(problems))
     if not as_json:
         how = "every byte is right" if is_checked else "its files are whole (no checksums are known for them)"
-        typer.echo(f"{model.name}: {how}.")
+        say(f"{model.name}: {how}.")
 
 
 def counted(parameters: int) -> str:
@@ -179,13 +179,13 @@ def _look(hub: Hub, wanted: HubId, precision: Precision, context: int) -> Remote
 def _show_remote(model: RemoteModel, as_json: bool) -> None:
     if as_json:
         return show_json(model)
-    typer.echo(f"{model.repo}{model.commit and f' at {model.commit[:12]}'}: {_facts(model)}")
+    say(f"{model.repo}{model.commit and f' at {model.commit[:12]}'}: {_facts(model)}")
     for file in model.files:
-        typer.echo(f"  {file.name}  {gigabytes(file.size)}")
+        say(f"  {file.name}  {gigabytes(file.size)}")
     for problem in model.problems:
-        typer.echo(problem)
+        say(problem)
     if model.fit:
-        typer.echo(_fit_lines(model.fit))
+        say(_fit_lines(model.fit))
     return None
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from app.commands.arguments import whole_characters
 from app.errors import BadOption
 from app.messages import Message, Options, Prompt, Sampling
 from app.settings import assets_dir
@@ -139,7 +140,7 @@ def _prompt(item: Any, raw: bool, where: str) -> Prompt:
 def _message(item: Any, where: str) -> Message:
     match item:
         case {"role": "system" | "user" | "assistant" as role, "content": str(content)}:
-            return Message(role, content)
+            return Message(role, whole_characters(content))
         case _:
             raise BadOption(f"{where}: a message needs a role (system, user or assistant) and a content.")
 
@@ -147,4 +148,5 @@ def _message(item: Any, where: str) -> Message:
 def _as_prompt(text: str, raw: bool, where: str) -> Prompt:
     if not text.strip():
         raise BadOption(f"{where}: the prompt is empty.")
-    return text if raw else (Message("user", text),)
+    readable = whole_characters(text)
+    return readable if raw else (Message("user", readable),)

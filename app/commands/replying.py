@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import typer
 from rich.progress import Progress
 
 from app.commands.bars import progress_bar
+from app.commands.printing import say
 from app.conversation import Decodes, Reply
 from app.errors import AppError
 from app.messages import Event, Failed, Finished, Loading, Piece, Prefilling, Request
@@ -82,8 +82,8 @@ def stream(engine: Decodes, request: Request) -> Outcome:
     for event in follow(engine, request):
         events.append(event)
         if isinstance(event, Piece):
-            typer.echo(event.text, nl=False)
-    typer.echo()
+            say(event.text, is_line=False)
+    say("")
     return outcome(request, events)
 
 

@@ -148,6 +148,11 @@ class Documents:
             leaving.hide(connection, document)
         self._let_go([document])
 
+    def became(self, document: int) -> int:
+        """What a document that was put in is now, once it was waited for: a text or a file that was here before
+        is the document that it was then. A process beside that read it is not asked."""
+        return self._indexer.became(document)
+
     # What is in them
 
     def text(self, document: int) -> str:

@@ -45,6 +45,7 @@ class Indexer:
         self._is_busy = False
         self._error: StoreError | None = None
         self._task: Task | None = None
+        self._became: dict[int, int] = {}
         self._thread = threading.Thread(target=self._run, name="documents", daemon=True)
 
     def start(self) -> None:
@@ -62,6 +63,10 @@ class Indexer:
         task = self._task
         if task and task.document == document:
             task.stop()
+
+    def became(self, document: int) -> int:
+        """The document that this one was read into; itself where it is one of its own."""
+        return self._became.get(document, document)
 
     def wait(self) -> None:
         """Return once nothing is to be done. Raises StoreError when nothing can be."""
@@ -153,6 +158,8 @@ class Indexer:
                 settled = filing.file(task, self._inbox)
                 if settled == document:
                     filling.index(task)
+                else:
+                    self._became[document] = settled
         except LeftOff:
             pass  # what is to become of it stands in the database
         except AppError as error:

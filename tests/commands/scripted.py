@@ -29,11 +29,14 @@ LOOKAHEAD: Steps = [(1, 2), (3, 4, 5), (6,)]
 class ScriptedDecoders:
     """Answers before `submit` returns, and remembers what it was asked."""
 
-    def __init__(self, plain: Steps = PLAIN, lookahead: Steps = LOOKAHEAD, failure: str = "") -> None:
+    def __init__(
+        self, plain: Steps = PLAIN, lookahead: Steps = LOOKAHEAD, failure: str = "", first: str = " 0"
+    ) -> None:
         self.requests: list[Request] = []
         self.replies: list[Reply] = []
         self._steps: dict[DecoderName, Steps] = {"plain": plain, "lookahead": lookahead}
         self._failure = failure
+        self._first = first
 
     def submit(self, request: Request, reply: Reply) -> None:
         """Write the whole reply."""
@@ -53,7 +56,7 @@ class ScriptedDecoders:
         decoder = request.options.decoding.decoder
         numbers = Statistics(prompt_tokens=9, time_to_first_token=0.5)
         events: list[Event] = [Loading("Loading demo"), Prefilling(9, 9)]
-        events.append(Piece(" 0", (0,), ("model",), numbers))
+        events.append(Piece(self._first, (0,), ("model",), numbers))
         for tokens in self._steps["plain" if decoder == "plain" else "lookahead"]:
             origins = (*("prompt",) * (len(tokens) - 1), "model")
             numbers = after_step(numbers, origins)  # type: ignore[arg-type]

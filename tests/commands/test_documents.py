@@ -1,6 +1,8 @@
 """`python run.py documents …` as a person types it."""
 
 import json
+import os
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -11,9 +13,14 @@ from app.documents import Documents
 from tests.commands.typed import Done, typed
 from tests.documents import files
 
+CHINESE = "\u9e21\u86cb\u714e\u516d\u5206\u949f"
 
-def run(folder: Path, *arguments: str | Path, said: str = "") -> Done:
-    return typed("documents", *arguments, "--data-dir", folder, said=said)
+
+def run(folder: Path, *arguments: str | Path, said: str = "", encoding: str = "utf-8") -> Done:
+    environment = {**os.environ, "PYTHONIOENCODING": f"{encoding}:strict"}
+    return typed(
+        "documents", *arguments, "--data-dir", folder, said=said, environment=environment, encoding=encoding
+    )
 
 
 @pytest.fixture
@@ -42,10 +49,66 @@ def test_files_are_added_listed_found_and_removed(folder: Path, eggs: Path) -> N
     assert run(folder, "remove", "--collection", "Kitchen").stdout == "Collection Kitchen removed.\n"
 
 
+def test_a_file_that_has_changed_and_one_that_has_not_are_told(folder: Path, eggs: Path) -> None:
+    run(folder, "add", eggs)
+    eggs.write_text("Milk boils over, and eggs burst.", encoding="utf-8")
+    changed = run(folder, "add", eggs).stdout
+    assert "1  ready  1 passage" in changed and changed.endswith("\n1 document. 1 was here already.\n")
+    for _ in range(2):
+        told = json.loads(run(folder, "add", eggs, "--json").stdout)
+        assert [(one["id"], one["title"]) for one in told["documents"]] == [(1, "eggs.md")]
+        assert (told["known"], told["documents"][0]["note"][:18]) == ([1], "eggs.md came again")
+    (one,) = json.loads(run(folder, "search", "milk", "--json").stdout)["found"]
+    assert one["passage"]["text"] == "Milk boils over, and eggs burst."
+
+
+def test_the_same_text_under_another_name_becomes_the_document_that_is_there(
+    folder: Path, eggs: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.md"
+    copy.write_bytes(eggs.read_bytes())
+    told = json.loads(run(folder, "add", eggs, copy, "--json").stdout)
+    assert ([one["title"] for one in told["documents"]], told["known"]) == (["eggs.md"], [])
+
+
 def test_a_text_comes_from_the_input(folder: Path) -> None:
     told = json.loads(run(folder, "add", "-", "--title", "Milk", "--json", said="Milk boils over.").stdout)
     (document,) = told["documents"]
     assert (document["title"], document["state"], document["passages"]) == ("Milk", "ready", 1)
+
+
+def test_a_text_from_the_input_is_read_in_its_own_encoding(folder: Path) -> None:
+    milk = "Caf\xe9 au lait: the milk boils over in a moment."
+    for title, said in (("Latin", milk), ("Wide", milk.encode("utf-16").decode("latin-1"))):
+        assert run(folder, "add", "-", "--title", title, said=said, encoding="latin-1").returncode == 0
+    found = json.loads(run(folder, "search", "milk", "--json").stdout)["found"]
+    assert [one["passage"]["text"] for one in found] == [milk]
+
+
+def test_what_is_no_text_is_not_taken_from_the_input(folder: Path) -> None:
+    done = run(folder, "add", "-", said="\x01\x02\x03" * 99)
+    assert done.returncode == 1
+    assert (
+        done.stderr == "Error: What came on the standard input is no text: save it as a file, and add that.\n"
+    )
+    assert run(folder, "list").stdout == "0 collections.\n"
+
+
+def test_a_terminal_of_another_encoding_shows_what_it_can_and_json_loses_nothing(folder: Path) -> None:
+    run(folder, "add", "-", said=CHINESE)
+    shown = run(folder, "search", CHINESE, encoding="cp1252")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "??????" in shown.stdout
+    told = run(folder, "search", CHINESE, "--json", encoding="cp1252").stdout
+    assert json.loads(told)["found"][0]["passage"]["text"] == CHINESE
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="arguments are no bytes there")
+def test_a_question_in_bytes_of_another_encoding_is_a_question(folder: Path, eggs: Path) -> None:
+    run(folder, "add", eggs)
+    asked = run(folder, "search", "eggs", os.fsdecode(b"caf\xe9"))
+    assert (asked.returncode, asked.stderr) == (0, "")
+    assert "[1] eggs.md" in asked.stdout
 
 
 def test_what_is_added_comes_into_an_app_that_has_the_documents_open(folder: Path, eggs: Path) -> None:

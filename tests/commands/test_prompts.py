@@ -158,3 +158,9 @@ def test_sets_are_named_after_their_files_and_told_apart_by_their_folders(tmp_pa
     one, two = file_with(tmp_path, '{"prompt": "One"}'), file_with(tmp_path / "more", '{"prompt": "Two"}')
     assert [found.name for found in read_sets([one], True, UNSAID)] == ["prompts"]
     assert [found.name for found in read_sets([one, two], True, UNSAID)] == [str(one), str(two)]
+
+
+def test_halves_of_characters_are_replaced() -> None:
+    """Bytes of another encoding come as such from the command line, and escapes from a file."""
+    assert read_prompts("caf\udce9", None, False) == [(Message("user", "caf\ufffd"),)]
+    assert read_prompts("caf\udce9", None, True) == ["caf\ufffd"]

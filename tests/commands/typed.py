@@ -15,15 +15,22 @@ def command(*arguments: str | Path) -> list[str]:
     return [sys.executable, "run.py", *map(str, arguments)]
 
 
-def typed(*arguments: str | Path, said: str = "", environment: Mapping[str, str] | None = None) -> Done:
-    """What came of it; `said` is typed into it, and None is this process's environment."""
+def typed(
+    *arguments: str | Path,
+    said: str = "",
+    environment: Mapping[str, str] | None = None,
+    encoding: str = "utf-8",
+) -> Done:
+    """What came of it; `said` is typed into it, and None is this process's environment.
+
+    `encoding` is the one of the terminal."""
     return subprocess.run(
         command(*arguments),
         cwd=CHECKOUT,
         env=environment,
         input=said,
         capture_output=True,
-        encoding="utf-8",
+        encoding=encoding,
         check=False,
         timeout=SECONDS,
     )

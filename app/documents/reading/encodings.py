@@ -46,6 +46,13 @@ def encoding_of(sample: bytes) -> Encoding:
     return Encoding(_guessed(sample), is_guess=True)
 
 
+def text_of(data: bytes) -> str | None:
+    """A whole text in whichever encoding, damaged characters replaced; None for what is no text."""
+    encoding = encoding_of(data).name
+    is_wide = encoding.startswith(("utf-16", "utf-32"))
+    return None if is_binary(data) and not is_wide else data.decode(encoding, "replace")
+
+
 def _guessed(sample: bytes) -> str:
     """The likeliest encoding; among those that are as likely the commonest."""
     matches = from_bytes(_accented(sample))
