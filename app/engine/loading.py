@@ -62,6 +62,7 @@ class LoadedModel:
     tokenizer: PreTrainedTokenizerBase
     runner: Runner
     eos_ids: frozenset[int]
+    vocabulary: int  # tokens that it has weights for, numbered from 0: a tokenizer may know more
     profile: StepProfile = field(default_factory=StepProfile)  # empty until it is measured
     subject: Subject = field(default_factory=dict)  # what notes about it go by, once it is measured
     experience: Experience = field(default_factory=Experience)
@@ -138,7 +139,7 @@ def prepare(
         fused_note=fused.note,
     )
     runner = _make_runner(fused.model, info, attention)
-    return LoadedModel(info, tokenizer, runner, eos_ids(model, tokenizer))
+    return LoadedModel(info, tokenizer, runner, eos_ids(model, tokenizer), int(text_config.vocab_size))
 
 
 def _make_runner(model: PreTrainedModel, info: ModelInfo, attention: Attention) -> Runner:

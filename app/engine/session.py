@@ -27,7 +27,7 @@ from app.engine.step import FirstToken, StatisticsMeter, Step
 from app.engine.step_times import choose_class
 from app.engine.stopping import Stopper
 from app.engine.text import ReplyText
-from app.errors import EngineClosed
+from app.errors import BadOption, EngineClosed
 from app.messages import (
     Decoding,
     Event,
@@ -123,7 +123,7 @@ class Session:
         loaded = self.open(request.model, progress)
         if request.is_cold:
             self.forget()
-        prompt = encode(loaded.tokenizer, request.prompt, loaded.info.context)
+        prompt = _known_to(loaded, encode(loaded.tokenizer, request.prompt, loaded.info.context))
         decoding = _possible(request.options.decoding, loaded)
         loaded.runner.widths = choose_class(loaded.profile) if decoding.same_text else ()
         before = begun(loaded.tokenizer, request.prompt)
@@ -156,7 +156,8 @@ class Session:
 
         A prefill that counts nowhere; its logits are not yet sampled from, and may round unlike a step's."""
         loaded = self.open(request.model, progress)
-        ids = [*encode(loaded.tokenizer, request.prompt, loaded.info.context), *written]
+        prompt = encode(loaded.tokenizer, request.prompt, loaded.info.context)
+        ids = _known_to(loaded, [*prompt, *written])
         logits = yield from loaded.runner.prefill(ids)
         tokens, values = likeliest(logits[None], 2)
         first, second = self.reader.texts(tokens[0].tolist())
@@ -204,9 +205,25 @@ def _possible(decoding: Decoding, loaded: LoadedModel) -> Decoding:
     return decoding if loaded.can_branch else replace(decoding, decoder="plain")
 
 
+def _known_to(loaded: LoadedModel, ids: list[int]) -> list[int]:
+    """The ids, if the model has an embedding for each: on a card, another would end all work there."""
+    if max(ids) >= loaded.vocabulary:
+        raise BadOption(
+            f"The tokenizer and the weights of {loaded.info.name} do not fit each other (token {max(ids):,} of "
+            f"{loaded.vocabulary:,}): choose another model, or download it again."
+        )
+    return ids
+
+
 def _known(loaded: LoadedModel, request: Request) -> Known:
-    documents = (loaded.tokenizer(text, add_special_tokens=False).input_ids for text in request.documents)
-    return Known(loaded.experience, loaded.profile, request.options.sampling, tuple(map(tuple, documents)))
+    documents = tuple(_tokens_of(loaded, text) for text in request.documents)
+    return Known(loaded.experience, loaded.profile, request.options.sampling, documents)
+
+
+def _tokens_of(loaded: LoadedModel, document: str) -> tuple[int, ...]:
+    """Without tokens that the model cannot read: what is drafted from a document is fed to it."""
+    ids = loaded.tokenizer(document, add_special_tokens=False).input_ids
+    return tuple(token for token in ids if token < loaded.vocabulary)
 
 
 def _make_stopper(

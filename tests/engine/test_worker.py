@@ -255,10 +255,12 @@ def test_memory_that_runs_out_over_a_long_prompt_leaves_the_model_for_a_shorter_
 def test_what_nobody_foresaw_is_a_sentence_with_its_traceback_in_the_log(
     engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # The tokenizer knows more tokens than the model has embeddings.
+    def trip(_reply: Reply) -> None:
+        raise LookupError("over a wire")
+
     with caplog.at_level(logging.ERROR):
-        assert failure(ask(engine, model="narrow", prompt="extraordinary")).startswith("Something went wrong")
-    assert "IndexError" in caplog.text
+        assert failure(ask(engine, reply=Watched(Piece, trip))).startswith("Something went wrong")
+    assert "LookupError: over a wire" in caplog.text
     assert len(ids_of(ask(engine))) == SHORT.max_new_tokens
 
 
