@@ -145,17 +145,21 @@ def prepare(
 def _make_runner(model: PreTrainedModel, info: ModelInfo, attention: Attention) -> Runner:
     if not info.lookahead_note:
         rotary = rotary_of(model.config.get_text_config(decoder=True), info.context)
-        return BlockRunner(model, info.context, rotary, attention, _ways(model, attention, rotary))
+        return BlockRunner(
+            model, info.context, rotary, attention, _ways(model, attention, rotary, info.context)
+        )
     runner = SequentialRunner(model, info.context)
     check_sequential(runner, model)
     return runner
 
 
-def _ways(model: PreTrainedModel, attention: Attention, rotary: Rotary) -> dict[ProductName, Steps]:
+def _ways(
+    model: PreTrainedModel, attention: Attention, rotary: Rotary, context: int
+) -> dict[ProductName, Steps]:
     """How blocks are run, by whose matrix products."""
-    ways: dict[ProductName, Steps] = {"torch": choose_steps(model, attention, rotary)}
+    ways: dict[ProductName, Steps] = {"torch": choose_steps(model, attention, rotary, context)}
     if twin := fixed_twin(model, machine_of(model.device)):
-        ways["ours"] = choose_steps(twin, attention, rotary)
+        ways["ours"] = choose_steps(twin, attention, rotary, context)
     return ways
 
 
