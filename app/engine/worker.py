@@ -186,7 +186,6 @@ class Engine:
                 reply.append(event)
             self._status = self._ready(session)
         except Exception as error:
-            session.forget()
             reply.append(Failed(self._excuse(session, error)))
 
     def _weigh(self, session: "Session", job: Weigh) -> None:
@@ -198,7 +197,6 @@ class Engine:
                     job.answer.set_result(found)
             self._status = self._ready(session)
         except Exception as error:
-            session.forget()
             sentence = self._excuse(session, error)
             job.answer.set_exception(error if isinstance(error, AppError) else AppError(sentence))
 

@@ -312,6 +312,27 @@ def test_a_prompt_longer_than_the_context_is_refused_and_the_next_is_answered(se
     assert ids_of(ask(session))
 
 
+def test_what_never_reached_the_model_leaves_what_it_has_read(session: Session) -> None:
+    before = end_of(ask(session)).statistics
+    for prompt, model, error in (
+        ("word " * 2000, CPU, PromptTooLong),
+        ((Message("assistant", "no question"),), CPU, BadOption),
+        (PROMPT, replace(CPU, name="lost"), ModelNotFound),
+    ):
+        with pytest.raises(error):
+            ask(session, prompt, model=model)
+    assert end_of(ask(session)).statistics.reused_tokens == before.prompt_tokens - 1
+
+
+def test_what_failed_in_the_model_is_read_anew(session: Session) -> None:
+    model = replace(CPU, name="exhausting")
+    before = ask(session, model=model)
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        ask(session, "long " * 60, model=model)
+    after = ask(session, model=model)
+    assert (end_of(after).statistics.reused_tokens, ids_of(after)) == (0, ids_of(before))
+
+
 def test_a_measurement_that_is_stopped_leaves_no_model_and_the_next_question_is_answered(
     session: Session,
 ) -> None:

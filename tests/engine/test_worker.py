@@ -268,7 +268,10 @@ def test_a_prompt_that_is_too_long_is_a_sentence_and_the_model_stays(engine: Eng
     before = ids_of(ask(engine))
     assert "the model's context holds 256" in failure(ask(engine, prompt="word " * 2000))
     assert engine.status().phase == "ready"
-    assert ids_of(ask(engine)) == before
+    after = ask(engine)
+    assert ids_of(after) == before
+    end = events_of(after)[-1]
+    assert isinstance(end, Finished) and end.statistics.reused_tokens > 0
 
 
 def test_importing_and_starting_the_engine_does_not_wait_for_torch() -> None:
