@@ -14,6 +14,7 @@ import pytest
 
 from app.conversation import Reply
 from app.engine import Engine
+from app.engine.session import Session
 from app.errors import ModelNotFound, SettingsNotSaved
 from app.messages import Failed, Finished, Loading, Message, Piece, Prefilling
 from tests.engine.asking import (
@@ -227,6 +228,44 @@ def test_a_model_is_let_go_of_and_loaded_again_by_the_next_question(engine: Engi
     assert ids_of(ask(engine)) == before
 
 
+class SickSession(Session):
+    """Its device takes no more commands, and says so whenever it is waited for."""
+
+    def close(self) -> None:
+        super().close()
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+
+class SickEngine(Engine):
+    """Has such a session."""
+
+    def _start(self) -> Session:
+        return SickSession(self._locate)
+
+
+def test_memory_that_cannot_be_given_back_is_a_sentence_and_the_next_request_is_answered(
+    places: Places,
+) -> None:
+    engine = SickEngine(places)
+    before = ids_of(ask(engine))
+    engine.unload()
+    wait_for(lambda: engine.status().phase == "failed")
+    assert engine.status().note.startswith("Something went wrong inside Foresight (RuntimeError: CUDA error")
+    assert ids_of(ask(engine)) == before
+    engine.close()
+    assert engine.status().phase == "closed"
+
+
+def test_who_cannot_hear_how_it_ended_does_not_end_the_engine(engine: Engine) -> None:
+    def fall(_told: object) -> None:
+        raise LookupError("nobody there")
+
+    engine.load(replace(CPU, name="lost"), fall)
+    before = ids_of(ask(engine, reply=Watched(Finished, fall)))
+    assert ids_of(ask(engine)) == before
+    assert engine.status().phase in ("busy", "ready")
+
+
 def test_tokens_are_counted_while_the_engine_writes_and_not_without_a_model(engine: Engine) -> None:
     chat = (Message("user", "Hello there"),)
     assert (engine.reader().context, engine.reader().count(chat)) == (0, 0)
@@ -285,8 +324,11 @@ def test_importing_and_starting_the_engine_does_not_wait_for_torch() -> None:
     assert (child.returncode, child.stderr) == (0, "")
 
 
-def test_without_torch_the_engine_says_so_and_takes_the_next_request(tmp_path: Path) -> None:
-    (tmp_path / "torch.py").write_text("raise ImportError('libtorch is gone')")
+@pytest.mark.parametrize("error", [ImportError, ValueError])
+def test_without_torch_the_engine_says_so_and_takes_the_next_request(
+    tmp_path: Path, error: type[Exception]
+) -> None:
+    (tmp_path / "torch.py").write_text(f"raise {error.__name__}('libtorch is gone')")
     script = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
         "from app.conversation import Reply\n"
