@@ -31,7 +31,7 @@ class Job:
 
 
 Ended = Callable[[bool], None]
-"""Told, on the worker's thread, whether a model was loaded."""
+"""Told whether a model was loaded, on the worker's thread unless the engine is closed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from app.engine.reader import Reader
 from app.errors import AppError, EngineClosed, ModelTooLarge, first_line
 from app.messages import (
     EngineStatus,
-    Failed,
     Loading,
     Locate,
     ModelChoice,
@@ -53,23 +52,21 @@ class Engine:
         self._sentence_models: SentenceModels | None = None
         self._status = EngineStatus("starting", "Starting the engine")
         self._is_closing = threading.Event()
+        self._door = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
         self._thread.start()
 
     def submit(self, request: Request, reply: Reply) -> None:
         """Queue a request; its events go to `reply`, the last one is Finished or Failed."""
-        if self._is_closing.is_set():
-            reply.append(Failed(CLOSING))
-        else:
-            self._inbox.put(Job(request, reply))
+        self._put(Job(request, reply))
 
     def load(self, choice: ModelChoice, ended: Ended = lambda _is_loaded: None) -> None:
         """Queue the loading of a model, so that the first request need not wait; `status` tells how it went."""
-        self._inbox.put(Load(choice, ended))
+        self._put(Load(choice, ended))
 
     def unload(self) -> None:
         """Queue letting go of the model; the next request loads its own again."""
-        self._inbox.put(Unload())
+        self._put(Unload())
 
     def margin(self, request: Request, written: Sequence[int]) -> Future[Margin]:
         """Queue the question how sure the model is of the next token behind a reply's first tokens.
@@ -77,10 +74,7 @@ class Engine:
         The answer is the two likeliest, by their logits; its `result()` raises AppError where there is none."""
         answer: Future[Margin] = Future()
         answer.set_running_or_notify_cancel()  # as soon as it waits nobody can take it back
-        if self._is_closing.is_set():
-            answer.set_exception(EngineClosed(CLOSING))
-        else:
-            self._inbox.put(Weigh(request, tuple(written), answer))
+        self._put(Weigh(request, tuple(written), answer))
         return answer
 
     def embed(self, model: ModelFolder, texts: Sequence[str]) -> Future[Vectors]:
@@ -89,10 +83,7 @@ class Engine:
         The answer is float32[texts, width], each of length one; its `result()` raises AppError where there is none.
         Until its work has begun it can be cancelled."""
         job = EmbeddingJob(model, texts)
-        if self._is_closing.is_set():
-            job.answer.set_exception(EngineClosed(CLOSING))
-        else:
-            self._inbox.put(job, may_wait=True)
+        self._put(job, may_wait=True)
         return job.answer
 
     def status(self) -> EngineStatus:
@@ -106,18 +97,31 @@ class Engine:
 
     def close(self, timeout: float = 10.0) -> None:
         """Stop the running reply, fail the queued ones, end the thread. Safe to repeat."""
-        self._is_closing.set()
-        self._inbox.put(Shutdown())
+        with self._door:
+            self._is_closing.set()
+            self._inbox.put(Shutdown())
         self._thread.join(timeout)
         if self._thread.is_alive():
             log.warning("the engine did not end within %s seconds", timeout)
 
+    def _put(self, job: Work, may_wait: bool = False) -> None:
+        """Queue a job. None comes behind the Shutdown, where nobody would find it."""
+        with self._door:
+            is_open = not self._is_closing.is_set()
+            if is_open:
+                self._inbox.put(job, may_wait)
+        if not is_open:
+            self._end(job, EngineClosed(CLOSING))
+
     def _work(self) -> None:
         while not isinstance(job := self._inbox.get(), Shutdown):
-            self._attempt(job)
-        for job in self._inbox.rest():
-            if isinstance(job, EmbeddingJob) and job.is_wanted:
-                job.answer.set_exception(EngineClosed(CLOSING))
+            if self._is_closing.is_set():
+                self._end(job, EngineClosed(CLOSING))
+            else:
+                self._attempt(job)
+        for job in self._inbox.rest():  # what may wait stands behind the end
+            if not isinstance(job, Shutdown):
+                self._end(job, EngineClosed(CLOSING))
         self._status = EngineStatus("closed")
 
     def _attempt(self, job: Work) -> None:

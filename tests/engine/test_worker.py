@@ -15,11 +15,13 @@ import pytest
 from app.conversation import Reply
 from app.engine import Engine
 from app.engine.session import Session
-from app.errors import ModelNotFound, SettingsNotSaved
-from app.messages import Failed, Finished, Loading, Message, Piece, Prefilling
+from app.engine.worker import CLOSING
+from app.errors import EngineClosed, ModelNotFound, SettingsNotSaved
+from app.messages import Failed, Finished, Loading, Message, ModelFolder, Piece, Prefilling, Request
 from tests.engine.asking import (
     CPU,
     LONG,
+    PROMPT,
     SECONDS,
     SHORT,
     Gate,
@@ -146,6 +148,29 @@ def test_after_closing_a_request_fails_with_a_sentence(places: Places) -> None:
     engine = Engine(places)
     engine.close()
     assert failure(ask(engine)) == "Foresight is closing and takes no more questions."
+
+
+def test_closing_fails_what_waits_without_beginning_it(gated: Engine, gate: Gate, tmp_path: Path) -> None:
+    running = ask(gated)
+    assert gate.entered.wait(SECONDS)
+    told: list[bool] = []
+    queued, weighed = ask(gated), gated.margin(Request(CPU, PROMPT, SHORT), [])
+    gated.load(CPU, told.append)
+    embedded = gated.embed(ModelFolder(tmp_path, name="sentences"), ["a text"])
+    gated.close()
+    assert failure(running).startswith("Stopped before the model was there")
+    assert failure(queued) == CLOSING
+    assert str(weighed.exception(SECONDS)) == str(embedded.exception(SECONDS)) == CLOSING
+    assert (told, gate.places.asked) == ([False], [])
+
+
+def test_a_closed_engine_says_of_every_job_that_it_comes_to_nothing(engine: Engine) -> None:
+    engine.close()
+    told: list[bool] = []
+    engine.load(CPU, told.append)
+    engine.unload()
+    assert told == [False]
+    assert isinstance(engine.margin(Request(CPU, PROMPT, SHORT), []).exception(SECONDS), EngineClosed)
 
 
 def test_an_engine_that_was_never_asked_closes_without_torch(places: Places) -> None:
