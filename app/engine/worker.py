@@ -195,7 +195,8 @@ class Engine:
         watch = _Watch(reply, self._is_closing)
         peak = session.peak  # what it becomes is asked at the end: it takes a look at the system
         for event in session.events(request, self._progress(watch.loading), watch):
-            self._status = EngineStatus("busy", model=session.info, peak=peak)
+            if self._status.phase != "busy":  # from the first event on; with each, it would cost every step
+                self._status = EngineStatus("busy", model=session.info, peak=peak)
             reply.append(event)
         self._status = self._ready(session)
 

@@ -17,7 +17,17 @@ from app.engine import Engine
 from app.engine.session import Session
 from app.engine.worker import CLOSING
 from app.errors import EngineClosed, ModelNotFound, SettingsNotSaved
-from app.messages import Failed, Finished, Loading, Message, ModelFolder, Piece, Prefilling, Request
+from app.messages import (
+    EngineStatus,
+    Failed,
+    Finished,
+    Loading,
+    Message,
+    ModelFolder,
+    Piece,
+    Prefilling,
+    Request,
+)
 from tests.engine.asking import (
     CPU,
     LONG,
@@ -81,6 +91,15 @@ def test_a_reply_loads_then_prefills_then_writes(engine: Engine) -> None:
     assert kinds == sorted(kinds, key=[Loading, Prefilling, Piece, Finished].index)
     assert set(kinds) == {Loading, Prefilling, Piece, Finished}
     assert Loading not in map(type, events_of(ask(engine)))
+
+
+def test_a_reply_makes_one_status_that_knows_its_model(engine: Engine) -> None:
+    ids_of(ask(engine))
+    seen: list[EngineStatus] = []
+    reply = ask(engine, model="other", reply=Watched(Piece, lambda _reply: seen.append(engine.status())))
+    assert len(ids_of(reply)) == SHORT.max_new_tokens
+    assert len(seen) > 2 and all(status is seen[0] for status in seen)
+    assert seen[0].phase == "busy" and seen[0].model is not None and seen[0].model.name == "other"
 
 
 def test_a_reply_stops_while_it_is_written(engine: Engine) -> None:
