@@ -9,6 +9,7 @@ from concurrent.futures import Future
 import numpy as np
 from numpy.typing import NDArray
 
+from app.errors import AppError
 from app.messages import ModelFolder
 
 PIECE = 4
@@ -49,6 +50,11 @@ class EmbeddingJob:
             whole = np.empty_like(stacked)
             whole[self._order] = stacked
             self.answer.set_result(whole)
+
+    def end(self, error: AppError) -> None:
+        """Without an answer, unless nobody wants one any more."""
+        if self.answer.running() or self.is_wanted:
+            self.answer.set_exception(error)
 
     @property
     def _num_made(self) -> int:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from app.engine.embedding_job import EmbeddingJob
-from app.messages import Event, ModelChoice, Request
+from app.errors import AppError
+from app.messages import Event, Failed, ModelChoice, Request
 from app.step_trace import Margin
 
 
@@ -30,7 +31,7 @@ class Job:
 
 
 Ended = Callable[[bool], None]
-"""Told, on the worker's thread, whether a model was loaded."""
+"""Told whether a model was loaded, on the worker's thread unless the engine is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +62,16 @@ class Weigh:
 
 
 Work = Job | Load | Unload | Weigh | EmbeddingJob
+
+
+def end(job: Work, error: AppError) -> None:
+    """Tell whoever waits for a job that it comes to nothing."""
+    match job:
+        case Job(_, reply):
+            reply.append(Failed(str(error)))
+        case Load(_, ended):
+            ended(False)
+        case Weigh(_, _, answer):
+            answer.set_exception(error)
+        case EmbeddingJob():
+            job.end(error)

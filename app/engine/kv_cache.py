@@ -105,6 +105,14 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         """Have room for so many rows."""
         self._buffers(rows)
 
+    def give_back(self, capacity: int) -> None:
+        """Have room for so many rows, the committed ones among them, and no more."""
+        assert self.keys is not None and self.values is not None
+        if max(self.keys.shape[2], self.values.shape[2]) > capacity:
+            self.version += 1
+            self.keys = _grown(self.keys, capacity, self.length)
+            self.values = _grown(self.values, capacity, self.length)
+
     @property
     def capacity(self) -> int:
         """Rows that there is room for in both buffers, which may have failed to grow together."""
@@ -192,9 +200,15 @@ class BlockCache(Cache):
         return sum(layer.version for layer in self._rows)
 
     def reserve(self, rows: int) -> None:
-        """Make room for so many rows in every layer that was ever written to."""
-        for layer in self._rows:
-            layer.reserve(rows)
+        """Make room for so many rows in every layer that was ever written to; where that fails, in none."""
+        before = self.capacity
+        try:
+            for layer in self._rows:
+                layer.reserve(rows)
+        except Exception:
+            for layer in self._rows:
+                layer.give_back(before)
+            raise
 
     @contextmanager
     def writing_at(self, slots: Tensor) -> Iterator[None]:

@@ -62,6 +62,7 @@ class LoadedModel:
     tokenizer: PreTrainedTokenizerBase
     runner: Runner
     eos_ids: frozenset[int]
+    vocabulary: int  # tokens that it has weights for, numbered from 0: a tokenizer may know more
     profile: StepProfile = field(default_factory=StepProfile)  # empty until it is measured
     subject: Subject = field(default_factory=dict)  # what notes about it go by, once it is measured
     experience: Experience = field(default_factory=Experience)
@@ -138,23 +139,27 @@ def prepare(
         fused_note=fused.note,
     )
     runner = _make_runner(fused.model, info, attention)
-    return LoadedModel(info, tokenizer, runner, eos_ids(model, tokenizer))
+    return LoadedModel(info, tokenizer, runner, eos_ids(model, tokenizer), int(text_config.vocab_size))
 
 
 def _make_runner(model: PreTrainedModel, info: ModelInfo, attention: Attention) -> Runner:
     if not info.lookahead_note:
         rotary = rotary_of(model.config.get_text_config(decoder=True), info.context)
-        return BlockRunner(model, info.context, rotary, attention, _ways(model, attention, rotary))
+        return BlockRunner(
+            model, info.context, rotary, attention, _ways(model, attention, rotary, info.context)
+        )
     runner = SequentialRunner(model, info.context)
     check_sequential(runner, model)
     return runner
 
 
-def _ways(model: PreTrainedModel, attention: Attention, rotary: Rotary) -> dict[ProductName, Steps]:
+def _ways(
+    model: PreTrainedModel, attention: Attention, rotary: Rotary, context: int
+) -> dict[ProductName, Steps]:
     """How blocks are run, by whose matrix products."""
-    ways: dict[ProductName, Steps] = {"torch": choose_steps(model, attention, rotary)}
+    ways: dict[ProductName, Steps] = {"torch": choose_steps(model, attention, rotary, context)}
     if twin := fixed_twin(model, machine_of(model.device)):
-        ways["ours"] = choose_steps(twin, attention, rotary)
+        ways["ours"] = choose_steps(twin, attention, rotary, context)
     return ways
 
 

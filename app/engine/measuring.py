@@ -71,9 +71,10 @@ def _experience(
     if len(first) != vocabulary:
         first = no_successors(vocabulary)
     if num_asked(first) < vocabulary:
-        start = loaded.tokenizer.bos_token_id
+        begin = loaded.tokenizer.bos_token_id or 0
+        start = begin if begin < vocabulary else 0
         look = partial(progress, "Asking the model for each token's successors")
-        first = ask_first_successors(runner, first, start or 0, look, min(ROWS, widest))
+        first = ask_first_successors(runner, first, start, look, min(ROWS, widest))
         packed = b64encode(compress(first.tobytes())).decode()
         notes.write("successors", subject, {"layout": SUCCESSORS_LAYOUT, "packed": packed})
     return Experience(

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -28,7 +29,7 @@ from app.engine.step import FirstToken, StatisticsMeter, Step
 from app.engine.step_times import choose_class
 from app.engine.stopping import Stopper
 from app.engine.text import ReplyText
-from app.errors import EngineClosed
+from app.errors import BadOption, EngineClosed
 from app.messages import (
     Decoding,
     Event,
@@ -114,7 +115,7 @@ class Session:
         self._drop()
 
     def forget(self) -> None:
-        """Drop what runner and pool know of earlier prompts, as after an error."""
+        """Drop what runner and pool know of earlier prompts."""
         if self._loaded:
             self._loaded.runner.forget()
             self._loaded.experience.forget()
@@ -124,30 +125,9 @@ class Session:
         loaded = self.open(request.model, progress)
         if request.is_cold:
             self.forget()
-        prompt = encode(loaded.tokenizer, request.prompt, loaded.info.context)
-        decoding = _possible(request.options.decoding, loaded)
-        loaded.runner.widths = choose_class(loaded.profile) if decoding.same_text else ()
-        before = begun(loaded.tokenizer, request.prompt)
-        stopper = _make_stopper(loaded, request.options, len(prompt), before)
-        text = ReplyText(loaded.decode, request.options.stop, before)
-        meter = StatisticsMeter(len(prompt))
-        reason: StopReason | None = None
-        sampler = sampler_for(request.options.sampling, loaded.info.device)
-        decoder = make_decoder(decoding, _known(loaded, request))
-        for item in generate(loaded.runner, prompt, decoder, sampler, stopper):
-            match item:
-                case Prefilling():
-                    yield item
-                case FirstToken(token, _, reason):
-                    yield _piece(text, (token,), ("model",), meter.first_token(item), NO_TRACE)
-                case Step(tokens, origins):
-                    reason = item.reason
-                    yield _piece(text, tokens, origins, meter.add(item), item.trace)
-            if watch.is_stopping:
-                break
-        if rest := text.flush():
-            yield Piece(rest, (), (), meter.statistics)
-        yield Finished(reason or "stopped", meter.statistics, loaded.told, decoding.decoder)
+        prompt = _known_to(loaded, encode(loaded.tokenizer, request.prompt, loaded.info.context))
+        with self._trusting_no_error():
+            yield from _reply(loaded, request, prompt, watch)
         keep(loaded, self._notes)
 
     def margin(
@@ -157,11 +137,22 @@ class Session:
 
         A prefill that counts nowhere; its logits are not yet sampled from, and may round unlike a step's."""
         loaded = self.open(request.model, progress)
-        ids = [*encode(loaded.tokenizer, request.prompt, loaded.info.context), *written]
-        logits = yield from loaded.runner.prefill(ids)
-        tokens, values = likeliest(logits[None], 2)
+        prompt = encode(loaded.tokenizer, request.prompt, loaded.info.context)
+        ids = _known_to(loaded, [*prompt, *written])
+        with self._trusting_no_error():
+            logits = yield from loaded.runner.prefill(ids)
+            tokens, values = likeliest(logits[None], 2)
         first, second = self.reader.texts(tokens[0].tolist())
         yield Margin(first, second, float(values[0, 0] - values[0, 1]))
+
+    @contextmanager
+    def _trusting_no_error(self) -> Iterator[None]:
+        """Around what the model does: what it knew when that failed may be half of a step."""
+        try:
+            yield
+        except Exception:
+            self.forget()
+            raise
 
     def _load(self, folder: ModelFolder, choice: ModelChoice, progress: Progress) -> LoadedModel:
         progress(f"Loading {folder.name}", 0, 0)
@@ -189,6 +180,33 @@ class Session:
         release_memory()
 
 
+def _reply(loaded: LoadedModel, request: Request, prompt: list[int], watch: Watch) -> Iterator[Event]:
+    """Reading the prompt, then the reply as it is written, then its end."""
+    decoding = _possible(request.options.decoding, loaded)
+    loaded.runner.widths = choose_class(loaded.profile) if decoding.same_text else ()
+    before = begun(loaded.tokenizer, request.prompt)
+    stopper = _make_stopper(loaded, request.options, len(prompt), before)
+    text = ReplyText(loaded.decode, request.options.stop, before)
+    meter = StatisticsMeter(len(prompt))
+    reason: StopReason | None = None
+    sampler = sampler_for(request.options.sampling, loaded.info.device)
+    decoder = make_decoder(decoding, _known(loaded, request))
+    for item in generate(loaded.runner, prompt, decoder, sampler, stopper):
+        match item:
+            case Prefilling():
+                yield item
+            case FirstToken(token, _, reason):
+                yield _piece(text, (token,), ("model",), meter.first_token(item), NO_TRACE)
+            case Step(tokens, origins):
+                reason = item.reason
+                yield _piece(text, tokens, origins, meter.add(item), item.trace)
+        if watch.is_stopping:
+            break
+    if rest := text.flush():
+        yield Piece(rest, (), (), meter.statistics)
+    yield Finished(reason or "stopped", meter.statistics, loaded.told, decoding.decoder)
+
+
 def _piece(
     text: ReplyText,
     tokens: tuple[int, ...],
@@ -205,9 +223,23 @@ def _possible(decoding: Decoding, loaded: LoadedModel) -> Decoding:
     return decoding if loaded.can_branch else replace(decoding, decoder="plain")
 
 
+def _known_to(loaded: LoadedModel, ids: list[int]) -> list[int]:
+    """The ids, if the model has an embedding for each: on a card, another would end all work there."""
+    if max(ids) >= loaded.vocabulary:
+        raise BadOption(
+            f"The tokenizer and the weights of {loaded.info.name} do not fit each other (token {max(ids):,} of "
+            f"{loaded.vocabulary:,}): choose another model, or download it again."
+        )
+    return ids
+
+
 def _known(loaded: LoadedModel, request: Request) -> Known:
     controls = ControlTokens(loaded.tokenizer)
-    documents = tuple(tuple(controls.written(text)) for text in request.documents)
+    # Without tokens that the model cannot read: what is drafted from a document is fed to it.
+    documents = tuple(
+        tuple(token for token in controls.written(text) if token < loaded.vocabulary)
+        for text in request.documents
+    )
     return Known(loaded.experience, loaded.profile, request.options.sampling, documents)
 
 

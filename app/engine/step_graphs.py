@@ -13,7 +13,8 @@ dropped and recorded anew. A bucket's first steps are eager, so that rare ones a
 without a prefix and blocks that are too deep or too wide.
 
 Whatever goes wrong when a step is recorded, the model runs launch by launch from then on, and `note` says why.
-Where only memory is too small, steps of so many rows do.
+Where only memory is too small, steps of so many rows do; where it is too small for a cache that grows far at once,
+steps do until it has grown by little.
 """
 
 from collections import Counter
@@ -42,7 +43,7 @@ BUCKETS: Widths = (1, 8, 16, 32, 64, 96, 128)
 EAGER_STEPS = 2
 """Steps of a bucket before it is recorded."""
 AHEAD = 2048
-"""Rows that a full cache grows by: with it all graphs are lost."""
+"""Rows that a full cache grows by, the context at most: with it all graphs are lost."""
 
 _TRIAL = (3, 1, 4, 1, 5, 9, 2, 6)
 _TRIAL_PREFIX = 5
@@ -61,13 +62,16 @@ class GraphSteps:
 
     warm_up = EAGER_STEPS + 1
 
-    def __init__(self, model: PreTrainedModel, attention: Attention, recorder: Recorder) -> None:
+    def __init__(
+        self, model: PreTrainedModel, attention: Attention, recorder: Recorder, context: int
+    ) -> None:
         """The attention's backend must read who sees whom from the table of paths alone."""
         self.note = ""
         self.buckets = BUCKETS
         self.model = model
         self._attention = attention
         self._recorder = recorder
+        self._context = context
         self._eager = EagerSteps(model, attention)
         self._runs: Counter[int] = Counter()
         self._refused: set[int] = set()
@@ -93,7 +97,8 @@ class GraphSteps:
         self._runs[rows] += 1
         if self._runs[rows] <= EAGER_STEPS or rows in self._refused or not cache.length:
             return self._eager.forward(cache, block, (rows,))
-        self._make_room(cache, rows)
+        if not self._makes_room(cache, rows):
+            return self._eager.forward(cache, block, (rows,))
         return self._replayed(cache, block, rows)
 
     @torch.inference_mode()
@@ -151,14 +156,24 @@ class GraphSteps:
         said = self._eager.forward(cache, block, ())
         return said.new_empty((self.buckets[-1], said.shape[-1]))
 
-    def _make_room(self, cache: BlockCache, rows: int) -> None:
-        """Room behind the prefix; what was recorded over other buffers is dropped, and before they grow."""
-        if cache.capacity < cache.length + rows:
+    def _makes_room(self, cache: BlockCache, rows: int) -> bool:
+        """Room behind the prefix, unless memory runs out: an eager step needs less of it.
+
+        What was recorded over other buffers is dropped, and before they grow."""
+        needed = cache.length + rows
+        if cache.capacity < needed:
             self._drop()
-            cache.reserve(cache.length + rows + AHEAD)
+            try:
+                cache.reserve(max(needed, min(needed + AHEAD, self._context + BUCKETS[-1])))
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+                self.note = "memory ran out when the cache was to grow for recorded steps"
+                return False
         if self._cache is not cache or self._version != cache.version:
             self._drop()
             self._cache, self._version = cache, cache.version
+        return True
 
     def _drop(self) -> None:
         if self._recorded:
@@ -180,22 +195,33 @@ class GraphSteps:
         self._logits, self._cache = torch.empty(0), None
 
 
-def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary) -> Steps:
+def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, context: int) -> Steps:
     """Graphs where the device has them and our kernels attend, if they pass a trial."""
     if model.device.type != "cuda" or attention.name != "triton":
         return EagerSteps(model, attention)
-    return tried_graphs(model, attention, rotary, CudaRecorder(model.device))
+    return tried_graphs(model, attention, rotary, CudaRecorder(model.device), context)
 
 
-def tried_graphs(model: PreTrainedModel, attention: Attention, rotary: Rotary, recorder: Recorder) -> Steps:
+def tried_graphs(
+    model: PreTrainedModel, attention: Attention, rotary: Rotary, recorder: Recorder, context: int
+) -> Steps:
     """Graphs, if a tiny block says the same by one as launch by launch; else eager steps and a note."""
     if rotary.kind == "dynamic":
         return EagerSteps(model, attention, "its rotary table depends on the text's length")
-    steps = GraphSteps(model, attention, recorder)
-    is_same = _says_the_same(model, attention, steps)
-    note = steps.note or ("" if is_same else "a graph said something else")
+    note = _note_of_trial(model, attention, GraphSteps(model, attention, recorder, len(_TRIAL)))
     recorder.release()
-    return EagerSteps(model, attention, note) if note else GraphSteps(model, attention, recorder)
+    return EagerSteps(model, attention, note) if note else GraphSteps(model, attention, recorder, context)
+
+
+def _note_of_trial(model: PreTrainedModel, attention: Attention, steps: GraphSteps) -> str:
+    """Why steps cannot be these graphs; "" where they can."""
+    try:
+        is_same = _says_the_same(model, attention, steps)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        return "memory ran out when they were tried"
+    return steps.note or ("" if is_same else "a graph said something else")
 
 
 @torch.inference_mode()

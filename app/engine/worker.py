@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 from app.engine.embedding_job import EmbeddingJob, Vectors
 from app.engine.inbox import Inbox
-from app.engine.jobs import Ended, Job, Load, Reply, Shutdown, Unload, Weigh, Work
+from app.engine.jobs import Ended, Job, Load, Reply, Shutdown, Unload, Weigh, Work, end
 from app.engine.peak import resident_bytes
 from app.engine.quiet import quiet_imports
 from app.engine.reader import Reader
-from app.errors import AppError, EngineClosed, ModelTooLarge
+from app.errors import AppError, EngineClosed, ModelTooLarge, first_line
 from app.messages import (
     EngineStatus,
-    Failed,
     Loading,
     Locate,
     ModelChoice,
@@ -53,23 +52,21 @@ class Engine:
         self._sentence_models: SentenceModels | None = None
         self._status = EngineStatus("starting", "Starting the engine")
         self._is_closing = threading.Event()
+        self._door = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
         self._thread.start()
 
     def submit(self, request: Request, reply: Reply) -> None:
         """Queue a request; its events go to `reply`, the last one is Finished or Failed."""
-        if self._is_closing.is_set():
-            reply.append(Failed(CLOSING))
-        else:
-            self._inbox.put(Job(request, reply))
+        self._put(Job(request, reply))
 
     def load(self, choice: ModelChoice, ended: Ended = lambda _is_loaded: None) -> None:
         """Queue the loading of a model, so that the first request need not wait; `status` tells how it went."""
-        self._inbox.put(Load(choice, ended))
+        self._put(Load(choice, ended))
 
     def unload(self) -> None:
         """Queue letting go of the model; the next request loads its own again."""
-        self._inbox.put(Unload())
+        self._put(Unload())
 
     def margin(self, request: Request, written: Sequence[int]) -> Future[Margin]:
         """Queue the question how sure the model is of the next token behind a reply's first tokens.
@@ -77,10 +74,7 @@ class Engine:
         The answer is the two likeliest, by their logits; its `result()` raises AppError where there is none."""
         answer: Future[Margin] = Future()
         answer.set_running_or_notify_cancel()  # as soon as it waits nobody can take it back
-        if self._is_closing.is_set():
-            answer.set_exception(EngineClosed(CLOSING))
-        else:
-            self._inbox.put(Weigh(request, tuple(written), answer))
+        self._put(Weigh(request, tuple(written), answer))
         return answer
 
     def embed(self, model: ModelFolder, texts: Sequence[str]) -> Future[Vectors]:
@@ -89,10 +83,7 @@ class Engine:
         The answer is float32[texts, width], each of length one; its `result()` raises AppError where there is none.
         Until its work has begun it can be cancelled."""
         job = EmbeddingJob(model, texts)
-        if self._is_closing.is_set():
-            job.answer.set_exception(EngineClosed(CLOSING))
-        else:
-            self._inbox.put(job, may_wait=True)
+        self._put(job, may_wait=True)
         return job.answer
 
     def status(self) -> EngineStatus:
@@ -106,24 +97,53 @@ class Engine:
 
     def close(self, timeout: float = 10.0) -> None:
         """Stop the running reply, fail the queued ones, end the thread. Safe to repeat."""
-        self._is_closing.set()
-        self._inbox.put(Shutdown())
+        with self._door:
+            self._is_closing.set()
+            self._inbox.put(Shutdown())
         self._thread.join(timeout)
         if self._thread.is_alive():
             log.warning("the engine did not end within %s seconds", timeout)
 
+    def _put(self, job: Work, may_wait: bool = False) -> None:
+        """Queue a job. None comes behind the Shutdown, where nobody would find it."""
+        with self._door:
+            is_open = not self._is_closing.is_set()
+            if is_open:
+                self._inbox.put(job, may_wait)
+        if not is_open:
+            self._end(job, EngineClosed(CLOSING))
+
     def _work(self) -> None:
         while not isinstance(job := self._inbox.get(), Shutdown):
-            try:
-                self._session = self._session or self._start()
-            except (ImportError, OSError) as error:
-                self._refuse(job, error)
+            if self._is_closing.is_set():
+                self._end(job, EngineClosed(CLOSING))
             else:
-                self._do(self._session, job)
-        for job in self._inbox.rest():
-            if isinstance(job, EmbeddingJob) and job.is_wanted:
-                job.answer.set_exception(EngineClosed(CLOSING))
+                self._attempt(job)
+        for job in self._inbox.rest():  # what may wait stands behind the end
+            if not isinstance(job, Shutdown):
+                self._end(job, EngineClosed(CLOSING))
         self._status = EngineStatus("closed")
+
+    def _attempt(self, job: Work) -> None:
+        """Do a job. Whatever goes wrong ends the job and not the thread."""
+        try:
+            session = self._session = self._session or self._start()
+        except Exception as error:
+            log.exception("the engine could not start", exc_info=error)
+            self._end(job, AppError(self._refuse(error)))
+            return
+        try:
+            self._do(session, job)
+        except Exception as error:
+            sentence = self._excuse(session, error)
+            self._end(job, error if isinstance(error, AppError) else AppError(sentence))
+
+    def _end(self, job: Work, error: AppError) -> None:
+        """Tell a job that it came to nothing, if it can be told."""
+        try:
+            end(job, error)
+        except Exception:
+            log.exception("a job that failed could not be told so")
 
     def _start(self) -> "Session":
         quiet_imports()
@@ -132,24 +152,21 @@ class Engine:
 
         return Session(self._locate, self._notes_dir, taken)
 
-    def _refuse(self, job: Work, error: Exception) -> None:
+    def _refuse(self, error: Exception) -> str:
         """Without torch or one of its libraries there is no engine, but there is a sentence about it."""
-        sentence = f"The engine could not start ({error}): set Foresight up again as its README says."
+        sentence = (
+            f"The engine could not start ({first_line(error)}): set Foresight up again as its README says."
+        )
         self._status = EngineStatus("failed", sentence)
-        if isinstance(job, Job):
-            job.reply.append(Failed(sentence))
-        elif isinstance(job, Load):
-            job.ended(False)
-        elif isinstance(job, Weigh) or (isinstance(job, EmbeddingJob) and job.is_wanted):
-            job.answer.set_exception(AppError(sentence))
+        return sentence
 
     def _do(self, session: "Session", job: Work) -> None:
         match job:
             case Load(choice, ended):
                 self._open(session, choice, ended)
             case Unload():
+                self._sentence_models = None  # first: closing gives the memory back
                 session.close()
-                self._sentence_models = None
                 self._status = EngineStatus("ready", UNLOADED)
             case Job(request, reply):
                 self._answer(session, request, reply)
@@ -159,16 +176,13 @@ class Engine:
                 self._embed(job)
 
     def _open(self, session: "Session", choice: ModelChoice, ended: Ended) -> None:
-        is_loaded = False
         try:
             session.open(choice, self._progress(self._check_closing))
-            is_loaded = True
-            ended(True)
-            self._status = self._ready(session)
         except Exception as error:
             self._status = self._ready(session, _sentence(error))
-            if not is_loaded:
-                ended(False)
+            _told(ended, False)
+        else:
+            self._status = self._ready(session, _told(ended, True))
 
     def _ready(self, session: "Session", problem: str = "") -> EngineStatus:
         """Ready with whatever is loaded; a problem is told beside it."""
@@ -179,45 +193,40 @@ class Engine:
 
     def _answer(self, session: "Session", request: Request, reply: Reply) -> None:
         watch = _Watch(reply, self._is_closing)
-        try:
-            peak = session.peak  # what it becomes is asked at the end: it takes a look at the system
-            for event in session.events(request, self._progress(watch.loading), watch):
+        peak = session.peak  # what it becomes is asked at the end: it takes a look at the system
+        for event in session.events(request, self._progress(watch.loading), watch):
+            if self._status.phase != "busy":  # from the first event on; with each, it would cost every step
                 self._status = EngineStatus("busy", model=session.info, peak=peak)
-                reply.append(event)
-            self._status = self._ready(session)
-        except Exception as error:
-            session.forget()
-            reply.append(Failed(self._excuse(session, error)))
+            reply.append(event)
+        self._status = self._ready(session)
 
     def _weigh(self, session: "Session", job: Weigh) -> None:
         self._status = EngineStatus("busy", model=session.info)
-        try:
-            for found in session.margin(job.request, job.written, self._progress(self._check_closing)):
-                self._check_closing()
-                if isinstance(found, Margin):
-                    job.answer.set_result(found)
-            self._status = self._ready(session)
-        except Exception as error:
-            session.forget()
-            sentence = self._excuse(session, error)
-            job.answer.set_exception(error if isinstance(error, AppError) else AppError(sentence))
+        for found in session.margin(job.request, job.written, self._progress(self._check_closing)):
+            self._check_closing()
+            if isinstance(found, Margin):
+                job.answer.set_result(found)
+        self._status = self._ready(session)
 
     def _embed(self, job: EmbeddingJob) -> None:
-        """Embed a piece; the rest goes behind whatever has come meanwhile."""
-        from app.engine.embedding import SentenceModels
-
+        """Embed a piece; the rest goes behind whatever has come meanwhile. What fails says nothing of the model."""
         if not job.is_wanted:
             return
-        self._sentence_models = self._sentence_models or SentenceModels()
         try:
-            job.add(self._sentence_models.embed(job.model, job.piece()))
+            job.add(self._models_of_sentences().embed(job.model, job.piece()))
         except Exception as error:
-            job.answer.set_exception(error if isinstance(error, AppError) else AppError(_sentence(error)))
+            self._end(job, error if isinstance(error, AppError) else AppError(_sentence(error)))
             return
         if not job.is_done:
             self._inbox.put(job, may_wait=True)
         elif self._status.phase == "starting":
             self._status = EngineStatus("ready", UNLOADED)
+
+    def _models_of_sentences(self) -> "SentenceModels":
+        from app.engine.embedding import SentenceModels
+
+        self._sentence_models = self._sentence_models or SentenceModels()
+        return self._sentence_models
 
     def _excuse(self, session: "Session", error: Exception) -> str:
         """An error in words. With a model loaded only this request failed, which says so itself."""
@@ -254,6 +263,15 @@ class _Watch:
         if self.is_stopping:
             raise EngineClosed("Stopped before the model was there: send the message again to go on.")
         self._reply.append(event)
+
+
+def _told(ended: Ended, is_loaded: bool) -> str:
+    """Say how a load ended; what goes wrong with whom it was said to, in words."""
+    try:
+        ended(is_loaded)
+    except Exception as error:
+        return _sentence(error)
+    return ""
 
 
 def _sentence(error: Exception) -> str:

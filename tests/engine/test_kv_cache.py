@@ -55,6 +55,21 @@ def test_rows_move_down_over_rows_that_move_themselves() -> None:
     assert_holds(cache, [0, 2, 3, 4, 9])
 
 
+def test_memory_that_runs_out_while_layers_grow_leaves_them_all_as_they_were() -> None:
+    cache, rows = BlockCache(), 2 * 10**8
+    cache.update(torch.ones(1, 1, 3, 1, dtype=torch.uint8), torch.ones(1, 1, 3, 1, dtype=torch.uint8), 0)
+    wide = torch.ones(1, 1, 3, 2**20, dtype=torch.uint8)  # so many rows of it fit into no address space
+    cache.update(wide, wide, 1)
+    cache.commit(range(3))
+    version = cache.version
+    with pytest.raises(RuntimeError):
+        cache.reserve(rows)
+    assert cache.version > version
+    keys = [layer.keys for layer in cache.layers]
+    assert [key.shape[2] for key in keys if key is not None] == [CHUNK, CHUNK]
+    assert all(key[0, 0, :3].all() for key in keys if key is not None)
+
+
 def test_what_is_not_committed_leaves_no_trace() -> None:
     cache = BlockCache()
     feed(cache, [1, 2])

@@ -48,7 +48,7 @@ def machine() -> Machine:
 def runners(dtype: torch.dtype) -> tuple[BlockRunner, BlockRunner, GraphSteps]:
     """An eager and a recorded runner of one model."""
     model, attention = on_card(LLAMA, dtype)
-    steps = choose_steps(model, attention, FIXED)
+    steps = choose_steps(model, attention, FIXED, LONG)
     assert isinstance(steps, GraphSteps), steps.note
     recorded = BlockRunner(model, LONG, FIXED, attention, {"torch": steps})
     return BlockRunner(model, LONG, FIXED, attention), recorded, steps
@@ -75,8 +75,8 @@ def test_architectures_say_the_same_or_tell_why_they_are_not_recorded(architectu
         model, attention = on_card(architecture, torch.float32)
     except Exception as refused:
         pytest.skip(f"our kernels do not take it: {refused}")
-    steps = GraphSteps(model, attention, CudaRecorder(CUDA))
     context = model.config.get_text_config(decoder=True).max_position_embeddings
+    steps = GraphSteps(model, attention, CudaRecorder(CUDA), context)
     plainly = write(BlockRunner(model, context, FIXED, attention), numbers(16), plain, limit=12)
     runner = BlockRunner(model, context, FIXED, attention, {"torch": steps})
     assert write(runner, numbers(16), plain, limit=12).tokens == plainly.tokens

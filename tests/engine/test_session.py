@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from string import printable
 
 import pytest
 from hypothesis import given, settings
@@ -311,6 +312,27 @@ def test_a_prompt_longer_than_the_context_is_refused_and_the_next_is_answered(se
     assert ids_of(ask(session))
 
 
+def test_what_never_reached_the_model_leaves_what_it_has_read(session: Session) -> None:
+    before = end_of(ask(session)).statistics
+    for prompt, model, error in (
+        ("word " * 2000, CPU, PromptTooLong),
+        ((Message("assistant", "no question"),), CPU, BadOption),
+        (PROMPT, replace(CPU, name="lost"), ModelNotFound),
+    ):
+        with pytest.raises(error):
+            ask(session, prompt, model=model)
+    assert end_of(ask(session)).statistics.reused_tokens == before.prompt_tokens - 1
+
+
+def test_what_failed_in_the_model_is_read_anew(session: Session) -> None:
+    model = replace(CPU, name="exhausting")
+    before = ask(session, model=model)
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        ask(session, "long " * 60, model=model)
+    after = ask(session, model=model)
+    assert (end_of(after).statistics.reused_tokens, ids_of(after)) == (0, ids_of(before))
+
+
 def test_a_measurement_that_is_stopped_leaves_no_model_and_the_next_question_is_answered(
     session: Session,
 ) -> None:
@@ -325,6 +347,25 @@ def test_a_measurement_that_is_stopped_leaves_no_model_and_the_next_question_is_
         session.open(CPU, stop)
     assert session.info is None
     assert ids_of(ask(session))
+
+
+NARROW = replace(CPU, name="narrow")
+"""Its tokenizer knows 4096 tokens, and it has 200 embeddings."""
+
+
+def test_a_prompt_with_tokens_that_the_model_has_no_weights_for_is_refused_in_words(session: Session) -> None:
+    refusal = r"The tokenizer and the weights of narrow do not fit each other \(token [\d,]+ of 200\): choose"
+    with pytest.raises(BadOption, match=refusal):
+        ask(session, "extraordinary", model=NARROW)
+    assert len(ids_of(ask(session, "xyz", model=NARROW))) == SHORT.max_new_tokens
+
+
+def test_a_document_may_hold_tokens_that_the_model_has_no_weights_for(session: Session) -> None:
+    options = replace(SHORT, decoding=Decoding("auto", rows=64))
+    documents = tuple(f"{letter} extraordinary" for letter in printable)
+    asked = Request(NARROW, "xyz", options, documents)
+    events = list(session.events(asked, silent, Patience()))
+    assert ids_of(events) == ids_of(ask(session, "xyz", PLAIN, NARROW))
 
 
 def test_an_impossible_device_is_refused_before_the_old_model_goes(session: Session) -> None:

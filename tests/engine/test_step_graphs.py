@@ -10,12 +10,13 @@ from itertools import islice
 import pytest
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from app.engine.attention import BlockView, LayerCache, Scoring
 from app.engine.attention.choosing import Attention
 from app.engine.block import chain_block
 from app.engine.decoders import make_decoder
-from app.engine.kv_cache import CHUNK
+from app.engine.kv_cache import CHUNK, BlockCache
 from app.engine.lookahead.factory import Known
 from app.engine.plain import plain
 from app.engine.probing import probe
@@ -23,7 +24,7 @@ from app.engine.rotary import Rotary, rotary_of
 from app.engine.runner import BlockRunner
 from app.engine.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps, choose_steps, tried_graphs
 from app.engine.step_times import StepProfile, StepTimes
-from app.engine.steps import EagerSteps
+from app.engine.steps import EagerSteps, run_block
 from app.messages import Decoding
 from tests.engine.attention.backends import triton_backend
 from tests.engine.oracle import Oracle, branching
@@ -40,7 +41,7 @@ def recorded(
     eager: BlockRunner, recorder: TapeRecorder, attention: Attention = BY_PATHS
 ) -> tuple[BlockRunner, GraphSteps]:
     """A runner of the same model whose steps are recorded."""
-    steps = GraphSteps(eager.model, attention, recorder)
+    steps = GraphSteps(eager.model, attention, recorder, eager.context)
     rotary = rotary_of(eager.model.config.get_text_config(decoder=True), eager.context)
     return BlockRunner(eager.model, eager.context, rotary, attention, {"torch": steps}), steps
 
@@ -216,6 +217,64 @@ def test_a_bucket_that_memory_is_too_small_for_runs_eagerly_and_the_others_do_no
     assert recorder.replays > 0
 
 
+class FullCache(BlockCache):
+    """Memory has room for a few rows more, and not for many."""
+
+    def reserve(self, rows: int) -> None:
+        if rows > self.length + CHUNK:
+            raise torch.OutOfMemoryError("out of memory")
+        super().reserve(rows)
+
+
+def filled(cache: BlockCache, model: PreTrainedModel, length: int) -> BlockCache:
+    """With so many tokens as its prefix."""
+    run_block(model, cache, chain_block(numbers(length), 0, ()), BY_PATHS.attend)
+    with torch.inference_mode():
+        cache.commit(range(length))
+    return cache
+
+
+def warm(model: PreTrainedModel, recorder: TapeRecorder, context: int) -> GraphSteps:
+    """Steps that have recorded one of 8 rows."""
+    steps = GraphSteps(model, BY_PATHS, recorder, context)
+    cache = filled(BlockCache(), model, 5)
+    for _ in range(EAGER_STEPS + 1):
+        steps.forward(cache, chain_block(numbers(3), 5, (0, 1, 2)), ())
+    assert (steps.num_graphs, recorder.replays) == (1, 1)
+    return steps
+
+
+def test_where_memory_is_too_small_to_grow_far_a_step_runs_eagerly_and_the_next_is_recorded(
+    eager: BlockRunner,
+) -> None:
+    recorder = TapeRecorder()
+    steps = warm(eager.model, recorder, context=8192)
+    cache, block = filled(FullCache(), eager.model, CHUNK), chain_block(numbers(3), CHUNK, (0, 1, 2))
+    expected = EagerSteps(eager.model, BY_PATHS).forward(filled(BlockCache(), eager.model, CHUNK), block, ())
+    for replays in (1, 2):
+        torch.testing.assert_close(steps.forward(cache, block, ()), expected)
+        assert (recorder.replays, cache.capacity) == (replays, 2 * CHUNK)
+    assert steps.note == "memory ran out when the cache was to grow for recorded steps"
+
+
+@pytest.mark.parametrize(("context", "capacity"), [(600, 2 * CHUNK), (8192, 6 * CHUNK)])
+def test_a_cache_grows_ahead_as_far_as_the_context(eager: BlockRunner, context: int, capacity: int) -> None:
+    steps = warm(eager.model, TapeRecorder(), context)
+    cache = filled(BlockCache(), eager.model, CHUNK)
+    steps.forward(cache, chain_block(numbers(3), CHUNK, (0, 1, 2)), ())
+    assert cache.capacity == capacity
+
+
+def test_memory_that_runs_out_in_the_trial_is_a_note(eager: BlockRunner) -> None:
+    def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+        if view.prefix_length:
+            raise torch.OutOfMemoryError("out of memory")
+        return BY_PATHS.attend(query, cache, view, scoring)
+
+    steps = tried_graphs(eager.model, Attention("triton", attend, attend), FIXED, TapeRecorder(), 1024)
+    assert (type(steps), steps.note) == (EagerSteps, "memory ran out when they were tried")
+
+
 def test_a_model_whose_steps_are_recorded_is_freed_like_any_other() -> None:
     loaded = load(LLAMA.make())
     eager, recorder = loaded.runner, TapeRecorder()
@@ -230,11 +289,11 @@ def test_a_model_whose_steps_are_recorded_is_freed_like_any_other() -> None:
 
 
 def test_a_trial_decides_at_load(eager: BlockRunner) -> None:
-    good = tried_graphs(eager.model, BY_PATHS, FIXED, TapeRecorder())
+    good = tried_graphs(eager.model, BY_PATHS, FIXED, TapeRecorder(), 1024)
     assert (type(good), good.note) == (GraphSteps, "")
-    bad = tried_graphs(eager.model, BY_PATHS, FIXED, TapeRecorder(RuntimeError("no")))
+    bad = tried_graphs(eager.model, BY_PATHS, FIXED, TapeRecorder(RuntimeError("no")), 1024)
     assert (type(bad), bad.note) == (EagerSteps, "its steps cannot be recorded (no)")
-    turning = tried_graphs(eager.model, BY_PATHS, Rotary("dynamic", 32), TapeRecorder())
+    turning = tried_graphs(eager.model, BY_PATHS, Rotary("dynamic", 32), TapeRecorder(), 1024)
     assert turning.note == "its rotary table depends on the text's length"
 
 
@@ -244,7 +303,7 @@ def test_a_graph_that_remembers_the_length_is_found_out(eager: BlockRunner) -> N
         near = LayerCache(cache.keys[:, :, :end], cache.values[:, :, :end])
         return BY_PATHS.attend(query, near, view, scoring)
 
-    steps = tried_graphs(eager.model, Attention("triton", attend, attend), FIXED, TapeRecorder())
+    steps = tried_graphs(eager.model, Attention("triton", attend, attend), FIXED, TapeRecorder(), 1024)
     assert (type(steps), steps.note) == (EagerSteps, "a graph said something else")
 
 
@@ -268,7 +327,7 @@ def test_the_tuner_counts_with_the_recorded_widths(eager: BlockRunner) -> None:
 
 
 def test_on_a_cpu_nothing_is_recorded(eager: BlockRunner) -> None:
-    steps = choose_steps(eager.model, BY_PATHS, FIXED)
+    steps = choose_steps(eager.model, BY_PATHS, FIXED, 1024)
     assert (type(steps), steps.note, steps.buckets) == (EagerSteps, "", ())
 
 

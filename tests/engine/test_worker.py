@@ -14,11 +14,24 @@ import pytest
 
 from app.conversation import Reply
 from app.engine import Engine
-from app.errors import ModelNotFound, SettingsNotSaved
-from app.messages import Failed, Finished, Loading, Message, Piece, Prefilling
+from app.engine.session import Session
+from app.engine.worker import CLOSING
+from app.errors import EngineClosed, ModelNotFound, SettingsNotSaved
+from app.messages import (
+    EngineStatus,
+    Failed,
+    Finished,
+    Loading,
+    Message,
+    ModelFolder,
+    Piece,
+    Prefilling,
+    Request,
+)
 from tests.engine.asking import (
     CPU,
     LONG,
+    PROMPT,
     SECONDS,
     SHORT,
     Gate,
@@ -78,6 +91,15 @@ def test_a_reply_loads_then_prefills_then_writes(engine: Engine) -> None:
     assert kinds == sorted(kinds, key=[Loading, Prefilling, Piece, Finished].index)
     assert set(kinds) == {Loading, Prefilling, Piece, Finished}
     assert Loading not in map(type, events_of(ask(engine)))
+
+
+def test_a_reply_makes_one_status_that_knows_its_model(engine: Engine) -> None:
+    ids_of(ask(engine))
+    seen: list[EngineStatus] = []
+    reply = ask(engine, model="other", reply=Watched(Piece, lambda _reply: seen.append(engine.status())))
+    assert len(ids_of(reply)) == SHORT.max_new_tokens
+    assert len(seen) > 2 and all(status is seen[0] for status in seen)
+    assert seen[0].phase == "busy" and seen[0].model is not None and seen[0].model.name == "other"
 
 
 def test_a_reply_stops_while_it_is_written(engine: Engine) -> None:
@@ -145,6 +167,29 @@ def test_after_closing_a_request_fails_with_a_sentence(places: Places) -> None:
     engine = Engine(places)
     engine.close()
     assert failure(ask(engine)) == "Foresight is closing and takes no more questions."
+
+
+def test_closing_fails_what_waits_without_beginning_it(gated: Engine, gate: Gate, tmp_path: Path) -> None:
+    running = ask(gated)
+    assert gate.entered.wait(SECONDS)
+    told: list[bool] = []
+    queued, weighed = ask(gated), gated.margin(Request(CPU, PROMPT, SHORT), [])
+    gated.load(CPU, told.append)
+    embedded = gated.embed(ModelFolder(tmp_path, name="sentences"), ["a text"])
+    gated.close()
+    assert failure(running).startswith("Stopped before the model was there")
+    assert failure(queued) == CLOSING
+    assert str(weighed.exception(SECONDS)) == str(embedded.exception(SECONDS)) == CLOSING
+    assert (told, gate.places.asked) == ([False], [])
+
+
+def test_a_closed_engine_says_of_every_job_that_it_comes_to_nothing(engine: Engine) -> None:
+    engine.close()
+    told: list[bool] = []
+    engine.load(CPU, told.append)
+    engine.unload()
+    assert told == [False]
+    assert isinstance(engine.margin(Request(CPU, PROMPT, SHORT), []).exception(SECONDS), EngineClosed)
 
 
 def test_an_engine_that_was_never_asked_closes_without_torch(places: Places) -> None:
@@ -227,6 +272,44 @@ def test_a_model_is_let_go_of_and_loaded_again_by_the_next_question(engine: Engi
     assert ids_of(ask(engine)) == before
 
 
+class SickSession(Session):
+    """Its device takes no more commands, and says so whenever it is waited for."""
+
+    def close(self) -> None:
+        super().close()
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+
+class SickEngine(Engine):
+    """Has such a session."""
+
+    def _start(self) -> Session:
+        return SickSession(self._locate)
+
+
+def test_memory_that_cannot_be_given_back_is_a_sentence_and_the_next_request_is_answered(
+    places: Places,
+) -> None:
+    engine = SickEngine(places)
+    before = ids_of(ask(engine))
+    engine.unload()
+    wait_for(lambda: engine.status().phase == "failed")
+    assert engine.status().note.startswith("Something went wrong inside Foresight (RuntimeError: CUDA error")
+    assert ids_of(ask(engine)) == before
+    engine.close()
+    assert engine.status().phase == "closed"
+
+
+def test_who_cannot_hear_how_it_ended_does_not_end_the_engine(engine: Engine) -> None:
+    def fall(_told: object) -> None:
+        raise LookupError("nobody there")
+
+    engine.load(replace(CPU, name="lost"), fall)
+    before = ids_of(ask(engine, reply=Watched(Finished, fall)))
+    assert ids_of(ask(engine)) == before
+    assert engine.status().phase in ("busy", "ready")
+
+
 def test_tokens_are_counted_while_the_engine_writes_and_not_without_a_model(engine: Engine) -> None:
     chat = (Message("user", "Hello there"),)
     assert (engine.reader().context, engine.reader().count(chat)) == (0, 0)
@@ -255,10 +338,12 @@ def test_memory_that_runs_out_over_a_long_prompt_leaves_the_model_for_a_shorter_
 def test_what_nobody_foresaw_is_a_sentence_with_its_traceback_in_the_log(
     engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # The tokenizer knows more tokens than the model has embeddings.
+    def trip(_reply: Reply) -> None:
+        raise LookupError("over a wire")
+
     with caplog.at_level(logging.ERROR):
-        assert failure(ask(engine, model="narrow", prompt="extraordinary")).startswith("Something went wrong")
-    assert "IndexError" in caplog.text
+        assert failure(ask(engine, reply=Watched(Piece, trip))).startswith("Something went wrong")
+    assert "LookupError: over a wire" in caplog.text
     assert len(ids_of(ask(engine))) == SHORT.max_new_tokens
 
 
@@ -266,7 +351,10 @@ def test_a_prompt_that_is_too_long_is_a_sentence_and_the_model_stays(engine: Eng
     before = ids_of(ask(engine))
     assert "the model's context holds 256" in failure(ask(engine, prompt="word " * 2000))
     assert engine.status().phase == "ready"
-    assert ids_of(ask(engine)) == before
+    after = ask(engine)
+    assert ids_of(after) == before
+    end = events_of(after)[-1]
+    assert isinstance(end, Finished) and end.statistics.reused_tokens > 0
 
 
 def test_importing_and_starting_the_engine_does_not_wait_for_torch() -> None:
@@ -280,8 +368,11 @@ def test_importing_and_starting_the_engine_does_not_wait_for_torch() -> None:
     assert (child.returncode, child.stderr) == (0, "")
 
 
-def test_without_torch_the_engine_says_so_and_takes_the_next_request(tmp_path: Path) -> None:
-    (tmp_path / "torch.py").write_text("raise ImportError('libtorch is gone')")
+@pytest.mark.parametrize("error", [ImportError, ValueError])
+def test_without_torch_the_engine_says_so_and_takes_the_next_request(
+    tmp_path: Path, error: type[Exception]
+) -> None:
+    (tmp_path / "torch.py").write_text(f"raise {error.__name__}('libtorch is gone')")
     script = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
         "from app.conversation import Reply\n"

@@ -72,7 +72,7 @@ class RaceActions:
             await asyncio.sleep(LOOK_SECONDS)
 
     def choose(self, seat: RaceSeat, kind: TextKind, text: str) -> str:
-        """The first ready-made prompt of a kind, or the next one; the person's own text comes back with its kind."""
+        """The first ready-made prompt of a kind, or the next one; your own comes back with its kind."""
         if text.strip() and not any(prompt.text == text.strip() for prompt in self.prompts):
             seat.own = text
         return next_prompt(self.prompts, kind, text) or seat.own or text

@@ -158,7 +158,7 @@ class Visible(WrittenOut):
 @pytest.mark.parametrize("name", ["llama", "gemma3", "phi3"])
 def test_recorded_steps_say_the_same(zoo: Zoo, name: str) -> None:
     eager, recorder = fused_runner(zoo.loaded(named(name)), Visible()), TapeRecorder()
-    steps = tried_graphs(eager.model, BY_PATHS, Rotary("fixed", eager.context), recorder)
+    steps = tried_graphs(eager.model, BY_PATHS, Rotary("fixed", eager.context), recorder, eager.context)
     assert steps.note == ""
     runner = BlockRunner(eager.model, eager.context, eager._rotary, BY_PATHS, {"torch": steps})
     prompt = numbers(20)
