@@ -144,4 +144,4 @@ def _wire_race(page: Page, desk: Desk, then: Then) -> None:
     seat = gr.State(RaceSeat())
     then(actions.follow, seat, page.race.followers, **LISTENING)
     then(actions.stream, seat, [page.race.status, page.race.board], **LISTENING)
-    wire_race(page.race, actions, LISTENING)
+    wire_race(page.race, actions, seat, LISTENING)

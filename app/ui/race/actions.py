@@ -34,9 +34,10 @@ class Chosen:
 
 @dataclass(slots=True)
 class RaceSeat:
-    """What one page saw of the race last."""
+    """What one page saw of the race last, and the text of the person's own that stood in its box."""
 
     screen: RaceScreen = field(default_factory=RaceScreen)
+    own: str = ""
 
 
 class RaceActions:
@@ -70,9 +71,11 @@ class RaceActions:
                 shown = seen
             await asyncio.sleep(LOOK_SECONDS)
 
-    def choose(self, kind: TextKind, text: str) -> str:
-        """The first ready-made prompt of a kind, or the next one; your own text is left as it is."""
-        return next_prompt(self.prompts, kind, text) or text
+    def choose(self, seat: RaceSeat, kind: TextKind, text: str) -> str:
+        """The first ready-made prompt of a kind, or the next one; a text of one's own comes back with its kind."""
+        if text.strip() and not any(prompt.text == text.strip() for prompt in self.prompts):
+            seat.own = text
+        return next_prompt(self.prompts, kind, text) or seat.own or text
 
     def own(self) -> TextKind:
         """The kind of a text that the person has changed."""

@@ -77,10 +77,10 @@ def build_race_area(first_prompt: str, sizes: Decoding) -> RaceArea:
     )  # fmt: skip
 
 
-def wire_race(area: RaceArea, actions: RaceActions, listen: dict[str, Any]) -> None:
+def wire_race(area: RaceArea, actions: RaceActions, seat: gr.State, listen: dict[str, Any]) -> None:
     """Join the view's events with what they do."""
     for choosing in (area.kind.input, area.another.click):
-        choosing(actions.choose, [area.kind, area.text], area.text, **listen)
+        choosing(actions.choose, [seat, area.kind, area.text], area.text, **listen)
     area.text.input(actions.own, None, area.kind, trigger_mode="always_last", **listen)
     for lane in area.lanes:
         lane.decoder.input(_sizes_for, lane.decoder, [lane.sizes, *lane.numbers[1:]], **listen)

@@ -10,7 +10,7 @@ import pytest
 from app.conversation.race import Race
 from app.errors import BadOption, StoreNotUsable
 from app.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Options, Sampling
-from app.race_messages import KindSpeed, RacePrompt
+from app.race_messages import KindSpeed, RacePrompt, TextKind
 from app.ui.race.actions import Chosen, RaceActions, RaceSeat, calm, updates
 from app.ui.race.controls import NOBODY, read_plan
 from app.ui.race.watching import RaceWatcher
@@ -84,6 +84,17 @@ def test_a_changed_prompt_counts_as_ones_own(engine: LaneEngine, text: str, kind
     actions.start("code", text, 64, *LANES)
     race.wait(10)
     assert race.state.plan is not None and race.state.plan.prompt.kind == kind
+
+
+def test_a_text_of_ones_own_comes_back_after_ready_made_ones_were_looked_at(engine: LaneEngine) -> None:
+    prompts = (RacePrompt("code", "Add."), RacePrompt("code", "Subtract."), RacePrompt("chat", "Say hi."))
+    chosen = Chosen(lambda: OPTIONS, lambda: MODEL, lambda: EngineStatus("ready", model=DEMO))
+    actions, seat = RaceActions(make_race(engine), prompts, chosen, [].append), RaceSeat()
+    texts = ["My own prompt."]
+    kinds: tuple[TextKind, ...] = ("code", "code", "chat", "own", "own")
+    for kind in kinds:
+        texts.append(actions.choose(seat, kind, texts[-1]))
+    assert texts[1:] == ["Add.", "Subtract.", "Say hi.", "My own prompt.", "My own prompt."]
 
 
 def test_there_is_nothing_to_save_before_a_race(actions: RaceActions) -> None:
