@@ -8,8 +8,7 @@ import gradio as gr
 
 from app.ui.chat.actions import ChatActions
 from app.ui.chat.message import LIVE_TEMPLATE
-
-LISTEN = "foresight.listen(element, trigger)"
+from app.ui.listening import LISTEN
 
 EXAMPLES = (
     "How does lookahead decoding work?",
