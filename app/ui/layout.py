@@ -12,12 +12,13 @@ import gradio as gr
 
 from app.conversation.race_prompts import ready_prompts
 from app.settings import Settings
-from app.ui.chat.area import LISTEN, ChatArea, build_chat_area
+from app.ui.chat.area import ChatArea, build_chat_area
 from app.ui.chat.manner import MannerArea, build_manner_area
 from app.ui.chat.seat import Seat
 from app.ui.controls import show_options
 from app.ui.documents.area import DocumentsArea, build_documents_area
 from app.ui.documents.reading_area import ReadingArea, build_reading_area
+from app.ui.listening import LISTEN
 from app.ui.live.area import LiveArea, XrayArea, build_live_area, build_xray_area
 from app.ui.models.area import ModelsArea, build_models_area
 from app.ui.models.stock import Wish

@@ -5,7 +5,7 @@ from typing import Any
 
 import gradio as gr
 
-LISTEN = "foresight.listen(element, trigger)"
+from app.ui.listening import LISTEN
 
 
 class NoticeActions:

@@ -8,8 +8,8 @@ import gradio as gr
 
 from app.ui.chat.actions import ChatActions
 from app.ui.chat.message import LIVE_TEMPLATE
+from app.ui.listening import LISTEN
 
-LISTEN = "foresight.listen(element, trigger)"
 MESSAGES = f"foresight.thread(element); {LISTEN}"
 
 EXAMPLES = (

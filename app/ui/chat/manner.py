@@ -10,7 +10,7 @@ from app.chat_messages import ChatManner, ChatPreset
 from app.ui.chat.seat import Seat
 from app.ui.controls import OptionControls, read_options, show_options
 from app.ui.desk import Desk
-from app.ui.telling import Say, was_done
+from app.ui.telling import Say, attempt, was_done
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ class MannerActions:
 
     def names(self) -> Any:
         """The presets there are."""
-        return gr.update(choices=[preset.name for preset in self._store.presets()])
+        return attempt(self._say, lambda: gr.update(choices=self._listed()), gr.skip())
 
     def choose(self, seat: Seat, name: str | None) -> tuple[Any, ...]:
         """Take a preset's instructions for this chat, and its sampling: the system box, then the controls."""
-        preset = next((preset for preset in self._store.presets() if preset.name == name), None)
         nothing = (gr.skip(),) * (1 + len(OptionControls._fields))
+        preset = attempt(self._say, lambda: self._preset(name), None)
         if preset is None:
             return nothing
         self.choose_system(seat, preset.manner.system)
@@ -80,8 +80,17 @@ class MannerActions:
 
     def delete(self, name: str | None) -> Any:
         """Forget a preset."""
-        self._try(lambda: self._store.delete_preset(name or ""))
-        return gr.update(choices=[preset.name for preset in self._store.presets()], value=None)
+        return attempt(self._say, lambda: self._delete(name or ""), gr.skip())
+
+    def _listed(self) -> list[str]:
+        return [preset.name for preset in self._store.presets()]
+
+    def _preset(self, name: str | None) -> ChatPreset | None:
+        return next((preset for preset in self._store.presets() if preset.name == name), None)
+
+    def _delete(self, name: str) -> Any:
+        self._store.delete_preset(name)
+        return gr.update(choices=self._listed(), value=None)
 
     def _save(self, name: str, system: str, controls: OptionControls) -> None:
         options = read_options(controls, self._desk.settings.options)

@@ -6,8 +6,7 @@ from typing import Any
 import gradio as gr
 
 from app.ui.documents.actions import DocumentActions
-
-LISTEN = "foresight.listen(element, trigger)"
+from app.ui.listening import LISTEN
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Any
 import gradio as gr
 
 from app.settings import Library
+from app.ui.listening import LISTEN
 from app.ui.models.actions import ModelActions
 from app.ui.models.result_list import Found
 from app.ui.models.stock import Wish
@@ -19,7 +20,6 @@ KEPT = (
     ("4 bits (int4)", "int4"),
 )
 CONTEXTS = ("1,024", "2,048", "4,096", "8,192", "16,384", "32,768", "131,072")
-LISTEN = "foresight.listen(element, trigger)"
 """Buttons inside the HTML speak through one event of their list: see assets/ui/foresight.js."""
 
 

@@ -6,6 +6,7 @@ import gradio as gr
 
 from app.messages import MAX_ROWS, PRESETS
 from app.ui.controls import OptionControls
+from app.ui.listening import LISTEN
 
 DECODERS = (
     ("Auto: rows as they pay", "auto"),
@@ -13,7 +14,6 @@ DECODERS = (
     ("Prompt lookup", "prompt-lookup"),
     ("Jacobi iteration", "jacobi"),
 )
-LISTEN = "foresight.listen(element, trigger)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def build_decoder_part(now: OptionControls) -> DecoderPart:
         window = _slider(0, 128, now.window, "W: window", "Columns of guesses ahead; 0 closes it", "window")
         ngram = _slider(2, 16, now.ngram, "N: n-gram", "Tokens of an n-gram", "ngram")
         guesses = _slider(0, 128, now.guesses, "G: guesses", "N-grams checked in a step", "guesses")
-        presets = gr.HTML(presets_html(), elem_id="presets", js_on_load=LISTEN)
+        presets = gr.HTML(presets_html(), elem_id="advised-sizes", js_on_load=LISTEN)
         same_text = gr.Checkbox(
             now.same_text, label="Same text on and off", elem_id="same-text", elem_classes="switch",
             info="Half precision rounds by the rows of a step; on, the text stays the same. Costs some speed.",

@@ -7,10 +7,9 @@ import gradio as gr
 
 from app.ui.chat.actions import ChatActions
 from app.ui.library_files import BACKUP, CHATS
+from app.ui.listening import LISTEN
 from app.ui.saving import build_file_place
 from app.ui.sidebar.actions import SidebarActions
-
-LISTEN = "foresight.listen(element, trigger)"
 
 
 @dataclass(frozen=True, slots=True)

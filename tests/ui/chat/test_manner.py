@@ -1,15 +1,23 @@
 """Instructions for one chat, and presets that are instructions with their sampling."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.chat_messages import ChatManner
+from app.chat_messages import ChatManner, ChatPreset
+from app.chats import Chats
+from app.conversation import Chatbook, Conversations
+from app.database import MEMORY, Database
+from app.errors import StoreNotUsable
 from app.messages import Options, Sampling
+from app.settings import Settings, SettingsFile
+from app.ui import Desk
 from app.ui.chat.manner import MannerActions
 from app.ui.controls import OptionControls, show_options
-from tests.fakes import ScriptedEngine
+from tests.fake_models import ScriptedModels
+from tests.fakes import FakeLibrary, ScriptedEngine
 from tests.ui.chat.people import SKIPPED, Visitor
 
 WARM = Options(Sampling(temperature=0.9, seed=7))
@@ -102,6 +110,27 @@ def test_a_preset_is_taken_by_the_chat_that_is_shown(
     person.look()
     person.get("Two")
     assert read(engine)[0] == "Edit this."
+
+
+class UnreadableChats(Chats):
+    """A store whose presets another program keeps."""
+
+    def presets(self) -> tuple[ChatPreset, ...]:
+        raise StoreNotUsable("Another program holds the file.")
+
+
+def test_presets_that_cannot_be_read_are_told_and_leave_the_page_as_it_is(
+    desk: Desk, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path
+) -> None:
+    heard: list[str] = []
+    with closing(Database(tmp_path / "busy.sqlite")) as busy, closing(Database(MEMORY)) as memory:
+        book = Chatbook(UnreadableChats(busy), Chats(memory))
+        talks = Conversations(engine, book, FakeLibrary())
+        held = Desk(talks, engine, models, desk.race, desk.documents, SettingsFile(tmp_path), Settings())
+        manner, person = MannerActions(held, heard.append), Visitor(held)
+        assert manner.names() == manner.delete("Editor") == SKIPPED
+        assert set(map(str, manner.choose(person.seat, "Editor"))) == {str(SKIPPED)}
+    assert heard == ["Another program holds the file."] * 3
 
 
 @pytest.mark.parametrize("name", ["", "  ", None])

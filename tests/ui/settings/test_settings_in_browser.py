@@ -40,7 +40,7 @@ def test_a_preset_moves_the_sliders_and_counts_for_the_next_reply(
     person: PageDriver, engine: ScriptedEngine
 ) -> None:
     choose_lookahead(person)
-    person.page.click("#presets button >> nth=0")
+    person.page.click("#advised-sizes button >> nth=0")
     person.page.wait_for_function("document.querySelector('#guesses input[type=number]').value === '15'")
     person.page.click("#to-chat")
     person.send("Hi")
