@@ -80,6 +80,7 @@ class BlockRunner:
         self._model = model
         self._attention = attention
         self._ways = ways or {"torch": EagerSteps(model, attention)}
+        self._newest = self._ways["torch"]
         self._rotary = rotary
         self._cache = BlockCache()
         self._prefix: list[int] = []
@@ -119,7 +120,7 @@ class BlockRunner:
             self._rewind(0)
             for _ in self._read(prefix, farthest=block.positions[0]):
                 pass
-        logits = self.steps.forward(self._cache, block, self.widths)
+        logits = self._taken().forward(self._cache, block, self.widths)
         self._block = block
         return logits
 
@@ -158,6 +159,13 @@ class BlockRunner:
     def remembered(self) -> list[Tensor]:
         """Every layer's keys and values [1, heads, L, size] of the prefix, as views."""
         return self._cache.committed()
+
+    def _taken(self) -> Steps:
+        """How blocks are run now. What another way has recorded is given back: it may never run again."""
+        if self._newest is not self.steps:
+            self._newest.release()
+            self._newest = self.steps
+        return self._newest
 
     def _read(self, ids: Sequence[int], farthest: int = 0) -> Iterator[Tensor]:
         """Commit the rest of `ids` in chunks, each with the rotary table of a text that reaches `farthest`."""
