@@ -162,10 +162,14 @@ class BlockCache(Cache):
     def __init__(self) -> None:
         super().__init__(layer_class_to_replicate=_Layer)
         self.length = 0
+        self._known: list[_Layer] = []
 
     @property
     def _rows(self) -> list[_Layer]:
-        return [layer for layer in self.layers if isinstance(layer, _Layer)]
+        """The layers as what they are; transformers adds one whenever another is first written to."""
+        if len(self._known) != len(self.layers):
+            self._known = [layer for layer in self.layers if isinstance(layer, _Layer)]
+        return self._known
 
     def commit(self, rows: Sequence[int]) -> None:
         """Keep these rows of the newest block, in this order, and forget its other rows."""
