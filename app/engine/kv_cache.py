@@ -214,6 +214,12 @@ class BlockCache(Cache):
                 layer.give_back(before)
             raise
 
+    def give_back(self, rows: int) -> None:
+        """Have room for the committed rows and so many in all, and no more."""
+        capacity = -(-max(rows, self.length) // CHUNK) * CHUNK
+        for layer in self._rows:
+            layer.give_back(capacity)
+
     @contextmanager
     def writing_at(self, slots: Tensor) -> Iterator[None]:
         """While this is open, rows go to these slots [T] of buffers that are large enough, and nothing grows."""

@@ -25,6 +25,9 @@ from app.messages import MAX_ROWS, Prefilling
 PREFILL_CHUNK = 512
 """Prompt tokens per forward pass: between two of them the person can stop, and sees progress."""
 
+MUCH, ROOMY = 4, 4096
+"""A prompt that needs so little of the cache's room gives the rest back, unless it is but so many rows."""
+
 NO_WAYS: Mapping[ProductName, Steps] = MappingProxyType({})
 
 
@@ -106,6 +109,8 @@ class BlockRunner:
         # Keys of a table that depends on the text's length fit no text of another length.
         self._rewind(common_length(self._prefix, ids[:-1]) if self._rotary.kind == "fixed" else 0)
         self.reused = len(self._prefix)
+        if self._cache.capacity > max(ROOMY, MUCH * len(ids)):
+            self._cache.give_back(len(ids))
         logits = torch.empty(0)
         for chunk in self._read(ids):
             logits = chunk
@@ -133,7 +138,7 @@ class BlockRunner:
         self._block = None
 
     def forget(self) -> None:
-        """Drop the prefix; the buffers stay."""
+        """Drop the prefix; the buffers stay until a shorter text is read."""
         self._rewind(0)
 
     @property

@@ -22,7 +22,7 @@ from app.engine.lookahead.factory import Known
 from app.engine.plain import plain
 from app.engine.probing import probe
 from app.engine.rotary import Rotary, rotary_of
-from app.engine.runner import BlockRunner
+from app.engine.runner import ROOMY, BlockRunner
 from app.engine.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps, choose_steps, tried_graphs
 from app.engine.step_times import ProductName, StepProfile, StepTimes
 from app.engine.steps import EagerSteps, run_block
@@ -32,7 +32,7 @@ from tests.engine.oracle import Oracle, branching
 from tests.engine.path_attention import BY_PATHS
 from tests.engine.replies import Zoo, load, numbers, says_plainly, stream, with_pool, write
 from tests.engine.tape import Tape, TapeRecorder, opaque
-from tests.engine.zoo import BRANCHING, LLAMA, Architecture
+from tests.engine.zoo import BRANCHING, LLAMA, Architecture, architecture
 
 WIDE = make_decoder(Decoding("lookahead", window=4, ngram=3, guesses=4))
 FIXED = Rotary("fixed", 1024)
@@ -137,6 +137,25 @@ def test_a_prompt_that_makes_the_cache_grow_voids_what_was_recorded(eager: Block
     longer = numbers(CHUNK + 10, seed=1)
     assert write(runner, longer, WIDE).tokens == says_plainly(eager, longer).tokens
     assert recorder.tapes[0].is_void
+
+
+def test_a_short_prompt_behind_a_long_one_gives_room_back_and_writes_what_it_wrote() -> None:
+    eager = load(architecture("roomy", "Llama", context=2 * ROOMY).make()).runner
+    assert isinstance(eager, BlockRunner)
+    recorder = TapeRecorder()
+    runner, _ = recorded(eager, recorder)
+    short = numbers(20)
+    for prompt, chunks in ((numbers(ROOMY - 1), 8), (short, 8), (numbers(ROOMY + 1), 9), (short, 1)):
+        said = write(runner, prompt, plain, limit=1 if len(prompt) > 20 else 12)
+        assert room_of(runner) == chunks * CHUNK
+    assert said.tokens == says_plainly(eager, short, limit=12).tokens
+    assert [tape.is_void for tape in recorder.tapes] == [True, False]
+
+
+def room_of(runner: BlockRunner) -> int:
+    """Rows that its cache has buffers for."""
+    keys = runner.remembered()[0]
+    return keys.untyped_storage().nbytes() // (keys.element_size() * keys.shape[1] * keys.shape[3])
 
 
 def test_rewinding_and_stopping_need_no_new_recording(eager: BlockRunner) -> None:
