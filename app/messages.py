@@ -167,8 +167,8 @@ class Request:
 class ModelInfo:
     """What was loaded. `lookahead_note` says why it decodes plainly, and is "" where lookahead works;
     `same_text_note` which steps write the same text; the notes of `attention` ("" where the model keeps its own)
-    and of `graphs` (whether steps are CUDA graphs) why it is no better; `fused_note` what layers do in kernels of
-    our own. `quantised_share` is of its parameters."""
+    of `graphs` (whether steps are CUDA graphs) and of the device why it is no better; `fused_note` what layers do
+    in kernels of our own. `quantised_share` is of its parameters."""
 
     name: str
     label: str
@@ -187,6 +187,7 @@ class ModelInfo:
     graphs: bool = False
     graphs_note: str = ""
     fused_note: str = ""
+    device_note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> Sentenc
             "download it again, or choose another one."
         ) from error
     model.requires_grad_(False)
-    model.train(False).to(choose_device(device))
+    model.train(False).to(choose_device(device).device)
     return SentenceModel(model, tokenizer, pool, _most_tokens(folder.path, model, tokenizer))
 
 

@@ -1,25 +1,72 @@
 """Where a model runs and how precisely, unless the person says otherwise."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from app.errors import BadOption
+from app.errors import BadOption, first_line
 from app.messages import Device, DType
 
+NO_CARD = "No CUDA device is available here"
 
-def choose_device(asked: Device) -> torch.device:
-    """The CUDA device where there is one, else the CPU. Raises BadOption when "cuda" is asked in vain."""
-    if asked == "cuda" and not torch.cuda.is_available():
-        raise BadOption(
-            "No CUDA device is available here: choose --device cpu, or install a CUDA build of torch."
-        )
-    if asked == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(asked)
+
+class Card(Protocol):
+    """The graphics card, if there is one."""
+
+    def is_there(self) -> bool:
+        """Whether torch sees one, which says nothing of what it can do."""
+
+    def compute(self) -> None:
+        """Run one small kernel; raises what the card says where torch has none for it."""
+
+
+class TorchCard:
+    """The first one that torch sees."""
+
+    def is_there(self) -> bool:
+        """As torch says."""
+        return torch.cuda.is_available()
+
+    def compute(self) -> None:
+        """A sum that is waited for."""
+        torch.ones(8, device="cuda").sum().item()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a model runs. `note` says why it is not the card that is there."""
+
+    device: torch.device
+    note: str = ""
+
+
+def choose_device(asked: Device, card: Card | None = None) -> Place:
+    """The CUDA device where there is one that works, else the CPU.
+
+    Raises BadOption when "cuda" is asked in vain."""
+    if asked == "cpu":
+        return Place(torch.device("cpu"))
+    problem = _problem_of(card or TorchCard())
+    if not problem:
+        return Place(torch.device("cuda"))
+    if asked == "cuda":
+        raise BadOption(f"{problem}: choose --device cpu, or install a CUDA build of torch that fits.")
+    return Place(torch.device("cpu"), "" if problem == NO_CARD else f"{problem}, so the CPU is used.")
+
+
+def _problem_of(card: Card) -> str:
+    """Why a card cannot be used, as the beginning of a sentence; "" where it can."""
+    if not card.is_there():
+        return NO_CARD
+    try:
+        card.compute()
+    except Exception as error:  # of many types: no kernels for it, a driver that is too old, no memory left
+        return f"The graphics card cannot be used ({first_line(error)[:200].rstrip('.:')})"
+    return ""
 
 
 def choose_dtype(asked: DType, device: torch.device) -> torch.dtype:

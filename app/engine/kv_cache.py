@@ -162,10 +162,14 @@ class BlockCache(Cache):
     def __init__(self) -> None:
         super().__init__(layer_class_to_replicate=_Layer)
         self.length = 0
+        self._known: list[_Layer] = []
 
     @property
     def _rows(self) -> list[_Layer]:
-        return [layer for layer in self.layers if isinstance(layer, _Layer)]
+        """The layers as what they are; transformers adds one whenever another is first written to."""
+        if len(self._known) != len(self.layers):
+            self._known = [layer for layer in self.layers if isinstance(layer, _Layer)]
+        return self._known
 
     def commit(self, rows: Sequence[int]) -> None:
         """Keep these rows of the newest block, in this order, and forget its other rows."""
@@ -209,6 +213,12 @@ class BlockCache(Cache):
             for layer in self._rows:
                 layer.give_back(before)
             raise
+
+    def give_back(self, rows: int) -> None:
+        """Have room for the committed rows and so many in all, and no more."""
+        capacity = -(-max(rows, self.length) // CHUNK) * CHUNK
+        for layer in self._rows:
+            layer.give_back(capacity)
 
     @contextmanager
     def writing_at(self, slots: Tensor) -> Iterator[None]:

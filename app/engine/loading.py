@@ -87,7 +87,8 @@ class LoadedModel:
 
 def load(folder: ModelFolder, choice: ModelChoice) -> LoadedModel:
     """Read a model from its folder. Raises ModelError with a sentence for whatever is wrong with its files."""
-    device = choose_device(choice.device)
+    place = choose_device(choice.device)
+    device = place.device
     dtype = choose_dtype(choice.dtype, device)
     check_can_quantise(choice.quantisation)
     sum_exactly(device)
@@ -102,7 +103,8 @@ def load(folder: ModelFolder, choice: ModelChoice) -> LoadedModel:
     model.requires_grad_(False)
     quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room there
     model.train(False).to(device)
-    return prepare(model, tokenizer, folder, choice, quantised)
+    loaded = prepare(model, tokenizer, folder, choice, quantised)
+    return replace(loaded, info=replace(loaded.info, device_note=place.note))
 
 
 def prepare(

@@ -25,6 +25,9 @@ from app.messages import MAX_ROWS, Prefilling
 PREFILL_CHUNK = 512
 """Prompt tokens per forward pass: between two of them the person can stop, and sees progress."""
 
+MUCH, ROOMY = 4, 4096
+"""A prompt that needs so little of the cache's room gives the rest back, unless it is but so many rows."""
+
 NO_WAYS: Mapping[ProductName, Steps] = MappingProxyType({})
 
 
@@ -80,6 +83,7 @@ class BlockRunner:
         self._model = model
         self._attention = attention
         self._ways = ways or {"torch": EagerSteps(model, attention)}
+        self._newest = self._ways["torch"]
         self._rotary = rotary
         self._cache = BlockCache()
         self._prefix: list[int] = []
@@ -105,6 +109,8 @@ class BlockRunner:
         # Keys of a table that depends on the text's length fit no text of another length.
         self._rewind(common_length(self._prefix, ids[:-1]) if self._rotary.kind == "fixed" else 0)
         self.reused = len(self._prefix)
+        if self._cache.capacity > max(ROOMY, MUCH * len(ids)):
+            self._cache.give_back(len(ids))
         logits = torch.empty(0)
         for chunk in self._read(ids):
             logits = chunk
@@ -119,7 +125,7 @@ class BlockRunner:
             self._rewind(0)
             for _ in self._read(prefix, farthest=block.positions[0]):
                 pass
-        logits = self.steps.forward(self._cache, block, self.widths)
+        logits = self._taken().forward(self._cache, block, self.widths)
         self._block = block
         return logits
 
@@ -132,7 +138,7 @@ class BlockRunner:
         self._block = None
 
     def forget(self) -> None:
-        """Drop the prefix; the buffers stay."""
+        """Drop the prefix; the buffers stay until a shorter text is read."""
         self._rewind(0)
 
     @property
@@ -158,6 +164,13 @@ class BlockRunner:
     def remembered(self) -> list[Tensor]:
         """Every layer's keys and values [1, heads, L, size] of the prefix, as views."""
         return self._cache.committed()
+
+    def _taken(self) -> Steps:
+        """How blocks are run now. What another way has recorded is given back: it may never run again."""
+        if self._newest is not self.steps:
+            self._newest.release()
+            self._newest = self.steps
+        return self._newest
 
     def _read(self, ids: Sequence[int], farthest: int = 0) -> Iterator[Tensor]:
         """Commit the rest of `ids` in chunks, each with the rotary table of a text that reaches `farthest`."""

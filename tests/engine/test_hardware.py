@@ -1,16 +1,20 @@
 """Where a model runs and how precisely, on the machine the tests run on."""
 
+import re
+from dataclasses import dataclass
+
 import pytest
 import torch
 
-from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
+from app.engine.hardware import Place, choose_device, choose_dtype, dtype_name, sum_exactly
 from app.errors import BadOption
 
 CPU = torch.device("cpu")
+CUDA = torch.device("cuda")
 
 
 def test_what_the_person_asks_for_is_taken() -> None:
-    assert choose_device("cpu") == CPU
+    assert choose_device("cpu") == Place(CPU)
     assert choose_dtype("float16", CPU) == torch.float16
     assert choose_dtype("bfloat16", CPU) == torch.bfloat16
     assert choose_dtype("float32", torch.device("cuda")) == torch.float32
@@ -18,9 +22,39 @@ def test_what_the_person_asks_for_is_taken() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
 def test_a_cuda_device_that_is_not_there_is_refused_with_what_to_do() -> None:
-    assert choose_device("auto") == CPU
+    assert choose_device("auto") == Place(CPU)
     with pytest.raises(BadOption, match="No CUDA device is available here: choose --device cpu"):
         choose_device("cuda")
+
+
+@dataclass
+class PaperCard:
+    """A card that is there or not, and says this when it is to compute."""
+
+    error: Exception | None = None
+    is_seen: bool = True
+
+    def is_there(self) -> bool:
+        return self.is_seen
+
+    def compute(self) -> None:
+        assert self.is_seen
+        if self.error:
+            raise self.error
+
+
+def test_a_card_that_works_is_taken_and_one_that_is_not_there_needs_no_word() -> None:
+    assert choose_device("auto", PaperCard()) == choose_device("cuda", PaperCard()) == Place(CUDA)
+    assert choose_device("auto", PaperCard(is_seen=False)) == Place(CPU)
+
+
+def test_a_card_that_torch_has_no_kernels_for_leaves_the_cpu_and_a_note() -> None:
+    old = PaperCard(RuntimeError("CUDA error: no kernel image is available.\nCompile with"))
+    words = "The graphics card cannot be used (CUDA error: no kernel image is available)"
+    assert choose_device("auto", old) == Place(CPU, f"{words}, so the CPU is used.")
+    assert choose_device("cpu", old) == Place(CPU)
+    with pytest.raises(BadOption, match=re.escape(f"{words}: choose --device cpu")):
+        choose_device("cuda", old)
 
 
 def test_a_cpu_never_gets_float16_by_itself() -> None:

@@ -70,6 +70,19 @@ def test_memory_that_runs_out_while_layers_grow_leaves_them_all_as_they_were() -
     assert all(key[0, 0, :3].all() for key in keys if key is not None)
 
 
+def test_room_is_given_back_and_committed_rows_stay() -> None:
+    cache = BlockCache()
+    feed(cache, range(3 * CHUNK))
+    cache.commit(range(CHUNK + 1))
+    version = cache.version
+    cache.give_back(5)
+    assert (cache.capacity, cache.version > version) == (2 * CHUNK, True)
+    assert_holds(cache, range(CHUNK + 1))
+    version = cache.version
+    cache.give_back(3 * CHUNK)
+    assert (cache.capacity, cache.version) == (2 * CHUNK, version)
+
+
 def test_what_is_not_committed_leaves_no_trace() -> None:
     cache = BlockCache()
     feed(cache, [1, 2])

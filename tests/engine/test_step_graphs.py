@@ -6,6 +6,7 @@ import gc
 import weakref
 from collections.abc import Callable
 from itertools import islice
+from typing import cast
 
 import pytest
 import torch
@@ -21,9 +22,9 @@ from app.engine.lookahead.factory import Known
 from app.engine.plain import plain
 from app.engine.probing import probe
 from app.engine.rotary import Rotary, rotary_of
-from app.engine.runner import BlockRunner
+from app.engine.runner import ROOMY, BlockRunner
 from app.engine.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps, choose_steps, tried_graphs
-from app.engine.step_times import StepProfile, StepTimes
+from app.engine.step_times import ProductName, StepProfile, StepTimes
 from app.engine.steps import EagerSteps, run_block
 from app.messages import Decoding
 from tests.engine.attention.backends import triton_backend
@@ -31,7 +32,7 @@ from tests.engine.oracle import Oracle, branching
 from tests.engine.path_attention import BY_PATHS
 from tests.engine.replies import Zoo, load, numbers, says_plainly, stream, with_pool, write
 from tests.engine.tape import Tape, TapeRecorder, opaque
-from tests.engine.zoo import BRANCHING, LLAMA, Architecture
+from tests.engine.zoo import BRANCHING, LLAMA, Architecture, architecture
 
 WIDE = Decoding("lookahead", window=4, ngram=3, guesses=4)
 FIXED = Rotary("fixed", 1024)
@@ -136,6 +137,25 @@ def test_a_prompt_that_makes_the_cache_grow_voids_what_was_recorded(eager: Block
     longer = numbers(CHUNK + 10, seed=1)
     assert write(runner, longer, make_decoder(WIDE)).tokens == says_plainly(eager, longer).tokens
     assert recorder.tapes[0].is_void
+
+
+def test_a_short_prompt_behind_a_long_one_gives_room_back_and_writes_what_it_wrote() -> None:
+    eager = load(architecture("roomy", "Llama", context=2 * ROOMY).make()).runner
+    assert isinstance(eager, BlockRunner)
+    recorder = TapeRecorder()
+    runner, _ = recorded(eager, recorder)
+    short = numbers(20)
+    for prompt, chunks in ((numbers(ROOMY - 1), 8), (short, 8), (numbers(ROOMY + 1), 9), (short, 1)):
+        said = write(runner, prompt, plain, limit=1 if len(prompt) > 20 else 12)
+        assert room_of(runner) == chunks * CHUNK
+    assert said.tokens == says_plainly(eager, short, limit=12).tokens
+    assert [tape.is_void for tape in recorder.tapes] == [True, False]
+
+
+def room_of(runner: BlockRunner) -> int:
+    """Rows that its cache has buffers for."""
+    keys = runner.remembered()[0]
+    return keys.untyped_storage().nbytes() // (keys.element_size() * keys.shape[1] * keys.shape[3])
 
 
 def test_rewinding_and_stopping_need_no_new_recording(eager: BlockRunner) -> None:
@@ -286,6 +306,23 @@ def test_a_model_whose_steps_are_recorded_is_freed_like_any_other() -> None:
     del loaded, eager, runner, steps
     gc.collect()
     assert model() is None
+
+
+def test_only_the_way_that_is_taken_keeps_what_it_recorded(eager: BlockRunner) -> None:
+    """As after both were measured, or when another reply is to have the same text."""
+    recorders = TapeRecorder(), TapeRecorder()
+    by_torch, ours = (GraphSteps(eager.model, BY_PATHS, each, eager.context) for each in recorders)
+    runner = BlockRunner(eager.model, eager.context, FIXED, BY_PATHS, {"torch": by_torch, "ours": ours})
+    expected = says_plainly(eager, numbers(20)).tokens
+    runner.widths = (8,)
+    for product, graphs in (("torch", (1, 0)), ("ours", (0, 1)), ("torch", (1, 0))):
+        runner.product = cast(ProductName, product)
+        assert write(runner, numbers(20), plain).tokens == expected
+        assert (by_torch.num_graphs, ours.num_graphs) == graphs
+    assert [tape.is_void for each in recorders for tape in each.tapes] == [True, False, True]
+    runner.widths, runner.product = (), "ours"  # unsteady passes are torch's
+    write(runner, numbers(20), plain)
+    assert by_torch.num_graphs > 1
 
 
 def test_a_trial_decides_at_load(eager: BlockRunner) -> None:

@@ -58,6 +58,7 @@ def hardware(memories: list[Memory], status: EngineStatus) -> list[Fact]:
 
 def _notes(model: ModelInfo) -> list[Fact]:
     notes = {
+        "Device": model.device_note,
         "Lookahead": model.lookahead_note,
         "Attention": model.attention_note,
         "Step graphs": model.graphs_note,

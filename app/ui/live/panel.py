@@ -106,11 +106,12 @@ def seconds_in_words(seconds: float) -> str:
 
 
 def _note(model: ModelInfo | None) -> str:
-    """What is to be known of the model: why it decodes plainly, how it attends, what was found about same text."""
+    """What is to be known of the model: why it is on the CPU or decodes plainly, how it attends, and the like."""
     if model is None:
         return ""
     graphs = f"CUDA graphs: {model.graphs_note}" if model.graphs_note else ""
     notes = (
+        ("device-note", model.device_note),
         ("lookahead-note", model.lookahead_note),
         ("attention-note", model.attention_note),
         ("same-text-note", model.same_text_note),

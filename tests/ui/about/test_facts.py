@@ -33,9 +33,11 @@ def test_each_device_tells_its_memory_and_the_model_what_it_runs_on() -> None:
     assert "demo" in told["Model"] and "cpu" in told["Model"]
 
 
-def test_it_is_told_what_a_layer_does_in_kernels_of_our_own() -> None:
-    model = replace(DEMO, fused_note="One kernel of our own each: 5 norms.")
-    assert Fact("Layers", model.fused_note) in hardware([], EngineStatus("ready", model=model))
+def test_it_is_told_what_a_layer_does_in_kernels_of_our_own_and_why_a_card_is_not_used() -> None:
+    model = replace(DEMO, fused_note="One kernel of our own each: 5 norms.", device_note="It is too old.")
+    told = hardware([], EngineStatus("ready", model=model))
+    assert Fact("Layers", model.fused_note) in told
+    assert Fact("Device", model.device_note) in told
     assert "Layers" not in {fact.name for fact in hardware([], EngineStatus("ready", model=DEMO))}
 
 

@@ -78,6 +78,11 @@ def test_a_model_that_decodes_plainly_says_why() -> None:
     assert "rewound &amp; compacted" in panel(ReplyState(), Trail(), "auto", model)
 
 
+def test_a_model_that_a_card_could_not_take_says_why() -> None:
+    model = replace(DEMO, device_note="The card is too old & slow, so the CPU is used.")
+    assert "too old &amp; slow" in panel(ReplyState(), Trail(), "auto", model)
+
+
 def test_what_was_found_about_same_text_is_said() -> None:
     model = replace(DEMO, same_text_note="Steps of 16 & 32 rows write the same text.")
     html = panel(ReplyState(), Trail(), "auto", model)
