@@ -24,6 +24,9 @@ from app.errors import AppError, StoreError, first_line
 PATIENCE = 0.5
 """Seconds between looks at what another process does."""
 
+LOOK_AGAIN = 30.0
+"""Seconds until the next look at what a command that was killed left, and at a file that another program held."""
+
 BREATH = 0.01
 """Seconds between transactions that have no other work between them: who waits for the database has it then."""
 
@@ -33,11 +36,14 @@ log = logging.getLogger(__name__)
 class Indexer:
     """Works off what waits in a database, a document at a time."""
 
-    def __init__(self, database: Database, inbox: Inbox, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, database: Database, inbox: Inbox, changed: Callable[[], None], look_again: float = LOOK_AGAIN
+    ) -> None:
         """`changed` is called when a job is done."""
         self._database = database
         self._inbox = inbox
         self._tell_changed = changed
+        self._look_again = look_again
         self._lock = FileLock(inbox.lock_file())
         self._changed = threading.Condition()
         self._is_awake = True
@@ -98,8 +104,8 @@ class Indexer:
     def _sleep(self) -> None:
         with self._changed:
             self._changed.notify_all()
-            while not (self._is_awake or self._is_closing):
-                self._changed.wait()
+            if not (self._is_awake or self._is_closing):
+                self._changed.wait(self._look_again)
             self._is_awake = False
 
     def _has_work(self) -> bool:
