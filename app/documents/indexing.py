@@ -19,7 +19,7 @@ from app.database import Database
 from app.documents import filing, filling, leaving, passage_rows, records
 from app.documents.inbox import Inbox
 from app.documents.tasks import WANTED, LeftOff, Task
-from app.errors import AppError, StoreError, first_line
+from app.errors import AppError, StoreError, StoreFull, StoreNotUsable, first_line
 
 PATIENCE = 0.5
 """Seconds between looks at what another process does."""
@@ -94,10 +94,13 @@ class Indexer:
         while not self._is_closing:
             try:
                 is_done = not self._work()
+                self._error = None
             except StoreError as error:  # the file takes nothing more, not even that something failed
                 self._error, is_done = error, True
             except OSError as error:
                 self._error, is_done = self._inbox.not_usable(error), True
+            if self._error:
+                log.warning("documents wait: %s", self._error)
             if is_done:
                 self._sleep()
 
@@ -161,6 +164,8 @@ class Indexer:
                     filling.index(task)
         except LeftOff:
             pass  # what is to become of it stands in the database
+        except (StoreNotUsable, StoreFull):
+            raise  # not the document's fault, and it passes: the state stays, and is worked off then
         except AppError as error:
             self._fail(document, str(error))
         except Exception as error:
