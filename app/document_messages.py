@@ -127,8 +127,8 @@ class Sources:
     """What was put before the model for one question.
 
     `searched` is the question as it was searched, made self-contained; `is_whole` says that the collections were
-    given whole; `left_out` passages were found but did not fit. No sources at all: nothing that was found is near
-    enough to the question, and the answer says so."""
+    given whole; `left_out` passages were found but did not fit. No sources at all: nothing is near enough to the
+    question, or nothing that was found has room, and the answer says so."""
 
     searched: str
     cited: tuple[Cited, ...] = ()

@@ -7,7 +7,7 @@ from typing import Literal
 from app.chat_messages import ChatManner, Written
 from app.conversation.context import ChatTooLong, Fit, fit, reserve
 from app.conversation.reading import Reads
-from app.conversation.source_prompt import NOT_FOUND, guarded
+from app.conversation.source_prompt import NO_ROOM, NOT_FOUND, guarded
 from app.conversation.sources import Consulted, Library, Room, consult, consult_again
 from app.document_messages import Sources
 from app.documents.follow_up import self_contained
@@ -73,7 +73,7 @@ class Planner:
     ) -> Plan:
         """What to send; `begun` are the words of a reply that is to go on. Raises ChatTooLong."""
         if consulted.is_in_vain and not begun:
-            return Plan((), asked, sources=consulted.sources, answer=_not_found(consulted))
+            return Plan((), asked, sources=consulted.sources, answer=_in_vain(consulted))
         prompt = self.prompt(manner, before, consulted)
         continued = (*prompt, Message("assistant", begun)) if begun else prompt
         plan = self._fitting(continued, asked)
@@ -114,9 +114,11 @@ def with_system(manner: ChatManner, messages: Messages) -> Messages:
     return (Message("system", system), *messages) if system else messages
 
 
-def _not_found(consulted: Consulted) -> Written:
-    note = "Nothing in the chosen documents is near enough to this question: the model was not asked."
-    return Written(NOT_FOUND, "done", note, sources=consulted.sources)
+def _in_vain(consulted: Consulted) -> Written:
+    answer, note = NOT_FOUND, "Nothing in the chosen documents is near enough to this question"
+    if consulted.sources and consulted.sources.left_out:
+        answer, note = NO_ROOM, "Passages were found, and the model's context has no room for any of them"
+    return Written(answer, "done", f"{note}: the model was not asked.", sources=consulted.sources)
 
 
 def _guessed(messages: Messages) -> int:

@@ -68,7 +68,7 @@ class Consulted:
 
     @property
     def is_in_vain(self) -> bool:
-        """Whether documents were asked and nothing in them is near enough."""
+        """Whether documents were asked and brought nothing: nothing is near enough, or has room."""
         return self.sources is not None and not self.sources.cited
 
     @property
@@ -99,7 +99,7 @@ def consult(
         found: Sequence[Found] = [Found(passage, 1.0) for passage in whole]
         kept, is_whole = list(found), True
     else:
-        found = library.search(collections, searched)
+        found = library.search(collections, searched, MOST_SOURCES)
         kept, is_whole = _fitting(found, searched, space), False
     passages = tuple(one.passage.text for one in kept)
     budget = _budget(before, message, space.tokens_of(passages), room)
@@ -144,8 +144,6 @@ def _fitting(found: Sequence[Found], searched: str, space: _Space) -> list[Found
         narrow = replace(one, passage=_narrowed(one.passage, searched, space))
         if space.holds([*(each.passage.text for each in kept), narrow.passage.text]):
             kept.append(narrow)
-        if len(kept) == MOST_SOURCES:
-            break
     return kept
 
 

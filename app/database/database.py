@@ -46,12 +46,16 @@ class Database:
         self._patience = patience
         self._migrations = read_migrations(migrations or assets_dir() / "migrations")
         self._lock = threading.RLock()
+        self._counting = threading.Lock()  # two threads must not step through the one statement that counts
         self._connection = self._open()
 
     @property
     def changes(self) -> int:
-        """Rows that were changed through this connection since it was opened."""
-        return self._connection.total_changes
+        """A count that grows with every row that is changed here, and with every commit of another process."""
+        # The lock of transactions is not taken: who looks four times a second must not wait for those.
+        with self._counting, as_sentences(str(self.path)):
+            elsewhere = self._connection.execute("PRAGMA data_version").fetchone()[0]
+            return int(self._connection.total_changes + elsewhere)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:

@@ -19,10 +19,13 @@ from app.database import Database
 from app.documents import filing, filling, leaving, passage_rows, records
 from app.documents.inbox import Inbox
 from app.documents.tasks import WANTED, LeftOff, Task
-from app.errors import AppError, StoreError, first_line
+from app.errors import AppError, StoreError, StoreFull, StoreNotUsable, first_line
 
 PATIENCE = 0.5
 """Seconds between looks at what another process does."""
+
+LOOK_AGAIN = 30.0
+"""Seconds until the next look at what a command that was killed left, and at a file that another program held."""
 
 BREATH = 0.01
 """Seconds between transactions that have no other work between them: who waits for the database has it then."""
@@ -33,11 +36,14 @@ log = logging.getLogger(__name__)
 class Indexer:
     """Works off what waits in a database, a document at a time."""
 
-    def __init__(self, database: Database, inbox: Inbox, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, database: Database, inbox: Inbox, changed: Callable[[], None], look_again: float = LOOK_AGAIN
+    ) -> None:
         """`changed` is called when a job is done."""
         self._database = database
         self._inbox = inbox
         self._tell_changed = changed
+        self._look_again = look_again
         self._lock = FileLock(inbox.lock_file())
         self._changed = threading.Condition()
         self._is_awake = True
@@ -93,18 +99,21 @@ class Indexer:
         while not self._is_closing:
             try:
                 is_done = not self._work()
+                self._error = None
             except StoreError as error:  # the file takes nothing more, not even that something failed
                 self._error, is_done = error, True
             except OSError as error:
                 self._error, is_done = self._inbox.not_usable(error), True
+            if self._error:
+                log.warning("documents wait: %s", self._error)
             if is_done:
                 self._sleep()
 
     def _sleep(self) -> None:
         with self._changed:
             self._changed.notify_all()
-            while not (self._is_awake or self._is_closing):
-                self._changed.wait()
+            if not (self._is_awake or self._is_closing):
+                self._changed.wait(self._look_again)
             self._is_awake = False
 
     def _has_work(self) -> bool:
@@ -162,6 +171,8 @@ class Indexer:
                     self._became[document] = settled
         except LeftOff:
             pass  # what is to become of it stands in the database
+        except (StoreNotUsable, StoreFull):
+            raise  # not the document's fault, and it passes: the state stays, and is worked off then
         except AppError as error:
             self._fail(document, str(error))
         except Exception as error:

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 from app.chat_messages import ChatManner
 from app.chats import Chats
 from app.conversation import Chatbook, Conversations
-from app.conversation.source_prompt import GUARD, NOT_FOUND, ORDER, asked_text, guarded, quoted
+from app.conversation.source_prompt import GUARD, NO_ROOM, NOT_FOUND, ORDER, asked_text, guarded, quoted
 from app.conversation.sources import Room, consult, consult_again
 from app.database import MEMORY, Database, database_in
 from app.document_messages import Sources
@@ -140,6 +140,28 @@ def test_where_nothing_is_found_the_app_says_so_and_the_model_is_not_asked(
     assert (written.text, written.state) == (NOT_FOUND, "done")
     assert "not asked" in written.note
     assert sources_of(person).cited == ()
+
+
+def test_what_is_found_and_has_no_room_is_not_said_to_be_missing(
+    engine: PatientEngine, ask_documents: Callable[..., Person]
+) -> None:
+    engine.words = WordReader(context=40)
+    person = ask_documents(FakeLibrary(f"cats {LONG}"), "What do cats do?")
+    assert engine.requests == []
+    written = person.messages[-1].written
+    assert (written.text, sources_of(person).left_out) == (NO_ROOM, 1)
+    assert written.note == (
+        "Passages were found, and the model's context has no room for any of them: the model was not asked."
+    )
+
+
+def test_no_more_is_found_than_is_given_so_that_what_did_not_fit_is_true(
+    engine: PatientEngine, ask_documents: Callable[..., Person]
+) -> None:
+    engine.words = WordReader(context=4_000)
+    library = FakeLibrary(*[f"cats {LONG}"] * 20, "dogs " * 4_000)
+    found = sources_of(ask_documents(library, "What do cats do?", "Purr."))
+    assert (len(found.cited), found.left_out) == (6, 0)
 
 
 def test_only_the_newest_question_has_its_sources_before_it(

@@ -72,6 +72,38 @@ def test_a_reading_sees_one_state_whatever_another_process_writes(database: Data
     assert names(database) == ["new"]
 
 
+def test_what_another_process_commits_is_a_change_too(database: Database) -> None:
+    seen = [database.changes]
+    put(database, "here")
+    seen.append(database.changes)
+    with closing(Database(database.path)) as other:
+        put(other, "there")
+        seen.append(database.changes)
+    assert seen == sorted(set(seen))
+    assert database.changes == seen[-1]
+
+
+def test_changes_are_counted_while_others_write(database: Database) -> None:
+    wrong: list[object] = []
+
+    def count() -> None:
+        before = 0
+        for _ in range(300):
+            now = database.changes
+            if now < before:
+                wrong.append((before, now))
+            before = now
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in range(30):
+        put(database, str(number))
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
 def test_threads_write_one_after_the_other(database: Database) -> None:
     threads = [
         threading.Thread(target=lambda part=part: [put(database, f"{part}-{at}") for at in range(50)])
