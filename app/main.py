@@ -3,8 +3,7 @@
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +19,7 @@ from app.commands.gpu_report import gpu_report as run_gpu_report
 from app.commands.lanes import Sizes, read_decoding, read_lanes
 from app.commands.measuring import Plan
 from app.commands.models_cli import models_cli
+from app.commands.opening import asked_documents, engine_in
 from app.commands.printing import show_all_characters
 from app.commands.prompts import Draw, read_prompts, read_sets
 from app.conversation import Asked
@@ -27,12 +27,11 @@ from app.desktop.menu import installing as menu
 from app.desktop.menu.entry import MenuEntry
 from app.desktop.switching import show_page, switch
 from app.desktop.window import require_window
-from app.engine import Engine
 from app.engine.heap import share_one_heap
 from app.errors import DataFolderInUse, impossible_values
-from app.messages import Decoding, ModelChoice, ModelFolder, Options, Progress, Sampling
+from app.messages import Decoding, ModelChoice, Options, Sampling
 from app.outside import HUB_WHY, Outside
-from app.settings import DEMO_MODEL, DataFolder, SettingsFile, data_dir_or_default, default_data_dir
+from app.settings import DEMO_MODEL, DataFolder, data_dir_or_default, default_data_dir
 
 cli = typer.Typer(
     help="Foresight: chat with a language model that decodes with lookahead. Without a command the app opens.",
@@ -134,7 +133,7 @@ def generate(
             sampling = draw.apply(Sampling(0.0, top_k, top_p, min_p, repetition_penalty))
             options = Options(sampling, decoding, max_new_tokens, ignore_eos, tuple(stop or ()))
         asked = read_prompts(prompt, prompts, raw, draw)
-        with _engine(default_data_dir()) as engine:
+        with engine_in(default_data_dir()) as engine:
             run_generate(engine, choice, asked, options, as_json)
 
 
@@ -155,7 +154,6 @@ def ask_documents(
     as_json: given.AsJson = False,
 ) -> None:
     """Answer a question from the documents, with its sources."""
-    from app.commands.documents import documents_in
     from app.commands.documents_ask import Question
     from app.commands.documents_ask import ask_documents as run_ask
 
@@ -165,7 +163,7 @@ def ask_documents(
                 Draw(temperature, seed).apply(GREEDY), read_decoding(decoder, Sizes(), "on"), max_new_tokens
             )
             asked = Asked(ModelChoice(model, dtype, device), options)
-        with documents_in(data_dir) as store, _engine(data_dir_or_default(data_dir)) as engine:
+        with asked_documents(data_dir) as (store, engine):
             run_ask(store, engine, Question(" ".join(words), collection or ()), asked, as_json)
 
 
@@ -208,7 +206,7 @@ def bench(
             plan = Plan(
                 ModelChoice(model, dtype, device, quantisation, attention), sets, lanes, options, rounds
             )
-        with _engine(default_data_dir()) as engine:
+        with engine_in(default_data_dir()) as engine:
             run_bench(engine, plan, json)
 
 
@@ -226,18 +224,6 @@ def _menu_entry(is_native: bool) -> MenuEntry:
 def _say(lines: Iterable[str]) -> None:
     for line in lines:
         typer.echo(line)
-
-
-@contextmanager
-def _engine(data_dir: Path) -> Iterator[Engine]:
-    from app.commands.library import hub_of
-    from app.models_registry import locate
-
-    def located(name: str, progress: Progress) -> ModelFolder:
-        return locate(name, progress, hub_of(SettingsFile(data_dir).load().library))
-
-    with closing(Engine(located, data_dir / "steps")) as engine:
-        yield engine
 
 
 def main() -> None:

@@ -19,6 +19,8 @@ from app.requiring import require, require_one_of
 
 DEMO_MODEL = "demo"
 """The name under which the model that ships with the app is chosen."""
+DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
+"""The sentence-embedding model that documents are found by meaning with, once it is on this machine."""
 Theme = Literal["system", "light", "dark"]
 """How the page looks."""
 
@@ -43,13 +45,18 @@ def assets_dir() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """Where models come from: folders of the person's beside the hub's cache, and whether the hub may be asked."""
+    """Where models come from: folders of the person's beside the hub's cache, and whether the hub may be asked.
+
+    `embedder` is the hub id or the folder of the model that finds documents by meaning."""
 
     folders: tuple[str, ...] = ()
     is_offline: bool = False
     downloads_at_once: int = 2
+    embedder: str = DEFAULT_EMBEDDER
 
     def __post_init__(self) -> None:
+        is_named = isinstance(self.embedder, str) and bool(self.embedder.strip())
+        require(is_named, "an embedder must be a hub id or a folder", self.embedder)
         are_paths = all(isinstance(folder, str) and folder.strip() for folder in self.folders)
         require(are_paths, "a model folder must be a path", self.folders)
         require(

@@ -9,7 +9,7 @@ import typer
 
 from app.chats import Chats
 from app.conversation import Chatbook, Conversations
-from app.conversation.embedder import DEFAULT_EMBEDDER, EngineEmbedder
+from app.conversation.embedder import EngineEmbedder
 from app.conversation.machine import machine_name
 from app.conversation.race import Race
 from app.database import MEMORY, Database, database_in
@@ -51,7 +51,7 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, outside:
         return locate(name, progress, models.hub)  # asked at every load: it may have been switched off
 
     def embedding_model() -> ModelFolder | None:
-        return folder_here(DEFAULT_EMBEDDER, models.hub)  # it may come while the window is open
+        return folder_here(settings.library.embedder, models.hub)  # it may come while the window is open
 
     with (
         closing(database_in(folder.path)) as database,

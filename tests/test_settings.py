@@ -13,7 +13,7 @@ import pytest
 
 from app.errors import DataFolderInUse, SettingsNotRead, SettingsNotSaved
 from app.messages import DecoderName, Decoding, ModelChoice, Options, Sampling
-from app.settings import DEMO_MODEL, DataFolder, Library, Settings, SettingsFile, assets_dir
+from app.settings import DEFAULT_EMBEDDER, DEMO_MODEL, DataFolder, Library, Settings, SettingsFile, assets_dir
 
 UNUSUAL = Settings(
     model=ModelChoice("org/näme", dtype="bfloat16", device="cpu", quantisation="int4"),
@@ -238,11 +238,22 @@ def test_settings_of_the_first_version_have_no_library_and_are_read(tmp_path: Pa
     assert file.load() == Settings()
 
 
+def test_a_library_of_an_earlier_release_finds_by_meaning_with_the_usual_model(tmp_path: Path) -> None:
+    file = SettingsFile(tmp_path)
+    file.save(Settings(library=Library(is_offline=True)))
+    saved = json.loads(file.path.read_text())
+    del saved["library"]["embedder"]
+    file.path.write_text(json.dumps(saved))
+    assert file.load().library == Library(is_offline=True, embedder=DEFAULT_EMBEDDER)
+
+
 def test_the_library_is_remembered_and_checked(tmp_path: Path) -> None:
     file = SettingsFile(tmp_path)
-    settings = Settings(library=Library(folders=("/models", "~/more"), is_offline=True, downloads_at_once=1))
+    settings = Settings(
+        library=Library(folders=("/models", "~/more"), is_offline=True, downloads_at_once=1, embedder="~/bge")
+    )
     file.save(settings)
     assert file.load() == settings
-    for wrong in ({"folders": ("",)}, {"downloads_at_once": 0}):
+    for wrong in ({"folders": ("",)}, {"downloads_at_once": 0}, {"embedder": " "}):
         with pytest.raises(ValueError, match="got"):
             Library(**wrong)

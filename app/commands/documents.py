@@ -12,6 +12,7 @@ from app.commands.printing import say, show_json, shown, table
 from app.database import database_in
 from app.document_messages import Collection, Document, Found
 from app.documents import Documents, require_file
+from app.documents.embedding import NO_EMBEDDER, Embeds
 from app.documents.reading.encodings import text_of
 from app.errors import BadOption, DocumentError, DocumentUnreadable
 from app.settings import data_dir_or_default
@@ -22,13 +23,13 @@ STANDARD_INPUT = Path("-")
 
 
 @contextmanager
-def documents_in(data_dir: Path | None) -> Iterator[Documents]:
+def documents_in(data_dir: Path | None, embedder: Embeds = NO_EMBEDDER) -> Iterator[Documents]:
     """The documents of a data folder. The app may have them open: they take turns."""
     folder = data_dir_or_default(data_dir)
     with closing(database_in(folder)) as database:
         if database.note:
             say(database.note, err=True)
-        with closing(Documents(database, folder)) as documents:
+        with closing(Documents(database, folder, embedder)) as documents:
             yield documents
 
 

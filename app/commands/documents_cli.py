@@ -9,6 +9,7 @@ import typer
 
 from app.commands import documents
 from app.commands.edge import sentences
+from app.commands.opening import asked_documents, embedded_documents
 from app.commands.options import AsJson, DataDir
 
 documents_cli = typer.Typer(
@@ -32,8 +33,8 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Read files into a collection, and wait until they can be found."""
-    with sentences(), documents.documents_in(data_dir) as store:
-        documents.add_documents(store, files, collection, title, as_json)
+    with sentences(), embedded_documents(data_dir) as opened:
+        documents.add_documents(opened.documents, files, collection, title, as_json)
 
 
 @documents_cli.command("list")
@@ -72,5 +73,5 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find the passages that are nearest to a question."""
-    with sentences(), documents.documents_in(data_dir) as store:
+    with sentences(), asked_documents(data_dir) as (store, _):
         documents.search_documents(store, " ".join(words), collection or [], limit, as_json)

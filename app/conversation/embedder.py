@@ -7,8 +7,6 @@ from typing import Protocol
 from app.documents.embedding import NO_EMBEDDER, Vectors
 from app.messages import ModelFolder
 
-DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
-
 FindEmbedder = Callable[[], ModelFolder | None]
 """The folder of the embedding model; None while it is not on this machine. Never downloads."""
 

@@ -71,7 +71,9 @@ class RepoCache:
         snapshot = self.snapshot(plan.commit)
         snapshot.mkdir(parents=True, exist_ok=True)
         for file in plan.files:
-            _link(self.blob(file), snapshot / file.name)
+            pointer = snapshot / file.name
+            pointer.parent.mkdir(exist_ok=True)
+            _link(self.blob(file), pointer)
         if plan.revision != plan.commit:
             _write_whole(self.folder / "refs" / plan.revision, plan.commit)
         return snapshot
@@ -89,7 +91,7 @@ class RepoCache:
             _remove_if_empty(folder)
 
     def _remove(self, plan: Plan) -> None:
-        linked = {path.resolve().name for path in self.folder.glob("snapshots/*/*")}
+        linked = {path.resolve().name for path in self.folder.glob("snapshots/*/**/*")}
         for file in plan.files:
             self.partial(file).unlink(missing_ok=True)
             if file.digest not in linked:

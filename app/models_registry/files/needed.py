@@ -9,6 +9,9 @@ CONFIG = "config.json"
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 SHARDS = "model-*-of-*.safetensors"
+MODULES = "modules.json"
+POOLING = "1_Pooling/config.json"
+"""How a sentence-embedding model makes one vector of many: the one file that does not lie at the top."""
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json", "vocab.txt")
 TEXTS = (
     *TOKENIZERS,
@@ -19,7 +22,7 @@ TEXTS = (
     "added_tokens.json",
     "merges.txt",
     "chat_template.*",
-    "modules.json",  # these two of sentence-embedding models
+    MODULES,  # these two of sentence-embedding models
     "sentence_bert_config.json",
 )
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
@@ -31,7 +34,8 @@ def needed(names: Iterable[str]) -> list[str]:
     Where whole weights and shards are both there, transformers reads the whole ones, and so do we."""
     names = list(names)
     weights = (WHOLE,) if WHOLE in names else (INDEX, SHARDS)
-    return _matching(names, (*TEXTS, *weights))
+    pooling = [POOLING] if MODULES in names and POOLING in names else []
+    return [*_matching(names, (*TEXTS, *weights)), *pooling]
 
 
 def require_model(names: Iterable[str], where: str) -> None:
@@ -63,6 +67,6 @@ def _other_kind(names: list[str]) -> str:
 
 
 def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
-    # fnmatch's * also matches slashes; models lie at the top of their repository.
+    # fnmatch's * also matches slashes; these files lie at the top of their repository.
     patterns = list(patterns)
     return [name for name in names if "/" not in name and any(fnmatch(name, p) for p in patterns)]

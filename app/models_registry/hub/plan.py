@@ -16,7 +16,7 @@ from typing import Any
 from huggingface_hub.hf_api import ModelInfo, RepoSibling
 
 from app.errors import ModelBroken, ModelUnsafe
-from app.models_registry.files.needed import needed, require_model
+from app.models_registry.files.needed import POOLING, needed, require_model
 from app.models_registry.hub.ids import HubId
 
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
@@ -34,7 +34,7 @@ class RemoteFile:
     digest: str
 
     def __post_init__(self) -> None:
-        if not FILE_NAME.fullmatch(self.name):
+        if self.name != POOLING and not FILE_NAME.fullmatch(self.name):
             raise ValueError(f"a file must have a plain name, got {self.name!r}")
         if not isinstance(self.size, int) or self.size < 0:
             raise ValueError(f"the size of {self.name} must be 0 or more, got {self.size!r}")

@@ -17,7 +17,7 @@ from app.model_messages import InstalledModel, InstalledState
 from app.models_registry.downloads.repo_cache import PARTIAL, PREFIX, RepoCache
 from app.models_registry.files.checking import check_folder, is_complete
 from app.models_registry.files.checksum import file_digest
-from app.models_registry.files.needed import CONFIG
+from app.models_registry.files.needed import CONFIG, POOLING
 from app.models_registry.files.shape import check_config
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.plan import DIGEST
@@ -69,12 +69,13 @@ def verify(model: InstalledModel) -> list[str]:
     """What is wrong with the bytes of a model, file by file. In the hub's cache a file's name is its checksum."""
     check_folder(model.path)
     problems = []
-    for path in sorted(path for path in model.path.iterdir() if path.is_file()):
+    pooling = model.path / POOLING
+    for path in sorted(path for path in (*model.path.iterdir(), pooling) if path.is_file()):
         name = path.resolve().name
         if DIGEST.fullmatch(name) and file_digest(path, name) != name:
             problems.append(
-                f"{path.name} is damaged (its checksum is wrong): delete {path.resolve()} and download "
-                "the model again."
+                f"{path.relative_to(model.path).as_posix()} is damaged (its checksum is wrong): "
+                f"delete {path.resolve()} and download the model again."
             )
     return problems
 
@@ -120,8 +121,8 @@ def _scanned(snapshot: Path) -> HFCacheInfo | None:
 
 def _own_blobs(snapshot: Path) -> set[Path]:
     """The blobs that no other snapshot of the model links to."""
-    linked = {path.resolve() for path in snapshot.parent.glob("*/*") if path.parent != snapshot}
-    own = {path.resolve() for path in snapshot.iterdir() if path.is_symlink() and path.exists()}
+    linked = {path.resolve() for path in snapshot.parent.glob("*/**/*") if snapshot not in path.parents}
+    own = {path.resolve() for path in snapshot.rglob("*") if path.is_symlink() and path.exists()}
     return {path for path in own - linked if path.parent == snapshot.parent.parent / "blobs"}
 
 

@@ -56,6 +56,18 @@ def test_the_files_are_those_of_the_hub_and_lie_as_other_programs_expect(
     assert left_over(hub) == []
 
 
+def test_how_a_sentence_model_pools_comes_with_it(server: FakeHub, hub: Hub, fetch: Fetch) -> None:
+    pooling = {"modules.json": b"[]", "1_Pooling/config.json": b'{"pooling_mode_cls_token": true}'}
+    server.models["org/small"] |= {**pooling, "2_Dense/config.json": b"{}"}
+    folder = fetch()
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    assert names == sorted((*model_files(), *pooling))
+    assert (folder / "1_Pooling/config.json").read_bytes() == pooling["1_Pooling/config.json"]
+    plan = hub.plan(HubId("org/small"))
+    RepoCache(hub.root, "org/small").forget(plan)
+    assert (folder / "1_Pooling/config.json").exists()
+
+
 def test_equal_files_come_once(server: FakeHub, fetch: Fetch) -> None:
     server.models["org/small"] |= {"vocab.json": b"{}", "merges.txt": b"{}"}
     folder = fetch()
@@ -214,7 +226,19 @@ def test_a_file_list_with_hostile_names_is_refused(server: FakeHub, hub: Hub, na
         hub.plan(HubId("org/hostile"))
 
 
-@pytest.mark.parametrize("name", ["../../evil.json", "/etc/config.json", "sub/config.json", "modeling_x.py"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../evil.json",
+        "/etc/config.json",
+        "sub/config.json",
+        "1_Pooling/x.json",
+        "1_Pooling/../config.json",
+        "../1_Pooling/config.json",
+        "1_Pooling/config.json",  # of a model that has no modules
+        "modeling_x.py",
+    ],
+)
 def test_names_outside_the_models_folder_are_not_fetched(server: FakeHub, fetch: Fetch, name: str) -> None:
     server.models["org/small"][name] = b"evil"
     folder = fetch()

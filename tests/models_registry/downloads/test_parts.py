@@ -77,6 +77,8 @@ def test_no_text_makes_a_hub_id_that_leaves_its_place(text: str) -> None:
     [
         ("../x", 1, "b" * 40),
         ("a/b", 1, "b" * 40),
+        ("1_Pooling/x.json", 1, "b" * 40),
+        ("1_Pooling/../../config.json", 1, "b" * 40),
         ("a\\b", 1, "b" * 40),
         (".hidden", 1, "b" * 40),
         ("", 1, "b" * 40),

@@ -146,6 +146,20 @@ def test_deleting_one_revision_keeps_what_another_shares(server: FakeHub, hub: H
     assert {path.name: path.read_bytes() for path in twin.iterdir()} == whole()
 
 
+def test_a_sentence_model_is_checked_and_deleted_whole(server: FakeHub, hub: Hub) -> None:
+    pooling = {"modules.json": b"[]", "1_Pooling/config.json": b'{"pooling_mode": "cls"}'}
+    server.models["org/small"] = {**whole(), **pooling}
+    folder = download(hub, HubId("org/small"), silent)
+    (folder / "config.json.gone").symlink_to("../../blobs/gone")  # the hub's client passes over it now
+    model = others(hub)["org/small"]
+    blob = (folder / "1_Pooling" / "config.json").resolve()
+    blob.write_bytes(b"[]")
+    (problem,) = verify(model)
+    assert problem.startswith("1_Pooling/config.json is damaged") and str(blob) in problem
+    delete(model, hub)
+    assert others(hub) == {} and not blob.exists()
+
+
 def test_half_a_download_can_be_deleted(server: FakeHub, hub: Hub, tmp_path: Path) -> None:
     server.models["org/small"] = model_files(VALUES)
     server.pace = 5e6
