@@ -172,7 +172,8 @@ def updates(before: Screen | None, now: Screen) -> tuple[Any, ...]:
     """What the other components that follow the desk must become, in the order of `page.followers`.
 
     The reply that was written leaves its place in the same moment in which it stands in the thread."""
-    is_other = before is None or before.sitting != now.sitting
+    # Somebody may be typing instructions: only another chat, and another page, change them.
+    is_new = before is None or (before.sitting, before.rewritten) != (now.sitting, now.rewritten)
     return (
         *(changed(before, now, part) for part in ("sidebar", "thread", "status", "meter", "chip")),
         changed(before, now, "is_busy", lambda _: _live(now)),
@@ -180,8 +181,7 @@ def updates(before: Screen | None, now: Screen) -> tuple[Any, ...]:
         changed(before, now, "is_private", lambda is_private: gr.update(visible=is_private)),
         changed(before, now, "is_busy", lambda is_busy: gr.update(visible=not is_busy)),
         changed(before, now, "is_busy", lambda is_busy: gr.update(visible=is_busy)),
-        # Somebody may be typing in it: only another chat changes the box.
-        now.manner.system if is_other else gr.skip(),
+        now.manner.system if is_new else gr.skip(),
     )
 
 

@@ -50,6 +50,7 @@ class MannerActions:
 
     def choose_system(self, seat: Seat, system: str) -> None:
         """Have this chat answered with these instructions."""
+        seat.instructions.send(system)
         self._try(lambda: have_manner(self._desk, seat, replace(manner_of(self._desk, seat), system=system)))
 
     def names(self) -> Any:

@@ -20,7 +20,8 @@ UNSAVED = "The reply above is not saved: that is tried again with your next mess
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What follows the chats and the engine; `live` is what there is of message `answer`, below the thread."""
+    """What follows the chats and the engine. `live` is what there is of message `answer`, below the thread;
+    `rewritten` counts how often another page changed the instructions of the chat that is looked at."""
 
     sidebar: str
     thread: str
@@ -35,6 +36,7 @@ class Screen:
     is_empty: bool
     is_private: bool
     sitting: int
+    rewritten: int
     manner: ChatManner
     engine: EngineStatus
 
@@ -50,6 +52,7 @@ class Seen:
     coloured: frozenset[int]
     is_private: bool
     sitting: int
+    rewritten: int
     asked: DecoderName
     fit: Fit | None
     leaves_out: bool = False
@@ -76,6 +79,7 @@ def screen(seen: Seen, messages: str, sidebar: str, status: EngineStatus) -> Scr
         is_empty=not thread.messages and not thread.earlier,
         is_private=seen.is_private,
         sitting=seen.sitting,
+        rewritten=seen.rewritten,
         manner=thread.manner,
         engine=status,
     )

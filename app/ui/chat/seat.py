@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.chat_messages import ChatManner, Place
+from app.ui.chat.echo import Echo
 from app.ui.chat.screen import Screen
 
 NEWEST = 50
@@ -18,7 +19,7 @@ class Seat:
     not begun yet is place 0, with the manner it is to have and whether it `is_private`. A page that another run
     of the app has drawn has `is_taken` False. `deleted` are chats that can be brought back, with their titles, the
     last one last; `unfolded` are folders that were turned, and which way. `sitting` counts how often the page
-    turned to a chat; `screen` is the newest look."""
+    turned to a chat; `screen` is the newest look; `instructions` are those that were typed here."""
 
     is_taken: bool = False
     sitting: int = 0
@@ -33,11 +34,12 @@ class Seat:
     listed: int = 100
     coloured: frozenset[int] = frozenset()
     screen: Screen | None = None
+    instructions: Echo = field(default_factory=Echo)
 
     def sit_at(self, place: Place) -> None:
         """Show this chat, from its newest messages on."""
         self.place, self.newest, self.coloured = place, NEWEST, frozenset()
-        self.is_private, self.manner = False, ChatManner()
+        self.is_private, self.manner, self.instructions = False, ChatManner(), Echo()
         self.sitting += 1
 
     def go_on(self, place: Place, sitting: int) -> bool:

@@ -30,7 +30,7 @@ class Watcher:
         self._seat = seat
         self._key: tuple[object, ...] = ()
         self._thread = Thread(Place())
-        self._is_writing, self._problem = False, ""
+        self._is_writing, self._problem, self._rewritten = False, "", 0
         self._messages = self._sidebar = self._chip = ""
         self._following: Following | None = None
         self._meter = _Meter(desk, count_seconds)
@@ -69,6 +69,7 @@ class Watcher:
         key, chat = self._key_now(), self._seat.place.chat
         if key == self._key:
             return False
+        before = self._thread.manner.system
         try:
             self._thread = self._read_thread(chat)
         except ChatNotFound:  # deleted on another page
@@ -76,6 +77,8 @@ class Watcher:
             return self._look_at_chats()
         # As it was when the thread was read: a reply that ends in between is drawn at the next look.
         self._is_writing, self._problem = bool(key[0]), str(key[1])
+        if before != (system := self._thread.manner.system):
+            self._rewritten += not self._seat.instructions.is_of(system)
         self._sidebar = chat_list_html(self._chat_list(), date.today())
         self._chip = chip_html(self._desk.documents.collections(), self._thread.manner.collections)
         self._follow(chat)
@@ -126,6 +129,7 @@ class Watcher:
             coloured=seat.coloured,
             is_private=is_private(chat) if (chat := self._thread.place.chat) else seat.is_private,
             sitting=seat.sitting,
+            rewritten=self._rewritten,
             asked=self._desk.asked_decoder(seat.place.chat),
             fit=self._meter.fit,
             leaves_out=self._desk.conversations.leaves_out(seat.place.chat),

@@ -35,7 +35,7 @@ ANSWER = replace(
 )
 THREAD = Thread(Place(5, 3), "Hi", messages=(QUESTION, ANSWER))
 UNDER_WAY = replace(THREAD, messages=(QUESTION, WAITING))
-EMPTY = Seen(Thread(Place()), False, "", None, frozenset(), False, 0, "auto", None)
+EMPTY = Seen(Thread(Place()), False, "", None, frozenset(), False, 0, 0, "auto", None)
 
 
 def following(*events: Event, first_read: int = 0, before: Written | None = None) -> Following:

@@ -9,6 +9,7 @@ from app.chat_messages import ChatManner
 from app.messages import Message
 from app.ui import Desk
 from app.ui.chat.actions import updates
+from app.ui.chat.manner import MannerActions
 from tests.fakes import ScriptedEngine, WordReader
 from tests.ui.chat.people import SKIPPED, UnsteadyConversations, Visitor
 
@@ -45,6 +46,20 @@ def test_another_chat_brings_its_own_instructions_and_a_new_one_none(person: Vis
     assert updates(before, empty)[-1] == ""
     person.seat.sit_at(chat)
     assert updates(empty, person.look())[-1] == "Be kind."
+
+
+def test_instructions_that_another_page_wrote_are_drawn_and_ones_own_are_not(
+    person: Visitor, other: Visitor
+) -> None:
+    person.get("One")
+    other.seat.sit_at(person.seat.place)
+    mine, theirs = person.look(), other.look()
+    MannerActions(person.desk, person.heard.append).choose_system(person.seat, "Be brief.")
+    assert updates(mine, person.look())[-1] == SKIPPED, "somebody may be typing on"
+    assert updates(theirs, other.look())[-1] == "Be brief."
+    theirs = other.look()
+    MannerActions(person.desk, person.heard.append).choose_system(person.seat, "")
+    assert updates(theirs, other.look())[-1] == ""
 
 
 def follow(person: Visitor, times: int) -> list[tuple[Any, ...]]:
