@@ -1,16 +1,22 @@
 """What events of the option controls and the model boxes do. They translate between them and the desk."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from app.errors import AppError
 from app.messages import ModelChoice
-from app.ui.controls import OptionControls, read_model, read_options
+from app.ui.controls import OptionControls, read_model, read_options, show_options
 from app.ui.desk import Desk
 from app.ui.words import problem_html
 
 AskOrLoad = Callable[[ModelChoice], str]
 """Loads a model; the answer is the question to be asked first, or nothing."""
+
+
+def changed_with(control: str) -> Sequence[str]:
+    """What is remembered when this control changes: the switch and the choice of a decoder are one option."""
+    decoder = ("lookahead", "decoder")
+    return decoder if control in decoder else (control,)
 
 
 class OptionActions:
@@ -20,10 +26,15 @@ class OptionActions:
         self._desk = desk
         self._ask_or_load = ask_or_load
 
-    def choose_options(self, *controls: Any) -> str:
-        """Remember the options; the answer is what is wrong with them, or nothing."""
+    def choose_options(self, changed: Sequence[str], *controls: Any) -> str:
+        """Remember what was changed; the answer is what is wrong with what the page holds, or nothing.
+
+        The other controls may be those of a page that fell behind: what they hold counts for its replies alone."""
+        held, options = OptionControls(*controls), self._desk.settings.options
         try:
-            self._desk.choose_options(read_options(OptionControls(*controls), self._desk.settings.options))
+            read_options(held, options)
+            kept = show_options(options)._replace(**{name: getattr(held, name) for name in changed})
+            self._desk.choose_options(read_options(kept, options))
         except AppError as error:
             return problem_html(str(error))
         return ""

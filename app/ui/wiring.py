@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import astuple
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -16,7 +17,7 @@ from app.ui.chat.area import wire_chat
 from app.ui.chat.consulting import ConsultingActions
 from app.ui.chat.manner import MannerActions, wire_manner
 from app.ui.chat.reply_watch import ReplyWatch
-from app.ui.controls import show_options
+from app.ui.controls import OptionControls, show_options
 from app.ui.desk import Desk
 from app.ui.documents.actions import DocumentActions
 from app.ui.documents.area import wire_documents
@@ -30,7 +31,7 @@ from app.ui.models.actions import ModelActions
 from app.ui.models.area import wire_models
 from app.ui.models.stock import Shelf
 from app.ui.notice import NoticeActions, wire_notice
-from app.ui.options import OptionActions
+from app.ui.options import OptionActions, changed_with
 from app.ui.race.actions import Chosen, RaceActions, RaceSeat
 from app.ui.race.area import wire_race
 from app.ui.settings.actions import SettingsActions
@@ -117,11 +118,11 @@ def _wire_models(page: Page, options: OptionActions, actions: ModelActions, then
     wire_models(page.models, actions, LISTENING)
     for loading in (model.load.click, model.name.submit):
         loading(options.load_model, model.inputs, [model.problem, page.models.question], **LISTENING)
-    for control in page.controls:
+    for name, control in zip(OptionControls._fields, page.controls, strict=True):
         # `input` is the person's own change; `change` would also fire when a page is filled at load.
         # While a slider moves only its last place counts.
         control.input(  # type: ignore[attr-defined]
-            options.choose_options,
+            partial(options.choose_options, changed_with(name)),
             page.controls,
             page.main.drawer.problem,
             trigger_mode="always_last",

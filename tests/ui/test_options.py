@@ -1,6 +1,7 @@
 """The option controls and the model boxes: what is chosen is remembered, and what is wrong is shown beside them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from app.ui import Desk
 from app.ui.controls import show_options
 from app.ui.models.deeds import Deeds
 from app.ui.models.stock import Shelf
-from app.ui.options import OptionActions
+from app.ui.options import OptionActions, changed_with
 from tests.fakes import ScriptedEngine
 
 CONTROLS = show_options(Options())
@@ -21,24 +22,46 @@ def actions(desk: Desk) -> OptionActions:
     return OptionActions(desk, Deeds(desk, Shelf(desk)).ask_or_load)
 
 
+def choose(actions: OptionActions, **changed: Any) -> str:
+    """Change one control of a page that was filled at the start."""
+    [name] = changed
+    return actions.choose_options(changed_with(name), *CONTROLS._replace(**changed))
+
+
+def test_a_page_remembers_what_was_changed_on_it_and_nothing_else(actions: OptionActions, desk: Desk) -> None:
+    choose(actions, max_new_tokens=2000)
+    choose(actions, temperature=0.5)  # on another page, where there are 512 still
+    assert desk.settings.options.max_new_tokens == 2000
+    assert desk.settings.options.sampling.temperature == 0.5
+
+
+def test_the_decoder_that_was_chosen_comes_back_with_its_switch(actions: OptionActions, desk: Desk) -> None:
+    chosen = CONTROLS._replace(decoder="lookahead")
+    actions.choose_options(changed_with("decoder"), *chosen)
+    actions.choose_options(changed_with("lookahead"), *chosen._replace(lookahead=False))
+    assert desk.settings.options.decoding.decoder == "plain"
+    actions.choose_options(changed_with("lookahead"), *chosen)
+    assert desk.settings.options.decoding.decoder == "lookahead"
+
+
 def test_options_are_remembered_or_the_reason_is_shown_beside_them(
     actions: OptionActions, desk: Desk
 ) -> None:
-    assert actions.choose_options(*CONTROLS._replace(window=9)) == ""
+    assert choose(actions, window=9) == ""
     assert desk.settings.options.decoding.window == 9
-    assert "Window must be" in actions.choose_options(*CONTROLS._replace(window=-9))
+    assert "Window must be" in choose(actions, window=-9)
     assert desk.settings.options.decoding.window == 9
 
 
 def test_an_emptied_box_is_told(actions: OptionActions) -> None:
-    assert "The box for seed is empty" in actions.choose_options(*CONTROLS._replace(seed=None))
+    assert "The box for seed is empty" in choose(actions, seed=None)
 
 
 def test_settings_that_cannot_be_saved_are_told_and_hold(
     actions: OptionActions, desk: Desk, tmp_path: Path
 ) -> None:
     (tmp_path / "settings.json").mkdir()  # as good as a full disk: the file cannot be replaced
-    assert "could not be saved" in actions.choose_options(*CONTROLS._replace(guesses=3))
+    assert "could not be saved" in choose(actions, guesses=3)
     assert desk.settings.options.decoding.guesses == 3
 
 
