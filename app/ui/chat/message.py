@@ -35,11 +35,13 @@ ENDLESS = ("max_tokens", "context", "stopped")
 @dataclass(frozen=True, slots=True)
 class Look:
     """How messages are drawn: which replies with their tokens' colours, whether one is being written just now,
-    and the first message that the model still reads where the chat outgrew its context (0: it reads all)."""
+    and the first message that the model still reads where the chat outgrew its context (0: it reads all), which
+    the person may still have to allow."""
 
     coloured: frozenset[int] = frozenset()
     is_busy: bool = False
     first_read: int = 0
+    is_allowed: bool = True
 
 
 def message_html(message: StoredMessage, look: Look = Look(), is_last: bool = False) -> str:

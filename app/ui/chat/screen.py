@@ -43,7 +43,7 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a watcher has seen of one chat."""
+    """What a watcher has seen of one chat; `first_read` is the first message that stays where it does not fit."""
 
     thread: Thread
     is_writing: bool
@@ -55,6 +55,7 @@ class Seen:
     rewritten: int
     asked: DecoderName
     fit: Fit | None
+    first_read: int = 0
     leaves_out: bool = False
     chip: str = ""
 
@@ -98,12 +99,19 @@ def _note(seen: Seen) -> str:
 
 def messages_html(seen: Seen) -> str:
     """The messages but the one that stands below them. It takes as long as the chat is: not for every step."""
-    thread, following, unstored = seen.thread, seen.following, _unstored(seen)
+    thread, unstored = seen.thread, _unstored(seen)
     if unstored:
         others = (message for message in thread.messages if message.id != unstored.writing.message)
         thread = replace(thread, messages=tuple(others))
-    first_read = following.writing.first_read if following else 0
-    return thread_html(thread, Look(seen.coloured, seen.is_writing, first_read))
+    return thread_html(thread, Look(seen.coloured, seen.is_writing, *cut_of(seen)))
+
+
+def cut_of(seen: Seen) -> tuple[int, bool]:
+    """The first message that the model still reads, 0 where it reads all, and whether the person allowed that."""
+    sent = seen.following.writing.first_read if seen.following else 0
+    if seen.is_writing or seen.fit is None:
+        return sent, True
+    return seen.first_read, seen.leaves_out
 
 
 def numbers_of(seen: Seen) -> ReplyState:

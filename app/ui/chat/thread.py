@@ -9,6 +9,9 @@ STEP = 50
 """How many earlier messages one press shows."""
 
 CUT_LINE = "The model no longer reads what stands above: the chat outgrew its context."
+CUT_AHEAD = (
+    "The chat outgrows its context: what stands above may be left out from here on. You will be asked first."
+)
 
 
 def thread_html(thread: Thread, look: Look = Look()) -> str:  # noqa: B008
@@ -22,7 +25,8 @@ def _parts(thread: Thread, look: Look) -> Iterator[str]:
     yield _earlier(thread)
     for message in thread.messages:
         if message.id == look.first_read:
-            yield f'<p class="cut-line" role="note"><span>{CUT_LINE}</span></p>'
+            words = CUT_LINE if look.is_allowed else CUT_AHEAD
+            yield f'<p class="cut-line" role="note"><span>{words}</span></p>'
         yield message_html(message, look, is_last=message is thread.messages[-1])
 
 

@@ -13,7 +13,7 @@ from app.errors import AppError, ChatNotFound
 from app.messages import EngineStatus, Message, Options
 from app.ui.chat.chip import chip_html
 from app.ui.chat.following import Following
-from app.ui.chat.screen import Screen, Seen, messages_html, screen
+from app.ui.chat.screen import Screen, Seen, cut_of, messages_html, screen
 from app.ui.chat.seat import Seat
 from app.ui.desk import Desk
 from app.ui.sidebar.chat_list import ChatList, chat_list_html
@@ -32,6 +32,7 @@ class Watcher:
         self._thread = Thread(Place())
         self._is_writing, self._problem, self._rewritten = False, "", 0
         self._messages = self._sidebar = self._chip = ""
+        self._cut = (0, True)
         self._following: Following | None = None
         self._meter = _Meter(desk, count_seconds)
         self._screen: Screen | None = None
@@ -47,9 +48,16 @@ class Watcher:
         wrote = self._following is not None and self._following.read()
         status = self._desk.engine.status()
         counted = self._meter.look(self._thread, self._seat, status)
+        if turned or counted:
+            self._draw_messages(is_anew=turned)
         if self._screen is None or turned or wrote or counted or status != self._screen.engine:
             self._screen = screen(self._seen(), self._messages, self._sidebar, status)
         return self._screen
+
+    def _draw_messages(self, is_anew: bool) -> None:
+        seen = self._seen()
+        if is_anew or cut_of(seen) != self._cut:
+            self._messages, self._cut = messages_html(seen), cut_of(seen)
 
     def has_turned(self) -> bool:
         """Whether there is something that the next look must read or count, which may take a while."""
@@ -82,7 +90,6 @@ class Watcher:
         self._sidebar = chat_list_html(self._chat_list(), date.today())
         self._chip = chip_html(self._desk.documents.collections(), self._thread.manner.collections)
         self._follow(chat)
-        self._messages = messages_html(self._seen())
         self._key = key
         return True
 
@@ -132,6 +139,7 @@ class Watcher:
             rewritten=self._rewritten,
             asked=self._desk.asked_decoder(seat.place.chat),
             fit=self._meter.fit,
+            first_read=self._meter.first_read,
             leaves_out=self._desk.conversations.leaves_out(seat.place.chat),
             chip=self._chip,
         )
@@ -142,6 +150,8 @@ class _Meter:
 
     def __init__(self, desk: Desk, seconds: float) -> None:
         self.fit: Fit | None = None
+        self.first_read = 0
+        """The first message that stays where not all of them fit, else 0."""
         self._desk = desk
         self._seconds = seconds
         self._key: tuple[object, ...] = ()
@@ -163,14 +173,20 @@ class _Meter:
             return False
         self._key, self._chat = self._key_now(thread, seat, status), thread.place.chat
         self._due = monotonic() + self._seconds
-        before = self.fit
+        before = self.fit, self.first_read
         try:
             self.fit = self._count(thread, seat.draft, self._desk.settings.options)
-        except (
-            AppError
-        ):  # the chat is gone, or the model's template refuses it, which is said when it is sent
-            self.fit = None
-        return self.fit != before
+            self.first_read = self._first_read(thread, self.fit)
+        except AppError:  # the chat is gone, or the model's template refuses it: that is said when it is sent
+            self.fit, self.first_read = None, 0
+        return (self.fit, self.first_read) != before
+
+    def _first_read(self, thread: Thread, fit: Fit | None) -> int:
+        if fit is None or not fit.fits_without_oldest or not thread.messages:
+            return 0
+        store = self._desk.conversations.book.of(thread.place.chat)
+        left = store.path_ids(thread.place.chat, thread.messages[-1].id)[fit.left_out :]
+        return left[0] if left else 0  # what is being typed may be all that fits
 
     def _key_now(self, thread: Thread, seat: Seat, status: EngineStatus) -> tuple[object, ...]:
         is_writing = self._desk.conversations.is_writing(thread.place.chat)

@@ -196,6 +196,34 @@ def test_the_meter_counts_the_chat_and_the_draft(person: Visitor) -> None:
     assert "10 of 1,024 tokens" in person.look().meter
 
 
+def test_the_cut_line_stands_before_what_would_be_sent(
+    person: Visitor, other: Visitor, engine: ScriptedEngine
+) -> None:
+    """Three turns of 3 + 5 tokens in a context of 24, of which 6 are kept for a reply: two of them fit."""
+    for _ in range(3):
+        person.get("Question")
+    assert "cut-line" not in person.look().thread
+    engine.words.context, engine.now = 24, EngineStatus("ready", model=replace(DEMO, context=24))
+    thread = person.look().thread
+    assert "You will be asked first" in thread
+    first_read = person.messages[2].id
+    assert thread.index("cut-line") < thread.index(f'data-message="{first_read}"')
+    assert thread.index("cut-line") > thread.index(f'data-message="{person.messages[1].id}"')
+    other.get("Elsewhere")
+    assert person.look().thread == thread, "the log of the last reply is gone by now"
+
+
+def test_the_cut_line_moves_with_what_is_typed(person: Visitor, engine: ScriptedEngine) -> None:
+    for _ in range(3):
+        person.get("Question")
+    engine.words.context, engine.now = 24, EngineStatus("ready", model=replace(DEMO, context=24))
+    before = person.look().thread
+    person.actions.type(person.seat, "word " * 6)
+    after = person.look().thread
+    assert before.index("cut-line") < after.index("cut-line")
+    assert after.index("cut-line") > after.index(f'data-message="{person.messages[3].id}"')
+
+
 def test_instructions_count_before_a_chat_is_begun(person: Visitor) -> None:
     person.actions.type(person.seat, "one")
     assert "3 of 1,024" in person.look().meter
