@@ -108,7 +108,7 @@ def _wire_main(page: Page, desk: Desk, then: Then) -> None:
     wire_sidebar(main.sidebar, SidebarActions(desk, toast), chatting, seat, LISTENING)
     wire_manner(main.manner, MannerActions(desk, toast), seat, controls, LISTENING)
     main.chat.chip.click(ConsultingActions(desk, toast).act, seat, **LISTENING)
-    wire_live(page.xray, XrayActions(ReplyWatch(desk)), LISTENING)
+    wire_live(page.xray, XrayActions(ReplyWatch(desk)), seat, LISTENING)
 
 
 def _wire_models(page: Page, options: OptionActions, actions: ModelActions, then: Then) -> None:

@@ -1,54 +1,69 @@
-"""The steps of the newest reply in the chat that is looked at, for the X-ray."""
+"""The steps of each chat's newest reply, for the X-ray of whoever looks at it."""
 
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
-from app.conversation import Writing
+from app.conversation import Reads, Writing
 from app.messages import Piece, Statistics
 from app.ui.desk import Desk
 from app.ui.live.port import KEPT_STEPS, Recording, SeenStep
 
 
 class ReplyWatch:
-    """Reads on in the reply's log whenever it is asked. Safe to use from any thread."""
+    """Reads on in a reply's log whenever it is asked. Safe to use from any thread."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._writing: Writing | None = None
-        self._steps: deque[SeenStep] = deque(maxlen=KEPT_STEPS)
-        self._statistics = Statistics()
-        self._read = 0
-        self._reader = desk.engine.reader()
+        self._watched: dict[int, _Watched] = {}
         self._lock = threading.Lock()
 
-    def recording(self) -> Recording:
-        """The newest steps; none where no reply was asked for since the app began."""
+    def recording(self, chat: int) -> Recording:
+        """The newest steps; none where no reply was asked for in this chat since the app began."""
         with self._lock:
-            self._follow(self._desk.conversations.newest(self._desk.chat))
-            if self._writing is None:
+            self._forget()
+            writing = self._desk.conversations.newest(chat)
+            if writing is None:
                 return Recording()
-            return Recording(tuple(self._steps), self._statistics, _settings(self._writing))
+            watched = self._watched.get(chat)
+            if watched is None or watched.writing is not writing:
+                watched = self._watched[chat] = _Watched(writing, self._desk.engine.reader())
+            watched.read(self._desk.engine.reader)
+            return Recording(tuple(watched.steps), watched.statistics, _settings(writing))
 
-    def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """What each token says to the model that wrote it."""
-        return self._reader.texts(ids)
+    def texts(self, chat: int, ids: Sequence[int]) -> tuple[str, ...]:
+        """What each token says to the model that wrote the chat's reply."""
+        with self._lock:
+            watched = self._watched.get(chat)
+        return (watched.reader if watched else self._desk.engine.reader()).texts(ids)
 
-    def _follow(self, writing: Writing | None) -> None:
-        if writing is not self._writing:
-            self._writing, self._read, self._statistics = writing, 0, Statistics()
-            self._steps.clear()
-        if writing is None:
-            return
-        events = writing.reply.wait(self._read, timeout=0)
+    def _forget(self) -> None:
+        for chat in tuple(self._watched):
+            if self._desk.conversations.newest(chat) is None:
+                del self._watched[chat]
+
+
+class _Watched:
+    """A reply as far as it was read."""
+
+    def __init__(self, writing: Writing, reader: Reads) -> None:
+        self.writing = writing
+        self.reader = reader
+        self.steps: deque[SeenStep] = deque(maxlen=KEPT_STEPS)
+        self.statistics = Statistics()
+        self._read = 0
+
+    def read(self, newest_reader: Callable[[], Reads]) -> None:
+        """Take in the new steps; the model that writes the first one is loaded then."""
+        events = self.writing.reply.wait(self._read, timeout=0)
         self._read += len(events)
         for event in events:
             if isinstance(event, Piece):
-                self._statistics = event.statistics
-                self._reader = self._reader if self._steps else self._desk.engine.reader()
+                self.statistics = event.statistics
+                self.reader = self.reader if self.steps else newest_reader()
                 if event.trace.tokens:
-                    self._steps.append(SeenStep(event.trace, event.token_ids))
+                    self.steps.append(SeenStep(event.trace, event.token_ids))
 
 
 def _settings(writing: Writing) -> Mapping[str, object]:

@@ -54,11 +54,15 @@ def build_xray_area() -> XrayArea:
     return XrayArea(gr.State(XrayView()), bar, picture, file)
 
 
-def wire_live(area: XrayArea, actions: XrayActions, listen: dict[str, Any]) -> None:
-    """Join the X-ray's controls with what they do."""
+def wire_live(area: XrayArea, actions: XrayActions, seat: gr.State, listen: dict[str, Any]) -> None:
+    """Join the X-ray's controls with what they do for the chat of this seat."""
     # Every press counts, also while the newest step is being drawn.
     area.bar.click(
-        actions.act, area.view, [area.view, area.picture, area.file], trigger_mode="multiple", **listen
+        actions.act,
+        [area.view, seat],
+        [area.view, area.picture, area.file],
+        trigger_mode="multiple",
+        **listen,
     )
 
 

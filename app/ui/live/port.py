@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
+from app.chat_messages import Place
 from app.messages import Statistics
 from app.step_trace import StepTrace
 
@@ -40,10 +41,16 @@ class Recording:
 
 
 class Watched(Protocol):
-    """The reply that is watched. Both answer at once, from any thread."""
+    """The replies that are watched. Both answer at once, from any thread."""
 
-    def recording(self) -> Recording:
-        """The newest steps, at most KEPT_STEPS, of the newest reply; without steps where there is none."""
+    def recording(self, chat: int) -> Recording:
+        """The newest steps, at most KEPT_STEPS, of the chat's newest reply; without steps where there is none."""
 
-    def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """What each token says, one by one."""
+    def texts(self, chat: int, ids: Sequence[int]) -> tuple[str, ...]:
+        """What each token of that reply says, one by one."""
+
+
+class Seated(Protocol):
+    """Whoever looks at a page: at the chat of this place."""
+
+    place: Place

@@ -12,6 +12,7 @@ import gradio as gr
 import pytest
 import uvicorn
 
+from app.ui.chat.seat import Seat
 from app.ui.live.actions import XrayActions
 from app.ui.live.area import build_live_area, build_xray_area, wire_live
 from app.ui.theme import head, make_theme
@@ -32,7 +33,7 @@ def address(watching: Watching) -> Iterator[str]:
     """A page with nothing but the live view."""
     with gr.Blocks(analytics_enabled=False) as blocks:
         build_live_area()
-        wire_live(build_xray_area(), XrayActions(watching), LISTEN)
+        wire_live(build_xray_area(), XrayActions(watching), gr.State(Seat()), LISTEN)
     app = fastapi.FastAPI()
     gr.mount_gradio_app(
         app, blocks, path="/", theme=make_theme(), head=head("system"), ssr_mode=False, footer_links=[]

@@ -41,8 +41,10 @@ class Watching:
     def __init__(self, *steps: SeenStep) -> None:
         self.steps = list(steps)
 
-    def recording(self) -> Recording:
+    def recording(self, chat: int = 0) -> Recording:
+        del chat
         return recording_of(*self.steps)
 
-    def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+    def texts(self, chat: int, ids: Sequence[int]) -> tuple[str, ...]:
+        del chat
         return texts(ids)
