@@ -7,12 +7,14 @@ from typing import Any
 
 import gradio as gr
 
+from app.chat_messages import Place
 from app.conversation import ChatTooLong, Overflow
 from app.errors import AppError
 from app.messages import Options
 from app.ui.chat.meter import Pending, overflow_html, pending_in
 from app.ui.chat.screen import Screen
-from app.ui.chat.seat import NEWEST, Seat
+from app.ui.chat.seat import Seat
+from app.ui.chat.thread import NEWEST
 from app.ui.chat.watching import Watcher
 from app.ui.controls import OptionControls, read_options
 from app.ui.desk import Desk
@@ -117,8 +119,7 @@ class ChatActions:
             self._say(RELOAD)
             return None
         try:
-            options = read_options(OptionControls(*controls), self._desk.settings.options)
-            self._do(seat, pending, options, overflow)
+            self._do(seat, pending, controls, overflow)
         except ChatTooLong as error:
             return overflow_html(error.fit, pending)
         except AppError as error:
@@ -126,28 +127,31 @@ class ChatActions:
             return None
         return NOTHING
 
-    def _do(self, seat: Seat, pending: Pending, options: Options, overflow: Overflow) -> None:
-        conversations, place, sitting = self._desk.conversations, seat.place, seat.sitting
+    def _do(self, seat: Seat, pending: Pending, controls: tuple[Any, ...], overflow: Overflow) -> None:
+        place, sitting = seat.place, seat.sitting
+        if pending.deed == "version":
+            place = self._desk.conversations.book.of(place.chat).show(place, int(pending.name))
+        else:
+            options = read_options(OptionControls(*controls), self._desk.settings.options)
+            place = self._have_written(seat, pending, options, overflow)
+        if seat.go_on(place, sitting):  # a deed may take seconds, and the person need not wait for it
+            self._desk.chat = place.chat
+
+    def _have_written(self, seat: Seat, pending: Pending, options: Options, overflow: Overflow) -> Place:
+        conversations, place = self._desk.conversations, seat.place
         asked = self._desk.asked(options, overflow)
         match pending.deed:
-            case "ask":
-                place = (
-                    conversations.ask(place, pending.value, asked)
-                    if place.chat
-                    else conversations.begin(seat.manner, seat.is_private, pending.value, asked)
-                )
             case "edit":
-                place = conversations.edit(place, int(pending.name), pending.value, asked)
+                return conversations.edit(place, int(pending.name), pending.value, asked)
             case "continue":
-                place = conversations.go_on(place, int(pending.name), asked)
+                return conversations.go_on(place, int(pending.name), asked)
             case "regenerate":
                 answer = int(pending.name)
                 anew = self._desk.asked_anew(place.chat, answer, options, overflow)
-                place = conversations.answer_anew(place, answer, anew)
-            case "version":
-                place = conversations.book.of(place.chat).show(place, int(pending.name))
-        if seat.go_on(place, sitting):  # a deed may take seconds, and the person need not wait for it
-            self._desk.chat = place.chat
+                return conversations.answer_anew(place, answer, anew)
+        if place.chat:
+            return conversations.ask(place, pending.value, asked)
+        return conversations.begin(seat.manner, seat.is_private, pending.value, asked)
 
 
 _OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "shorter": "shorter"}

@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from app.chat_messages import ChatManner, Place
 from app.ui.chat.echo import Echo
 from app.ui.chat.screen import Screen
-
-NEWEST = 50
-"""Messages that a page shows at first, and how many more each time it is asked for earlier ones."""
+from app.ui.chat.thread import NEWEST
 
 
 @dataclass(slots=True)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from app.chat_messages import Thread
 from app.ui.chat.message import Look, message_html
 
-STEP = 50
-"""How many earlier messages one press shows."""
+NEWEST = 50
+"""Messages that a page shows at first, and how many more each time it is asked for earlier ones."""
 
 CUT_LINE = "The model no longer reads what stands above: the chat outgrew its context."
 CUT_AHEAD = (
@@ -33,7 +33,7 @@ def _parts(thread: Thread, look: Look) -> Iterator[str]:
 def _earlier(thread: Thread) -> str:
     if not thread.earlier:
         return ""
-    count = min(STEP, thread.earlier)
+    count = min(NEWEST, thread.earlier)
     label = f"Show {count} earlier message{'s' if count > 1 else ''}"
     name = thread.messages[0].id
     return (

@@ -180,6 +180,19 @@ def test_another_version_is_shown(person: Visitor, engine: ScriptedEngine) -> No
     assert person.ask("And on") == SENT, "the page stands where it was led"
 
 
+def test_versions_are_shown_whatever_the_controls_hold(person: Visitor) -> None:
+    person.get("One")
+    first = person.messages[-1].id
+    person.press("regenerate", first)
+    person.wait()
+    person.controls = person.controls._replace(seed=None)
+    person.press("version", first)
+    assert person.heard == []
+    assert person.messages[-1].id == first
+    person.press("regenerate", first)
+    assert "The box for seed is empty" in person.heard[0]
+
+
 def test_an_edited_question_is_sent_anew(person: Visitor) -> None:
     person.get("One")
     person.get("Two")
