@@ -61,11 +61,11 @@ def test_the_messages_are_drawn_once_for_all_steps_of_a_reply(
     person: Visitor, engine: ScriptedEngine
 ) -> None:
     person.get("Before")
-    write_slowly(engine, "several words that come one after another until the end")
+    write_slowly(engine, "word " * 60)
     person.ask("Hi")
     *under_way, last = person.look_until_done()
-    assert len(under_way) >= 3
-    assert len({id(screen.thread) for screen in under_way}) == 1
+    assert len(under_way) > 10
+    assert len({id(screen.thread) for screen in under_way}) <= 3, "anew only where something was stored"
     assert last.thread != under_way[0].thread
 
 
