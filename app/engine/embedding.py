@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import Embedding
 from torch.nn.functional import normalize
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -159,8 +160,16 @@ def _ways(config: dict[str, Any]) -> list[str]:
 
 def _most_tokens(path: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
     told = _read(path / "sentence_bert_config.json", default={}).get("max_seq_length") or UNLIMITED
-    positions = getattr(model.config, "max_position_embeddings", None) or UNLIMITED
-    return int(min(told, positions, tokenizer.model_max_length))
+    return int(min(told, _positions(model), tokenizer.model_max_length))
+
+
+def _positions(model: PreTrainedModel) -> int:
+    """How long a window may be. RoBERTa and its kin number positions from behind the padding's own."""
+    for name, module in model.named_modules():
+        is_table = name.endswith("position_embeddings") and isinstance(module, Embedding)
+        if is_table and module.padding_idx is not None:
+            return int(module.num_embeddings - module.padding_idx - 1)
+    return getattr(model.config, "max_position_embeddings", None) or UNLIMITED
 
 
 def _read(path: Path, default: Any) -> Any:

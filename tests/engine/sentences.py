@@ -5,8 +5,9 @@ import json
 from pathlib import Path
 
 import torch
+import transformers
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from app.messages import ModelFolder
 
@@ -16,20 +17,21 @@ CONTEXT = 16
 
 
 def write_sentence_model(
-    folder: Path, pooling: str = "mean_tokens", modules: tuple[str, ...] = ()
+    folder: Path, pooling: str = "mean_tokens", modules: tuple[str, ...] = (), family: str = "Bert"
 ) -> ModelFolder:
-    """Save a tiny BERT with a vocabulary of a few words, in the form of sentence-transformers."""
+    """Save a tiny encoder with a vocabulary of a few words, in the form of sentence-transformers."""
     torch.manual_seed(0)
     vocabulary = {word: number for number, word in enumerate([*SPECIAL, *TEXT.split()])}
-    config = BertConfig(
+    config = getattr(transformers, f"{family}Config")(
         vocab_size=len(vocabulary),
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=2,
         intermediate_size=48,
         max_position_embeddings=CONTEXT,
+        pad_token_id=vocabulary["[PAD]"],
     )
-    BertModel(config).save_pretrained(folder)
+    getattr(transformers, f"{family}Model")(config).save_pretrained(folder)
     _tokenizer(vocabulary).save_pretrained(folder)
     (folder / "1_Pooling").mkdir()
     _write(

@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoTokenizer
 from app.engine.embedding import SentenceModels, load_sentence_model
 from app.errors import ModelBroken
 from app.messages import ModelFolder
-from tests.engine.sentences import real_folder, write_sentence_model
+from tests.engine.sentences import CONTEXT, real_folder, write_sentence_model
 
 TEXTS = ["the cat sleeps", "a dog runs in the garden", "the car"]
 
@@ -53,6 +53,15 @@ def test_the_end_of_a_long_text_counts(tmp_path: Path) -> None:
     beginning = "the cat sleeps " * 10
     one, other = model.embed([beginning + "in the house", beginning + "lease ends may"])
     assert float(one @ other) < 0.9999
+
+
+@pytest.mark.parametrize(("family", "tokens"), [("Bert", CONTEXT), ("Roberta", CONTEXT - 1)])
+def test_a_window_has_the_positions_that_are_not_the_paddings(
+    tmp_path: Path, family: str, tokens: int
+) -> None:
+    model = load_sentence_model(write_sentence_model(tmp_path / "model", family=family), "cpu")
+    assert model.most_tokens == tokens
+    assert model.embed(["the cat sleeps " * 10]).shape == (1, 32)
 
 
 def test_no_texts_and_an_empty_text_have_vectors_too(tmp_path: Path) -> None:
