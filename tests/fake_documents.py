@@ -83,6 +83,16 @@ class ScriptedDocuments:
             start += len(part) + 2
         return tuple(passages)
 
+    def document(self, document: int) -> Document:
+        self.text(document)
+        return self.kept[document]
+
+    def passage(self, passage: int) -> Passage:
+        return next(one for one in self.passages(passage // 1000) if one.id == passage)
+
+    def between(self, document: int, start: int, end: int) -> str:
+        return self.text(document)[start:end]
+
     def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[Found, ...]:
         """The paragraphs with the first word of the question."""
         if self.refuses:

@@ -16,7 +16,7 @@ from app.documents.indexing import Indexer
 from app.documents.intake import Pasted
 from app.documents.search.searching import Searcher
 from app.documents.vectorising import Vectoriser
-from app.errors import DocumentUnreadable
+from app.errors import DocumentNotFound, DocumentUnreadable
 from app.titles import title_of
 
 UNTITLED = "Untitled"
@@ -167,6 +167,20 @@ class Documents:
             if records.document(connection, document).state != "ready":
                 return ()
             return passage_rows.passages(connection, document)
+
+    def passage(self, passage: int) -> Passage:
+        """One passage. Raises DocumentNotFound for one that its document has no more."""
+        with self._database.reading() as connection:
+            found = passage_rows.passages_of(connection, [passage])
+        if not found:
+            raise DocumentNotFound("This passage is no longer there: its document has changed since.")
+        return found[0]
+
+    def between(self, document: int, start: int, end: int) -> str:
+        """The characters of a document's text from `start` to `end`; what lies behind its end is left out."""
+        with self._database.reading() as connection:
+            records.document(connection, document)
+            return texts.between(connection, document, start, end)
 
     def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[Found, ...]:
         """The passages that are nearest to a question, best first; () when nothing is near enough."""

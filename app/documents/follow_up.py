@@ -38,16 +38,14 @@ ONWARDS = re.compile(
 POINTED = re.compile(r"\w+")
 
 
-def self_contained(question: str, earlier: Sequence[str], titles: Sequence[str] = ()) -> str:
-    """A question with the words that it leans on; `earlier` are the questions before it, the oldest first.
-
-    `titles` are those of the last answer's sources: what is leaned on where no question before says anything."""
-    if not leans(question):
-        return question
+def self_contained(question: str, earlier: Sequence[str]) -> str:
+    """A question with the words that it leans on; `earlier` are the questions before it, the oldest first."""
     before = list(earlier)[-LOOKED_BACK:]
-    context = self_contained(before[-1], before[:-1], titles) if before else " ".join(titles)
+    if not before or not leans(question):
+        return question
+    context = self_contained(before[-1], before[:-1])
     own = set(map(str.lower, telling_words(question)))
-    words = [word for word in telling_words(context) if word.lower() not in own] or list(titles)
+    words = [word for word in telling_words(context) if word.lower() not in own]
     return f"{question} ({' '.join(words[:MOST_WORDS])})" if words else question
 
 

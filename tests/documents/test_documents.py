@@ -66,6 +66,25 @@ def test_a_title_that_was_typed_says_that_a_text_is_a_newer_form(documents: Docu
     assert only(documents, notes).note == "It took the place of an older form of this text."
 
 
+def test_of_a_long_text_one_passage_and_what_stands_around_it_can_be_had(
+    documents: Documents, notes: int
+) -> None:
+    text = f"# Eggs\n\n{'They boil. ' * 20_000}\n\n# Milk\n\nIt boils over."
+    document = documents.paste(notes, text)
+    documents.wait()
+    last = documents.passages(document)[-1]
+    assert documents.passage(last.id) == last
+    around = last.start - 70_000, last.end + 10
+    assert documents.between(document, *around) == text[around[0] : around[1]]
+    assert documents.between(document, 5, 0) == documents.between(document, len(text), len(text) + 9) == ""
+    documents.remove(document)
+    documents.wait()
+    with pytest.raises(DocumentNotFound, match="no longer there"):
+        documents.passage(last.id)
+    with pytest.raises(DocumentNotFound, match="has been removed"):
+        documents.between(document, 0, 5)
+
+
 def test_a_removed_document_is_gone_with_all_that_was_made_of_it(
     documents: Documents, database: Database, notes: int
 ) -> None:

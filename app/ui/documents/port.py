@@ -44,11 +44,14 @@ class Documents(Protocol):
     def remove(self, document: int) -> None:
         """Remove a document, its text included."""
 
-    def text(self, document: int) -> str:
-        """A document's text. Raises DocumentNotFound."""
+    def document(self, document: int) -> Document:
+        """One document. Raises DocumentNotFound."""
 
-    def passages(self, document: int) -> tuple[Passage, ...]:
-        """A document's passages, in order."""
+    def passage(self, passage: int) -> Passage:
+        """One passage. Raises DocumentNotFound."""
+
+    def between(self, document: int, start: int, end: int) -> str:
+        """The characters of a document's text from `start` to `end`. Raises DocumentNotFound."""
 
     def words(self, cited: Cited) -> str:
         """What an answer cites. Raises DocumentNotFound when it has gone, or is no longer said."""

@@ -50,6 +50,14 @@ class Reading:
         require(0 <= self.first <= self.last, "what is shown must have a place", (self.first, self.last))
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The part of a text that a reading shows, and how long the whole text is."""
+
+    text: str
+    length: int
+
+
 def opened(what: Passport, answer: tuple[int, int] = (0, 0)) -> Reading:
     """The document, from a little before the passage to a little behind it."""
     return Reading(what, max(0, what.start - AROUND), what.end + AROUND, time_ns(), answer)
@@ -81,9 +89,9 @@ def of_button(value: str) -> Passport:
     return Passport(*json.loads(value))
 
 
-def reading_html(reading: Reading, text: str) -> str:
+def reading_html(reading: Reading, shown: Shown) -> str:
     """The panel: what is read, and its text. All of it is somebody's text and nothing but text."""
-    return _panel(reading, _place("Text", _text(reading, text)), _way(reading, "Exact prompt", "prompt"))
+    return _panel(reading, _place("Text", _text(reading, shown)), _way(reading, "Exact prompt", "prompt"))
 
 
 def prompt_html(reading: Reading, prompt: Sequence[Message]) -> str:
@@ -117,13 +125,13 @@ def _way(reading: Reading, label: str, do: str) -> str:
     return f'<p class="ways">{button(label, do)}</p>' if any(reading.answer) else ""
 
 
-def _text(reading: Reading, text: str) -> str:
-    what, last = reading.what, min(reading.last, len(text))
-    start, end = min(what.start, last), min(what.end, last)
+def _text(reading: Reading, shown: Shown) -> str:
+    what, first, text = reading.what, reading.first, shown.text
+    start, end = (min(max(0, place - first), len(text)) for place in (what.start, what.end))
     passage = f"<mark>{escape(text[start:end])}</mark>" if end > start else ""
-    shown = f"{escape(text[reading.first : start])}{passage}{escape(text[end:last])}"
-    above, below = reading.first, len(text) - last
-    return f'{_more(above, "above")}<p class="original">{shown}</p>{_more(below, "below")}'
+    words = f"{escape(text[:start])}{passage}{escape(text[end:])}"
+    below = max(0, shown.length - first - len(text))
+    return f'{_more(first, "above")}<p class="original">{words}</p>{_more(below, "below")}'
 
 
 def _more(left: int, where: str) -> str:

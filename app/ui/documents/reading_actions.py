@@ -13,6 +13,7 @@ from app.ui.documents.port import Documents
 from app.ui.documents.reading import (
     Passport,
     Reading,
+    Shown,
     missing_html,
     of_button,
     opened,
@@ -23,9 +24,9 @@ from app.ui.documents.reading import (
 from app.ui.documents.words import scores_in_words
 
 WHOLE = "The model has read the whole document."
-Shown = tuple[Any, Any]
+Panel = tuple[Any, Any]
 """A reading, and the panel that shows it."""
-UNCHANGED: Shown = gr.skip(), gr.skip()
+UNCHANGED: Panel = gr.skip(), gr.skip()
 
 
 class ReadingActions:
@@ -35,7 +36,7 @@ class ReadingActions:
         self._documents = documents
         self._conversations = conversations
 
-    def act(self, seat: Seat, reading: Reading, event: gr.EventData) -> Shown:
+    def act(self, seat: Seat, reading: Reading, event: gr.EventData) -> Panel:
         """Open what a button says, or show more of what is open: the reading, and how it looks."""
         do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
         match do:
@@ -52,11 +53,16 @@ class ReadingActions:
                 return _told(reading, lambda: prompt_html(reading, prompt_of(*reading.answer)))
         return UNCHANGED
 
-    def _show(self, reading: Reading) -> Shown:
-        text = self._documents.text
-        return _told(reading, lambda: reading_html(reading, text(reading.what.document)))
+    def _show(self, reading: Reading) -> Panel:
+        return _told(reading, lambda: reading_html(reading, self._shown(reading)))
 
-    def _open_source(self, chat: int, message: int, number: int) -> Shown:
+    def _shown(self, reading: Reading) -> Shown:
+        """Of a long text no more than what is shown is loaded."""
+        document, first = reading.what.document, reading.first
+        length = self._documents.document(document).characters
+        return Shown(self._documents.between(document, first, min(reading.last, length)), length)
+
+    def _open_source(self, chat: int, message: int, number: int) -> Panel:
         """The source that an answer calls by this number; why not, where it is gone."""
         title = "Source"
         try:
@@ -86,15 +92,16 @@ class ReadingActions:
     def _passage(self, cited: Cited) -> Passport:
         """Where the cited words stand now. Raises DocumentNotFound where they do no more."""
         self._documents.words(cited)
-        passages = self._documents.passages(cited.document)
-        found = next((one for one in passages if one.id == cited.passage), None)
-        heading, start = (found.heading, found.start + cited.within) if found else ("", cited.start)
+        heading, start = "", cited.start
+        if cited.passage:
+            found = self._documents.passage(cited.passage)
+            heading, start = found.heading, found.start + cited.within
         end = start + cited.end - cited.start
         scores = scores_in_words(cited.bm25, cited.similarity)
         return Passport(cited.document, cited.title, start, end, heading, scores)
 
 
-def _told(reading: Reading, drawn: Callable[[], str]) -> Shown:
+def _told(reading: Reading, drawn: Callable[[], str]) -> Panel:
     try:
         return reading, drawn()
     except AppError as error:
