@@ -180,11 +180,16 @@ def test_the_xray_follows_pauses_steps_and_is_saved(person: PageDriver) -> None:
     person.page.wait_for_selector("#xray", state="hidden")
 
 
-def test_a_race_ends_with_badges_and_is_saved(person: PageDriver) -> None:
+def race(person: PageDriver) -> None:
+    """Run a short race to its end."""
     person.page.click("#to-race")
     person.page.fill("#race-tokens input", "48")
     person.page.click("#race-start")
     person.page.wait_for_selector("#race [data-replay]", timeout=120_000)
+
+
+def test_a_race_ends_with_badges_and_is_saved(person: PageDriver) -> None:
+    race(person)
     assert person.page.locator("#race .lane .badge >> text=identical text").count() == 2
     assert person.saved("#race-save-picture").startswith("<svg")
     assert '"lanes"' in person.saved("#race-save-json")
@@ -240,7 +245,7 @@ def test_a_race_and_an_xray_are_accessible(browser: Any, app: AppProcess, scheme
         driver.page.click("#xray [data-move=live]")
         assert grave_findings(driver.page) == []
         driver.page.keyboard.press("Escape")
-        driver.page.click("#to-race")
+        race(driver)
         driver.page.click("#race .texts summary >> nth=0")
         assert grave_findings(driver.page) == []
 
