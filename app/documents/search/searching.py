@@ -12,8 +12,8 @@ from app.document_messages import Found, Passage
 from app.documents import passage_rows
 from app.documents.embedding import Embeds, Vectors
 from app.documents.search.bm25 import ranked
-from app.documents.search.diversity import diverse, without_repeats
 from app.documents.search.merging import Candidate, merged, near_enough, with_similarity
+from app.documents.search.repeats import without_repeats
 from app.documents.search.vectors import VectorIndex
 from app.errors import AppError
 
@@ -32,24 +32,16 @@ NO_VECTOR: Vectors = np.zeros(0, np.float32)
 class Searcher:
     """Finds passages. Safe to use from any thread."""
 
-    def __init__(
-        self, database: Database, embedder: Embeds, unlikeness: float = 0.0, patience: float = PATIENCE
-    ) -> None:
-        """`unlikeness`: from 0 (the nearest, whatever they say) to 1 (as unlike each other as can be)."""
+    def __init__(self, database: Database, embedder: Embeds, patience: float = PATIENCE) -> None:
         self._database = database
         self._embedder = embedder
-        self._unlikeness = unlikeness
         self._patience = patience
         self._index = VectorIndex(database)
 
     def search(self, collections: Sequence[int], question: str, limit: int) -> tuple[Found, ...]:
         """The passages of these collections that are nearest to a question; () when none is near enough."""
         candidates = near_enough(*self.candidates(collections, question))[: limit * SPARE]
-        found = without_repeats(self._found(candidates))
-        if self._unlikeness:
-            stored = self._index.vectors(one.passage.id for one in found)
-            found = diverse(found, stored, limit, self._unlikeness)
-        return tuple(found[:limit])
+        return tuple(without_repeats(self._found(candidates))[:limit])
 
     def candidates(self, collections: Sequence[int], question: str) -> tuple[list[Candidate], bool]:
         """All that words and meaning bring, best first, near enough or not; and whether meaning was asked."""

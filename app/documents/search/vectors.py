@@ -107,15 +107,6 @@ class VectorIndex:
         )
         return {int(one): float(cosine) for pair in found for one, cosine in zip(*pair, strict=True)}
 
-    def vectors(self, passages: Iterable[int]) -> dict[int, Vectors]:
-        """The vectors of those of these passages that were there at the last look."""
-        asked = np.fromiter(passages, np.int64)
-        with self._lock:
-            found = [block.kept(np.isin(block.passages, asked)) for block in self._blocks]
-        return {
-            int(one): row for block in found for one, row in zip(block.passages, block.vectors, strict=True)
-        }
-
     def _now(self, model: str, vector: Vectors) -> tuple[Block, ...]:
         """All vectors of this model that are as wide as this one."""
         with self._lock:

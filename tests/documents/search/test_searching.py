@@ -62,15 +62,3 @@ def test_no_more_than_asked_for_and_other_collections_stay_out(database: Databas
     searcher = Searcher(database, WordEmbedder())
     assert set(found(searcher, "lease bread")) == set(ids[1:])
     assert len(found(searcher, "lease bread", limit=1)) == 1
-
-
-def test_unlike_passages_are_preferred_where_that_is_wanted(database: Database) -> None:
-    texts = ["cats eat fish daily", "cats eat fish daily too", "cats climb"]
-    ids = add_document(database, texts)
-    with database.writing() as connection:
-        vectors.put(connection, "words", ids, np.array([word_vector(text) for text in texts]))
-    assert found(Searcher(database, WordEmbedder(), unlikeness=0.6), "cats eat fish", limit=2) == [
-        ids[0],
-        ids[2],
-    ]
-    assert found(Searcher(database, WordEmbedder()), "cats eat fish", limit=2) == ids[:2]

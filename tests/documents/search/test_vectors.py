@@ -91,8 +91,7 @@ def test_only_ready_passages_wait_for_a_vector(database: Database) -> None:
     assert soon[0] not in more
 
 
-def test_cosines_and_vectors_of_some_passages(database: Database, ids: list[int]) -> None:
+def test_cosines_of_some_passages(database: Database, ids: list[int]) -> None:
     index = VectorIndex(database)
     found = index.cosines("words", word_vector("the cat sleeps"), [ids[0], 999])
     assert found == {ids[0]: pytest.approx(1)}
-    assert set(index.vectors([ids[1], 999])) == {ids[1]}
