@@ -96,6 +96,9 @@ class ScriptedModels:
             raise PermissionError("the cache is closed to us")
         return self.here
 
+    def is_here(self, name: str) -> bool:
+        return any(model.name == name for model in self.here)
+
     def judge(self, model: InstalledModel, memory: Memory, precision: Precision, context: int) -> Fit:
         return self.fits.get(
             model.name, replace(make_fit(context=context), memory=memory, precision=precision)

@@ -76,6 +76,10 @@ class ModelLibrary:
         """All models on this machine."""
         return installed(self._hub, self._chosen.paths)
 
+    def is_here(self, name: str) -> bool:
+        """Whether a model is on this machine, by a look at one folder."""
+        return find_here(name, self._hub) is not None
+
     def judge(self, model: InstalledModel, memory: Memory, precision: Precision, context: int) -> Fit:
         """Whether an installed model fits. Raises ModelError when its files make no sense."""
         return judge_folder(model.path, model.name, memory, precision, context)

@@ -21,6 +21,7 @@ from app.ui.controls import OptionControls, show_options
 from app.ui.desk import Desk
 from app.ui.documents.actions import DocumentActions
 from app.ui.documents.area import wire_documents
+from app.ui.documents.meaning import MeaningModel
 from app.ui.documents.reading_actions import ReadingActions
 from app.ui.documents.reading_area import wire_reading
 from app.ui.documents.seat import DocumentsSeat
@@ -131,7 +132,8 @@ def _wire_models(page: Page, options: OptionActions, actions: ModelActions, then
 
 
 def _wire_documents(page: Page, desk: Desk, then: Then) -> None:
-    area, actions, seat = page.documents, DocumentActions(desk.documents, toast), gr.State(DocumentsSeat())
+    actions = DocumentActions(desk.documents, MeaningModel(desk), toast)
+    area, seat = page.documents, gr.State(DocumentsSeat())
     then(actions.follow, seat, area.followers, **LISTENING)
     wire_documents(area, actions, seat, LISTENING)
     reading, chat = ReadingActions(desk.documents, desk.conversations), page.main.chat

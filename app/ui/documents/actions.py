@@ -9,6 +9,7 @@ from typing import Any
 import gradio as gr
 
 from app.errors import AppError
+from app.ui.documents.meaning import MeaningModel
 from app.ui.documents.port import Documents
 from app.ui.documents.seat import LISTED, DocumentsSeat, Question, Result
 from app.ui.documents.watching import DocumentsScreen, DocumentsWatcher, chosen_of
@@ -32,8 +33,9 @@ ASKED: dict[str, Callable[[int], Question]] = {
 class DocumentActions:
     """The events of the documents' view. Each page has a seat, which its events get and change."""
 
-    def __init__(self, documents: Documents, say: Say) -> None:
+    def __init__(self, documents: Documents, meaning: MeaningModel, say: Say) -> None:
         self._documents = documents
+        self._meaning = meaning
         self._say = say
         self._deeds: dict[str, Callable[[int, str], None]] = {
             "rename": documents.rename,
@@ -41,12 +43,13 @@ class DocumentActions:
             "cancel": lambda document, _: documents.cancel(document),
             "again": lambda document, _: documents.again(document),
             "remove": lambda document, _: documents.remove(document),
+            "get-meaning": lambda *_: meaning.get(),
         }
 
     async def follow(self, seat: DocumentsSeat) -> AsyncIterator[tuple[Any, ...]]:
         """Draw the lists, and draw again whenever something changed, until the page is closed."""
         seat.is_taken = True
-        look = partial(asyncio.to_thread, DocumentsWatcher(self._documents, seat).look)
+        look = partial(asyncio.to_thread, DocumentsWatcher(self._documents, self._meaning.look, seat).look)
         async for shown, seen in screens(look, self._say, LOOK_SECONDS):
             yield updates(shown, seen)
 
@@ -122,5 +125,5 @@ class DocumentActions:
 
 def updates(before: DocumentsScreen | None, now: DocumentsScreen) -> tuple[Any, ...]:
     """What the components that follow documents must become, in the order of `area.followers`."""
-    parts = ("collections", "title", "found", "papers")
+    parts = ("collections", "title", "meaning", "found", "papers")
     return tuple(changed(before, now, part) for part in parts)

@@ -21,18 +21,19 @@ class DocumentsArea:
     files: gr.File
     question: gr.Textbox
     search: gr.Button
+    meaning: gr.HTML
     found: gr.HTML
     papers: gr.HTML
 
     @property
     def lists(self) -> list[gr.HTML]:
         """The lists with buttons in them."""
-        return [self.collections, self.found, self.papers]
+        return [self.collections, self.meaning, self.found, self.papers]
 
     @property
     def followers(self) -> list[gr.HTML]:
         """What follows the documents, in the order of `actions.updates`."""
-        return [self.collections, self.title, self.found, self.papers]
+        return [self.collections, self.title, self.meaning, self.found, self.papers]
 
 
 def build_documents_area() -> DocumentsArea:
@@ -44,9 +45,10 @@ def build_documents_area() -> DocumentsArea:
             title = gr.HTML(elem_id="collection-title", js_on_load=None)
             adding = _adding()
             question, search = _searching()
+            meaning = gr.HTML(elem_id="meaning", js_on_load=LISTEN)
             found = gr.HTML(elem_id="found", js_on_load=LISTEN)
             papers = gr.HTML(elem_id="papers", elem_classes="asks", js_on_load=LISTEN)
-    return DocumentsArea(collections, title, *adding, question, search, found, papers)
+    return DocumentsArea(collections, title, *adding, question, search, meaning, found, papers)
 
 
 def wire_documents(

@@ -1,12 +1,13 @@
 """A page's eyes on documents: what its lists show, made anew only when something changed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.document_messages import Collection, Document, Found
 from app.ui.documents.collection_list import collections_html
 from app.ui.documents.document_list import documents_html, title_html
 from app.ui.documents.found_list import found_html
+from app.ui.documents.meaning import Meaning, meaning_html
 from app.ui.documents.port import Documents
 from app.ui.documents.seat import DocumentsSeat
 
@@ -17,6 +18,7 @@ class DocumentsScreen:
 
     collections: str = ""
     title: str = ""
+    meaning: str = ""
     found: str = ""
     papers: str = ""
 
@@ -24,8 +26,9 @@ class DocumentsScreen:
 class DocumentsWatcher:
     """Sees documents as screens, from one seat."""
 
-    def __init__(self, documents: Documents, seat: DocumentsSeat) -> None:
+    def __init__(self, documents: Documents, meaning: Callable[[], Meaning], seat: DocumentsSeat) -> None:
         self._documents = documents
+        self._meaning = meaning
         self._seat = seat
         self._seen: object = None
         self._screen: DocumentsScreen | None = None
@@ -34,15 +37,16 @@ class DocumentsWatcher:
         """The lists as they should be now; the very same object while nothing changed."""
         seat = self._seat
         # Before the lists are read: a change in between is drawn at the next look.
-        seen = (self._documents.changes, seat.collection, seat.listed, seat.question, seat.result)
+        meaning = self._meaning()
+        seen = (self._documents.changes, seat.collection, seat.listed, seat.question, seat.result, meaning)
         if seen != self._seen:
-            drawn = self._draw()
+            drawn = self._draw(meaning)
             self._seen = seen
             if drawn != self._screen:  # chats are kept in the same file, whose changes count, too
                 self._screen = drawn
         return self._screen or DocumentsScreen()
 
-    def _draw(self) -> DocumentsScreen:
+    def _draw(self, meaning: Meaning) -> DocumentsScreen:
         seat, collections = self._seat, self._documents.collections()
         chosen = chosen_of(collections, seat.collection)
         documents = self._documents.documents(chosen.id) if chosen else ()
@@ -52,6 +56,7 @@ class DocumentsWatcher:
                 collections, chosen.id if chosen else 0, seat.question.of("collection")
             ),
             title=title_html(chosen),
+            meaning=meaning_html(meaning),
             found=found_html(result.searched, _still_there(seat, documents), result.problem),
             papers=documents_html(documents, seat.listed, seat.question.of("document")),
         )

@@ -36,6 +36,9 @@ class Models(Protocol):
     def installed(self) -> Sequence[InstalledModel]:
         """The models on this machine."""
 
+    def is_here(self, name: str) -> bool:
+        """Whether a model is on this machine, by a look at one folder."""
+
     def judge(self, model: InstalledModel, memory: Memory, precision: Precision, context: int) -> Fit:
         """Whether an installed model fits."""
 

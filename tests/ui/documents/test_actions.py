@@ -8,7 +8,9 @@ import gradio as gr
 import pytest
 
 from app.errors import StoreBroken
+from app.ui.desk import Desk
 from app.ui.documents.actions import FIRST_NAME, DocumentActions
+from app.ui.documents.meaning import Meaning, MeaningModel
 from app.ui.documents.seat import DocumentsSeat
 from app.ui.documents.watching import DocumentsScreen, DocumentsWatcher
 from app.ui.telling import RELOAD
@@ -28,8 +30,8 @@ def heard() -> list[str]:
 
 
 @pytest.fixture
-def actions(documents: ScriptedDocuments, heard: list[str]) -> DocumentActions:
-    return DocumentActions(documents, heard.append)
+def actions(desk: Desk, documents: ScriptedDocuments, heard: list[str]) -> DocumentActions:
+    return DocumentActions(documents, MeaningModel(desk), heard.append)
 
 
 def press(actions: DocumentActions, seat: DocumentsSeat, do: str, name: object = "", value: str = "") -> None:
@@ -37,7 +39,7 @@ def press(actions: DocumentActions, seat: DocumentsSeat, do: str, name: object =
 
 
 def look(documents: ScriptedDocuments, seat: DocumentsSeat) -> DocumentsScreen:
-    return DocumentsWatcher(documents, seat).look()
+    return DocumentsWatcher(documents, lambda: Meaning("org/meaning"), seat).look()
 
 
 def test_the_first_text_makes_the_first_collection(
