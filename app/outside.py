@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 HUB_WHY = "the model hub, for a search, a model's page or a login"
-CONNECTING = ("socket.connect", "socket.sendto")
-LOOKING_UP = ("socket.getaddrinfo", "socket.gethostbyname")
+CONNECTING = ("socket.connect", "socket.sendto", "socket.sendmsg")
+LOOKING_UP = ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo")
 HEARD = frozenset((*CONNECTING, *LOOKING_UP))
 """Events that are looked at; there are thousands of others a second while modules are imported."""
 
@@ -61,7 +61,8 @@ class Outside:
         if event not in HEARD:
             return
         if event in LOOKING_UP and arguments:
-            name = _text(arguments[0])
+            asked = arguments[0]
+            name = _text(asked[0] if isinstance(asked, tuple) and asked else asked)
             self._thread.name = name
             if not self.is_here(name):
                 self._keep(name, 0)

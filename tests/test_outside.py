@@ -36,10 +36,21 @@ try:
 except OSError:
     pass
 ask(("192.0.2.1", 443))
-for do, address in ((ask, ("192.0.2.2", 80)), (send, ("192.0.2.3", 9))):
+def send_message(address):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.sendmsg([b""], [], 0, address)
+        except OSError:
+            pass
+for do, address in ((ask, ("192.0.2.2", 80)), (send, ("192.0.2.3", 9)), (send_message, ("192.0.2.4", 9))):
     thread = threading.Thread(target=do, args=(address,))
     thread.start()
     thread.join()
+try:
+    socket.gethostbyaddr("named.invalid")
+except OSError:
+    pass
+socket.getnameinfo(("192.0.2.5", 80), socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)
 print(json.dumps([quiet, [[one.host, one.times, one.why] for one in outside.contacts()]]))
 """
 
@@ -59,7 +70,10 @@ def test_real_connections_are_heard_of_before_they_are_made() -> None:
     assert [tuple(one) for one in heard] == [
         ("192.0.2.2", 1, ""),
         ("192.0.2.3", 1, ""),
+        ("192.0.2.4", 1, ""),
+        ("192.0.2.5", 0, ""),
         ("cdn.hub.invalid", 1, WHY),
+        ("named.invalid", 0, ""),
     ]
 
 

@@ -22,6 +22,7 @@ from app.models_registry import (
     HubId,
     delete,
     find,
+    find_here,
     find_installed,
     freed_by,
     grouped,
@@ -92,7 +93,7 @@ def show_info(name: str, precision: Precision, context: int, as_json: bool) -> N
     hub = hub_of(settings)
     wanted = parse_hub_id(name, hub.endpoint)
     here = _here(installed(hub, settings.paths), {name, wanted.repo if wanted else name})
-    if here is None and wanted is not None:
+    if here is None and wanted is not None and find_here(name, hub) is None:
         return _show_remote(_look(hub, wanted, precision, context), as_json)
     path, label = (here.path, here.name) if here else _located(name)
     fit = judge_folder(path, label, memories()[0], precision, context)

@@ -12,7 +12,7 @@ from app.models_registry.hub.ids import HubId, parse_hub_id, require_hub_id
 from app.models_registry.hub.login import log_in, log_out
 from app.models_registry.hub.searching import look_at, search
 from app.models_registry.installed.installed import delete, find_installed, freed_by, installed, verify
-from app.models_registry.installed.locating import folder_here, locate
+from app.models_registry.installed.locating import find_here, folder_here, locate
 from app.models_registry.library import ModelLibrary
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "ModelLibrary",
     "delete",
     "find",
+    "find_here",
     "find_installed",
     "folder_here",
     "freed_by",

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from tests.commands.typed import CHECKOUT, Done, command, typed
 from tests.models_registry.hub_server import COMMIT, FakeHub, running
 from tests.models_registry.installed.test_installed import CONFIG
-from tests.models_registry.model_files import model_files
+from tests.models_registry.model_files import model_files, write
 
 SECONDS = 60
 Run = Callable[..., Done]
@@ -118,6 +119,23 @@ def test_a_gated_model_is_downloaded_after_a_login(server: FakeHub, run: Run) ->
     assert right.stdout.endswith("Logged in as somebody.\n") and "hf_right" not in right.stdout + right.stderr
     assert run("download", "org/small").returncode == 0
     assert run("logout").returncode == 0
+
+
+def test_a_folder_of_that_name_comes_before_the_hub(
+    server: FakeHub, environment: dict[str, str], tmp_path: Path
+) -> None:
+    place = write(tmp_path / "org" / "small", {**model_files(), "config.json": CONFIG})
+    child = subprocess.run(
+        [sys.executable, str(CHECKOUT / "run.py"), "models", "info", "org/small", "--json"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+        timeout=SECONDS,
+    )
+    assert json.loads(child.stdout)["model"] == {"name": "small", "path": str(place)}
+    assert server.asked == []
 
 
 @pytest.mark.parametrize(

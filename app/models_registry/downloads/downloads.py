@@ -14,11 +14,12 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 
-from app.errors import AppError
+from app.errors import AppError, ModelNotFound
 from app.model_messages import Download
 from app.models_registry.downloads.child import (
     Child,
     ChildMessage,
+    Failed,
     Installed,
     Job,
     Planned,
@@ -185,7 +186,8 @@ class Downloads:
                 self._hear(entry, message)
 
     def _hear(self, entry: Entry, message: ChildMessage) -> None:
-        if isinstance(message, Installed):  # before anybody sees that it is done
+        is_unknown = isinstance(message, Failed) and message.kind == ModelNotFound.__name__ and not entry.plan
+        if isinstance(message, Installed) or is_unknown:  # before anybody sees that it has ended
             self._files.forget(entry.wanted)
         with self._lock:
             if entry.goal == "run" or isinstance(message, Planned):

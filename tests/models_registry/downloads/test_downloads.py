@@ -221,6 +221,17 @@ def test_a_failure_is_told_and_a_missing_login_is_marked(server: FakeHub, downlo
     assert not the(downloads).asks_token
 
 
+def test_a_name_that_the_hub_does_not_know_is_not_offered_again(
+    hub: Hub, downloads: Downloads, tmp_path: Path
+) -> None:
+    downloads.start(HubId("org/typo"))
+    wait_for(lambda: the(downloads, "org/typo").state == "failed")
+    assert "check the spelling" in the(downloads, "org/typo").note
+    later = Downloads(hub, DownloadFiles(tmp_path / "downloads"))
+    later.restore()
+    assert later.snapshot() == ()
+
+
 def test_an_offline_hub_is_asked_nothing(server: FakeHub, hub: Hub, downloads: Downloads) -> None:
     server.pace = PACE
     downloads.start(SMALL)
