@@ -13,6 +13,7 @@ from rich.table import Table
 
 from app.commands.measuring import Plan, Result, SetResults, means, measure
 from app.conversation import Decodes
+from app.counting import counted
 from app.errors import BadOption
 
 
@@ -23,17 +24,13 @@ def bench(engine: Decodes, plan: Plan, file: Path | None) -> None:
     console, sets = Console(), list[SetResults]()
     for measured in measure(engine, plan):
         sets.append(measured)
-        console.print(_table(_counted(measured.name, measured.prompts, "prompt"), measured.results))
+        console.print(_table(f"{measured.name}: {counted(measured.prompts, 'prompt')}", measured.results))
     if len(sets) > 1:
         console.print(_table(f"mean of {len(sets)} sets", means(sets)))
     if note := sets[0].model.lookahead_note:
         console.print(note)
     if file:
         _write(file, plan, sets)
-
-
-def _counted(name: str, number: int, what: str) -> str:
-    return f"{name}: {number} {what}{'s' if number != 1 else ''}"
 
 
 def _table(title: str, results: Sequence[Result]) -> Table:

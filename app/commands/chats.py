@@ -12,6 +12,7 @@ from app.chat_messages import ChatLine
 from app.chats import Chats
 from app.commands.arguments import whole_characters
 from app.commands.printing import say, show_json, shown, table
+from app.counting import counted
 from app.database import database_in
 from app.errors import BadOption
 from app.model_messages import gigabytes
@@ -34,7 +35,7 @@ def list_chats(store: Chats, as_json: bool) -> None:
         return show_json({"chats": lines, "size": store.size()})
     if lines:
         say(table(_row(line) for line in lines))
-    say(f"{_counted(len(lines))}, {gigabytes(store.size())}.")
+    say(f"{counted(len(lines), 'chat')}, {gigabytes(store.size())}.")
     return None
 
 
@@ -79,8 +80,8 @@ def import_chats(store: Chats, file: Path, as_json: bool) -> None:
     taken = store.import_json(text)
     if as_json:
         return show_json({"imported": taken.new, "known": taken.known})
-    already = f" {_counted(taken.known)} {'was' if taken.known == 1 else 'were'} here already."
-    say(f"{_counted(taken.new)} came in.{already if taken.known else ''}")
+    already = f" {counted(taken.known, 'chat')} {'was' if taken.known == 1 else 'were'} here already."
+    say(f"{counted(taken.new, 'chat')} came in.{already if taken.known else ''}")
     return None
 
 
@@ -107,7 +108,3 @@ def _lit(excerpt: str) -> str:
     before, *parts = excerpt.split("\x02")
     lit = (part.partition("\x03") for part in parts)
     return shown(before) + "".join(typer.style(shown(word), bold=True) + shown(rest) for word, _, rest in lit)
-
-
-def _counted(count: int) -> str:
-    return f"{count:,} chat{'' if count == 1 else 's'}"

@@ -9,6 +9,7 @@ import typer
 
 from app.commands.arguments import whole_characters
 from app.commands.printing import say, show_json, shown, table
+from app.counting import counted
 from app.database import database_in
 from app.document_messages import Collection, Document, Found
 from app.documents import Documents, require_file
@@ -49,9 +50,7 @@ def add_documents(store: Documents, files: Sequence[Path], name: str, title: str
     told = [one for one in store.documents(collection) if one.id in became]
     _show_added(told, before, as_json)
     if failed := [one for one in told if one.state == "failed"]:
-        raise DocumentError(
-            f"{len(failed):,} of {_counted(len(files), 'file')} could not be read: see above."
-        )
+        raise DocumentError(f"{len(failed):,} of {counted(len(files), 'file')} could not be read: see above.")
 
 
 def list_documents(store: Documents, name: str, as_json: bool) -> None:
@@ -63,7 +62,7 @@ def list_documents(store: Documents, name: str, as_json: bool) -> None:
         return show_json({"collections": found})
     if found:
         say(table(_collection_row(one) for one in found))
-    say(f"{_counted(len(found), 'collection')}.")
+    say(f"{counted(len(found), 'collection')}.")
     return None
 
 
@@ -83,7 +82,7 @@ def remove_documents(store: Documents, numbers: Sequence[int], name: str, as_jso
     store.wait()
     if as_json:
         return show_json({"removed": list(wanted) or name})
-    say(f"{_counted(len(wanted), 'document') if wanted else f'Collection {name}'} removed.")
+    say(f"{counted(len(wanted), 'document') if wanted else f'Collection {name}'} removed.")
     return None
 
 
@@ -101,7 +100,7 @@ def search_documents(
     for number, one in enumerate(found, start=1):
         typer.echo(_passage(number, one))
     if not found:
-        say(f"Nothing about {question!r} in {_counted(len(asked), 'collection')}.")
+        say(f"Nothing about {question!r} in {counted(len(asked), 'collection')}.")
     return None
 
 
@@ -145,7 +144,7 @@ def _show_documents(documents: Sequence[Document], as_json: bool) -> None:
         return show_json({"documents": documents})
     if documents:
         say(table(_document_row(one) for one in documents))
-    say(f"{_counted(len(documents), 'document')}.")
+    say(f"{counted(len(documents), 'document')}.")
     return None
 
 
@@ -157,21 +156,21 @@ def _show_added(documents: Sequence[Document], before: Container[int], as_json: 
     if documents:
         say(table(_document_row(one) for one in documents))
     already = f" {len(known):,} {'was' if len(known) == 1 else 'were'} here already." if known else ""
-    say(f"{_counted(len(documents), 'document')}.{already}")
+    say(f"{counted(len(documents), 'document')}.{already}")
     return None
 
 
 def _collection_row(one: Collection) -> Iterator[str]:
     yield one.name
-    yield _counted(one.documents, "document")
-    yield _counted(one.passages, "passage")
-    yield _counted(one.characters, "character")
+    yield counted(one.documents, "document")
+    yield counted(one.passages, "passage")
+    yield counted(one.characters, "character")
 
 
 def _document_row(one: Document) -> Iterator[str]:
     yield f"{one.id:>5}"
     yield one.state if one.state != "indexing" else f"indexing {one.done:,} of {one.total:,}"
-    yield _counted(one.passages, "passage")
+    yield counted(one.passages, "passage")
     yield one.title if one.source in ("pasted", one.title) else f"{one.title} ({one.source})"
     yield one.note
 
@@ -183,7 +182,3 @@ def _passage(number: int, one: Found) -> str:
     excerpt = words if len(words) <= EXCERPT else words[:EXCERPT].rstrip() + "\u2026"
     place = f"document {passage.document}, characters {passage.start:,} to {passage.end:,}"
     return f"[{number}] {typer.style(shown(where), bold=True)}\n    {place}\n    {shown(excerpt)}\n"
-
-
-def _counted(count: int, thing: str) -> str:
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"

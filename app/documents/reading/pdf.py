@@ -7,6 +7,7 @@ from pathlib import Path
 from pypdf import PdfReader
 from pypdf.errors import PyPdfError
 
+from app.counting import counted
 from app.documents.reading.messages import Message, Moved, Told, Words
 from app.errors import DocumentUnreadable
 
@@ -32,13 +33,13 @@ def read_pdf(path: Path, name: str) -> Iterator[Message]:
         yield Moved(number + 1, total)
     if empty + broken == total:
         raise DocumentUnreadable(
-            f"{name} has no text in its {_counted(total)}, only pictures: have the text recognised (OCR) first, "
-            "and add what comes out."
+            f"{name} has no text in its {counted(total, 'page')}, only pictures: have the text recognised (OCR) "
+            "first, and add what comes out."
         )
     if empty:
-        yield Told(f"{_counted(empty)} of {total:,} without text, pictures perhaps: left out.")
+        yield Told(f"{counted(empty, 'page')} of {total:,} without text, pictures perhaps: left out.")
     if broken:
-        yield Told(f"{_counted(broken)} of {total:,} could not be read: left out.")
+        yield Told(f"{counted(broken, 'page')} of {total:,} could not be read: left out.")
 
 
 def _page_text(reader: PdfReader, number: int) -> str | None:
@@ -52,7 +53,3 @@ def _page_text(reader: PdfReader, number: int) -> str | None:
 def _tidied(text: str) -> str:
     lines = "\n".join(line.rstrip() for line in text.replace(PAGE_BREAK, "\n").splitlines())
     return CUT_WORD.sub("", lines)
-
-
-def _counted(pages: int) -> str:
-    return f"{pages:,} page{'' if pages == 1 else 's'}"

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from html import escape
 
+from app.counting import counted
 from app.document_messages import Budget, Cited, Sources
-from app.ui.documents.words import counted
 
 _TAG = re.compile(r"(<[^>]*>)")
 _MARKER = re.compile(r"\[(\d{1,3})\]")

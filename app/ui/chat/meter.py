@@ -5,8 +5,8 @@ from dataclasses import astuple, dataclass
 from html import escape
 
 from app.conversation import Fit
-from app.ui.models.pieces import button
 from app.ui.models.questions import ask
+from app.ui.pieces import button
 
 
 def meter_html(fit: Fit | None, leaves_out: bool = False) -> str:

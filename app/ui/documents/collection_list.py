@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from html import escape
 
+from app.counting import counted
 from app.document_messages import Collection
-from app.ui.documents.words import counted
-from app.ui.models.pieces import button
+from app.ui.pieces import button
 
 NEW = (
     '<button type="button" class="act" data-ask="Name of the collection" data-do="create" data-name=""'

@@ -7,7 +7,7 @@ from app.document_messages import Collection, Document
 from app.ui.documents.collection_list import sure_html
 from app.ui.documents.reading import Passport, opening_html
 from app.ui.documents.words import UNDER_WAY, collection_in_words, document_in_words, progress_in_words
-from app.ui.models.pieces import badge, button
+from app.ui.pieces import badge, button
 
 EMPTY = "Paste a text or drop files above, and ask about them in a chat; all of it stays on this computer."
 

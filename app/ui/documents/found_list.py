@@ -6,7 +6,7 @@ from html import escape
 from app.document_messages import Found
 from app.ui.documents.reading import Passport, opening_html
 from app.ui.documents.words import scores_in_words
-from app.ui.models.pieces import button
+from app.ui.pieces import button
 from app.ui.words import problem_html
 
 LONGEST = 400

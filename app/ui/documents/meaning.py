@@ -8,7 +8,7 @@ from app.model_messages import Download
 from app.settings import DEFAULT_EMBEDDER
 from app.ui.desk import Desk
 from app.ui.models.download_list import told
-from app.ui.models.pieces import button
+from app.ui.pieces import button
 
 DEFAULT_SIZE = " (90 MB)"
 """Of DEFAULT_EMBEDDER: what another one takes shows when the hub is asked."""

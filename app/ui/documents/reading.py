@@ -10,10 +10,10 @@ from dataclasses import astuple, dataclass, replace
 from html import escape
 from time import time_ns
 
+from app.counting import counted
 from app.messages import Message
 from app.requiring import require
-from app.ui.documents.words import counted
-from app.ui.models.pieces import button
+from app.ui.pieces import button
 from app.ui.words import problem_html
 
 AROUND = 4_000

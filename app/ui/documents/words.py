@@ -1,5 +1,6 @@
 """What the page says of documents, in words."""
 
+from app.counting import counted
 from app.document_messages import Collection, Document, DocumentState
 
 STATES: dict[DocumentState, str] = {
@@ -11,11 +12,6 @@ STATES: dict[DocumentState, str] = {
     "cancelled": "Cancelled",
 }
 UNDER_WAY: tuple[DocumentState, ...] = ("waiting", "reading", "indexing")
-
-
-def counted(count: int, one: str) -> str:
-    """ "1 document", "2,000 documents"."""
-    return f"{count:,} {one}{'' if count == 1 else 's'}"
 
 
 def collection_in_words(collection: Collection) -> str:

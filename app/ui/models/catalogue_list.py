@@ -5,8 +5,9 @@ from html import escape
 from typing import get_args
 
 from app.model_messages import Recommendation, Use, Verdict, gigabytes
-from app.ui.models.pieces import badge, button, facts, fit_html, legend, title
+from app.ui.models.pieces import fit_html, legend, title
 from app.ui.models.stock import Stock
+from app.ui.pieces import badge, button, facts
 from app.ui.words import parameters_in_words
 
 HEADINGS: dict[Verdict, str] = {

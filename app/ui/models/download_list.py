@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from html import escape
 
 from app.model_messages import Download, FileProgress, gigabytes
-from app.ui.models.pieces import badge, button, duration, link, title
+from app.ui.models.pieces import duration, title
+from app.ui.pieces import badge, button, link
 
 STATES = {
     "queued": "In line",

@@ -5,8 +5,9 @@ from html import escape
 
 from app.messages import EngineStatus
 from app.model_messages import InstalledModel, gigabytes
-from app.ui.models.pieces import badge, button, facts, fit_html, title
+from app.ui.models.pieces import fit_html, title
 from app.ui.models.stock import Judged, Stock, is_same
+from app.ui.pieces import badge, button, facts
 from app.ui.status import PHASES, describe
 from app.ui.words import problem_html
 

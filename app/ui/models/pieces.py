@@ -10,37 +10,11 @@ VERDICTS: dict[Verdict, str] = {"fits": "fits", "fits with int4": "tight", "too 
 """How a verdict is coloured; it always stands there in words, too."""
 
 
-def button(label: str, do: str, name: str = "", *, about: str = "", kind: str = "", value: str = "") -> str:
-    """A button that does something to the model of this name; `about` completes its label for screen readers."""
-    spoken = f"{label} {about or name}".strip()
-    return (
-        f'<button type="button" class="act {kind}" data-do="{escape(do)}" data-name="{escape(name)}"'
-        f' data-value="{escape(value)}" aria-label="{escape(spoken)}">{escape(label)}</button>'
-    )
-
-
 def title(name: str, tag: str = "h4") -> str:
     """A model's name: its own part in ink, the organisation's in grey."""
     org, slash, own = name.rpartition("/")
     before = f"<span>{escape(org + slash)}</span>" if slash else ""
     return f"<{tag}>{before}{escape(own)}</{tag}>"
-
-
-def facts(*words: str) -> str:
-    """A line of facts; empty ones are left out."""
-    return f'<p class="facts">{escape(" · ".join(filter(None, words)))}</p>'
-
-
-def badge(words: str, kind: str = "") -> str:
-    """A word in a frame."""
-    return f'<span class="badge {kind}">{escape(words)}</span>'
-
-
-def link(address: str, words: str) -> str:
-    """A link to a page outside, which opens in another tab and is not told where it was followed from."""
-    if not address.startswith(("https://", "http://")):
-        return ""
-    return f'<a href="{escape(address)}" target="_blank" rel="noopener noreferrer">{escape(words)}</a>'
 
 
 def fit_html(fit: Fit) -> str:

@@ -6,7 +6,7 @@ from html import escape
 
 from app.messages import ModelChoice
 from app.model_messages import Download, InstalledModel, gigabytes
-from app.ui.models.pieces import button
+from app.ui.pieces import button
 
 NOTHING = ""
 

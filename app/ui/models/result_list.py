@@ -5,7 +5,8 @@ from html import escape
 
 from app.model_messages import Recommendation, RemoteModel, SearchHit, gigabytes
 from app.ui.models.catalogue_list import rows_html
-from app.ui.models.pieces import badge, button, facts, fit_html, link, title
+from app.ui.models.pieces import fit_html, title
+from app.ui.pieces import badge, button, facts, link
 from app.ui.words import parameters_in_words, problem_html
 
 

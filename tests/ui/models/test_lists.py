@@ -13,9 +13,10 @@ from app.settings import Library
 from app.ui.models.catalogue_list import catalogue_html, matching
 from app.ui.models.download_list import count_in_words, downloads_html, told
 from app.ui.models.installed_list import access_html, installed_html, loaded_html
-from app.ui.models.pieces import bar, button, duration, fit_html, link, title
+from app.ui.models.pieces import bar, duration, fit_html, title
 from app.ui.models.result_list import Found, results_html
 from app.ui.models.stock import Judged, Stock, Wish
+from app.ui.pieces import button, link
 from tests.fake_models import GB, HALF, MEMORY, SMALL, ScriptedModels, make_download, make_fit
 from tests.fakes import DEMO
 
