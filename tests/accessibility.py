@@ -23,6 +23,18 @@ def grave_findings(page: Any) -> list[str]:
     return [f"{one['id']} {node}" for one in found if one["impact"] in GRAVE for node in one["nodes"]]
 
 
+def grave_by_day_and_by_night(page: Any) -> list[str]:
+    """The same for a page as it is drawn light and dark."""
+    found = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function(
+            "isDark => document.body.classList.contains('dark') === isDark", arg=scheme == "dark"
+        )
+        found += [f"{scheme}: {one}" for one in grave_findings(page)]
+    return found
+
+
 @cache
 def axe_script() -> str:
     """axe-core as it ships in a package of its own; skips where that is not installed."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.accessibility import grave_findings
+from tests.accessibility import grave_by_day_and_by_night
 from tests.page_driver import LAST, PageDriver
 from tests.pictures import HOUSE_RULES, KEY, QUESTION, take_pictures
 from tools.app_process import CHECKOUT, AppProcess
@@ -234,20 +234,19 @@ def test_the_page_is_there_by_day_and_by_night(
         take_pictures(browser, app.url, screenshots)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_race_and_an_xray_are_accessible(browser: Any, app: AppProcess, scheme: str) -> None:
-    with PageDriver(browser, app.url, scheme=scheme) as driver:
+def test_a_race_and_an_xray_are_accessible(browser: Any, app: AppProcess) -> None:
+    with PageDriver(browser, app.url) as driver:
         driver.wait_until_ready()
         driver.page.emulate_media(reduced_motion="reduce")
         driver.ask(QUESTION)
         driver.page.click("#open-xray")
         driver.page.wait_for_selector("#xray-picture .xray")
         driver.page.click("#xray [data-move=live]")
-        assert grave_findings(driver.page) == []
+        assert grave_by_day_and_by_night(driver.page) == []
         driver.page.keyboard.press("Escape")
         race(driver)
         driver.page.click("#race .texts summary >> nth=0")
-        assert grave_findings(driver.page) == []
+        assert grave_by_day_and_by_night(driver.page) == []
 
 
 def test_chats_outlive_the_app_and_private_ones_do_not(browser: Any, app: AppProcess) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.ui import Running
-from tests.accessibility import grave_findings
+from tests.accessibility import grave_by_day_and_by_night
 from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver
 
@@ -36,21 +36,21 @@ def add(a, b):  # both
 """
 
 
-@pytest.fixture(params=["light", "dark"])
-def person(request: pytest.FixtureRequest, browser: Any, running: Running) -> Iterator[PageDriver]:
-    """A person in front of the page, by day and by night. What moves would be measured half way."""
-    with PageDriver(browser, running.url, scheme=request.param) as driver:
+@pytest.fixture
+def person(browser: Any, running: Running) -> Iterator[PageDriver]:
+    """A person in front of the page. What moves would be measured half way."""
+    with PageDriver(browser, running.url) as driver:
         driver.page.emulate_media(reduced_motion="reduce")
         yield driver
 
 
 def test_the_chat_in_all_its_states(person: PageDriver, engine: ScriptedEngine) -> None:
-    assert grave_findings(person.page) == []
+    assert grave_by_day_and_by_night(person.page) == []
     engine.text = RICH
     person.send("Show **everything**")
     person.wait_for_reply()
     person.press("Details")
-    assert grave_findings(person.page) == []
+    assert grave_by_day_and_by_night(person.page) == []
     person.press("Colours")
     person.page.wait_for_selector(".coloured")
     person.page.hover(".message.user")
@@ -58,20 +58,20 @@ def test_the_chat_in_all_its_states(person: PageDriver, engine: ScriptedEngine) 
     person.page.click("#manner button")
     person.page.click("#drawer .label-wrap")
     person.page.click("#fewer-numbers")
-    assert grave_findings(person.page) == []
+    assert grave_by_day_and_by_night(person.page) == []
 
 
 def test_the_chat_while_it_is_written_and_when_it_failed(person: PageDriver, engine: ScriptedEngine) -> None:
     engine.text, engine.pause, engine.failure = "word " * 2000, 0.03, "Memory ran out."
     person.send("Talk")
     person.wait_for_text()
-    assert grave_findings(person.page) == []
+    assert grave_by_day_and_by_night(person.page) == []
     person.page.keyboard.press("Escape")
     person.wait_for_reply()
     engine.text, engine.pause = "word", 0.0
     person.press("Regenerate")
     person.page.wait_for_selector(".ending.failed")
-    assert grave_findings(person.page) == []
+    assert grave_by_day_and_by_night(person.page) == []
 
 
 def test_the_list_of_chats(person: PageDriver) -> None:
@@ -83,13 +83,13 @@ def test_the_list_of_chats(person: PageDriver) -> None:
     person.wait_for_reply()
     person.page.hover(".chat-line >> nth=0")
     person.page.click(".chat-line summary >> nth=0")
-    assert grave_findings(person.page) == []
+    assert grave_by_day_and_by_night(person.page) == []
     person.page.click(".chat-line [data-do=delete] >> nth=0")
     person.page.wait_for_selector(".undo")
-    assert grave_findings(person.page) == []
+    assert grave_by_day_and_by_night(person.page) == []
     person.page.fill("#chat-search input, #chat-search textarea", "first")
     person.page.wait_for_selector("#chats mark")
-    assert grave_findings(person.page) == []
+    assert grave_by_day_and_by_night(person.page) == []
 
 
 def test_a_chat_that_outgrew_its_context(person: PageDriver, engine: ScriptedEngine) -> None:
@@ -99,7 +99,7 @@ def test_a_chat_that_outgrew_its_context(person: PageDriver, engine: ScriptedEng
     person.wait_for_reply()
     person.send("six seven eight nine ten")
     person.page.wait_for_selector(".question")
-    assert grave_findings(person.page) == []
+    assert grave_by_day_and_by_night(person.page) == []
 
 
 def test_the_xray(person: PageDriver) -> None:
@@ -107,7 +107,7 @@ def test_the_xray(person: PageDriver) -> None:
     person.wait_for_reply()
     person.page.click("#open-xray")
     person.page.wait_for_selector("#xray-picture .xray, #xray-picture .nothing")
-    assert grave_findings(person.page) == []
+    assert grave_by_day_and_by_night(person.page) == []
 
 
 @pytest.mark.parametrize("view", ["models", "documents", "settings"])
@@ -119,11 +119,11 @@ def test_the_other_views(person: PageDriver, view: str) -> None:
     if view == "settings":
         person.page.click("#self-check")
         person.page.wait_for_selector("#checks li")
-    assert grave_findings(person.page) == []
+    assert grave_by_day_and_by_night(person.page) == []
 
 
 def test_the_page_in_a_narrow_window(browser: Any, running: Running) -> None:
     with PageDriver(browser, running.url, size={"width": 400, "height": 800}) as driver:
         driver.page.click("#open-chats")
         driver.page.wait_for_selector("#sidebar", state="visible")
-        assert grave_findings(driver.page) == []
+        assert grave_by_day_and_by_night(driver.page) == []
