@@ -95,7 +95,7 @@ class Engine:
         session = self._session
         return session.reader if session else Reader()
 
-    def close(self, timeout: float = 10.0) -> None:
+    def close(self, timeout: float = 30.0) -> None:
         """Stop the running reply, fail the queued ones, end the thread. Safe to repeat."""
         with self._door:
             self._is_closing.set()
