@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.ui import Running
-from tests.accessibility import grave_by_day_and_by_night
+from tests.accessibility import grave_by_day_and_by_night, grave_findings
 from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver
 
@@ -126,4 +126,4 @@ def test_the_page_in_a_narrow_window(browser: Any, running: Running) -> None:
     with PageDriver(browser, running.url, size={"width": 400, "height": 800}) as driver:
         driver.page.click("#open-chats")
         driver.page.wait_for_selector("#sidebar", state="visible")
-        assert grave_by_day_and_by_night(driver.page) == []
+        assert grave_findings(driver.page) == []
