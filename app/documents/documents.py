@@ -173,7 +173,7 @@ class Documents:
         with self._database.reading() as connection:
             found = passage_rows.passages_of(connection, [passage])
         if not found:
-            raise DocumentNotFound("This passage is no longer there: its document has changed since.")
+            raise DocumentNotFound(citing.CHANGED)
         return found[0]
 
     def between(self, document: int, start: int, end: int) -> str:

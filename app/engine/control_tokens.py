@@ -37,9 +37,8 @@ class ControlTokens:
         self._numbers = {number for number, _ in self._tokens.values()} - {tokenizer.unk_token_id}
         self._mark = f"<{token_hex(8)}>"  # plain characters: no normaliser changes them
         self._names = list(self._tokens)
-        any_name = "|".join(map(re.escape, sorted(self._names, key=len, reverse=True))) or NEVER
-        self._spelled = re.compile(any_name)
-        self._hidden_or_spelled = re.compile(f"{self._mark}(\\d+){self._mark}|{any_name}")
+        self._any_name = "|".join(map(re.escape, sorted(self._names, key=len, reverse=True))) or NEVER
+        self._spelled = re.compile(self._any_name)
 
     def hidden(self, content: str) -> str:
         """A content for a template: with a number in the place of each control token that it spells."""
@@ -51,7 +50,7 @@ class ControlTokens:
         """Token ids of a filled template. What was hidden in it is read as text."""
         if self._mark not in filled:
             return list(self._tokenizer(filled, add_special_tokens=False).input_ids)
-        text = self._hidden_or_spelled.sub(self._spell_anew, filled)
+        text = re.sub(f"{self._mark}(\\d+){self._mark}|{self._any_name}", self._spell_anew, filled)
         return [known for number in self._plain_ids(text) for known in self._known(number)]
 
     def written(self, content: str) -> list[int]:

@@ -234,6 +234,8 @@ def _known_to(loaded: LoadedModel, ids: list[int]) -> list[int]:
 
 
 def _known(loaded: LoadedModel, request: Request) -> Known:
+    if not request.documents:
+        return Known(loaded.experience, loaded.profile, request.options.sampling)
     controls = ControlTokens(loaded.tokenizer)
     # Without tokens that the model cannot read: what is drafted from a document is fed to it.
     documents = tuple(

@@ -41,6 +41,15 @@ async def screens(
         await asyncio.sleep(seconds)
 
 
+async def news(look: Callable[[], Screen], shown: Screen, seconds: float) -> AsyncIterator[Screen]:
+    """What a look sees whenever it is something else than what is `shown`, until the page is closed."""
+    while True:
+        if (seen := look()) != shown:
+            yield seen
+            shown = seen
+        await asyncio.sleep(seconds)
+
+
 class _Problem:
     """What is wrong with looking now: said when it begins, and not again until it is over."""
 

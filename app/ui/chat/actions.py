@@ -18,7 +18,7 @@ from app.ui.chat.thread import NEWEST
 from app.ui.chat.watching import Watcher
 from app.ui.controls import OptionControls, read_options
 from app.ui.desk import Desk
-from app.ui.looking import changed, screens
+from app.ui.looking import changed, news, screens
 from app.ui.telling import RELOAD, Say
 
 LOOK_SECONDS = 1 / 12
@@ -50,12 +50,12 @@ class ChatActions:
 
     async def stream(self, seat: Seat) -> AsyncIterator[tuple[Any, ...]]:
         """Draw what changes many times a second, as the newest look saw it."""
-        shown: tuple[Any, ...] = ()
-        while True:
-            if seat.screen is not None and (seen := lively(seat.screen)) != shown:
-                yield seen
-                shown = seen
-            await asyncio.sleep(LOOK_SECONDS)
+
+        def look() -> tuple[Any, ...]:
+            return lively(seat.screen) if seat.screen else ()
+
+        async for seen in news(look, (), LOOK_SECONDS):
+            yield seen
 
     def ask(self, seat: Seat, message: str, *controls: Any) -> tuple[Any, str]:
         """Send the message; the box is emptied only once it is on its way."""

@@ -13,7 +13,7 @@ from app.conversation.race_prompts import next_prompt
 from app.errors import AppError
 from app.messages import EngineStatus, ModelChoice, Options
 from app.race_messages import RacePrompt, RaceResult, TextKind
-from app.ui.looking import changed, screens
+from app.ui.looking import changed, news, screens
 from app.ui.race.controls import read_plan
 from app.ui.race.report import json_file, picture_file
 from app.ui.race.watching import RaceScreen, RaceWatcher
@@ -64,12 +64,8 @@ class RaceActions:
 
     async def stream(self, seat: RaceSeat) -> AsyncIterator[tuple[str, str]]:
         """Draw what changes many times a second, as plain values: see app/ui/chat/actions.py."""
-        shown = "", ""
-        while True:
-            if (seen := (seat.screen.status, seat.screen.board)) != shown:
-                yield seen
-                shown = seen
-            await asyncio.sleep(LOOK_SECONDS)
+        async for seen in news(lambda: (seat.screen.status, seat.screen.board), ("", ""), LOOK_SECONDS):
+            yield seen
 
     def choose(self, seat: RaceSeat, kind: TextKind, text: str) -> str:
         """The first ready-made prompt of a kind, or the next one; your own comes back with its kind."""
