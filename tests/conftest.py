@@ -50,6 +50,7 @@ CHROMIUM_ARGUMENTS = [
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--screenshots", metavar="DIR", help="save screenshots of the real app there")
+    parser.addoption("--thorough", action="store_true", help="run the tests marked thorough, too")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -58,8 +59,14 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files that take longest come first, so that no worker is left with them alone at the end."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The files that take longest come first, so that no worker is left with them alone at the end.
+
+    Tests marked thorough are left out unless they are asked for."""
+    if not config.getoption("--thorough"):
+        left_out = [item for item in items if item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
     items.sort(key=lambda item: not any(item.nodeid.startswith(file) for file in LONG_FILES))
 
 

@@ -1,4 +1,7 @@
-"""The one command that checks everything: format, lint, types, tests. Stops at the first that fails."""
+"""The one command that checks everything: format, lint, types, tests. Stops at the first that fails.
+
+`--thorough` runs the tests marked `thorough`, too: long products of cases and long runs of faults.
+"""
 
 import shlex
 import subprocess
@@ -13,6 +16,7 @@ CHECKS = (
     # A file's tests stay together: they share models and pages.
     ("pytest", "-n", "auto", "--maxprocesses", "8", "--dist", "loadfile", "--no-loadscope-reorder"),
 )
+THOROUGH = "--thorough"
 ROOT = Path(__file__).parent.parent
 
 
@@ -26,5 +30,13 @@ def run_all(checks: Sequence[Sequence[str]], folder: Path) -> int:
     return 0
 
 
+def checks_for(arguments: Sequence[str]) -> list[tuple[str, ...]]:
+    """The checks for this command line; the tests come last. Raises SystemExit on arguments that do not exist."""
+    if unknown := [argument for argument in arguments if argument != THOROUGH]:
+        sys.exit(f"tools.check knows {THOROUGH} and no other argument, not {' '.join(unknown)}.")
+    *others, tests = CHECKS
+    return [*others, (*tests, *arguments)]
+
+
 if __name__ == "__main__":
-    sys.exit(run_all(CHECKS, ROOT))
+    sys.exit(run_all(checks_for(sys.argv[1:]), ROOT))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.check import CHECKS, run_all
+from tools.check import CHECKS, checks_for, run_all
 
 OK = ("compileall", "-q", "--help")
 NO_SUCH = ("no_such_module_anywhere",)
@@ -29,3 +29,13 @@ def test_it_succeeds_when_all_do(tmp_path: Path) -> None:
 def test_it_checks_format_lint_types_and_tests_in_this_order() -> None:
     assert [check[:2] for check in CHECKS[:3]] == [("ruff", "format"), ("ruff", "check"), ("mypy",)]
     assert CHECKS[3][0] == "pytest"
+
+
+def test_thorough_goes_to_the_tests_alone() -> None:
+    assert checks_for([]) == list(CHECKS)
+    assert checks_for(["--thorough"]) == [*CHECKS[:-1], (*CHECKS[-1], "--thorough")]
+
+
+def test_an_unknown_argument_is_named() -> None:
+    with pytest.raises(SystemExit, match="not --fast"):
+        checks_for(["--fast"])
