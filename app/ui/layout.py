@@ -23,6 +23,7 @@ from app.ui.live.area import LiveArea, XrayArea, build_live_area, build_xray_are
 from app.ui.models.area import ModelsArea, build_models_area
 from app.ui.models.stock import Wish
 from app.ui.notice import build_notice
+from app.ui.pages import PageValue
 from app.ui.race.area import RaceArea, build_race_area
 from app.ui.settings.area import SettingsView, build_settings_view
 from app.ui.settings_area import SettingsArea, build_settings_area
@@ -52,9 +53,12 @@ class Main:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The page's components, and the seat of whoever looks at it."""
+    """The page's components, and where whoever looks at it stands. `refill` is no more than an event: the page's
+    script asks by it for boxes to be filled anew. `session` tells the script the page's session."""
 
-    seat: gr.State
+    seat: PageValue[Seat]
+    session: gr.HTML
+    refill: gr.HTML
     top: Top
     notice: gr.HTML
     main: Main
@@ -71,25 +75,15 @@ class Page:
         """The option controls in the order of `OptionControls`: beside the chat, then in the settings."""
         return [*self.main.drawer.controls, *self.settings.decoder.controls]
 
-    @property
-    def followers(self) -> list[gr.blocks.Block]:
-        """The components that follow the chat, in the order of its `updates`."""
-        main, chat = self.main, self.main.chat
-        return [
-            main.sidebar.chats, chat.thread, self.top.status, chat.meter, chat.chip, chat.live, chat.welcome,
-            chat.private_note, chat.send, chat.stop, main.manner.system,
-        ]  # fmt: skip
-
-    @property
-    def lively(self) -> list[gr.blocks.Block]:
-        """Those that change with every step, in the order of the chat's `lively`."""
-        return [self.main.chat.live, self.main.chat.note, self.main.live.panel]
-
 
 def build_page(settings: Settings, wish: Wish) -> Page:
     """Build everything inside the current Blocks, as it was chosen last."""
     return Page(
-        seat=gr.State(Seat()),
+        seat=PageValue(Seat),
+        session=gr.HTML(
+            elem_id="session", elem_classes="file-place", js_on_load="foresight.connect(element)"
+        ),
+        refill=gr.HTML(elem_id="refill", elem_classes="file-place", js_on_load="foresight.refill = trigger"),
         top=_top(),
         notice=build_notice(),
         main=_main(settings),

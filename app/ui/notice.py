@@ -1,11 +1,11 @@
 """What the person must know before anything else: told above every view until they have read it."""
 
 from html import escape
-from typing import Any
 
 import gradio as gr
 
 from app.ui.listening import LISTEN
+from app.ui.pages import PageEvents
 
 
 class NoticeActions:
@@ -18,10 +18,9 @@ class NoticeActions:
         """The notice, as long as nobody has read it."""
         return notice_html(self._unread)
 
-    def dismiss(self) -> str:
-        """Somebody has read it; what is left of it."""
+    def dismiss(self) -> None:
+        """Somebody has read it."""
         self._unread = ""
-        return self.show()
 
 
 def notice_html(note: str) -> str:
@@ -37,7 +36,6 @@ def build_notice() -> gr.HTML:
     return gr.HTML(elem_id="notice", js_on_load=LISTEN)
 
 
-def wire_notice(blocks: gr.Blocks, notice: gr.HTML, actions: NoticeActions, listen: dict[str, Any]) -> None:
+def wire_notice(notice: gr.HTML, actions: NoticeActions, events: PageEvents) -> None:
     """Join its events with what they do."""
-    blocks.load(actions.show, outputs=notice, **listen)
-    notice.click(actions.dismiss, outputs=notice, **listen)
+    events.on(notice.click, actions.dismiss)

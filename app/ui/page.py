@@ -1,5 +1,6 @@
 """The page as a web app: Gradio's, with everything closed that it would open."""
 
+from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any
 
@@ -11,23 +12,31 @@ from app.ui.desk import Desk
 from app.ui.layout import build_page
 from app.ui.library_files import add_library_files
 from app.ui.models.stock import Shelf
+from app.ui.notice import NoticeActions
+from app.ui.page_socket import add_page_socket
+from app.ui.page_stream import View
+from app.ui.pages import PageEvents, Pages, PageState
 from app.ui.theme import asset, head, make_theme
-from app.ui.wiring import wire_home, wire_page
+from app.ui.wiring import toast, views_of, wire_home, wire_page
 
 QUEUE_SECONDS = 0.01
 """How long an event may lie in Gradio's queue before it is seen."""
+SESSIONS = 32
+"""How many pages' sessions Gradio keeps."""
 LARGEST_UPLOAD = "300mb"
 """More than a document may have: what is too long is to be told in words, not turned away at the door."""
 
 
 def build_app(desk: Desk, around: Surroundings, door: Door) -> fastapi.FastAPI:
     """The web app with the page at its root."""
-    app = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app, pages = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None), Pages()
+    blocks, views = build_blocks(desk, around, door, pages)
     _add_raising(app, door)
+    add_page_socket(app, pages, views)
     add_library_files(app, desk.conversations.book, around.data_dir)
     gr.mount_gradio_app(
         app,
-        build_blocks(desk, around, door),
+        blocks,
         path="/",
         footer_links=[],
         allowed_paths=[],
@@ -46,17 +55,22 @@ def build_app(desk: Desk, around: Surroundings, door: Door) -> fastapi.FastAPI:
     return app
 
 
-def build_blocks(desk: Desk, around: Surroundings, door: Door) -> gr.Blocks:
-    """The page as Gradio Blocks."""
-    shelf = Shelf(desk)
+def build_blocks(
+    desk: Desk, around: Surroundings, door: Door, pages: Pages
+) -> tuple[gr.Blocks, Callable[[PageState], Sequence[View[Any]]]]:
+    """The page as Gradio Blocks, and what draws each page."""
+    shelf, notice = Shelf(desk), NoticeActions(around.note)
     blocks = gr.Blocks(analytics_enabled=False, title="Foresight", fill_width=True, fill_height=True)
     with blocks:
         page = build_page(desk.settings, shelf.wish)
-        wire_page(blocks, page, desk, shelf)
-        wire_home(blocks, page, desk, around, door)
+        events = PageEvents(pages, toast)
+        wire_page(blocks, page, desk, shelf, events)
+        wire_home(page, desk, around, door, notice, events)
     # Its queue looks for events a thousand times a second, which takes 6% of the interpreter from the engine.
     blocks._queue.sleep_when_free = QUEUE_SECONDS
-    return blocks
+    # Gradio would keep some 10,000 sessions with a copy of the page's configuration each. The app has its own.
+    blocks.state_session_capacity = SESSIONS
+    return blocks, views_of(page, desk, shelf, notice)
 
 
 def _add_raising(app: fastapi.FastAPI, door: Door) -> None:

@@ -17,6 +17,10 @@ from app.ui.ports import LOOPBACK, listen
 
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
+LARGEST_MESSAGE = 4096
+"""Bytes that a page may say at once over its WebSocket."""
+PING_SECONDS = 5.0
+"""A page whose browser does not answer pings for so long is gone."""
 
 
 class Running:
@@ -60,7 +64,11 @@ def serve(
         uvicorn.Config(
             Guard(page),
             lifespan="on",
-            ws="none",
+            ws="websockets-sansio",
+            ws_max_size=LARGEST_MESSAGE,
+            ws_ping_interval=PING_SECONDS,
+            ws_ping_timeout=PING_SECONDS,
+            ws_per_message_deflate=False,  # nothing leaves this machine
             log_config=None,
             log_level=logging.ERROR,
             access_log=False,

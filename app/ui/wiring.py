@@ -15,8 +15,11 @@ from app.ui.about.surroundings import Door, Surroundings
 from app.ui.chat.actions import ChatActions
 from app.ui.chat.area import wire_chat
 from app.ui.chat.consulting import ConsultingActions
-from app.ui.chat.manner import MannerActions, wire_manner
+from app.ui.chat.manner import MannerActions, manner_of, wire_manner
 from app.ui.chat.reply_watch import ReplyWatch
+from app.ui.chat.screen import chat_parts
+from app.ui.chat.seat import Seat
+from app.ui.chat.watching import Watcher
 from app.ui.controls import OptionControls, show_options
 from app.ui.desk import Desk
 from app.ui.documents.actions import DocumentActions
@@ -24,49 +27,49 @@ from app.ui.documents.area import wire_documents
 from app.ui.documents.meaning import MeaningModel
 from app.ui.documents.reading_actions import ReadingActions
 from app.ui.documents.reading_area import wire_reading
-from app.ui.documents.seat import DocumentsSeat
+from app.ui.documents.watching import DocumentsWatcher, documents_parts
 from app.ui.layout import Page
 from app.ui.live.actions import XrayActions
 from app.ui.live.area import wire_live
 from app.ui.models.actions import ModelActions
 from app.ui.models.area import wire_models
 from app.ui.models.stock import Shelf
+from app.ui.models.watching import ModelsWatcher, models_parts
 from app.ui.notice import NoticeActions, wire_notice
 from app.ui.options import OptionActions, changed_with
-from app.ui.race.actions import Chosen, RaceActions, RaceSeat
+from app.ui.page_stream import ACTIVE_SECONDS, View
+from app.ui.pages import PageEvents, PageState
+from app.ui.race.actions import Chosen, RaceActions
 from app.ui.race.area import wire_race
+from app.ui.race.watching import RaceWatcher, race_parts
 from app.ui.settings.actions import SettingsActions
 from app.ui.settings.area import wire_opening, wire_settings
 from app.ui.sidebar.actions import SidebarActions
 from app.ui.sidebar.area import wire_sidebar
-
-LISTENING: dict[str, Any] = {
-    "show_progress": "hidden",
-    "concurrency_limit": None,  # one page's events never wait for another's
-    "api_visibility": "private",  # none is part of an API
-}
+from app.ui.telling import attempt
 
 
-def wire_page(blocks: gr.Blocks, page: Page, desk: Desk, shelf: Shelf) -> None:
+def wire_page(blocks: gr.Blocks, page: Page, desk: Desk, shelf: Shelf, events: PageEvents) -> None:
     """Wire all views but the settings."""
-    models = ModelActions(desk, shelf, say=toast)
-    filled = _fill(blocks, page, desk)
-    _wire_main(page, desk, filled.then)
-    _wire_models(page, OptionActions(desk, models.ask_or_load), models, filled.then)
-    _wire_documents(page, desk, filled.then)
-    _wire_race(page, desk, filled.then)
+    _fill(blocks, page, desk, events)
+    _wire_main(page, desk, events)
+    _wire_models(page, desk, shelf, events)
+    _wire_documents(page, desk, events)
+    _wire_race(page, desk, events)
 
 
-def wire_home(blocks: gr.Blocks, page: Page, desk: Desk, around: Surroundings, door: Door) -> None:
+def wire_home(
+    page: Page, desk: Desk, around: Surroundings, door: Door, notice: NoticeActions, events: PageEvents
+) -> None:
     """Wire the settings and what is told about the app."""
-    wire_notice(blocks, page.notice, NoticeActions(around.note), LISTENING)
+    wire_notice(page.notice, notice, events)
     view, about = page.settings, AboutActions(desk, around, door)
     actions = SettingsActions(desk, around.data_dir, toast, door.leaving.set)
     drawer, to_settings = page.main.drawer.controls, page.top.to_settings
-    wire_settings(view, drawer, actions, LISTENING)
-    wire_about(view.about, about, LISTENING)
-    wire_opening(to_settings, view, drawer, actions, LISTENING)
-    to_settings.click(about.open, outputs=view.about.facts, **LISTENING)
+    wire_settings(view, drawer, actions, events)
+    wire_about(view.about, about, events)
+    wire_opening(to_settings, view, drawer, actions, events)
+    events.on(to_settings.click, about.open, outputs=view.about.facts)
 
 
 def toast(sentence: str) -> None:
@@ -75,23 +78,52 @@ def toast(sentence: str) -> None:
     gr.Warning(escape(sentence), duration=8)
 
 
-Then = Callable[..., Any]
-"""Begins something once a page has its boxes filled, so that none is filled late."""
+def views_of(
+    page: Page, desk: Desk, shelf: Shelf, notice: NoticeActions
+) -> Callable[[PageState], list[View[Any]]]:
+    """What draws each page."""
+    meaning = MeaningModel(desk)
+
+    def views(state: PageState) -> list[View[Any]]:
+        chat = Watcher(desk, state.get(page.seat))
+        race = RaceWatcher(desk.race, lambda: desk.engine.status().model)
+        papers = DocumentsWatcher(desk.documents, meaning.look, state.get(page.documents.seat))
+        return [
+            View(chat.look, chat_parts, chat.has_turned, ACTIVE_SECONDS),
+            View(race.look, race_parts, race.has_turned, ACTIVE_SECONDS),
+            View(ModelsWatcher(desk, shelf).look, models_parts),
+            View(papers.look, documents_parts),
+            View(notice.show, lambda html: {"notice": html}, lambda: False),
+        ]
+
+    return views
 
 
-def _fill(blocks: gr.Blocks, page: Page, desk: Desk) -> Any:
+def _fill(blocks: gr.Blocks, page: Page, desk: Desk, events: PageEvents) -> None:
     built = _chosen(desk)
 
-    def chosen() -> tuple[Any, ...]:
-        """What was chosen since the page was built, when the app started.
+    chatting = ChatActions(desk, toast)
+
+    def opened(request: gr.Request) -> tuple[Any, ...]:
+        """The page's session, and what was chosen since the page was built, when the app started.
 
         Boxes that are right already are left alone: somebody may be typing in them by now."""
-        return tuple(
-            gr.skip() if now == then else now for now, then in zip(_chosen(desk), built, strict=True)
-        )
+        state = events.pages.open(request.session_hash or "")
+        chatting.open(state.get(page.seat))
+        now = zip(_chosen(desk), built, strict=True)
+        return state.session, *(gr.skip() if chosen == then else chosen for chosen, then in now)
+
+    def refilled(seat: Seat, event: gr.EventData) -> tuple[Any, ...]:
+        """Another chat's instructions, or the model that another page has chosen."""
+        what, boxes = event._data.get("do"), page.settings.model.inputs
+        if what == "model":
+            return gr.skip(), *astuple(desk.settings.model)
+        system = attempt(toast, lambda: manner_of(desk, seat).system, gr.skip())
+        return system, *(gr.skip() for _ in boxes)
 
     boxes = [*page.controls, *page.settings.model.inputs, page.models.is_offline]
-    return blocks.load(chosen, outputs=boxes, **LISTENING)
+    events.on(blocks.load, opened, outputs=[page.session, *boxes])
+    events.on(page.refill.click, refilled, page.seat, [page.main.manner.system, *page.settings.model.inputs])
 
 
 def _chosen(desk: Desk) -> tuple[Any, ...]:
@@ -100,51 +132,43 @@ def _chosen(desk: Desk) -> tuple[Any, ...]:
     return (*show_options(desk.settings.options), *astuple(model), desk.settings.library.is_offline)
 
 
-def _wire_main(page: Page, desk: Desk, then: Then) -> None:
+def _wire_main(page: Page, desk: Desk, events: PageEvents) -> None:
     main, seat, controls = page.main, page.seat, page.controls
     chatting = ChatActions(desk, toast)
-    then(chatting.follow, seat, page.followers, **LISTENING)
-    then(chatting.stream, seat, page.lively, **LISTENING)
-    wire_chat(main.chat, page.question, chatting, seat, controls, LISTENING)
-    wire_sidebar(main.sidebar, SidebarActions(desk, toast), chatting, seat, LISTENING)
-    wire_manner(main.manner, MannerActions(desk, toast), seat, controls, LISTENING)
-    main.chat.chip.click(ConsultingActions(desk, toast).act, seat, **LISTENING)
-    wire_live(page.xray, XrayActions(ReplyWatch(desk)), seat, LISTENING)
+    wire_chat(main.chat, page.question, chatting, seat, controls, events)
+    wire_sidebar(main.sidebar, SidebarActions(desk, toast), chatting, seat, events)
+    wire_manner(main.manner, MannerActions(desk, toast), seat, controls, events)
+    events.on(main.chat.chip.click, ConsultingActions(desk, toast).act, seat)
+    wire_live(page.xray, XrayActions(ReplyWatch(desk)), seat, events)
 
 
-def _wire_models(page: Page, options: OptionActions, actions: ModelActions, then: Then) -> None:
-    model, way = page.settings.model, page.top.to_models
-    then(actions.follow, outputs=[way, *page.models.followers, *model.inputs], **LISTENING)
-    way.click(actions.open, **LISTENING)
-    wire_models(page.models, actions, LISTENING)
+def _wire_models(page: Page, desk: Desk, shelf: Shelf, events: PageEvents) -> None:
+    actions = ModelActions(desk, shelf, say=toast)
+    model, options = page.settings.model, OptionActions(desk, actions.ask_or_load)
+    events.on(page.top.to_models.click, actions.open)
+    wire_models(page.models, actions, events)
     for loading in (model.load.click, model.name.submit):
-        loading(options.load_model, model.inputs, [model.problem, page.models.question], **LISTENING)
+        events.on(loading, options.load_model, model.inputs, [model.problem, page.models.question])
     for name, control in zip(OptionControls._fields, page.controls, strict=True):
         # `input` is the person's own change; `change` would also fire when a page is filled at load.
         # While a slider moves only its last place counts.
-        control.input(  # type: ignore[attr-defined]
+        events.on(
+            control.input,  # type: ignore[attr-defined]
             partial(options.choose_options, changed_with(name)),
             page.controls,
             page.main.drawer.problem,
             trigger_mode="always_last",
-            **LISTENING,
         )
 
 
-def _wire_documents(page: Page, desk: Desk, then: Then) -> None:
-    actions = DocumentActions(desk.documents, MeaningModel(desk), toast)
-    area, seat = page.documents, gr.State(DocumentsSeat())
-    then(actions.follow, seat, area.followers, **LISTENING)
-    wire_documents(area, actions, seat, LISTENING)
+def _wire_documents(page: Page, desk: Desk, events: PageEvents) -> None:
+    area = page.documents
+    wire_documents(area, DocumentActions(desk.documents, MeaningModel(desk), toast), events)
     reading, chat = ReadingActions(desk.documents, desk.conversations), page.main.chat
     lists = [area.found, area.papers, chat.thread, chat.live]
-    wire_reading(page.reading, reading, lists, page.seat, LISTENING)
+    wire_reading(page.reading, reading, lists, page.seat, events)
 
 
-def _wire_race(page: Page, desk: Desk, then: Then) -> None:
-    chosen = Chosen(lambda: desk.settings.options, lambda: desk.model, desk.engine.status)
-    actions = RaceActions(desk.race, ready_prompts(), chosen, toast)
-    seat = gr.State(RaceSeat())
-    then(actions.follow, seat, page.race.followers, **LISTENING)
-    then(actions.stream, seat, [page.race.status, page.race.board], **LISTENING)
-    wire_race(page.race, actions, seat, LISTENING)
+def _wire_race(page: Page, desk: Desk, events: PageEvents) -> None:
+    chosen = Chosen(lambda: desk.settings.options, lambda: desk.model)
+    wire_race(page.race, RaceActions(desk.race, ready_prompts(), chosen, toast), events)

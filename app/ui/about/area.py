@@ -1,11 +1,11 @@
 """The about part of the settings' view."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import gradio as gr
 
 from app.ui.about.actions import AboutActions
+from app.ui.pages import PageEvents
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,6 @@ def build_about_area() -> AboutArea:
     return AboutArea(check, checks, facts)
 
 
-def wire_about(area: AboutArea, actions: AboutActions, listen: dict[str, Any]) -> None:
+def wire_about(area: AboutArea, actions: AboutActions, events: PageEvents) -> None:
     """Join the part's events with what they do."""
-    area.check.click(actions.check, outputs=area.checks, **listen)
+    events.on(area.check.click, actions.check, outputs=area.checks)

@@ -1,8 +1,5 @@
 """What events of the chat do. They translate between the page and the desk, and nothing else."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -12,17 +9,11 @@ from app.conversation import ChatTooLong, Overflow
 from app.errors import AppError
 from app.messages import Options
 from app.ui.chat.meter import Pending, overflow_html, pending_in
-from app.ui.chat.screen import Screen
 from app.ui.chat.seat import Seat
 from app.ui.chat.thread import NEWEST
-from app.ui.chat.watching import Watcher
 from app.ui.controls import OptionControls, read_options
 from app.ui.desk import Desk
-from app.ui.looking import changed, news, screens
-from app.ui.telling import RELOAD, Say
-
-LOOK_SECONDS = 1 / 12
-"""How often a page looks; a reply is never drawn more often than this."""
+from app.ui.telling import Say
 
 NOTHING = ""
 
@@ -34,28 +25,10 @@ class ChatActions:
         self._desk = desk
         self._say = say
 
-    async def follow(self, seat: Seat) -> AsyncIterator[tuple[Any, ...]]:
-        """Look, and draw what changes now and then, until the page is closed; `stream` draws the rest."""
-        self._take(seat)
-        watcher = Watcher(self._desk, seat)
-
-        async def look() -> Screen:
-            # On a thread of its own where a chat is read from disk, or counted.
-            return await asyncio.to_thread(watcher.look) if watcher.has_turned() else watcher.look()
-
-        async for shown, seen in screens(look, self._say, LOOK_SECONDS):
-            seat.screen = seen
-            if shown is None or calm(shown) != calm(seen):
-                yield updates(shown, seen)
-
-    async def stream(self, seat: Seat) -> AsyncIterator[tuple[Any, ...]]:
-        """Draw what changes many times a second, as the newest look saw it."""
-
-        def look() -> tuple[Any, ...]:
-            return lively(seat.screen) if seat.screen else ()
-
-        async for seen in news(look, (), LOOK_SECONDS):
-            yield seen
+    def open(self, seat: Seat) -> None:
+        """A page that is opened shows the chat that was looked at last."""
+        if self._desk.chat:
+            seat.sit_at(Place(self._desk.chat))
 
     def ask(self, seat: Seat, message: str, *controls: Any) -> tuple[Any, str]:
         """Send the message; the box is emptied only once it is on its way."""
@@ -105,19 +78,10 @@ class ChatActions:
         seat.begin(is_private=True)
         self._desk.chat = 0
 
-    def _take(self, seat: Seat) -> None:
-        """A page that is opened shows the chat that was looked at last."""
-        seat.is_taken = True
-        if self._desk.chat and not seat.place.chat:
-            seat.sit_at(replace(seat.place, chat=self._desk.chat))
-
     def _try(
         self, seat: Seat, pending: Pending, controls: tuple[Any, ...], overflow: Overflow = "ask"
     ) -> str | None:
         """Do it. "" once it is done, the question that must be answered first, or None where it was refused."""
-        if not seat.is_taken:
-            self._say(RELOAD)
-            return None
         try:
             self._do(seat, pending, controls, overflow)
         except ChatTooLong as error:
@@ -156,38 +120,3 @@ class ChatActions:
 
 _OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "shorter": "shorter"}
 _DEEDS = ("regenerate", "continue", "edit", "version")
-
-
-# A page is drawn by two streams. Every gr.skip() and gr.update() has Gradio make the component anew, at some 0.4 ms
-# under the interpreter's lock: so what changes with every step travels apart from the rest, as plain values.
-
-
-def lively(screen: Screen) -> tuple[Any, ...]:
-    """What changes many times a second, in the order of `page.lively`."""
-    return _live(screen), screen.note, screen.panel
-
-
-def calm(screen: Screen) -> Screen:
-    """The rest: two screens that differ in nothing else are the same."""
-    return replace(screen, live=(), note="", panel="", engine=replace(screen.engine, peak=0))
-
-
-def updates(before: Screen | None, now: Screen) -> tuple[Any, ...]:
-    """What the other components that follow the desk must become, in the order of `page.followers`.
-
-    The reply that was written leaves its place in the same moment in which it stands in the thread."""
-    # Somebody may be typing instructions: only another chat, and another page, change them.
-    is_new = before is None or (before.sitting, before.rewritten) != (now.sitting, now.rewritten)
-    return (
-        *(changed(before, now, part) for part in ("sidebar", "thread", "status", "meter", "chip")),
-        changed(before, now, "is_busy", lambda _: _live(now)),
-        changed(before, now, "is_empty", lambda is_empty: gr.update(visible=is_empty)),
-        changed(before, now, "is_private", lambda is_private: gr.update(visible=is_private)),
-        changed(before, now, "is_busy", lambda is_busy: gr.update(visible=not is_busy)),
-        changed(before, now, "is_busy", lambda is_busy: gr.update(visible=is_busy)),
-        now.manner.system if is_new else gr.skip(),
-    )
-
-
-def _live(screen: Screen) -> list[str]:
-    return [str(screen.answer), *screen.live] if screen.live else []

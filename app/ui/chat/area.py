@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import gradio as gr
 
 from app.ui.chat.actions import ChatActions
-from app.ui.chat.message import LIVE_TEMPLATE
+from app.ui.chat.seat import Seat
 from app.ui.listening import LISTEN
+from app.ui.pages import PageEvents, PageValue
 
 MESSAGES = f"foresight.thread(element); {LISTEN}"
 
@@ -35,8 +35,6 @@ class ChatArea:
     thread: gr.HTML
     live: gr.HTML
     note: gr.HTML
-    welcome: gr.Column
-    private_note: gr.HTML
     examples: tuple[gr.Button, ...]
     message: gr.Textbox
     send: gr.Button
@@ -49,38 +47,38 @@ def build_chat_area() -> ChatArea:
     """Build the chat inside the current Blocks."""
     with gr.Column(elem_id="chat", scale=1):
         with gr.Column(elem_id="thread"):
-            with gr.Column(elem_id="welcome") as welcome:
+            with gr.Column(elem_id="welcome"):
                 gr.HTML(WELCOME)
                 with gr.Row(elem_id="examples"):
                     examples = tuple(gr.Button(text, size="sm") for text in EXAMPLES)
-            private_note = gr.HTML(PRIVATE, visible=False)
+            gr.HTML(PRIVATE, elem_id="private")
             thread = gr.HTML(elem_id="messages", js_on_load=MESSAGES)
-            live = gr.HTML([], html_template=LIVE_TEMPLATE, elem_id="live", js_on_load=MESSAGES)
+            live = gr.HTML(elem_id="live", js_on_load=MESSAGES)
             note = gr.HTML(elem_id="reply-note", js_on_load=None)
         chip = gr.HTML(elem_id="chip", js_on_load=f"foresight.chip(element); {LISTEN}")
         message, send, stop = _composer()
         meter = gr.HTML(elem_id="meter", js_on_load=None)
-    return ChatArea(thread, live, note, welcome, private_note, examples, message, send, stop, meter, chip)
+    return ChatArea(thread, live, note, examples, message, send, stop, meter, chip)
 
 
 def wire_chat(
     area: ChatArea,
     question: gr.HTML,
     actions: ChatActions,
-    seat: gr.State,
+    seat: PageValue[Seat],
     controls: list[gr.components.Component],
-    listen: dict[str, Any],
+    events: PageEvents,
 ) -> None:
     """Join the chat's events with what they do; `question` is what must be answered first."""
     given, outcome = [seat, area.message, *controls], [area.message, question]
     for sending in (area.send.click, area.message.submit):
-        sending(actions.ask, given, outcome, **listen)
+        events.on(sending, actions.ask, given, outcome)
     for text, button in zip(EXAMPLES, area.examples, strict=True):
-        button.click(partial(actions.ask_example, text), [seat, *controls], outcome, **listen)
+        events.on(button.click, partial(actions.ask_example, text), [seat, *controls], outcome)
     for place in (area.thread, question):
-        place.click(actions.act, given, outcome, **listen)
-    area.message.input(actions.type, [seat, area.message], trigger_mode="always_last", **listen)
-    area.stop.click(actions.stop, seat, **listen)
+        events.on(place.click, actions.act, given, outcome)
+    events.on(area.message.input, actions.type, [seat, area.message], trigger_mode="always_last")
+    events.on(area.stop.click, actions.stop, seat)
 
 
 def _composer() -> tuple[gr.Textbox, gr.Button, gr.Button]:
@@ -97,5 +95,5 @@ def _composer() -> tuple[gr.Textbox, gr.Button, gr.Button]:
             scale=1,
         )
         send = gr.Button("Send", elem_id="send", variant="primary", scale=0, min_width=0)
-        stop = gr.Button("Stop", elem_id="stop", variant="primary", visible=False, scale=0, min_width=0)
+        stop = gr.Button("Stop", elem_id="stop", variant="primary", scale=0, min_width=0)
     return message, send, stop

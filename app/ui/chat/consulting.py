@@ -7,7 +7,7 @@ import gradio as gr
 from app.ui.chat.manner import have_manner, manner_of
 from app.ui.chat.seat import Seat
 from app.ui.desk import Desk
-from app.ui.telling import RELOAD, Say, was_done
+from app.ui.telling import Say, was_done
 
 
 class ConsultingActions:
@@ -21,9 +21,6 @@ class ConsultingActions:
         """Have this chat ask a collection, or no longer."""
         do, name = (str(event._data.get(key, "")) for key in ("do", "name"))
         if do != "consult":
-            return
-        if not seat.is_taken:
-            self._say(RELOAD)
             return
         was_done(self._say, lambda: self._turn(seat, int(name)))
 

@@ -10,6 +10,7 @@ from app.chat_messages import ChatManner, ChatPreset
 from app.ui.chat.seat import Seat
 from app.ui.controls import OptionControls, read_options, show_options
 from app.ui.desk import Desk
+from app.ui.pages import PageEvents, PageValue
 from app.ui.telling import Say, attempt, was_done
 
 
@@ -119,13 +120,13 @@ def have_manner(desk: Desk, seat: Seat, manner: ChatManner) -> None:
 def wire_manner(
     area: MannerArea,
     actions: MannerActions,
-    seat: gr.State,
+    seat: PageValue[Seat],
     controls: list[gr.components.Component],
-    listen: dict[str, Any],
+    events: PageEvents,
 ) -> None:
     """Join the components' events with what they do."""
-    area.system.input(actions.choose_system, [seat, area.system], trigger_mode="always_last", **listen)
-    area.presets.focus(actions.names, outputs=area.presets, **listen)
-    area.presets.input(actions.choose, [seat, area.presets], [area.system, *controls], **listen)
-    area.save.click(actions.save, [area.presets, area.system, *controls], area.presets, **listen)
-    area.delete.click(actions.delete, area.presets, area.presets, **listen)
+    events.on(area.system.input, actions.choose_system, [seat, area.system], trigger_mode="always_last")
+    events.on(area.presets.focus, actions.names, outputs=area.presets)
+    events.on(area.presets.input, actions.choose, [seat, area.presets], [area.system, *controls])
+    events.on(area.save.click, actions.save, [area.presets, area.system, *controls], area.presets)
+    events.on(area.delete.click, actions.delete, area.presets, area.presets)

@@ -22,12 +22,6 @@ BACK, FORTH = (
     "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}",
     "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}",
 )
-LIVE_TEMPLATE = (
-    '<section class="messages"><article class="message assistant live" data-message="${value[0] ?? \'\'}"'
-    ' aria-label="Answer being written"><div class="said">${value.slice(1).join("")}</div></article></section>'
-)
-"""For a gr.HTML whose value is nothing, or a message's id and the blocks of its `LiveText`: only those that changed
-travel to the page."""
 ENDLESS = ("max_tokens", "context", "stopped")
 """Reasons to end for which a reply may be continued."""
 

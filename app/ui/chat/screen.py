@@ -12,6 +12,7 @@ from app.ui.chat.meter import meter_html
 from app.ui.chat.thread import thread_html
 from app.ui.live.panel import panel
 from app.ui.live.trail import Trail
+from app.ui.page_stream import Blocks, Parts
 from app.ui.status import status_html
 from app.ui.words import problem_html
 
@@ -39,6 +40,26 @@ class Screen:
     rewritten: int
     manner: ChatManner
     engine: EngineStatus
+
+
+def chat_parts(now: Screen) -> Parts:
+    """A screen as the parts of the page: see page_stream.py.
+
+    Somebody may be typing instructions: they are filled in anew only when `instructions` changes."""
+    return {
+        "chats": now.sidebar,
+        "messages": now.thread,
+        "live": Blocks(now.answer, now.live),
+        "reply-note": now.note,
+        "panel": now.panel,
+        "status": now.status,
+        "meter": now.meter,
+        "chip": now.chip,
+        "is-busy": now.is_busy,
+        "is-empty": now.is_empty,
+        "is-private": now.is_private,
+        "instructions": f"{now.sitting}.{now.rewritten}",
+    }
 
 
 @dataclass(frozen=True, slots=True)

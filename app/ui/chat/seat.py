@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from app.chat_messages import ChatManner, Place
 from app.ui.chat.echo import Echo
-from app.ui.chat.screen import Screen
 from app.ui.chat.thread import NEWEST
 
 
@@ -14,12 +13,10 @@ class Seat:
     """One page's own state, shared by its events and its watcher.
 
     `place` is the chat as the page was last drawn, so that a page that fell behind is noticed; a chat that was
-    not begun yet is place 0, with the manner it is to have and whether it `is_private`. A page that another run
-    of the app has drawn has `is_taken` False. `deleted` are chats that can be brought back, with their titles, the
-    last one last; `unfolded` are folders that were turned, and which way. `sitting` counts how often the page
-    turned to a chat; `screen` is the newest look; `instructions` are those that were typed here."""
+    not begun yet is place 0, with the manner it is to have and whether it `is_private`. `deleted` are chats that
+    can be brought back, with their titles, the last one last; `unfolded` are folders that were turned, and which
+    way. `sitting` counts how often the page turned to a chat; `instructions` are those that were typed here."""
 
-    is_taken: bool = False
     sitting: int = 0
     place: Place = field(default_factory=Place)
     newest: int = NEWEST
@@ -31,7 +28,6 @@ class Seat:
     unfolded: Mapping[str, bool] = field(default_factory=dict)
     listed: int = 100
     coloured: frozenset[int] = frozenset()
-    screen: Screen | None = None
     instructions: Echo = field(default_factory=Echo)
 
     def sit_at(self, place: Place) -> None:

@@ -1,7 +1,6 @@
 """What events of the documents' view do. They translate between the page and the documents, and nothing else."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,10 @@ from app.errors import AppError
 from app.ui.documents.meaning import MeaningModel
 from app.ui.documents.port import Documents
 from app.ui.documents.seat import LISTED, DocumentsSeat, Question, Result
-from app.ui.documents.watching import DocumentsScreen, DocumentsWatcher, chosen_of
-from app.ui.looking import changed, screens
-from app.ui.telling import RELOAD, Say, was_done
+from app.ui.documents.watching import chosen_of
+from app.ui.telling import Say, was_done
 from app.ui.uploads import discard
 
-LOOK_SECONDS = 1 / 4
-"""How often a page looks at documents."""
 FIRST_NAME = "My documents"
 """The collection that is made for a text that is pasted before there is one."""
 
@@ -46,24 +42,19 @@ class DocumentActions:
             "get-meaning": lambda *_: meaning.get(),
         }
 
-    async def follow(self, seat: DocumentsSeat) -> AsyncIterator[tuple[Any, ...]]:
-        """Draw the lists, and draw again whenever something changed, until the page is closed."""
-        seat.is_taken = True
-        look = partial(asyncio.to_thread, DocumentsWatcher(self._documents, self._meaning.look, seat).look)
-        async for shown, seen in screens(look, self._say, LOOK_SECONDS):
-            yield updates(shown, seen)
-
     def act(self, seat: DocumentsSeat, event: gr.EventData) -> None:
         """Do what a button in a list says."""
         do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
-        self._try(seat, lambda: self._do(seat, do, int(name or 0), value))
+        was_done(self._say, lambda: self._do(seat, do, int(name or 0), value))
 
     def paste(self, seat: DocumentsSeat, text: str, title: str) -> tuple[Any, Any]:
         """Take in the text of the box, which is emptied once it is kept."""
         if not text.strip():
             self._say("There is nothing to add yet: paste a text into the box, or choose files.")
             return gr.skip(), gr.skip()
-        is_kept = self._try(seat, lambda: self._documents.paste(self._collection(seat), text, title.strip()))
+        is_kept = was_done(
+            self._say, lambda: self._documents.paste(self._collection(seat), text, title.strip())
+        )
         return ("", "") if is_kept else (gr.skip(), gr.skip())
 
     def add_files(self, seat: DocumentsSeat, paths: Sequence[str] | None) -> None:
@@ -72,7 +63,7 @@ class DocumentActions:
         if not files:
             return
         try:
-            self._try(seat, lambda: self._documents.add_uploads(self._collection(seat), files))
+            was_done(self._say, lambda: self._documents.add_uploads(self._collection(seat), files))
         finally:
             for file in files:
                 discard(file)
@@ -114,16 +105,3 @@ class DocumentActions:
         """The open collection; the first text makes the first one."""
         seat.collection = self._chosen(seat) or self._documents.create(FIRST_NAME)
         return seat.collection
-
-    def _try(self, seat: DocumentsSeat, deed: Callable[[], object]) -> bool:
-        """Whether it was done; why it was not is said."""
-        if not seat.is_taken:
-            self._say(RELOAD)
-            return False
-        return was_done(self._say, deed)
-
-
-def updates(before: DocumentsScreen | None, now: DocumentsScreen) -> tuple[Any, ...]:
-    """What the components that follow documents must become, in the order of `area.followers`."""
-    parts = ("collections", "title", "meaning", "found", "papers")
-    return tuple(changed(before, now, part) for part in parts)

@@ -1,12 +1,13 @@
 """The documents' view: collections on the left, beside them what is in the open one and how more gets there."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import gradio as gr
 
 from app.ui.documents.actions import DocumentActions
+from app.ui.documents.seat import DocumentsSeat
 from app.ui.listening import LISTEN
+from app.ui.pages import PageEvents, PageValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +25,12 @@ class DocumentsArea:
     meaning: gr.HTML
     found: gr.HTML
     papers: gr.HTML
+    seat: PageValue[DocumentsSeat]
 
     @property
     def lists(self) -> list[gr.HTML]:
         """The lists with buttons in them."""
         return [self.collections, self.meaning, self.found, self.papers]
-
-    @property
-    def followers(self) -> list[gr.HTML]:
-        """What follows the documents, in the order of `actions.updates`."""
-        return [self.collections, self.title, self.meaning, self.found, self.papers]
 
 
 def build_documents_area() -> DocumentsArea:
@@ -48,22 +45,23 @@ def build_documents_area() -> DocumentsArea:
             meaning = gr.HTML(elem_id="meaning", js_on_load=LISTEN)
             found = gr.HTML(elem_id="found", js_on_load=LISTEN)
             papers = gr.HTML(elem_id="papers", elem_classes="asks", js_on_load=LISTEN)
-    return DocumentsArea(collections, title, *adding, question, search, meaning, found, papers)
+    return DocumentsArea(
+        collections, title, *adding, question, search, meaning, found, papers, PageValue(DocumentsSeat)
+    )
 
 
-def wire_documents(
-    area: DocumentsArea, actions: DocumentActions, seat: gr.State, listen: dict[str, Any]
-) -> None:
+def wire_documents(area: DocumentsArea, actions: DocumentActions, events: PageEvents) -> None:
     """Join the view's events with what they do."""
+    seat = area.seat
     for one in area.lists:
-        one.click(actions.act, seat, **listen)
+        events.on(one.click, actions.act, seat)
     pasted = [area.text, area.name]
     for adding in (area.add.click, area.name.submit):
-        adding(actions.paste, [seat, *pasted], pasted, **listen)
+        events.on(adding, actions.paste, [seat, *pasted], pasted)
     # Emptied, so that the next files are welcome, too.
-    area.files.upload(actions.add_files, [seat, area.files], area.files, **listen)
+    events.on(area.files.upload, actions.add_files, [seat, area.files], area.files)
     for searching in (area.search.click, area.question.submit):
-        searching(actions.search, [seat, area.question], **listen)
+        events.on(searching, actions.search, [seat, area.question])
 
 
 def _adding() -> tuple[gr.Textbox, gr.Textbox, gr.Button, gr.File]:

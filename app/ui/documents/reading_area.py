@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import gradio as gr
 
+from app.ui.chat.seat import Seat
 from app.ui.documents.reading import Reading
 from app.ui.documents.reading_actions import ReadingActions
+from app.ui.pages import PageEvents, PageValue
 
 CLOSE = '<button type="button" class="act" data-close="reading" title="Close (Esc)">Close</button>'
 
@@ -16,7 +17,7 @@ CLOSE = '<button type="button" class="act" data-close="reading" title="Close (Es
 class ReadingArea:
     """The panel's components, and what this page reads."""
 
-    reading: gr.State
+    reading: PageValue[Reading]
     text: gr.HTML
 
 
@@ -25,16 +26,16 @@ def build_reading_area() -> ReadingArea:
     with gr.Column(elem_id="reading"):
         gr.HTML(CLOSE, elem_id="reading-bar", js_on_load=None)
         text = gr.HTML(elem_id="reading-text", js_on_load="foresight.reading(element, trigger)")
-    return ReadingArea(gr.State(Reading()), text)
+    return ReadingArea(PageValue(Reading), text)
 
 
 def wire_reading(
     area: ReadingArea,
     actions: ReadingActions,
     places: Sequence[gr.HTML],
-    seat: gr.State,
-    listen: dict[str, Any],
+    seat: PageValue[Seat],
+    events: PageEvents,
 ) -> None:
     """Join the panel, and the places whose buttons open it, with what they do."""
     for place in (*places, area.text):
-        place.click(actions.act, [seat, area.reading], [area.reading, area.text], **listen)
+        events.on(place.click, actions.act, [seat, area.reading], [area.reading, area.text])

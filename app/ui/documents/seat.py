@@ -32,11 +32,8 @@ class Result:
 
 @dataclass(slots=True)
 class DocumentsSeat:
-    """One page's own state, shared by its events and its watcher. Collection 0 is the first there is.
+    """One page's own state, shared by its events and its watcher. Collection 0 is the first there is."""
 
-    A page that another run of the app has drawn has `is_taken` False."""
-
-    is_taken: bool = False
     collection: int = 0
     listed: int = LISTED
     question: Question = field(default_factory=Question)

@@ -10,11 +10,12 @@ from app.ui.documents.found_list import found_html
 from app.ui.documents.meaning import Meaning, meaning_html
 from app.ui.documents.port import Documents
 from app.ui.documents.seat import DocumentsSeat
+from app.ui.page_stream import Parts
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentsScreen:
-    """The lists as HTML, in the order of `DocumentsArea.followers`."""
+    """The lists as HTML."""
 
     collections: str = ""
     title: str = ""
@@ -60,6 +61,17 @@ class DocumentsWatcher:
             found=found_html(result.searched, _still_there(seat, documents), result.problem),
             papers=documents_html(documents, seat.listed, seat.question.of("document")),
         )
+
+
+def documents_parts(now: DocumentsScreen) -> Parts:
+    """A screen as the parts of the page."""
+    return {
+        "collections": now.collections,
+        "collection-title": now.title,
+        "meaning": now.meaning,
+        "found": now.found,
+        "papers": now.papers,
+    }
 
 
 def chosen_of(collections: Sequence[Collection], chosen: int) -> Collection | None:

@@ -7,6 +7,7 @@ import gradio as gr
 
 from app.ui.live.actions import XrayActions
 from app.ui.live.xray_view import XrayView
+from app.ui.pages import PageEvents, PageValue
 from app.ui.saving import build_file_place
 
 CONTROLS = (
@@ -29,7 +30,7 @@ class LiveArea:
 class XrayArea:
     """The X-ray's components. What its controls show follows the picture: see assets/ui/live.js."""
 
-    view: gr.State
+    view: PageValue[XrayView]
     bar: gr.HTML
     picture: gr.HTML
     file: gr.HTML
@@ -51,19 +52,14 @@ def build_xray_area() -> XrayArea:
         bar = gr.HTML(_bar(), elem_id="xray-bar", js_on_load="foresight.xray(element, trigger)")
         picture = gr.HTML(elem_id="xray-picture", js_on_load=None)
         file = build_file_place("xray-file")
-    return XrayArea(gr.State(XrayView()), bar, picture, file)
+    return XrayArea(PageValue(XrayView), bar, picture, file)
 
 
-def wire_live(area: XrayArea, actions: XrayActions, seat: gr.State, listen: dict[str, Any]) -> None:
+def wire_live(area: XrayArea, actions: XrayActions, seat: PageValue[Any], events: PageEvents) -> None:
     """Join the X-ray's controls with what they do for the chat of this seat."""
+    drawn = [area.view, area.picture, area.file]
     # Every press counts, also while the newest step is being drawn.
-    area.bar.click(
-        actions.act,
-        [area.view, seat],
-        [area.view, area.picture, area.file],
-        trigger_mode="multiple",
-        **listen,
-    )
+    events.on(area.bar.click, actions.act, [area.view, seat], drawn, trigger_mode="multiple")
 
 
 def _bar() -> str:

@@ -1,9 +1,7 @@
 """What events of the models' view do. They translate between the page and the desk, and nothing else."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import astuple, replace
-from functools import partial
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -11,17 +9,13 @@ import gradio as gr
 from app.errors import AppError
 from app.messages import ModelChoice
 from app.ui.desk import Desk
-from app.ui.looking import changed, screens
 from app.ui.models import questions
 from app.ui.models.catalogue_list import matching
 from app.ui.models.deeds import Deeds
 from app.ui.models.result_list import Found, results_html, waiting_html
 from app.ui.models.stock import Kept, Shelf, Wish
-from app.ui.models.watching import ModelsScreen, ModelsWatcher, known
+from app.ui.models.watching import known
 from app.ui.telling import Say, attempt
-
-LOOK_SECONDS = 1 / 4
-"""How often a page looks at models."""
 
 
 class ModelActions:
@@ -32,13 +26,6 @@ class ModelActions:
         self._shelf = shelf
         self._say = say
         self._deeds = Deeds(desk, shelf)
-
-    async def follow(self) -> AsyncIterator[tuple[Any, ...]]:
-        """Draw the lists, and draw again whenever something changed, until the page is closed."""
-        watcher = ModelsWatcher(self._desk, self._shelf)
-        look = partial(asyncio.to_thread, watcher.look)  # a download that ended has the disk looked at
-        async for shown, seen in screens(look, self._say, LOOK_SECONDS):
-            yield updates(shown, seen)
 
     def open(self) -> None:
         """Look at what there is now."""
@@ -131,13 +118,3 @@ class ModelActions:
     def _try(self, do: Callable[[], Any]) -> Any:
         """What it returns, or None when it failed, which is said."""
         return attempt(self._say, do, None)
-
-
-def updates(before: ModelsScreen | None, now: ModelsScreen) -> tuple[Any, ...]:
-    """What the components that follow models must become; parts that did not change are skipped."""
-    parts = ("way", "downloads", "loaded", "installed", "catalogue", "access")
-    lists = [changed(before, now, part) for part in parts]
-    # The boxes are filled at load: somebody may be typing in them, so only another choice changes them.
-    chosen = astuple(now.chosen)
-    is_other = before is not None and before.chosen != now.chosen
-    return (*lists, *(chosen if is_other else (gr.skip() for _ in chosen)))

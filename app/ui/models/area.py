@@ -1,7 +1,6 @@
 """The models' view: search and catalogue on the left, what is on this machine on the right."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import gradio as gr
 
@@ -10,6 +9,7 @@ from app.ui.listening import LISTEN
 from app.ui.models.actions import ModelActions
 from app.ui.models.result_list import Found
 from app.ui.models.stock import Wish
+from app.ui.pages import PageEvents, PageValue
 
 KEPT = (
     ("Automatic", "auto"),
@@ -29,7 +29,7 @@ class ModelsArea:
 
     text: gr.Textbox
     search: gr.Button
-    found: gr.State
+    found: PageValue[Found]
     results: gr.HTML
     kept: gr.Dropdown
     context: gr.Dropdown
@@ -50,11 +50,6 @@ class ModelsArea:
     def lists(self) -> list[gr.HTML]:
         """The lists with buttons in them."""
         return [self.results, self.catalogue, self.downloads, self.loaded, self.installed, self.question]
-
-    @property
-    def followers(self) -> list[gr.components.Component]:
-        """The lists that follow the desk, in the order of `actions.updates`, behind the way here."""
-        return [self.downloads, self.loaded, self.installed, self.catalogue, self.access]
 
 
 def build_models_area(wish: Wish, library: Library) -> ModelsArea:
@@ -79,27 +74,27 @@ def build_models_area(wish: Wish, library: Library) -> ModelsArea:
     )  # fmt: skip
 
 
-def wire_models(area: ModelsArea, actions: ModelActions, listen: dict[str, Any]) -> None:
+def wire_models(area: ModelsArea, actions: ModelActions, events: PageEvents) -> None:
     """Join the view's events with what they do."""
     for looking in (area.search.click, area.text.submit):
-        looking(actions.search, area.text, [area.found, area.results], **listen)
+        events.on(looking, actions.search, area.text, [area.found, area.results])
     for one in area.lists:
-        one.click(actions.act, area.found, [area.found, area.results, area.question], **listen)
+        events.on(one.click, actions.act, area.found, [area.found, area.results, area.question])
     for control in (area.kept, area.context):
-        control.input(actions.judge, [area.kept, area.context], **listen)
-    area.is_offline.input(actions.switch_off, area.is_offline, **listen)
+        events.on(control.input, actions.judge, [area.kept, area.context])
+    events.on(area.is_offline.input, actions.switch_off, area.is_offline)
     for saving in (area.save_token.click, area.token.submit):
-        saving(actions.log_in, area.token, area.token, **listen)
-    area.forget_token.click(actions.log_out, **listen)
+        events.on(saving, actions.log_in, area.token, area.token)
+    events.on(area.forget_token.click, actions.log_out)
     for adding in (area.add_folder.click, area.folder.submit):
-        adding(actions.add_folder, area.folder, area.folder, **listen)
+        events.on(adding, actions.add_folder, area.folder, area.folder)
 
 
 def _list(name: str) -> gr.HTML:
     return gr.HTML(elem_id=name, js_on_load=LISTEN)
 
 
-def _search() -> tuple[gr.Textbox, gr.Button, gr.State, gr.HTML]:
+def _search() -> tuple[gr.Textbox, gr.Button, PageValue[Found], gr.HTML]:
     with gr.Row(elem_id="search"):
         text = gr.Textbox(
             label="Search",
@@ -111,7 +106,7 @@ def _search() -> tuple[gr.Textbox, gr.Button, gr.State, gr.HTML]:
             scale=1,
         )
         search = gr.Button("Search", elem_id="search-button", variant="primary", scale=0, min_width=0)
-    return text, search, gr.State(Found()), _list("results")
+    return text, search, PageValue(Found), _list("results")
 
 
 def _wish(wish: Wish) -> tuple[gr.Dropdown, gr.Dropdown]:

@@ -9,6 +9,7 @@ from app.ui.models.catalogue_list import catalogue_html
 from app.ui.models.download_list import count_in_words, downloads_html
 from app.ui.models.installed_list import access_html, installed_html, loaded_html
 from app.ui.models.stock import Shelf, Stock
+from app.ui.page_stream import Parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,19 @@ class ModelsWatcher:
             self._screen = draw(stock, downloads, status, chosen)
             self._seen = seen
         return self._screen
+
+
+def models_parts(now: ModelsScreen) -> Parts:
+    """A screen as the parts of the page. The model boxes are filled in anew only when `model` changes."""
+    return {
+        "to-models": now.way,
+        "downloads": now.downloads,
+        "loaded": now.loaded,
+        "installed": now.installed,
+        "catalogue": now.catalogue,
+        "access-note": now.access,
+        "model": repr(now.chosen),
+    }
 
 
 def draw(

@@ -8,7 +8,8 @@ import gradio as gr
 
 from app.messages import Decoding
 from app.race_messages import MOST_LANES
-from app.ui.race.actions import RaceActions
+from app.ui.pages import PageEvents, PageValue
+from app.ui.race.actions import RaceActions, RaceSeat
 from app.ui.race.controls import DECODERS, FIRST_LANES, NOBODY, USUAL_TOKENS
 from app.ui.race.words import KINDS
 from app.ui.saving import build_file_place
@@ -40,15 +41,10 @@ class RaceArea:
     notes: gr.HTML
     texts: gr.HTML
     history: gr.HTML
-    saving: gr.Row
     save_picture: gr.Button
     save_json: gr.Button
     file: gr.HTML
-
-    @property
-    def followers(self) -> list[gr.blocks.Block]:
-        """The components that follow the race, in the order of `actions.updates`."""
-        return [self.notes, self.texts, self.history, self.start, self.stop, self.saving]
+    seat: PageValue[RaceSeat]
 
     @property
     def asked(self) -> list[gr.components.Component]:
@@ -66,28 +62,28 @@ def build_race_area(first_prompt: str, sizes: Decoding) -> RaceArea:
                 lanes = tuple(_lane(number, sizes) for number in range(MOST_LANES))
                 tokens, start, stop = _begin()
             problem, status, board = _html("problem"), _html("status"), _html("board")
-            saving, picture, everything = _saving()
+            picture, everything = _saving()
             notes, texts = _html("notes"), _html("texts")
         with gr.Column(elem_id="race-side", scale=0, min_width=320):
             history = _html("history")
         file = build_file_place("race-file")
     return RaceArea(
-        kind, another, text, tokens, lanes, start, stop, problem, status, board, notes, texts, history, saving,
-        picture, everything, file,
+        kind, another, text, tokens, lanes, start, stop, problem, status, board, notes, texts, history, picture,
+        everything, file, PageValue(RaceSeat),
     )  # fmt: skip
 
 
-def wire_race(area: RaceArea, actions: RaceActions, seat: gr.State, listen: dict[str, Any]) -> None:
+def wire_race(area: RaceArea, actions: RaceActions, events: PageEvents) -> None:
     """Join the view's events with what they do."""
     for choosing in (area.kind.input, area.another.click):
-        choosing(actions.choose, [seat, area.kind, area.text], area.text, **listen)
-    area.text.input(actions.own, None, area.kind, trigger_mode="always_last", **listen)
+        events.on(choosing, actions.choose, [area.seat, area.kind, area.text], area.text)
+    events.on(area.text.input, actions.own, None, area.kind, trigger_mode="always_last")
     for lane in area.lanes:
-        lane.decoder.input(_sizes_for, lane.decoder, [lane.sizes, *lane.numbers[1:]], **listen)
-    area.start.click(actions.start, area.asked, area.problem, **listen)
-    area.stop.click(actions.stop, **listen)
+        events.on(lane.decoder.input, _sizes_for, lane.decoder, [lane.sizes, *lane.numbers[1:]])
+    events.on(area.start.click, actions.start, area.asked, area.problem)
+    events.on(area.stop.click, actions.stop)
     for button, made in ((area.save_picture, actions.picture), (area.save_json, actions.everything)):
-        button.click(made, None, area.file, **listen)
+        events.on(button.click, made, None, area.file)
 
 
 def _html(name: str) -> gr.HTML:
@@ -140,13 +136,13 @@ def _begin() -> tuple[gr.Number, gr.Button, gr.Button]:
     )
     with gr.Column(elem_id="race-begin", scale=0, min_width=96):
         start = gr.Button("Start", elem_id="race-start", variant="primary", min_width=0)
-        stop = gr.Button("Stop", elem_id="race-stop", variant="primary", visible=False, min_width=0)
+        stop = gr.Button("Stop", elem_id="race-stop", variant="primary", min_width=0)
     return tokens, start, stop
 
 
-def _saving() -> tuple[gr.Row, gr.Button, gr.Button]:
+def _saving() -> tuple[gr.Button, gr.Button]:
     button = partial(gr.Button, size="sm", scale=0, min_width=0)
-    with gr.Row(visible=False, elem_id="race-saving") as row:
+    with gr.Row(elem_id="race-saving"):
         picture = button("Save picture", elem_id="race-save-picture")
         everything = button("Save JSON", elem_id="race-save-json")
-    return row, picture, everything
+    return picture, everything

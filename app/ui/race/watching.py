@@ -1,5 +1,6 @@
 """A page's eyes on the race: what its parts show, made anew only when something changed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.conversation.lane_reading import LaneReader
@@ -7,6 +8,7 @@ from app.conversation.race import Race, RaceState
 from app.conversation.reply import Reply
 from app.messages import ModelInfo
 from app.race_messages import LaneRun
+from app.ui.page_stream import Parts
 from app.ui.race.board import board_html, notes_html, status_html
 from app.ui.race.course import course
 from app.ui.race.history import history_html
@@ -28,20 +30,38 @@ class RaceScreen:
     has_result: bool = False
 
 
+def race_parts(now: RaceScreen) -> Parts:
+    """A screen as the parts of the page."""
+    return {
+        "race-status": now.status,
+        "race-board": now.board,
+        "race-notes": now.notes,
+        "race-texts": now.texts,
+        "race-history": now.history,
+        "is-racing": now.is_running,
+        "has-raced": now.has_result,
+    }
+
+
 class RaceWatcher:
     """Sees the race as screens. One reader; not shared between pages."""
 
-    def __init__(self, race: Race) -> None:
+    def __init__(self, race: Race, model: Callable[[], ModelInfo | None]) -> None:
         self._race = race
+        self._model = model
         self._readers: dict[Reply, LaneReader] = {}
         self._seen: object = None
         self._screen = RaceScreen()
         self._told: object = None
         self._history = ""
 
-    def look(self, model: ModelInfo | None) -> RaceScreen:
+    def has_turned(self) -> bool:
+        """Whether the next look asks the database."""
+        return self._told != self._told_of(self._race.state, self._model())
+
+    def look(self) -> RaceScreen:
         """The view as it should be now; the very same object while nothing changed."""
-        state = self._race.state
+        state, model = self._race.state, self._model()
         runs = self._read(state)
         seen = (state, tuple(map(id, runs)), model)
         if seen != self._seen:
@@ -70,7 +90,7 @@ class RaceWatcher:
 
     def _history_of(self, state: RaceState, model: ModelInfo | None) -> str:
         """Asked of the database only when a race was added or another model came."""
-        told = (id(state.result), model)
+        told = self._told_of(state, model)
         if told != self._told:
             log = self._race.log
             self._history = (
@@ -80,3 +100,6 @@ class RaceWatcher:
             )
             self._told = told
         return self._history
+
+    def _told_of(self, state: RaceState, model: ModelInfo | None) -> object:
+        return id(state.result), model

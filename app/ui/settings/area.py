@@ -1,6 +1,7 @@
 """The settings' view: what is chosen once on the left, what the app is and its self-check on the right."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -11,6 +12,7 @@ from app.ui.about.area import AboutArea, build_about_area
 from app.ui.controls import OptionControls
 from app.ui.listening import LISTEN
 from app.ui.model_area import ModelArea, build_model_area
+from app.ui.pages import PageEvents, PageValue
 from app.ui.settings.actions import SettingsActions
 from app.ui.settings.decoder_part import DecoderPart, build_decoder_part
 from app.ui.settings.theme_html import theme_html
@@ -24,7 +26,7 @@ class SettingsView:
     decoder: DecoderPart
     theme: gr.HTML
     folder: gr.HTML
-    before: gr.State
+    before: PageValue[Any]
     restore: gr.Button
     restored: gr.HTML
     quit: gr.Button
@@ -52,8 +54,8 @@ def _folder() -> gr.HTML:
         return gr.HTML(elem_id="data-folder", js_on_load=LISTEN)
 
 
-def _endings() -> tuple[gr.State, gr.Button, gr.HTML, gr.Button]:
-    before = gr.State(None)
+def _endings() -> tuple[PageValue[Any], gr.Button, gr.HTML, gr.Button]:
+    before: PageValue[Any] = PageValue(lambda: None)
     with gr.Row(elem_id="endings", elem_classes="part"):
         restore = gr.Button("Restore defaults", elem_id="restore", size="sm", scale=0)
         restored = gr.HTML(elem_id="restored", js_on_load=LISTEN)
@@ -65,28 +67,22 @@ def wire_settings(
     view: SettingsView,
     drawer: tuple[gr.components.Component, ...],
     actions: SettingsActions,
-    listen: dict[str, Any],
+    events: PageEvents,
 ) -> None:
     """Join the view's events with what they do; `drawer` has the controls that stand beside the chat."""
     part = view.decoder
     # `change`, so that the cost follows what fills the controls: a page's load, a preset, the defaults.
-    gr.on(
-        [control.change for control in (drawer[0], *part.sizes)],  # type: ignore[attr-defined]
-        actions.cost,
-        [drawer[0], *part.sizes],
-        part.cost,
-        trigger_mode="always_last",
-        **listen,
-    )
-    part.presets.click(
-        actions.preset, outputs=[part.decoder, part.window, part.ngram, part.guesses], **listen
-    )
-    view.theme.click(actions.choose_theme, **listen)
-    view.folder.click(actions.in_folder, outputs=view.folder, **listen)
+    changes = [control.change for control in (drawer[0], *part.sizes)]  # type: ignore[attr-defined]
+    cost_of = [drawer[0], *part.sizes]
+    events.on(partial(gr.on, changes), actions.cost, cost_of, part.cost, trigger_mode="always_last")
+    sizes = [part.decoder, part.window, part.ngram, part.guesses]
+    events.on(part.presets.click, actions.preset, outputs=sizes)
+    events.on(view.theme.click, actions.choose_theme)
+    events.on(view.folder.click, actions.in_folder, outputs=view.folder)
     back = [view.before, view.restored, view.theme, *drawer, *part.controls]
-    view.restore.click(actions.restore, outputs=back, **listen)
-    view.restored.click(actions.undo, view.before, back, **listen)
-    view.quit.click(actions.quit, **listen)
+    events.on(view.restore.click, actions.restore, outputs=back)
+    events.on(view.restored.click, actions.undo, view.before, back)
+    events.on(view.quit.click, actions.quit)
 
 
 def wire_opening(
@@ -94,8 +90,8 @@ def wire_opening(
     view: SettingsView,
     drawer: tuple[gr.components.Component, ...],
     actions: SettingsActions,
-    listen: dict[str, Any],
+    events: PageEvents,
 ) -> None:
     """Have `way`, the button that leads here, draw what may have changed since."""
-    way.click(actions.open, outputs=[view.theme, view.folder], **listen)
-    way.click(actions.cost, [drawer[0], *view.decoder.sizes], view.decoder.cost, **listen)
+    events.on(way.click, actions.open, outputs=[view.theme, view.folder])
+    events.on(way.click, actions.cost, [drawer[0], *view.decoder.sizes], view.decoder.cost)

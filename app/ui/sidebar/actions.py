@@ -10,7 +10,7 @@ from app.errors import AppError, ChatNotFound
 from app.ui.chat.seat import Seat
 from app.ui.desk import Desk
 from app.ui.saving import file_html
-from app.ui.telling import RELOAD, Say, attempt, was_done
+from app.ui.telling import Say, attempt, was_done
 from app.ui.uploads import discard
 
 NOTHING = ""
@@ -39,9 +39,6 @@ class SidebarActions:
 
     def act(self, seat: Seat, event: gr.EventData) -> str:
         """Do what a button in the list says; the answer is a file to save, or nothing."""
-        if not seat.is_taken:
-            self._say(RELOAD)
-            return NOTHING
         do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
         if do in self._folder_deeds:
             was_done(self._say, lambda: self._folder_deeds[do](seat, name, value))

@@ -1,13 +1,14 @@
 """The sidebar's components."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import gradio as gr
 
 from app.ui.chat.actions import ChatActions
+from app.ui.chat.seat import Seat
 from app.ui.library_files import BACKUP, CHATS
 from app.ui.listening import LISTEN
+from app.ui.pages import PageEvents, PageValue
 from app.ui.saving import build_file_place
 from app.ui.sidebar.actions import SidebarActions
 
@@ -53,11 +54,15 @@ def saving_html() -> str:
 
 
 def wire_sidebar(
-    area: SidebarArea, actions: SidebarActions, chatting: ChatActions, seat: gr.State, listen: dict[str, Any]
+    area: SidebarArea,
+    actions: SidebarActions,
+    chatting: ChatActions,
+    seat: PageValue[Seat],
+    events: PageEvents,
 ) -> None:
     """Join the sidebar's events with what they do."""
-    area.new_chat.click(chatting.begin, seat, **listen)
-    area.private.click(chatting.begin_private, seat, **listen)
-    area.chats.click(actions.act, seat, area.file, **listen)
-    area.words.input(actions.search, [seat, area.words], trigger_mode="always_last", **listen)
-    area.bring.upload(actions.bring, [seat, area.bring], **listen)
+    events.on(area.new_chat.click, chatting.begin, seat)
+    events.on(area.private.click, chatting.begin_private, seat)
+    events.on(area.chats.click, actions.act, seat, area.file)
+    events.on(area.words.input, actions.search, [seat, area.words], trigger_mode="always_last")
+    events.on(area.bring.upload, actions.bring, [seat, area.bring])

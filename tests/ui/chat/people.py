@@ -31,7 +31,7 @@ class Visitor:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        self.seat = Seat(is_taken=True)
+        self.seat = Seat()
         self.heard: list[str] = []
         self.actions = ChatActions(desk, self.heard.append)
         self.watcher = Watcher(desk, self.seat, count_seconds=0)

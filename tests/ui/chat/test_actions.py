@@ -7,7 +7,6 @@ import pytest
 
 from app.messages import Options, Sampling
 from app.ui.controls import show_options
-from app.ui.telling import RELOAD
 from tests.fakes import ScriptedEngine
 from tests.ui.chat.people import SKIPPED, Visitor, until
 
@@ -86,16 +85,6 @@ def test_a_page_that_fell_behind_is_told_and_keeps_its_text(person: Visitor, oth
     assert "went on in another window" in other.heard[0]
     other.look()
     assert other.ask("After looking") == SENT
-
-
-def test_a_page_of_another_run_is_told_to_reload_and_keeps_its_text(
-    person: Visitor, engine: ScriptedEngine
-) -> None:
-    person.seat.is_taken = False
-    assert person.ask("hello") == KEPT
-    assert person.press("regenerate", 1) == KEPT
-    assert person.heard == [RELOAD, RELOAD]
-    assert engine.requests == []
 
 
 def choices(question: str) -> dict[str, str]:

@@ -1,51 +1,67 @@
 """A page follows its chat: what is drawn again, and when."""
 
-import asyncio
 import threading
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 from app.chat_messages import ChatManner
 from app.messages import Message
 from app.ui import Desk
-from app.ui.chat.actions import updates
 from app.ui.chat.manner import MannerActions
+from app.ui.chat.screen import Screen, chat_parts
+from app.ui.page_stream import View
 from tests.fakes import ScriptedEngine, WordReader
-from tests.ui.chat.people import SKIPPED, UnsteadyConversations, Visitor
+from tests.ui.chat.people import UnsteadyConversations, Visitor
+from tests.ui.streaming import frames, frames_until
 
 LONG = "word after word " * 100
 
 
-def test_only_what_changed_is_drawn_again(person: Visitor) -> None:
-    empty = person.look()
-    assert SKIPPED not in updates(None, empty)
-    assert all(update == SKIPPED for update in updates(empty, empty))
+def view_of(person: Visitor) -> View[Screen]:
+    """What draws the person's page."""
+    return View(person.watcher.look, chat_parts, person.watcher.has_turned, 0.0)
+
+
+def instructions(person: Visitor) -> object:
+    """By which the page knows whether its box is to be filled anew."""
+    return chat_parts(person.look())["instructions"]
 
 
 def test_the_thread_is_not_drawn_again_while_a_reply_comes(person: Visitor, engine: ScriptedEngine) -> None:
     engine.pause, engine.text = 0.01, "word " * 60
     person.ask("hello")
-    before, *screens = person.look_until_done()
-    drawn = [updates(then, now) for then, now in zip([before, *screens], screens, strict=False)]
-    assert len(drawn) > 6
-    threads = [update[1] for update in drawn if update[1] != SKIPPED]
-    assert len(threads) == 1, "at its end"
-    assert all(update[-1] == SKIPPED for update in drawn), "somebody may be typing instructions"
+    before, *screens = map(chat_parts, person.look_until_done())
+    assert len(screens) > 6
+    others = {"messages", "chip", "instructions"}
+    for then, now in zip([before, *screens], screens[:-1], strict=False):
+        assert not {part for part in now if now[part] != then[part]} & others
+    assert screens[-1]["messages"] != before["messages"]
+    assert screens[-1]["instructions"] == before["instructions"], "somebody may be typing instructions"
+
+
+def test_a_reply_leaves_its_place_in_the_moment_in_which_it_stands_in_the_thread(
+    person: Visitor, engine: ScriptedEngine
+) -> None:
+    engine.pause, engine.text = 0.01, "word " * 20
+    person.ask("hello")
+    for screen in person.look_until_done():
+        assert bool(screen.live) != ("word word" in screen.thread) or not screen.live
 
 
 def test_another_chat_brings_its_own_instructions_and_a_new_one_none(person: Visitor) -> None:
     person.seat.manner = ChatManner("Be brief.")
-    before = person.look()
+    before = instructions(person)
     person.actions.begin(person.seat)
-    assert updates(before, person.look())[-1] == ""
+    assert instructions(person) != before
+    assert person.look().manner.system == ""
     person.seat.manner = ChatManner("Be kind.")
     person.get("One")
-    before, chat = person.look(), person.seat.place
+    before, chat = instructions(person), person.seat.place
     person.actions.begin(person.seat)
-    empty = person.look()
-    assert updates(before, empty)[-1] == ""
+    empty = instructions(person)
+    assert empty != before and person.look().manner.system == ""
     person.seat.sit_at(chat)
-    assert updates(empty, person.look())[-1] == "Be kind."
+    assert instructions(person) != empty and person.look().manner.system == "Be kind."
 
 
 def test_instructions_that_another_page_wrote_are_drawn_and_ones_own_are_not(
@@ -53,52 +69,21 @@ def test_instructions_that_another_page_wrote_are_drawn_and_ones_own_are_not(
 ) -> None:
     person.get("One")
     other.seat.sit_at(person.seat.place)
-    mine, theirs = person.look(), other.look()
+    mine, theirs = instructions(person), instructions(other)
     MannerActions(person.desk, person.heard.append).choose_system(person.seat, "Be brief.")
-    assert updates(mine, person.look())[-1] == SKIPPED, "somebody may be typing on"
-    assert updates(theirs, other.look())[-1] == "Be brief."
-    theirs = other.look()
+    assert instructions(person) == mine, "somebody may be typing on"
+    assert instructions(other) != theirs and other.look().manner.system == "Be brief."
+    theirs = instructions(other)
     MannerActions(person.desk, person.heard.append).choose_system(person.seat, "")
-    assert updates(theirs, other.look())[-1] == ""
-
-
-def follow(person: Visitor, times: int) -> list[tuple[Any, ...]]:
-    """What the page is given while it follows."""
-
-    async def read() -> list[tuple[Any, ...]]:
-        following = person.actions.follow(person.seat)
-        drawn = [await anext(following) for _ in range(times)]
-        await following.aclose()  # type: ignore[attr-defined]
-        return drawn
-
-    return asyncio.run(read())
-
-
-def streamed(person: Visitor, times: int) -> list[tuple[Any, ...]]:
-    """What its stream brings meanwhile."""
-
-    async def read() -> list[tuple[Any, ...]]:
-        async def look() -> None:
-            async for _ in person.actions.follow(person.seat):
-                pass
-
-        looking, stream = asyncio.ensure_future(look()), person.actions.stream(person.seat)
-        drawn = [await anext(stream) for _ in range(times)]
-        looking.cancel()
-        await stream.aclose()  # type: ignore[attr-defined]
-        return drawn
-
-    return asyncio.run(read())
+    assert instructions(other) != theirs and other.look().manner.system == ""
 
 
 def test_a_page_that_is_opened_shows_the_chat_that_was_looked_at_last(
     person: Visitor, other: Visitor, engine: ScriptedEngine
 ) -> None:
     person.get("One")
-    other.seat.is_taken = False
-    [drawn] = follow(other, times=1)
-    assert "One" in drawn[1]
-    assert other.seat.is_taken
+    other.actions.open(other.seat)
+    assert "One" in other.look().thread
     assert other.ask("Two") == ("", "")
     assert len(engine.requests) == 2
 
@@ -106,10 +91,13 @@ def test_a_page_that_is_opened_shows_the_chat_that_was_looked_at_last(
 def test_a_page_is_drawn_again_as_the_reply_comes(person: Visitor, engine: ScriptedEngine) -> None:
     engine.pause, engine.text = 0.02, LONG
     person.ask("One")
-    drawn = [live for live, _note, _panel in streamed(person, times=4)]
-    lengths = [len("".join(live)) for live in drawn]
-    assert lengths == sorted(set(lengths))
-    assert drawn[-1][0] == str(person.messages[-1].id), "by which the page knows what was opened in it"
+    live = [frame["live"] for frame in frames([view_of(person)], 6) if "live" in frame]
+    shown = [one for one in live if one["message"]]
+    assert len(shown) >= 4
+    assert {one["message"] for one in shown} == {person.messages[-1].id}, (
+        "by which it knows what was opened in it"
+    )
+    assert len({str(one["blocks"]) for one in shown}) == len(shown)
     person.desk.stop()
 
 
@@ -127,20 +115,13 @@ class NotingReader(WordReader):
 
 def test_what_is_typed_is_counted_beside_the_event_loop(person: Visitor, engine: ScriptedEngine) -> None:
     reader = engine.words = NotingReader()
-
-    async def typing() -> str:
-        following = person.actions.follow(person.seat)
-        await anext(following)
-        person.actions.type(person.seat, "one two three")
-        drawn = await anext(following)
-        await following.aclose()  # type: ignore[attr-defined]
-        return str(drawn[3])
-
-    assert "5 of 1,024 tokens" in asyncio.run(typing())
-    assert threading.get_ident() not in reader.threads
+    person.actions.type(person.seat, "one two three")
+    *_, last = frames_until([view_of(person)], lambda frame: "5 of 1,024 tokens" in frame.get("meter", ""))
+    assert last
+    assert reader.threads and threading.get_ident() not in reader.threads
 
 
-def test_a_page_that_cannot_be_read_says_so_once_and_looks_on(
+def test_a_page_that_cannot_be_read_says_so_and_looks_on(
     person: Visitor, engine: ScriptedEngine, unsteady: Desk
 ) -> None:
     engine.pause, engine.text = 0.02, LONG
@@ -150,16 +131,11 @@ def test_a_page_that_cannot_be_read_says_so_once_and_looks_on(
     late = Visitor(unsteady)
     late.seat.sit_at(person.seat.place)
 
-    async def wait_for_a_screen() -> tuple[Any, ...]:
-        following = late.actions.follow(late.seat)
-        drawing = asyncio.ensure_future(anext(following))
-        while conversations.refused < 3:
-            await asyncio.sleep(0.01)
-        conversations.is_held = False
-        drawn = await drawing
-        await following.aclose()  # type: ignore[attr-defined]
-        return drawn
+    def look() -> Screen:
+        conversations.is_held = conversations.refused < 3
+        return late.look()
 
-    assert "One" in asyncio.run(wait_for_a_screen())[1]
-    assert late.heard == ["Another program holds the file."]
+    first, second = frames([replace(view_of(late), look=look)], 2)
+    assert first == {"problem": "Another program holds the file."}
+    assert "One" in second["messages"] and second["problem"] == ""
     person.desk.stop()

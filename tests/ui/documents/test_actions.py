@@ -1,19 +1,15 @@
 """What buttons and boxes of the documents' view do; before something is lost they ask."""
 
-import asyncio
 from pathlib import Path
-from typing import Any
 
 import gradio as gr
 import pytest
 
-from app.errors import StoreBroken
 from app.ui.desk import Desk
 from app.ui.documents.actions import FIRST_NAME, DocumentActions
 from app.ui.documents.meaning import Meaning, MeaningModel
 from app.ui.documents.seat import DocumentsSeat
-from app.ui.documents.watching import DocumentsScreen, DocumentsWatcher
-from app.ui.telling import RELOAD
+from app.ui.documents.watching import DocumentsScreen, DocumentsWatcher, documents_parts
 from tests.fake_documents import ScriptedDocuments
 
 TEXT = "The tenant pays on the first.\n\nThe landlord keeps the roof."
@@ -21,7 +17,7 @@ TEXT = "The tenant pays on the first.\n\nThe landlord keeps the roof."
 
 @pytest.fixture
 def seat() -> DocumentsSeat:
-    return DocumentsSeat(is_taken=True)
+    return DocumentsSeat()
 
 
 @pytest.fixture
@@ -177,39 +173,10 @@ def test_a_search_that_fails_or_finds_nothing_says_so(
     assert "The file is damaged." in look(documents, seat).found
 
 
-def test_a_page_of_an_earlier_run_is_asked_to_reload(
-    actions: DocumentActions, documents: ScriptedDocuments, heard: list[str]
-) -> None:
-    press(actions, DocumentsSeat(), "create", value="Contracts")
-    assert (heard, documents.names) == ([RELOAD], {})
-
-
-async def next_of(stream: Any) -> Any:
-    return await asyncio.wait_for(anext(stream), timeout=10)
-
-
-def test_a_page_follows_changes_and_outlives_a_disk_that_fails(
-    actions: DocumentActions, documents: ScriptedDocuments, seat: DocumentsSeat, heard: list[str]
-) -> None:
-    fails = StoreBroken("Part of the file is damaged: bring back a backup.")
-    working = documents.collections
-
-    def failing() -> Any:
-        raise fails
-
-    async def follow() -> tuple[Any, Any]:
-        stream = actions.follow(seat)
-        first = await next_of(stream)
-        documents.collections = failing  # type: ignore[method-assign]
-        documents.changes += 1
-        waiting = asyncio.ensure_future(next_of(stream))
-        await asyncio.sleep(0.7)
-        documents.collections = working  # type: ignore[method-assign]
-        documents.create("Contracts")
-        second = await waiting
-        await stream.aclose()
-        return first, second
-
-    first, second = asyncio.run(follow())
-    assert ("Contracts" in first[0], "Contracts" in second[0]) == (False, True)
-    assert heard == [str(fails)]
+def test_a_page_is_drawn_as_documents_change(documents: ScriptedDocuments, seat: DocumentsSeat) -> None:
+    watcher = DocumentsWatcher(documents, lambda: Meaning("org/meaning"), seat)
+    first = watcher.look()
+    documents.create("Contracts")
+    before, after = documents_parts(first), documents_parts(watcher.look())
+    assert "Contracts" in str(after["collections"]) and "Contracts" not in str(before["collections"])
+    assert watcher.look() is watcher.look()

@@ -24,7 +24,7 @@ def line(desk: Desk) -> str:
 
 def press(desk: Desk, documents: ScriptedDocuments) -> None:
     event = gr.EventData(None, {"do": "get-meaning", "name": "", "value": ""})
-    DocumentActions(documents, MeaningModel(desk), print).act(DocumentsSeat(is_taken=True), event)
+    DocumentActions(documents, MeaningModel(desk), print).act(DocumentsSeat(), event)
 
 
 def on_the_way(models: ScriptedModels, state: DownloadState, note: str = "") -> None:

@@ -1,21 +1,20 @@
 """What the view's events do: read the controls, start, stop, save, and draw only what changed."""
 
-import asyncio
-from dataclasses import replace
 from typing import Any
 
-import gradio as gr
 import pytest
 
 from app.conversation.race import Race
 from app.errors import BadOption, StoreNotUsable
-from app.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Options, Sampling
+from app.messages import Decoding, ModelChoice, ModelInfo, Options, Sampling
 from app.race_messages import KindSpeed, RacePrompt, TextKind
-from app.ui.race.actions import Chosen, RaceActions, RaceSeat, calm, updates
+from app.ui.page_stream import View
+from app.ui.race.actions import Chosen, RaceActions, RaceSeat
 from app.ui.race.controls import NOBODY, read_plan
-from app.ui.race.watching import RaceWatcher
+from app.ui.race.watching import RaceScreen, RaceWatcher, race_parts
 from tests.fakes import DEMO
 from tests.racing import LaneEngine, RememberedRaces, make_plan, make_race, run_race
+from tests.ui.streaming import frames
 
 LANES: tuple[Any, ...] = ("plain", 5, 4, 5, "lookahead", 15, 5, 15, NOBODY, 5, 4, 5)
 OPTIONS = Options(Sampling(0.7, seed=3), Decoding(rows=32, same_text=False))
@@ -29,7 +28,7 @@ def engine() -> LaneEngine:
 
 @pytest.fixture
 def actions(engine: LaneEngine) -> RaceActions:
-    chosen = Chosen(lambda: OPTIONS, lambda: MODEL, lambda: EngineStatus("ready", model=DEMO))
+    chosen = Chosen(lambda: OPTIONS, lambda: MODEL)
     return RaceActions(make_race(engine), (), chosen, [].append)
 
 
@@ -79,7 +78,7 @@ def test_a_problem_is_shown_and_nothing_starts(actions: RaceActions, engine: Lan
 @pytest.mark.parametrize(("text", "kind"), [("Say it. ", "code"), ("Say it twice.", "own")])
 def test_a_changed_prompt_counts_as_ones_own(engine: LaneEngine, text: str, kind: str) -> None:
     race = make_race(engine)
-    chosen = Chosen(lambda: OPTIONS, lambda: MODEL, lambda: EngineStatus("ready", model=DEMO))
+    chosen = Chosen(lambda: OPTIONS, lambda: MODEL)
     actions = RaceActions(race, (RacePrompt("code", "Say it."),), chosen, [].append)
     actions.start("code", text, 64, *LANES)
     race.wait(10)
@@ -88,7 +87,7 @@ def test_a_changed_prompt_counts_as_ones_own(engine: LaneEngine, text: str, kind
 
 def test_a_text_of_ones_own_comes_back_after_ready_made_ones_were_looked_at(engine: LaneEngine) -> None:
     prompts = (RacePrompt("code", "Add."), RacePrompt("code", "Subtract."), RacePrompt("chat", "Say hi."))
-    chosen = Chosen(lambda: OPTIONS, lambda: MODEL, lambda: EngineStatus("ready", model=DEMO))
+    chosen = Chosen(lambda: OPTIONS, lambda: MODEL)
     actions, seat = RaceActions(make_race(engine), prompts, chosen, [].append), RaceSeat()
     texts = ["My own prompt."]
     kinds: tuple[TextKind, ...] = ("code", "code", "chat", "own", "own")
@@ -101,22 +100,30 @@ def test_there_is_nothing_to_save_before_a_race(actions: RaceActions) -> None:
     assert (actions.picture(), actions.everything()) == ("", "")
 
 
+def watcher_of(race: Race, model: ModelInfo | None = DEMO) -> RaceWatcher:
+    return RaceWatcher(race, lambda: model)
+
+
 def test_a_page_draws_only_what_changed(engine: LaneEngine) -> None:
     race = make_race(engine)
-    watcher = RaceWatcher(race)
-    before = watcher.look(DEMO)
-    assert watcher.look(DEMO) is before
+    watcher = watcher_of(race)
+    assert watcher.has_turned(), "it asks the database"
+    before = watcher.look()
+    assert watcher.look() is before
+    assert not watcher.has_turned()
     race.start(make_plan())
     race.wait(10)
-    after = watcher.look(DEMO)
-    assert after.has_result and not after.is_running
-    notes, texts, history, start, stop, saving = updates(before, after)
-    assert "fastest" in after.status and "Photo finish" in after.board
-    assert "Speed-up" in notes and "<details>" in texts
-    assert "Last races" in history
-    assert (start, stop, saving) == (gr.skip(), gr.skip(), gr.update(visible=True))
-    assert calm(replace(after, board="")) == calm(after) != calm(before)
-    assert updates(after, after) == (gr.skip(),) * 6
+    assert watcher.has_turned()
+    parts = race_parts(watcher.look())
+    assert (parts["is-racing"], parts["has-raced"], race_parts(before)["has-raced"]) == (False, True, False)
+    for part, words in {
+        "status": "fastest",
+        "board": "Photo finish",
+        "notes": "Speed-up",
+        "texts": "<details>",
+        "history": "Last races",
+    }.items():
+        assert words in str(parts[f"race-{part}"])
 
 
 class UnsteadyRaces(RememberedRaces):
@@ -132,28 +139,24 @@ class UnsteadyRaces(RememberedRaces):
         return super().summary(model)
 
 
-def test_a_view_whose_history_cannot_be_read_says_so_once_and_looks_on(engine: LaneEngine) -> None:
-    races, heard = UnsteadyRaces(), list[str]()
+def test_a_view_whose_history_cannot_be_read_says_so_and_looks_on(engine: LaneEngine) -> None:
+    races = UnsteadyRaces()
     race = Race(engine, lambda: False, races, str.upper)
     races.results.append(run_race(engine, make_plan()))
-    chosen = Chosen(lambda: OPTIONS, lambda: MODEL, lambda: EngineStatus("ready", model=DEMO))
+    watcher = watcher_of(race)
 
-    async def follow() -> tuple[Any, ...]:
-        following = RaceActions(race, (), chosen, heard.append).follow(RaceSeat())
-        drawing = asyncio.ensure_future(anext(following))
-        while races.refused < 2:
-            await asyncio.sleep(0.01)
-        races.is_held = False
-        return await asyncio.wait_for(drawing, timeout=10)
+    def look() -> RaceScreen:
+        races.is_held = races.refused < 2
+        return watcher.look()
 
-    _notes, _texts, history, *_ = asyncio.run(follow())
-    assert "Last races" in history
-    assert heard == ["Another program holds the file."]
+    first, second = frames([View(look, race_parts, watcher.has_turned, 0.0)], 2)
+    assert first == {"problem": "Another program holds the file."}
+    assert "Last races" in second["race-history"] and second["problem"] == ""
 
 
 def test_a_reopened_page_sees_the_race_as_it_stands(engine: LaneEngine) -> None:
     race = make_race(engine)
     race.start(make_plan())
     race.wait(10)
-    assert RaceWatcher(race).look(DEMO) == RaceWatcher(race).look(DEMO)
-    assert "Photo finish" in RaceWatcher(race).look(None).board
+    assert watcher_of(race).look() == watcher_of(race).look()
+    assert "Photo finish" in watcher_of(race, None).look().board

@@ -9,7 +9,6 @@ import pytest
 
 from app.ui import Desk
 from app.ui.sidebar.actions import SidebarActions
-from app.ui.telling import RELOAD
 from tests.fakes import ScriptedEngine
 from tests.ui.chat.people import Visitor, pressed, until
 
@@ -272,11 +271,3 @@ def test_what_no_button_says_does_no_harm(person: Librarian) -> None:
     assert person.do("explode", "x") == ""
     assert person.do("open", "x") == ""
     assert person.look().is_empty
-
-
-def test_a_page_of_another_run_is_told_to_reload(person: Librarian) -> None:
-    chat = person.begin("One?")
-    person.seat.is_taken = False
-    assert person.do("delete", chat) == ""
-    assert person.heard == [RELOAD]
-    assert len(person.desk.conversations.book.lines()) == 1

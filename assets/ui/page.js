@@ -1,0 +1,137 @@
+// What draws the page: a WebSocket that brings the parts that changed. See app/ui/page_socket.py.
+(() => {
+  const UNKNOWN_PAGE = 4404;
+  const RETRY_MS = [250, 500, 1000, 2000];
+  const ACTIVE_MS = 1000;
+  const TOLD_MS = 4000;
+  const note = Object.assign(document.createElement("div"), { id: "connection", role: "status", hidden: true });
+
+  const inside = (element) => element.querySelector(".prose") ?? element;
+  const label = (button, text) => {
+    const words = [...button.childNodes].find((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
+    words ? (words.data = text) : button.append(text);
+  };
+
+  // The message that is being written. Blocks that did not change stay as they are, with what is selected in them.
+  let written = { message: 0, blocks: [] };
+  const drawBlocks = (place, { message, from, blocks }) => {
+    if (!message) {
+      written = { message, blocks: [] };
+      return place.replaceChildren();
+    }
+    if (message !== written.message || !place.firstChild) {
+      written = { message, blocks: [] };
+      place.innerHTML = '<section class="messages"><article class="message assistant live" aria-label="Answer being written"><div class="said"></div></article></section>';
+      place.querySelector("article").dataset.message = message;
+    }
+    for (const nodes of written.blocks.splice(from)) nodes.forEach((node) => node.remove());
+    for (const html of blocks) {
+      const template = Object.assign(document.createElement("template"), { innerHTML: html });
+      const nodes = [...template.content.childNodes];
+      place.querySelector(".said").append(...nodes);
+      written.blocks.push(nodes);
+    }
+  };
+
+  // Boxes whose values Gradio keeps are filled by an event of Gradio's, when what stands in them is another's.
+  const filled = { instructions: "0.0" };
+  const refill = (name, value) => {
+    const isOther = filled[name] !== undefined && filled[name] !== value;
+    filled[name] = value;
+    if (isOther) window.foresight.refill("click", { do: name });
+  };
+
+  const tell = (text, button) => {
+    note.hidden = !text;
+    note.replaceChildren(text);
+    if (button) note.append(button);
+    if (text && !note.isConnected) document.body.append(note);
+  };
+
+  let problem = "";
+  const draw = (parts) => {
+    for (const [name, value] of Object.entries(parts)) {
+      const element = document.getElementById(name);
+      if (name === "instructions" || name === "model") refill(name, value);
+      else if (name === "problem") tell((problem = value));
+      else if (typeof value === "boolean") document.body.toggleAttribute(`data-${name}`, value);
+      else if (typeof value === "object") drawBlocks(inside(element), value);
+      else if (element?.tagName === "BUTTON") label(element, value);
+      else if (element) inside(element).innerHTML = value;
+    }
+  };
+
+  const reloadButton = () => {
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Reload" });
+    button.addEventListener("click", () => location.reload());
+    return button;
+  };
+
+  // Why there is no connection: another run of the app knows neither this page nor its key.
+  const explain = async () => {
+    const answer = await fetch("/foresight/page").catch(() => null);
+    if (answer?.status === 403) tell("Foresight was started again. Open it from there: this page no longer has its key.");
+    else tell("The connection to Foresight is lost. Reconnecting…");
+  };
+
+  let socket = null;
+  let session = "";
+  let losses = 0;
+  let isOver = false;
+  let retry = 0;
+
+  const connect = () => {
+    clearTimeout(retry);
+    const mine = new WebSocket(`ws://${location.host}/foresight/page?session=${encodeURIComponent(session)}`);
+    socket = mine;
+    mine.addEventListener("message", ({ data }) => {
+      if (socket !== mine) return;
+      if (losses) {
+        tell(problem || "Connected again.");
+        if (!problem) setTimeout(() => losses || problem || tell(""), TOLD_MS);
+        losses = 0;
+      }
+      draw(JSON.parse(data));
+      mine.send('{"drawn": true}');
+    });
+    mine.addEventListener("close", ({ code }) => {
+      if (socket !== mine || isOver) return;
+      if (code === UNKNOWN_PAGE) {
+        isOver = true;
+        return tell("Foresight was started again since this page was opened. What is typed here is not lost until you reload.", reloadButton());
+      }
+      explain();
+      retry = setTimeout(connect, RETRY_MS[Math.min(losses++, RETRY_MS.length - 1)]);
+    });
+  };
+
+  // The element that Gradio puts this page's session into, once the server knows the page.
+  window.foresight.connect = (element) => {
+    const begin = () => {
+      const given = element.textContent.trim();
+      if (!given || session) return;
+      session = given;
+      connect();
+    };
+    new MutationObserver(begin).observe(element, { childList: true, subtree: true, characterData: true });
+    begin();
+  };
+
+  let told = 0;
+  const active = () => {
+    if (socket?.readyState !== WebSocket.OPEN || performance.now() - told < ACTIVE_MS) return;
+    told = performance.now();
+    socket.send('{"active": true}');
+  };
+  for (const kind of ["pointerdown", "pointerup", "keydown", "input", "drop"]) {
+    document.addEventListener(kind, active, { capture: true, passive: true });
+  }
+
+  addEventListener("pagehide", () => {
+    isOver = true;
+    socket?.close(1000);
+  });
+  // A page that the browser kept to go back to has lost its session.
+  addEventListener("pageshow", ({ persisted }) => persisted && location.reload());
+  addEventListener("online", () => losses && connect());
+})();

@@ -1,0 +1,32 @@
+"""Reads what a page is given, without the page."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from app.ui.page_stream import PageStream, View
+
+SECONDS = 10
+
+
+def frames_until(
+    views: Sequence[View[Any]], is_enough: Callable[[dict[str, Any]], object]
+) -> list[dict[str, Any]]:
+    """The frames of a new page, up to the first that is enough."""
+
+    async def read() -> list[dict[str, Any]]:
+        stream, seen = PageStream(views), list[dict[str, Any]]()
+        async with asyncio.timeout(SECONDS):
+            async for frame in stream.frames():
+                seen.append(frame)
+                if is_enough(frame):
+                    break
+        return seen
+
+    return asyncio.run(read())
+
+
+def frames(views: Sequence[View[Any]], times: int) -> list[dict[str, Any]]:
+    """As many frames of a new page."""
+    count = iter(range(1, times + 1))
+    return frames_until(views, lambda _: next(count) == times)

@@ -1,0 +1,131 @@
+"""The WebSocket that draws a page: real connections to the real server."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from time import monotonic, sleep
+from typing import Any
+
+import fastapi
+import pytest
+import uvicorn
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+from app.ui.page_socket import NOT_UNDERSTOOD, ROUTE, UNKNOWN_PAGE, add_page_socket
+from app.ui.page_stream import Parts, View
+from app.ui.pages import Pages, PageState
+
+SECONDS = 10
+
+
+class Server:
+    """Serves pages that show a number, which changes with every look."""
+
+    def __init__(self) -> None:
+        self.pages, self.looks = Pages(), 0
+        app = fastapi.FastAPI()
+        add_page_socket(app, self.pages, self._views)
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.port = listener.getsockname()[1]
+        config = uvicorn.Config(app, ws="websockets-sansio", log_config=None, timeout_graceful_shutdown=1)
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, args=([listener],), daemon=True)
+        self._thread.start()
+
+    def _views(self, _page: PageState) -> list[View[Any]]:
+        def look() -> Parts:
+            self.looks += 1
+            return {"number": str(self.looks)}
+
+        return [View(look, lambda parts: parts, lambda: False, seconds=0.0)]
+
+    def page(self, session: str) -> ClientConnection:
+        return connect(f"ws://127.0.0.1:{self.port}{ROUTE}?session={session}")
+
+    def close(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(SECONDS)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with closing(Server()) as serving:
+        yield serving
+
+
+def until(is_so: Any) -> None:
+    deadline = monotonic() + SECONDS
+    while not is_so():
+        assert monotonic() < deadline
+        sleep(0.01)
+
+
+def drawn(page: ClientConnection) -> dict[str, Any]:
+    """The next frame, which is acknowledged."""
+    frame: dict[str, Any] = json.loads(page.recv(timeout=SECONDS))
+    page.send('{"drawn": true}')
+    return frame
+
+
+def test_a_page_is_drawn_again_once_it_has_drawn(server: Server) -> None:
+    server.pages.open("a")
+    with server.page("a") as page:
+        numbers = [int(drawn(page)["number"]) for _ in range(3)]
+    assert numbers == sorted(set(numbers))
+
+
+def test_a_page_that_sleeps_is_not_looked_at(server: Server) -> None:
+    server.pages.open("a")
+    with server.page("a") as page:
+        page.recv(timeout=SECONDS)
+        seen = server.looks
+        sleep(0.6)
+        assert server.looks == seen
+        with pytest.raises(TimeoutError):
+            page.recv(timeout=0.1)
+
+
+def test_an_unknown_page_is_told_so(server: Server) -> None:
+    with server.page("unknown") as page, pytest.raises(ConnectionClosed) as closed:
+        page.recv(timeout=SECONDS)
+    assert closed.value.rcvd is not None and closed.value.rcvd.code == UNKNOWN_PAGE
+
+
+def test_the_stream_ends_within_two_seconds_of_its_page_closed_or_killed(server: Server) -> None:
+    for session, is_kept in (("closed", False), ("killed", True)):
+        server.pages.open(session)
+        with server.page(session) as page:
+            drawn(page)
+            if is_kept:
+                page.socket.shutdown(socket.SHUT_RDWR)
+        began = monotonic()
+        until(lambda known=session: not getattr(server.pages.find(known), "connections", 0))
+        assert monotonic() - began < 2
+        assert (server.pages.find(session) is not None) == is_kept
+        seen = server.looks
+        sleep(0.4)
+        assert server.looks == seen
+
+
+def test_a_lost_page_comes_back_to_its_values(server: Server) -> None:
+    state = server.pages.open("a")
+    for _ in range(2):
+        with server.page("a") as page:
+            assert "number" in drawn(page)
+            page.socket.shutdown(socket.SHUT_RDWR)
+        until(lambda: not state.connections)
+    assert server.pages.find("a") is state
+
+
+@pytest.mark.parametrize("said", ["no json", b"bytes"])
+def test_what_is_no_message_ends_the_connection(server: Server, said: str | bytes) -> None:
+    server.pages.open("a")
+    with server.page("a") as page:
+        page.recv(timeout=SECONDS)
+        page.send(said)
+        with pytest.raises(ConnectionClosed) as closed:
+            page.recv(timeout=SECONDS)
+    assert closed.value.rcvd is not None and closed.value.rcvd.code == NOT_UNDERSTOOD
