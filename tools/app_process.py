@@ -34,6 +34,13 @@ class AppProcess:
     ) -> None:
         self.end()
 
+    @property
+    def process(self) -> int:
+        """Its process while it runs. Raises RuntimeError where it does not."""
+        if self._process is None:
+            raise RuntimeError("the app does not run")
+        return self._process.pid
+
     def start(self) -> None:
         """Return once the page answers. Raises RuntimeError with the app's own words when it does not."""
         command = [sys.executable, "run.py", "--no-browser", "--port", str(self.port)]

@@ -1,0 +1,122 @@
+"""Pages come, go and get lost; the next one works, and a lost one comes back by itself."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+from app.ui import Desk, Running, Surroundings, serve
+from app.ui.about.sockets import own_sockets
+from tests.fakes import ScriptedEngine
+from tests.page_driver import PageDriver
+
+pytestmark = pytest.mark.browser
+SECONDS = 20
+LOST = "#connection"
+
+
+@pytest.fixture
+def context(browser: Any) -> Iterator[Any]:
+    """One profile, whose tabs share their connections."""
+    opened = browser.new_context()
+    opened.set_default_timeout(60_000)
+    yield opened
+    opened.close()
+
+
+def tab(context: Any, running: Running) -> Any:
+    page = context.new_page()
+    page.goto(running.url)
+    page.wait_for_selector("#status .status")
+    return page
+
+
+def connections(running: Running) -> int:
+    """Connections that pages hold to the server, which lives in this process."""
+    return sum(one.port == running.port and not one.is_listening for one in own_sockets() or ())
+
+
+def until(is_so: Callable[[], object], seconds: float = SECONDS) -> None:
+    deadline = monotonic() + seconds
+    while not is_so():
+        assert monotonic() < deadline
+        sleep(0.05)
+
+
+def ask(page: Any, words: str = "Hello?") -> None:
+    page.fill("#message textarea", words)
+    page.press("#message textarea", "Enter")
+    page.wait_for_selector("#messages article.assistant.last footer")
+
+
+@pytest.mark.timeout(600)
+def test_the_next_page_works_after_many_reloads(context: Any, running: Running) -> None:
+    page = tab(context, running)
+    for number in range(20):
+        page.reload(wait_until="commit" if number % 2 else "load")
+    page.wait_for_selector("#status .status")
+    ask(page)
+
+
+@pytest.mark.timeout(600)
+def test_more_tabs_than_a_browser_has_connections_work_at_once(context: Any, running: Running) -> None:
+    tabs = [tab(context, running) for _ in range(12)]
+    ask(tabs[0])
+    ask(tabs[-1])
+    for page in tabs:
+        page.close()
+    until(lambda: connections(running) == 0)
+
+
+@pytest.mark.timeout(300)
+def test_nothing_is_left_of_a_tab_that_was_closed_or_killed(context: Any, running: Running) -> None:
+    for is_killed in (False, True):
+        page, other = tab(context, running), tab(context, running)
+        until(lambda: connections(running) >= 2)
+        if is_killed:
+            with suppress(Exception):  # it reports its own death
+                page.goto("chrome://crash", timeout=2_000)
+        page.close()
+        other.close()
+        until(lambda: connections(running) == 0)
+
+
+@pytest.mark.timeout(300)
+def test_a_browser_that_slept_goes_on_by_itself(launch: Any, running: Running) -> None:
+    chromium = launch()
+    page = tab(chromium.new_context(), running)
+    found = chromium.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
+    for one in found:
+        os.kill(one["id"], signal.SIGSTOP)
+    # The server pings, gets no answer, and lets the page go.
+    until(lambda: connections(running) == 0, seconds=30)
+    for one in found:
+        os.kill(one["id"], signal.SIGCONT)
+    page.wait_for_function("document.querySelector('#connection')?.innerText.includes('Connected again')")
+    ask(page)
+    chromium.close()
+
+
+@pytest.mark.timeout(300)
+def test_a_lost_page_says_so_and_one_of_an_ended_app_offers_to_reload(
+    browser: Any, desk: Desk, around: Surroundings, engine: ScriptedEngine
+) -> None:
+    engine.text = "An answer."
+    first = serve(desk, around, port=0, open_browser=False)
+    with PageDriver(browser, first.url) as person:
+        first.close()
+        person.page.wait_for_selector(f"{LOST} >> text=Reconnecting")
+        person.page.fill("#message textarea", "Typed before.")
+        second = serve(desk, around, port=first.port, open_browser=False)
+        try:
+            person.page.wait_for_selector(f"{LOST} button >> text=Reload")
+            assert person.page.input_value("#message textarea") == "Typed before."
+            person.page.click(f"{LOST} button")
+            person.page.wait_for_selector("#status .status")
+            assert person.ask("Hello?") == "An answer."
+        finally:
+            second.close()
