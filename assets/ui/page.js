@@ -70,6 +70,7 @@
   // Why there is no connection: another run of the app knows neither this page nor its key.
   const explain = async () => {
     const answer = await fetch("/foresight/page").catch(() => null);
+    if (!losses || isOver) return; // it is back already, or does not matter any more
     if (answer?.status === 403) tell("Foresight was started again. Open it from there: this page no longer has its key.");
     else tell("The connection to Foresight is lost. Reconnecting…");
   };
@@ -86,13 +87,12 @@
     socket = mine;
     mine.addEventListener("message", ({ data }) => {
       if (socket !== mine) return;
-      if (losses) {
-        tell(problem || "Connected again.");
-        if (!problem) setTimeout(() => losses || problem || tell(""), TOLD_MS);
-        losses = 0;
-      }
       draw(JSON.parse(data));
       mine.send('{"drawn": true}');
+      if (!losses) return;
+      losses = 0;
+      tell(problem || "Connected again.");
+      setTimeout(() => losses || tell(problem), TOLD_MS);
     });
     mine.addEventListener("close", ({ code }) => {
       if (socket !== mine || isOver) return;
