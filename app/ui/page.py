@@ -1,21 +1,31 @@
 """The page as a web app: Gradio's, with everything closed that it would open."""
 
+import re
 from inspect import signature
 from typing import Any
 
 import fastapi
 import gradio as gr
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.errors import NotUploaded
 from app.ui.about.surroundings import Door, Surroundings
 from app.ui.desk import Desk
 from app.ui.layout import build_page
 from app.ui.library_files import add_library_files
 from app.ui.models.stock import Shelf
 from app.ui.theme import asset, head, make_theme
+from app.ui.uploads import named_files, upload_at
 from app.ui.wiring import wire_home, wire_page
 
 QUEUE_SECONDS = 0.01
 """How long an event may lie in Gradio's queue before it is seen."""
+NEEDED = re.compile(
+    r"/|/config|/theme\.css|/favicon\.ico|/(assets|static|svelte)/.+|/foresight/.+"
+    r"|/gradio_api/(queue/(join|data)|cancel|upload|upload_progress|startup-events|heartbeat/\w+)"
+)
+"""The paths that the page asks for."""
 LARGEST_UPLOAD = "300mb"
 """More than a document may have: what is too long is to be told in words, not turned away at the door."""
 
@@ -25,9 +35,10 @@ def build_app(desk: Desk, around: Surroundings, door: Door) -> fastapi.FastAPI:
     app = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     _add_raising(app, door)
     add_library_files(app, desk.conversations.book, around.data_dir)
+    blocks = build_blocks(desk, around, door)
     gr.mount_gradio_app(
         app,
-        build_blocks(desk, around, door),
+        blocks,
         path="/",
         footer_links=[],
         allowed_paths=[],
@@ -43,13 +54,45 @@ def build_app(desk: Desk, around: Surroundings, door: Door) -> fastapi.FastAPI:
         head=head(desk.settings.theme),
         **_without_run_history(),
     )
+    blocks.has_launched = True  # else Gradio does not look where a file lies: only its own `launch` sets it
+    app.add_middleware(NeededRoutes)
     return app
+
+
+class PageBlocks(gr.Blocks):
+    """Blocks whose events may name no file but what was uploaded to the page."""
+
+    async def preprocess_data(
+        self, block_fn: Any, inputs: list[Any], state: Any, explicit_call: bool = False
+    ) -> Any:
+        """Look at what an event sends before any component does: Gradio would copy its files, and fetch its URLs."""
+        try:
+            for path in named_files(inputs):
+                upload_at(path)
+        except NotUploaded as error:
+            raise gr.Error(str(error), print_exception=False) from error
+        return await super().preprocess_data(block_fn, inputs, state, explicit_call)
+
+
+class NeededRoutes:
+    """ASGI middleware that knows our own routes and those of Gradio's that the page asks for; all else is not found.
+
+    Gradio has many more: files of this machine, other addresses through its proxy, its API, its monitoring."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not NEEDED.fullmatch(scope["path"]):
+            await PlainTextResponse("Not found.", 404)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
 
 def build_blocks(desk: Desk, around: Surroundings, door: Door) -> gr.Blocks:
     """The page as Gradio Blocks."""
     shelf = Shelf(desk)
-    blocks = gr.Blocks(analytics_enabled=False, title="Foresight", fill_width=True, fill_height=True)
+    blocks = PageBlocks(analytics_enabled=False, title="Foresight", fill_width=True, fill_height=True)
     with blocks:
         page = build_page(desk.settings, shelf.wish)
         wire_page(blocks, page, desk, shelf)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -14,8 +13,8 @@ from app.ui.documents.port import Documents
 from app.ui.documents.seat import LISTED, DocumentsSeat, Question, Result
 from app.ui.documents.watching import DocumentsScreen, DocumentsWatcher, chosen_of
 from app.ui.looking import changed, screens
-from app.ui.telling import RELOAD, Say, was_done
-from app.ui.uploads import discard
+from app.ui.telling import RELOAD, Say, attempt, was_done
+from app.ui.uploads import discard, upload_at
 
 LOOK_SECONDS = 1 / 4
 """How often a page looks at documents."""
@@ -68,7 +67,9 @@ class DocumentActions:
 
     def add_files(self, seat: DocumentsSeat, paths: Sequence[str] | None) -> None:
         """Take in files that were uploaded; the documents have copies of their own, so the uploads go."""
-        files = [Path(path) for path in paths or ()]
+        if not paths:
+            return
+        files = attempt(self._say, lambda: [upload_at(path) for path in paths], [])
         if not files:
             return
         try:
