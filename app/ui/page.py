@@ -22,8 +22,8 @@ from app.ui.wiring import wire_home, wire_page
 QUEUE_SECONDS = 0.01
 """How long an event may lie in Gradio's queue before it is seen."""
 NEEDED = re.compile(
-    r"/|/config|/theme\.css|/favicon\.ico|/(assets|static|svelte)/.+|/foresight/.+"
-    r"|/gradio_api/(queue/(join|data)|cancel|upload|upload_progress|startup-events|heartbeat/\w+)"
+    r"/|/config|/theme\.css|/favicon\.ico|/(assets|static|foresight)/.+"
+    r"|/gradio_api/(queue/(join|data)|cancel|upload|upload_progress|heartbeat/\w+)"
 )
 """The paths that the page asks for."""
 LARGEST_UPLOAD = "300mb"
