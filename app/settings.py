@@ -169,7 +169,7 @@ class DataFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock = FileLock(path / "in-use.lock")
+        self._lock = FileLock(path / "in-use.lock", mode=0o600)
         self._address = path / "in-use.address"
 
     def hold(self) -> None:
