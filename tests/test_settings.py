@@ -216,7 +216,9 @@ def test_the_data_folder_and_all_in_it_is_its_owners_alone(tmp_path: Path) -> No
     folder = DataFolder(place)
     folder.hold()
     folder.announce("http://127.0.0.1:1/?token=secret")
-    modes = {path.name: path.lstat().st_mode & 0o777 for path in (place, *place.rglob("*")) if path.name != "link"}
+    modes = {
+        path.name: path.lstat().st_mode & 0o777 for path in (place, *place.rglob("*")) if path.name != "link"
+    }
     folder.release()
     assert modes == {
         "data": 0o700, "steps": 0o700, "notes.json": 0o600, "tool": 0o700,

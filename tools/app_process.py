@@ -80,7 +80,7 @@ class AppProcess:
 
 
 def answers(address: str) -> bool:
-    """Whether the page is there and takes its token; "" is no address, and that of a killed app has an old token."""
+    """Whether the page is there and takes its token: an app that was killed left an address with an old one."""
     try:
         if address:
             urlopen(address, timeout=5).close()

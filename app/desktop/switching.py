@@ -39,10 +39,10 @@ def show_page(address: str) -> None:
 def raise_window(address: str) -> bool:
     """Bring the window of the app at this address to the front; False where it has none."""
     place = urlsplit(address)
-    headers = {"Authorization": f"Bearer {token}" for token in parse_qs(place.query).get("token", ())}
+    token = "".join(parse_qs(place.query).get("token", ()))
     connection = HTTPConnection(place.hostname or "", place.port, timeout=ANSWER_SECONDS)
     try:
-        connection.request("POST", RAISE, headers=headers)
+        connection.request("POST", RAISE, headers={"Authorization": f"Bearer {token}"})
         return connection.getresponse().status == 204
     except (OSError, HTTPException):
         return False

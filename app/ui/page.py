@@ -65,7 +65,7 @@ class PageBlocks(gr.Blocks):
     async def preprocess_data(
         self, block_fn: Any, inputs: list[Any], state: Any, explicit_call: bool = False
     ) -> Any:
-        """Look at what an event sends before any component does: Gradio would copy its files, and fetch its URLs."""
+        """Look at what an event sends before a component does: Gradio would copy its files and fetch its URLs."""
         try:
             for path in named_files(inputs):
                 upload_at(path)
@@ -75,7 +75,7 @@ class PageBlocks(gr.Blocks):
 
 
 class NeededRoutes:
-    """ASGI middleware that knows our own routes and those of Gradio's that the page asks for; all else is not found.
+    """ASGI middleware: our own routes and those of Gradio's that the page asks for; all else is not found.
 
     Gradio has many more: files of this machine, other addresses through its proxy, its API, its monitoring."""
 

@@ -144,7 +144,10 @@ def test_the_page_may_open_websockets_at_its_own_address_and_no_other(running: R
     for host in (f"127.0.0.1:{running.port}", f"localhost:{running.port}"):
         policy = answer(running, "GET", "/", {"Host": host}).headers["Content-Security-Policy"]
         assert f"connect-src 'self' ws://{host};" in policy
-    assert "ws://" not in answer(running, "GET", "/", {"Host": "evil.example"}).headers["Content-Security-Policy"]
+    assert (
+        "ws://"
+        not in answer(running, "GET", "/", {"Host": "evil.example"}).headers["Content-Security-Policy"]
+    )
 
 
 @pytest.mark.parametrize(("method", "path", "body", "headers"), ROUTES)
@@ -214,7 +217,11 @@ def websocket_answers(host: str, origin: str, token: str = "secret") -> list[str
     async def route(_scope: Scope, _receive: Receive, send: Send) -> None:
         await send({"type": "websocket.accept"})
 
-    headers = [(b"host", host.encode()), (b"origin", origin.encode()), (b"authorization", f"Bearer {token}".encode())]
+    headers = [
+        (b"host", host.encode()),
+        (b"origin", origin.encode()),
+        (b"authorization", f"Bearer {token}".encode()),
+    ]
     scope = {"type": "websocket", "path": "/foresight/page", "query_string": b"", "headers": headers}
     asyncio.run(Guard(route, Key("secret", 7860))(scope, receive, send))
     return sent

@@ -16,9 +16,9 @@ def test_an_upload_is_found_where_it_lies(uploads: Path) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/etc/passwd", "{uploads}", "{uploads}/none", "{uploads}/link", "{uploads}/folder/secret", "{uploads}/circle",
-        "{uploads}/../../secret", "{uploads}-beside/secret", "another", "", "a\0b", "file://{uploads}/another",
-        "http://127.0.0.1/x", "https://example.com/x", "//127.0.0.1/x",
+        "/etc/passwd", "{uploads}", "{uploads}/none", "{uploads}/link", "{uploads}/folder/secret",
+        "{uploads}/circle", "{uploads}/../../secret", "{uploads}-beside/secret", "another", "", "a\0b",
+        "file://{uploads}/another", "http://127.0.0.1/x", "https://example.com/x", "//127.0.0.1/x",
     ],
 )  # fmt: skip
 def test_what_lies_elsewhere_is_no_upload(uploads: Path, tmp_path: Path, path: str) -> None:
