@@ -77,7 +77,9 @@ def test_what_an_ended_run_left_of_an_upload_is_gone_once_the_next_one_answers(t
 def test_what_the_app_and_its_libraries_write_is_the_owners_alone(tmp_path: Path) -> None:
     place = tmp_path / "data"
     with AppProcess(place) as app:
-        upload = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\nhi\r\n--b--\r\n'
+        upload = (
+            b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\nhi\r\n--b--\r\n'
+        )
         address, _, token = app.url.partition("?token=")
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "multipart/form-data; boundary=b"}
         urlopen(Request(f"{address}gradio_api/upload", upload, headers), timeout=SECONDS).close()
