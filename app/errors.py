@@ -124,6 +124,13 @@ class ImportBroken(AppError):
     """A file that was to be imported is no export of chats."""
 
 
+class NotUploaded(AppError):
+    """The page named a file that nobody uploaded to it."""
+
+    def __init__(self) -> None:
+        super().__init__("The page named a file that was not uploaded to it: choose the file again.")
+
+
 class DocumentError(AppError):
     """A document cannot be read, found or used."""
 

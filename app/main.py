@@ -54,6 +54,9 @@ def desktop(
     data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Where settings are kept.")] = None,
     model: Annotated[str | None, typer.Option(metavar="ID_OR_PATH", help=given.MODEL_HELP)] = None,
     native: Annotated[bool, typer.Option("--native", help="In a window of its own (pywebview).")] = False,
+    no_token: Annotated[
+        bool, typer.Option("--no-token", help="Let every user and program of this machine open the page.")
+    ] = False,
 ) -> None:
     """Open the app."""
     if context.invoked_subcommand:
@@ -73,7 +76,8 @@ def desktop(
         try:
             if native:
                 require_window()
-            run_window(folder, Opening(port, not no_browser, native), model, outside)
+            opening = Opening(port, not no_browser, native, not no_token)
+            run_window(folder, opening, model, outside)
         finally:
             folder.release()
 
@@ -230,6 +234,8 @@ def main() -> None:
     """The console script."""
     # The hub's Xet transfer cannot be ended from outside; its plain HTTP transfer can. No telemetry anywhere.
     os.environ.update(HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_TELEMETRY="1")
+    # What any library writes from now on is this user's alone: a database's log, an upload, a child's files.
+    os.umask(0o077)
     show_all_characters()
     share_one_heap()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")

@@ -5,9 +5,12 @@ takes its place, so a full disk or a crash leaves the old settings whole.
 """
 
 import json
+import logging
 import os
+import stat
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +20,7 @@ from app.errors import DataFolderInUse, SettingsNotRead, SettingsNotSaved
 from app.messages import Decoding, ModelChoice, Options, Sampling
 from app.requiring import require, require_one_of
 
+log = logging.getLogger(__name__)
 DEMO_MODEL = "demo"
 """The name under which the model that ships with the app is chosen."""
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
@@ -139,12 +143,33 @@ def _from_json(saved: dict[str, Any]) -> Settings:
     )
 
 
+def _keep_private(folder: Path) -> None:
+    """Take from everybody but the owner what they may do with a folder and all that lies in it.
+
+    On Windows the profile that it lies in does that."""
+    if os.name != "posix":
+        return
+    inside = (Path(place, name) for place, *names in os.walk(folder) for name in chain(*names))
+    try:
+        for path in chain((folder,), inside):
+            with suppress(FileNotFoundError):  # gone meanwhile: whoever has the folder works on
+                mode = path.stat(follow_symlinks=path == folder).st_mode
+                if mode & 0o077 and not stat.S_ISLNK(mode):
+                    path.chmod(stat.S_IMODE(mode) & ~0o077)
+    except PermissionError:
+        log.warning(
+            "Other users of this machine may read the data folder %s: this user may not change its rights. "
+            "Choose another one with --data-dir to keep your chats to yourself.",
+            folder,
+        )
+
+
 class DataFolder:
     """The app's data folder, held by one running instance at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock = FileLock(path / "in-use.lock")
+        self._lock = FileLock(path / "in-use.lock", mode=0o600)
         self._address = path / "in-use.address"
 
     def hold(self) -> None:
@@ -152,7 +177,8 @@ class DataFolder:
 
         Raises DataFolderInUse when another instance has it, SettingsNotSaved when it cannot be written."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _keep_private(self.path)
             self._lock.acquire(timeout=0)
             self._address.unlink(missing_ok=True)  # an instance that was killed left its own
         except Timeout as error:
@@ -167,9 +193,10 @@ class DataFolder:
             ) from error
 
     def announce(self, address: str) -> None:
-        """Leave the page's address for a second instance to name: a courtesy that no full disk may turn
-        into a failure to start."""
+        """Leave the page's address, its token included, for a second instance of this user: a courtesy that no
+        full disk may turn into a failure to start."""
         with suppress(OSError):
+            self._address.touch(mode=0o600)
             self._address.write_text(address, encoding="utf-8")
 
     def release(self) -> None:

@@ -27,11 +27,13 @@ from app.ui import Desk, Running, Surroundings, discard_all, serve
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How the page is opened: at which port, in the browser or not, in a window of its own or not."""
+    """How the page is opened: at which port, in the browser or not, in a window of its own or not, and whether it
+    asks for a token."""
 
     port: int
     in_browser: bool
     is_native: bool
+    has_token: bool = True
 
 
 def run_window(folder: DataFolder, opening: Opening, model: str | None, outside: Outside) -> None:
@@ -64,9 +66,8 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, outside:
         around = Surroundings(folder.path, models.hub.root, log, outside, database, database.note)
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)
         desk = Desk(conversations, engine, models, race, documents, file, settings)
-        page = serve(
-            desk, around, opening.port, opening.in_browser and not opening.is_native, opening.is_native
-        )
+        in_browser = opening.in_browser and not opening.is_native
+        page = serve(desk, around, opening.port, in_browser, opening.is_native, opening.has_token)
         folder.announce(page.url)
         typer.echo(page.note or f"Foresight is at {page.url}")
         typer.echo("Close its window to end it." if opening.is_native else "End it with Ctrl+C.")

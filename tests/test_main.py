@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -71,6 +71,21 @@ def test_what_an_ended_run_left_of_an_upload_is_gone_once_the_next_one_answers(t
     upload.write_text("My secret", encoding="utf-8")
     with AppProcess(tmp_path):
         assert not upload.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="on Windows the profile protects the folder")
+def test_what_the_app_and_its_libraries_write_is_the_owners_alone(tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    with AppProcess(place) as app:
+        upload = (
+            b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\nhi\r\n--b--\r\n'
+        )
+        address, _, token = app.url.partition("?token=")
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "multipart/form-data; boundary=b"}
+        urlopen(Request(f"{address}gradio_api/upload", upload, headers), timeout=SECONDS).close()
+        modes = {path.name: path.stat().st_mode & 0o077 for path in (place, *place.rglob("*"))}
+    assert {"data", "in-use.address", "foresight.sqlite-wal", "a.txt", "logs"} <= modes.keys()
+    assert set(modes.values()) == {0}, modes
 
 
 def test_a_data_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The settings on disk, and the data folder that one instance holds at a time."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -200,6 +201,45 @@ def test_the_folder_is_free_when_its_holder_is_killed(tmp_path: Path) -> None:
         assert not (tmp_path / "in-use.address").exists(), "the dead instance's address must not be named"
     finally:
         folder.release()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="on Windows the profile protects the folder")
+def test_the_data_folder_and_all_in_it_is_its_owners_alone(tmp_path: Path) -> None:
+    outside, place = tmp_path / "outside", tmp_path / "data"
+    outside.write_text("Everybody's.")
+    (place / "steps").mkdir(parents=True)
+    (place / "steps" / "notes.json").touch()
+    (place / "tool").touch()
+    (place / "link").symlink_to(outside)
+    for path, mode in ((outside, 0o644), (place, 0o777), (place / "steps", 0o755), (place / "tool", 0o755)):
+        path.chmod(mode)
+    folder = DataFolder(place)
+    folder.hold()
+    folder.announce("http://127.0.0.1:1/?token=secret")
+    modes = {
+        path.name: path.lstat().st_mode & 0o777 for path in (place, *place.rglob("*")) if path.name != "link"
+    }
+    folder.release()
+    assert modes == {
+        "data": 0o700, "steps": 0o700, "notes.json": 0o600, "tool": 0o700,
+        "in-use.lock": 0o600, "in-use.address": 0o600,
+    }  # fmt: skip
+    assert outside.stat().st_mode & 0o777 == 0o644, "what a link leads to is not the folder's"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="on Windows the profile protects the folder")
+def test_rights_that_cannot_be_changed_are_told_and_the_app_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(Path, "chmod", refuse)
+    folder = DataFolder(tmp_path)
+    folder.hold()
+    folder.release()
+    assert "Other users of this machine may read the data folder" in caplog.text
 
 
 def test_a_released_folder_can_be_held_again(tmp_path: Path) -> None:

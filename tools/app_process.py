@@ -9,6 +9,8 @@ from time import monotonic, sleep
 from types import TracebackType
 from urllib.request import urlopen
 
+from app.settings import DataFolder
+
 CHECKOUT = Path(__file__).parents[1]
 START_SECONDS = 90.0
 STOP_SECONDS = 20.0
@@ -20,7 +22,6 @@ class AppProcess:
     def __init__(self, data_dir: Path, environment: dict[str, str] | None = None) -> None:
         self.data_dir = data_dir
         self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
         self._environment = environment or {**os.environ, "HF_HUB_OFFLINE": "1"}
         self._log = data_dir / "run.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -52,6 +53,11 @@ class AppProcess:
             )  # fmt: skip
         self._wait_for_answer(self._process)
 
+    @property
+    def url(self) -> str:
+        """The address that the app announced at its last start, with its token."""
+        return DataFolder(self.data_dir).running_at()
+
     def end(self) -> None:
         """End it as the system does, politely. Safe when it does not run."""
         if self._process:
@@ -73,13 +79,21 @@ class AppProcess:
     def _wait_for_answer(self, process: subprocess.Popen[bytes]) -> None:
         deadline = monotonic() + START_SECONDS
         while monotonic() < deadline and process.poll() is None:
-            try:
-                urlopen(self.url, timeout=5).close()
+            if answers(self.url):
                 return
-            except OSError:  # refused, or taken and not answered yet
-                sleep(0.05)
+            sleep(0.05)
         self.kill()
-        raise RuntimeError(f"the app did not answer at {self.url}:\n{self.said()}")
+        raise RuntimeError(f"the app did not answer at port {self.port}:\n{self.said()}")
+
+
+def answers(address: str) -> bool:
+    """Whether the page is there and takes its token: an app that was killed left an address with an old one."""
+    try:
+        if address:
+            urlopen(address, timeout=5).close()
+        return bool(address)
+    except OSError:  # refused, or taken and not answered yet
+        return False
 
 
 def free_port() -> int:

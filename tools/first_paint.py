@@ -58,7 +58,16 @@ def main() -> None:
     parser.add_argument("--visits", type=int, default=5)
     visits = parser.parse_args().visits
     with tempfile.TemporaryDirectory() as data_dir:
-        command = [sys.executable, "run.py", "--no-browser", "--port", str(PORT), "--data-dir", data_dir]
+        command = [
+            sys.executable,
+            "run.py",
+            "--no-browser",
+            "--no-token",
+            "--port",
+            str(PORT),
+            "--data-dir",
+            data_dir,
+        ]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as app:
             try:
                 while not answers(PORT):

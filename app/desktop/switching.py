@@ -4,7 +4,7 @@ import webbrowser
 from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException
 from time import monotonic, sleep
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from app.errors import DataFolderInUse
 from app.settings import DataFolder
@@ -39,9 +39,10 @@ def show_page(address: str) -> None:
 def raise_window(address: str) -> bool:
     """Bring the window of the app at this address to the front; False where it has none."""
     place = urlsplit(address)
+    token = "".join(parse_qs(place.query).get("token", ()))
     connection = HTTPConnection(place.hostname or "", place.port, timeout=ANSWER_SECONDS)
     try:
-        connection.request("POST", RAISE)
+        connection.request("POST", RAISE, headers={"Authorization": f"Bearer {token}"})
         return connection.getresponse().status == 204
     except (OSError, HTTPException):
         return False

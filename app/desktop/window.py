@@ -33,11 +33,13 @@ def show_window(address: str, storage: Path, leaving: threading.Event, wanted: t
     """Show the page until its window is closed or `leaving` is set; `wanted` brings it to the front.
 
     Raises WindowUnavailable where there is no screen to show it on."""
-    command = [sys.executable, "-m", "app.desktop.window_main", address, str(storage)]
+    command = [sys.executable, "-m", "app.desktop.window_main", str(storage)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=importing_environment()
     ) as child:
         told = _Last(child)
+        # Not as an argument: the address has the page's token, and every user may read a process's arguments.
+        _send(child, f"{address}\n".encode())
         try:
             while child.poll() is None and not leaving.wait(LOOK_SECONDS):
                 if wanted.is_set():

@@ -27,8 +27,9 @@ class Window(Protocol):
 
 
 def main() -> None:
-    """Show the page; its address and the folder for what its browser keeps are the arguments."""
-    address, storage = sys.argv[1:]
+    """Show the page: the folder for what its browser keeps is the argument, its address the input's first line."""
+    (storage,) = sys.argv[1:]
+    address = sys.stdin.buffer.readline().decode().strip()
     import webview  # seldom installed, and slow
 
     # It tells at length of every kind of window that it does not find before one that it does.

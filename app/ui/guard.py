@@ -1,27 +1,33 @@
 """The door: every request passes here before any route, uploads and websockets included.
 
-A page on 127.0.0.1 has no password, so any web page that the person visits could try to use it:
+Any web page that the person visits, and any other user of this machine, could try to use a page on 127.0.0.1:
 
     DNS rebinding      evil.example resolves to 127.0.0.1: its Host header gives it away       -> 400
     forged request     a form or a fetch of another site, or another port: Origin, Sec-Fetch   -> 403
     remote content     an image in a reply would tell its server what was said: the
                        Content-Security-Policy lets the page fetch from its own address alone
+    another program    it has no token and no cookie (app/ui/key.py)                           -> 403
 
-Requests without Origin are the page's own GETs, or programs on this machine (curl); those pass.
+Requests without Origin are the page's own GETs, or programs on this machine (curl): those need the key as well.
 """
 
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse
+from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.ui.key import Key
 
 OWN_NAMES = frozenset({"127.0.0.1", "localhost"})
 
-# Gradio's page has inline scripts and compiles its templates with `new Function`.
+# Gradio's page has inline scripts and compiles its templates with `new Function`. Not every browser counts a
+# WebSocket to the page's own address as 'self'.
 CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'self'",
+        "connect-src 'self'{sockets}",
         "script-src 'self' 'unsafe-inline' 'unsafe-eval'",
         "style-src 'self' 'unsafe-inline'",
         "img-src 'self' data: blob:",
@@ -35,7 +41,6 @@ CONTENT_SECURITY_POLICY = "; ".join(
     )
 )
 SECURITY_HEADERS = {
-    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -77,34 +82,41 @@ def _comes_from_elsewhere(method: str, path: str, headers: Headers) -> bool:
 class Guard:
     """ASGI middleware around the whole app, so that no route, mount or other middleware is outside."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, key: Key) -> None:
         self._app = app
+        self._key = key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):  # lifespan
             await self._app(scope, receive, send)
-        elif refused := _refusal_of(scope):
-            await _refuse(*refused, scope, receive, send)
+        elif refused := refusal(scope.get("method", "GET"), scope.get("path", "/"), Headers(scope=scope)):
+            status, sentence = refused
+            await _refuse(PlainTextResponse(sentence, status), scope, receive, _with_headers(send, ""))
         else:
-            await self._app(scope, receive, _with_security_headers(send))
+            asked = HTTPConnection(scope)
+            guarded = _with_headers(send, f" ws://{asked.headers['host']}")
+            if answer := self._key.refusal(asked):
+                await _refuse(answer, scope, receive, guarded)
+            else:
+                await self._app(scope, receive, guarded)
 
 
-def _refusal_of(scope: Scope) -> tuple[int, str] | None:
-    return refusal(scope.get("method", "GET"), scope.get("path", "/"), Headers(scope=scope))
-
-
-async def _refuse(status: int, sentence: str, scope: Scope, receive: Receive, send: Send) -> None:
+async def _refuse(answer: Response, scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         # Closing before accepting makes the server answer the handshake with 403.
-        await send({"type": "websocket.close", "code": 1008, "reason": sentence})
-        return
-    await PlainTextResponse(sentence, status)(scope, receive, _with_security_headers(send))
+        await send({"type": "websocket.close", "code": 1008, "reason": "Refused."})
+    else:
+        await answer(scope, receive, send)
 
 
-def _with_security_headers(send: Send) -> Send:
+def _with_headers(send: Send, sockets: str) -> Send:
+    """Adds the security headers to an answer; `sockets` are the addresses of WebSockets that the page may open."""
+
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            MutableHeaders(scope=message).update(SECURITY_HEADERS)
+            headers = MutableHeaders(scope=message)
+            headers.update(SECURITY_HEADERS)
+            headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY.format(sockets=sockets)
         await send(message)
 
     return send_with_headers

@@ -1,12 +1,16 @@
 """The page as a web app: Gradio's, with everything closed that it would open."""
 
+import re
 from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any
 
 import fastapi
 import gradio as gr
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.errors import NotUploaded
 from app.ui.about.surroundings import Door, Surroundings
 from app.ui.desk import Desk
 from app.ui.layout import build_page
@@ -17,12 +21,18 @@ from app.ui.page_socket import add_page_socket
 from app.ui.page_stream import View
 from app.ui.pages import PageEvents, Pages, PageState
 from app.ui.theme import asset, head, make_theme
+from app.ui.uploads import named_files, upload_at
 from app.ui.wiring import toast, views_of, wire_home, wire_page
 
 QUEUE_SECONDS = 0.01
 """How long an event may lie in Gradio's queue before it is seen."""
 SESSIONS = 32
 """How many pages' sessions Gradio keeps."""
+NEEDED = re.compile(
+    r"/|/config|/theme\.css|/favicon\.ico|/(assets|static|foresight)/.+"
+    r"|/gradio_api/(queue/(join|data)|cancel|upload|upload_progress)"
+)
+"""The paths that the page asks for."""
 LARGEST_UPLOAD = "300mb"
 """More than a document may have: what is too long is to be told in words, not turned away at the door."""
 
@@ -52,7 +62,39 @@ def build_app(desk: Desk, around: Surroundings, door: Door) -> fastapi.FastAPI:
         head=head(desk.settings.theme),
         **_without_run_history(),
     )
+    blocks.has_launched = True  # else Gradio does not look where a file lies: only its own `launch` sets it
+    app.add_middleware(NeededRoutes)
     return app
+
+
+class PageBlocks(gr.Blocks):
+    """Blocks whose events may name no file but what was uploaded to the page."""
+
+    async def preprocess_data(
+        self, block_fn: Any, inputs: list[Any], state: Any, explicit_call: bool = False
+    ) -> Any:
+        """Look at what an event sends before a component does: Gradio would copy its files and fetch its URLs."""
+        try:
+            for path in named_files(inputs):
+                upload_at(path)
+        except NotUploaded as error:
+            raise gr.Error(str(error), print_exception=False) from error
+        return await super().preprocess_data(block_fn, inputs, state, explicit_call)
+
+
+class NeededRoutes:
+    """ASGI middleware: our own routes and those of Gradio's that the page asks for; all else is not found.
+
+    Gradio has many more: files of this machine, other addresses through its proxy, its API, its monitoring."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not NEEDED.fullmatch(scope["path"]):
+            await PlainTextResponse("Not found.", 404)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
 
 def build_blocks(
@@ -60,7 +102,7 @@ def build_blocks(
 ) -> tuple[gr.Blocks, Callable[[PageState], Sequence[View[Any]]]]:
     """The page as Gradio Blocks, and what draws each page."""
     shelf, notice = Shelf(desk), NoticeActions(around.note)
-    blocks = gr.Blocks(analytics_enabled=False, title="Foresight", fill_width=True, fill_height=True)
+    blocks = PageBlocks(analytics_enabled=False, title="Foresight", fill_width=True, fill_height=True)
     with blocks:
         page = build_page(desk.settings, shelf.wish)
         events = PageEvents(pages, toast)

@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import secrets
 import threading
 import webbrowser
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ import uvicorn
 from app.ui.about.surroundings import Door, Surroundings
 from app.ui.desk import Desk
 from app.ui.guard import Guard
-from app.ui.ports import LOOPBACK, listen
+from app.ui.key import Key
+from app.ui.ports import listen
 
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
@@ -31,7 +33,7 @@ class Running:
         self._thread = thread
         self.door = door
         self.port = door.port
-        self.url = f"http://{LOOPBACK}:{door.port}"
+        self.url = door.address
         moved = asked_port not in (0, door.port)
         self.note = f"Port {asked_port} is taken, so Foresight is at {self.url}" if moved else ""
 
@@ -49,12 +51,17 @@ class Running:
 
 
 def serve(
-    desk: Desk, around: Surroundings, port: int, open_browser: bool, is_native: bool = False
+    desk: Desk,
+    around: Surroundings,
+    port: int,
+    open_browser: bool,
+    is_native: bool = False,
+    has_token: bool = True,
 ) -> Running:
-    """Show the desk at 127.0.0.1 on `port` or the next free one. Raises NoFreePort."""
+    """Show the desk at 127.0.0.1 on `port` or the next free one, to whoever has its token. Raises NoFreePort."""
     listener = listen(port)
     host, port_taken = listener.getsockname()
-    door = Door(host, port_taken, is_native)
+    door = Door(host, port_taken, is_native, secrets.token_urlsafe(32) if has_token else "")
     with collecting_later():
         # Gradio takes seconds to import, and other commands never need it.
         from app.ui.page import build_app
@@ -62,7 +69,7 @@ def serve(
         page = build_app(desk, around, door)
     server = uvicorn.Server(
         uvicorn.Config(
-            Guard(page),
+            Guard(page, Key(door.token, door.port)),
             lifespan="on",
             ws="websockets-sansio",
             ws_max_size=LARGEST_MESSAGE,

@@ -1,13 +1,48 @@
-"""Files that the page was given: read once and gone, since whoever took something in has a copy of their own."""
+"""Files that the page was given: read once and gone, since whoever took something in has a copy of their own.
+
+Gradio tells of an upload by its path on this machine, and the page sends that path back with an event. Whoever
+speaks to the page could name any file there, so none is touched that does not lie in the folder of uploads."""
 
 import shutil
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+from app.errors import NotUploaded
 
 
 def uploads_dir(data_dir: Path) -> Path:
     """Where uploads come to lie."""
     return data_dir / "gradio"
+
+
+def upload_at(path: str) -> Path:
+    """The upload that the page names. Raises NotUploaded for everything else: links, folders and addresses, too."""
+    from gradio.utils import get_upload_folder  # which takes seconds, and is there once there is a page
+
+    folder = Path(get_upload_folder()).resolve()
+    try:
+        file = Path(path).resolve(strict=True)
+        is_upload = Path(path).is_absolute() and file.is_file() and file.is_relative_to(folder)
+    except (OSError, RuntimeError, ValueError):  # none there, links in a circle, a zero byte
+        is_upload = False
+    if not is_upload:
+        raise NotUploaded
+    return file
+
+
+def named_files(value: Any) -> Iterator[str]:
+    """The paths in what an event sends: whatever Gradio may take for a file, wherever it stands."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if isinstance(part.get("path"), str):
+                yield part["path"]
+            waiting.extend(part.values())
+        elif isinstance(part, list | tuple):
+            waiting.extend(part)
 
 
 def discard(upload: Path) -> None:

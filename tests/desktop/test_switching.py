@@ -43,12 +43,12 @@ def another_instance(folder: Path, *address: str) -> Iterator[None]:
 
 @contextmanager
 def window_at(status: int) -> Iterator[tuple[str, list[str]]]:
-    """A page that answers the request for its window with this status, and what it was asked."""
+    """A page that answers the request for its window with this status, and what it was asked, with which key."""
     asked: list[str] = []
 
     class Answer(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked.append(self.path)
+            asked.append(f"{self.path} {self.headers['Authorization']}")
             self.send_response(status)
             self.end_headers()
 
@@ -58,7 +58,7 @@ def window_at(status: int) -> Iterator[tuple[str, list[str]]]:
     with HTTPServer(("127.0.0.1", 0), Answer) as server:
         thread = Thread(target=server.handle_request, daemon=True)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", asked
+        yield f"http://127.0.0.1:{server.server_port}/?token=secret", asked
         thread.join(5)
 
 
@@ -82,7 +82,7 @@ def test_a_window_is_brought_to_the_front_instead(tmp_path: Path) -> None:
     shown: list[str] = []
     with window_at(204) as (address, asked), another_instance(tmp_path, address):
         switched(tmp_path, shown)
-    assert (asked, shown) == ([RAISE], [])
+    assert (asked, shown) == ([f"{RAISE} Bearer secret"], [])
 
 
 def test_without_a_browser_it_is_only_said(tmp_path: Path) -> None:

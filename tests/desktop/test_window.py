@@ -1,7 +1,9 @@
 """The window's process, with a pywebview that is a script: it shows, it is raised, it closes, it may be missing."""
 
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -70,10 +72,10 @@ class Shown:
 
     def __init__(self, place: Path) -> None:
         self.leaving, self.wanted = threading.Event(), threading.Event()
-        arguments = ("http://127.0.0.1:1", place, self.leaving, self.wanted)
+        arguments = ("http://127.0.0.1:1/?token=secret", place, self.leaving, self.wanted)
         self.thread = threading.Thread(target=show_window, args=arguments)
         self.thread.start()
-        told(place, "Foresight http://127.0.0.1:1")
+        told(place, "Foresight http://127.0.0.1:1/?token=secret")
 
     def has_ended(self) -> bool:
         self.thread.join(20)
@@ -83,6 +85,16 @@ class Shown:
 def test_a_closed_window_ends_the_app(place: Path) -> None:
     shown = Shown(place)
     (place / "closed").touch()
+    assert shown.has_ended()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_no_process_shows_the_token_among_its_arguments(place: Path) -> None:
+    shown = Shown(place)
+    for arguments in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it ended meanwhile
+            assert b"token=secret" not in arguments.read_bytes()
+    shown.leaving.set()
     assert shown.has_ended()
 
 

@@ -30,6 +30,15 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     os.environ.update(before)
 
 
+@pytest.fixture
+def uploads(tmp_path: Path) -> Path:
+    """A place among the files that were uploaded to the page, with another one in it."""
+    place = Path(os.environ["GRADIO_TEMP_DIR"]) / tmp_path.name
+    place.mkdir(parents=True)
+    (place / "another").touch()
+    return place
+
+
 @contextmanager
 def open_desk(
     engine: ScriptedEngine, models: ScriptedModels, documents: ScriptedDocuments, data_dir: Path
@@ -70,6 +79,11 @@ def desk(
 @pytest.fixture
 def around(tmp_path: Path) -> Surroundings:
     return Surroundings(tmp_path, tmp_path / "hub", tmp_path / "foresight.log", Outside({}))
+
+
+def key_of(running: Running) -> dict[str, str]:
+    """The header by which a program shows the page's key."""
+    return {"Authorization": f"Bearer {running.door.token}"}
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from app.ui import Desk, Running
 from app.ui.library_files import BACKUP, CHATS
 from app.ui.uploads import uploads_dir
 from tests.page_driver import PageDriver
+from tests.ui.conftest import key_of
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def talked(desk: Desk) -> Desk:
 
 def get(running: Running, path: str) -> tuple[HTTPResponse, bytes]:
     with closing(HTTPConnection("127.0.0.1", running.port, timeout=20)) as connection:
-        connection.request("GET", path)
+        connection.request("GET", path, headers=key_of(running))
         response = connection.getresponse()
         return response, response.read()
 

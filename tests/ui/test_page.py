@@ -1,13 +1,53 @@
-"""The page as it is built, without a browser."""
+"""The page as it is built, and what its server takes from a program that has the key: no file of the person's."""
 
+import json
 from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 import gradio as gr
+import pytest
 
-from app.ui import Desk, Surroundings
+from app.errors import NotUploaded
+from app.ui import Desk, Running, Surroundings
 from app.ui.about.surroundings import Door
 from app.ui.page import build_blocks
 from app.ui.pages import Pages
+from tests.fake_documents import ScriptedDocuments
+from tests.ui.conftest import key_of
+
+SECONDS = 20
+UPLOAD = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\nhello\r\n--b--\r\n'
+CLOSED = (
+    ("GET", "/gradio_api/file=/etc/passwd"),
+    ("GET", "/gradio_api/file/etc/passwd"),
+    ("GET", "/gradio_api/proxy=http://127.0.0.1:9/"),
+    ("POST", "/gradio_api/run/add_files"),
+    ("POST", "/gradio_api/api/add_files"),
+    ("POST", "/gradio_api/call/add_files"),
+    ("POST", "/gradio_api/component_server"),
+    ("POST", "/gradio_api/process_recording"),
+    ("POST", "/gradio_api/reset"),
+    ("POST", "/gradio_api/vibe-edit"),
+    ("GET", "/gradio_api/info"),
+    ("GET", "/gradio_api/openapi.json"),
+    ("GET", "/gradio_api/deep_link?session_hash=x"),
+    ("GET", "/gradio_api/stream/a/0/1/playlist-file"),
+    ("GET", "/gradio_api/token"),
+    ("GET", "/gradio_api/runs"),
+    ("GET", "/gradio_api/custom_component/1/client/component/index.js"),
+    ("GET", "/monitoring/summary"),
+    ("GET", "/openapi.json"),
+    ("POST", "/login"),
+    ("GET", "/manifest.json"),
+)
+"""Routes of Gradio's that the page does not ask for."""
 
 
 def test_no_two_elements_have_the_same_id(desk: Desk, around: Surroundings) -> None:
@@ -21,3 +61,112 @@ def test_no_page_holds_a_connection_of_gradios_open(desk: Desk, around: Surround
     blocks, _ = build_blocks(desk, around, Door("127.0.0.1", 0), Pages())
     assert blocks.config["connect_heartbeat"] is False
     assert [block for block in blocks.blocks.values() if isinstance(block, gr.State)] == []
+
+
+def ask(running: Running, path: str, body: bytes | None = None, kind: str = "application/json") -> Any:
+    """The open answer to a request with the page's key."""
+    headers = {**key_of(running), "Content-Type": kind}
+    return urlopen(Request(running.door.origin + path, body, headers), timeout=SECONDS)
+
+
+def outcome(running: Running, event: int, data: list[Any]) -> dict[str, Any]:
+    """What the page's queue says of an event once it is through."""
+    session = f"session{event}"
+    sent = json.dumps({"fn_index": event, "data": data, "session_hash": session}).encode()
+    ask(running, "/gradio_api/queue/join", sent).close()
+    with ask(running, f"/gradio_api/queue/data?session_hash={session}") as lines:
+        for line in lines:
+            if line.startswith(b"data:"):
+                message = json.loads(line.removeprefix(b"data:"))
+                if message["msg"] == "process_completed":
+                    return dict(message["output"])
+    raise AssertionError("the event never ended")
+
+
+def events(running: Running) -> list[tuple[int, list[str]]]:
+    """Every event that a page may send something with, and the kinds of its inputs."""
+    with ask(running, "/config") as answer:
+        config = json.load(answer)
+    kinds = {component["id"]: component["type"] for component in config["components"]}
+    found = [(one["id"], [kinds[name] for name in one["inputs"]]) for one in config["dependencies"]]
+    return [(event, inputs) for event, inputs in found if inputs]
+
+
+def naming(path: str, inputs: list[str]) -> list[Any]:
+    """The data of an event that names this file in every input, as Gradio's components write it."""
+    file = {"path": path, "orig_name": "notes.txt", "meta": {"_type": "gradio.FileData"}}
+    of_kind: dict[str, Any] = {"file": [file]}
+    return [of_kind.get(kind, file) for kind in inputs]
+
+
+def copies(secret: str) -> list[Path]:
+    """The files in the folder of uploads that hold this text."""
+    from gradio.utils import get_upload_folder
+
+    files = [path for path in Path(get_upload_folder()).rglob("*") if path.is_file()]
+    return [path for path in files if secret in path.read_text(errors="replace")]
+
+
+def test_no_event_takes_a_file_that_was_not_uploaded(
+    running: Running, documents: ScriptedDocuments, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.txt"
+    own.write_text("My secret of this test")
+    asked = events(running)
+    assert {"file", "uploadbutton", "textbox", "dropdown"} <= {kind for _, inputs in asked for kind in inputs}
+    for event, inputs in asked:
+        assert outcome(running, event, naming(str(own), inputs)).get("error") == str(NotUploaded()), event
+    assert (documents.uploads, copies("My secret of this test"), own.exists()) == ([], [], True)
+
+
+@pytest.fixture
+def other_server() -> Iterator[tuple[str, list[str]]]:
+    """A server of this machine, and the paths that it was asked for."""
+    asked: list[str] = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+        thread.join(SECONDS)
+
+
+def test_no_event_fetches_an_address(running: Running, other_server: tuple[str, list[str]]) -> None:
+    address, asked = other_server
+    takers = [one for one in events(running) if {"file", "uploadbutton", "textbox"} & set(one[1])]
+    for event, inputs in takers:
+        assert outcome(running, event, naming(f"{address}/a", inputs)).get("error") == str(NotUploaded())
+    with pytest.raises(HTTPError, match="404"):
+        ask(running, f"/gradio_api/proxy={address}/b")
+    assert asked == []
+
+
+def test_an_upload_reaches_its_event_which_removes_it(running: Running) -> None:
+    [(event, inputs)] = [one for one in events(running) if "file" in one[1]]
+    with ask(running, "/gradio_api/upload", UPLOAD, "multipart/form-data; boundary=b") as answer:
+        [path] = json.load(answer)
+    assert "error" not in outcome(running, event, naming(path, inputs))
+    assert not Path(path).exists()
+
+
+@pytest.mark.parametrize(("method", "path"), CLOSED)
+def test_what_the_page_does_not_ask_for_is_not_found(running: Running, method: str, path: str) -> None:
+    with pytest.raises(HTTPError, match="404"):
+        ask(running, path, b"{}" if method == "POST" else None)
+
+
+def test_an_upload_cannot_be_fetched_again(running: Running) -> None:
+    with ask(running, "/gradio_api/upload", UPLOAD, "multipart/form-data; boundary=b") as answer:
+        [path] = json.load(answer)
+    with pytest.raises(HTTPError, match="404"):
+        ask(running, f"/gradio_api/file={quote(path)}")

@@ -4,32 +4,50 @@ import subprocess
 import sys
 from pathlib import Path
 from urllib.error import URLError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
 from app.ui import Desk, Running, Surroundings, prepare_environment, serve
+from tests.ui.conftest import key_of
 
 CHECKOUT = Path(__file__).parents[2]
 
 
+def read(running: Running, path: str) -> bytes:
+    """What the page answers to who has its key."""
+    with urlopen(Request(running.door.origin + path, headers=key_of(running))) as answer:
+        return bytes(answer.read())
+
+
 def test_the_page_answers_with_foresights_own_look(running: Running) -> None:
-    page = urlopen(running.url).read().decode()
+    page = read(running, "/").decode()
     assert '"title":"Foresight"' in page
     assert "foresight-theme" in page
 
 
 def test_the_page_names_nothing_outside(running: Running) -> None:
     for resource in ("/theme.css", "/favicon.ico"):
-        assert b"https://" not in urlopen(running.url + resource).read()
+        assert b"https://" not in read(running, resource)
 
 
 def test_a_taken_port_moves_on_and_says_so(running: Running, desk: Desk, around: Surroundings) -> None:
     assert running.note == ""
+    assert running.url == f"http://127.0.0.1:{running.port}/?token={running.door.token}"
     second = serve(desk, around, running.port, open_browser=False)
     assert second.port > running.port
     assert second.note == f"Port {running.port} is taken, so Foresight is at {second.url}"
+    assert second.door.token != running.door.token
     second.close()
+
+
+def test_without_a_token_everybody_of_this_machine_is_let_in(desk: Desk, around: Surroundings) -> None:
+    page = serve(desk, around, port=0, open_browser=False, has_token=False)
+    try:
+        assert page.url == f"http://127.0.0.1:{page.port}"
+        assert b'"title":"Foresight"' in urlopen(page.url).read()
+    finally:
+        page.close()
 
 
 def test_a_closed_page_answers_no_more_and_closes_twice(desk: Desk, around: Surroundings) -> None:

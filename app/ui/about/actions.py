@@ -43,6 +43,7 @@ class AboutActions:
             door_checks.check_bound(self._door, sockets, addresses),
             door_checks.check_host(self._door, door_checks.ask),
             door_checks.check_origin(self._door, door_checks.ask),
+            door_checks.check_key(self._door, door_checks.ask),
             door_checks.check_policy(self._door, door_checks.ask),
             home_checks.check_outside(self._around.outside, own_sockets()),
             home_checks.check_disk(self._around.data_dir),

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 
 from app.ui.about.check import Check, judged
@@ -16,11 +17,13 @@ Ask = Callable[[Door, str, Mapping[str, str]], tuple[int, Mapping[str, str]]]
 
 
 def ask(door: Door, method: str, headers: Mapping[str, str]) -> tuple[int, Mapping[str, str]]:
-    """Send a request to the page's root as any program on this machine can."""
+    """Send a request to the page's root, with the door's token if it has one."""
+    key = {"Authorization": f"Bearer {door.token}"} if door.token else {}
+    own = {"Host": f"{door.host}:{door.port}", "Content-Length": "0", **key}
     connection = HTTPConnection(door.host, door.port, timeout=SECONDS)
     try:
         connection.putrequest(method, "/", skip_host=True, skip_accept_encoding=True)
-        for name, value in {"Host": f"{door.host}:{door.port}", "Content-Length": "0", **headers}.items():
+        for name, value in {**own, **headers}.items():
             connection.putheader(name, value)
         connection.endheaders()
         return _read(connection.getresponse())
@@ -78,6 +81,16 @@ def check_origin(door: Door, ask: Ask) -> Check:
     )
 
 
+def check_key(door: Door, ask: Ask) -> Check:
+    """Other users and programs of this machine, which have no key, are turned away."""
+    name = "Nobody gets in without the key"
+    if not door.token:
+        words = "Every user and program of this machine may use this page: start without --no-token."
+        return Check(name, "bad", words)
+    stranger = replace(door, token="")
+    return _expect(name, stranger, ask, "GET", {}, 403, "A request without the key")
+
+
 def _expect(
     name: str, door: Door, ask: Ask, method: str, headers: Mapping[str, str], wanted: int, what: str
 ) -> Check:
@@ -96,7 +109,8 @@ def check_policy(door: Door, ask: Ask) -> Check:
         _, headers = ask(door, "GET", {})
     except OSError as error:
         return Check(name, "unknown", f"The page could not be asked: {error}.")
-    policy = headers.get("content-security-policy", "")
+    # Its own address as that of a WebSocket is no other site.
+    policy = headers.get("content-security-policy", "").replace(f"ws://{door.host}:{door.port}", "")
     is_strict = "default-src 'self'" in policy and "//" not in policy and "*" not in policy
     problem = (
         "" if is_strict else "The page's Content-Security-Policy is missing or names others: report this."

@@ -30,10 +30,22 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Where the page is served. `leaving` ends the app; `wanted` brings its own window, if any, to the front."""
+    """Where the page is served, and the token that opens it, if it needs one. `leaving` ends the app; `wanted`
+    brings its own window, if any, to the front."""
 
     host: str
     port: int
     is_native: bool = False
+    token: str = ""
     leaving: threading.Event = field(default_factory=threading.Event)
     wanted: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def origin(self) -> str:
+        """The page's address without the token."""
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def address(self) -> str:
+        """What a browser opens."""
+        return f"{self.origin}/?token={self.token}" if self.token else self.origin

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -12,8 +11,8 @@ from app.ui.documents.meaning import MeaningModel
 from app.ui.documents.port import Documents
 from app.ui.documents.seat import LISTED, DocumentsSeat, Question, Result
 from app.ui.documents.watching import chosen_of
-from app.ui.telling import Say, was_done
-from app.ui.uploads import discard
+from app.ui.telling import Say, attempt, was_done
+from app.ui.uploads import discard, upload_at
 
 FIRST_NAME = "My documents"
 """The collection that is made for a text that is pasted before there is one."""
@@ -59,7 +58,9 @@ class DocumentActions:
 
     def add_files(self, seat: DocumentsSeat, paths: Sequence[str] | None) -> None:
         """Take in files that were uploaded; the documents have copies of their own, so the uploads go."""
-        files = [Path(path) for path in paths or ()]
+        if not paths:
+            return
+        files = attempt(self._say, lambda: [upload_at(path) for path in paths], [])
         if not files:
             return
         try:

@@ -1,7 +1,6 @@
 """What events of the sidebar do. They translate between the page and the stores, and nothing else."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import gradio as gr
 
@@ -11,7 +10,7 @@ from app.ui.chat.seat import Seat
 from app.ui.desk import Desk
 from app.ui.saving import file_html
 from app.ui.telling import Say, attempt, was_done
-from app.ui.uploads import discard
+from app.ui.uploads import discard, upload_at
 
 NOTHING = ""
 
@@ -51,17 +50,18 @@ class SidebarActions:
 
     def bring(self, seat: Seat, path: str | None) -> None:
         """Take in the chats of a file that was saved before; the upload goes."""
-        if path is None:
+        upload = attempt(self._say, lambda: upload_at(path), None) if path is not None else None
+        if upload is None:
             return
         try:
             # Some editors put a mark before a text that they save.
-            text = Path(path).read_text(encoding="utf-8-sig", errors="replace")
+            text = upload.read_text(encoding="utf-8-sig", errors="replace")
             taken = self._book.stored.import_json(text)
         except (AppError, OSError) as error:
             self._say(str(error))
             return
         finally:
-            discard(Path(path))
+            discard(upload)
         seat.words = ""
         self._say(taken_in(taken))
 

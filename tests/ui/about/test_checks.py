@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from app.ui.about.check import Check
 from app.ui.about.sockets import Socket, own_sockets, parse_fib_trie, parse_sockets
 from app.ui.about.surroundings import Door
 
-DOOR = Door("127.0.0.1", 7860)
+DOOR = Door("127.0.0.1", 7860, token="secret")
 TABLE = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1EB4 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0 100 0 0 10 0
    1: 0100007F:1EB5 0A0200C0:01BB 01 00000000:00000000 00:00000000 00000000     0        0 4712 1 0 100 0 0 10 0
@@ -40,7 +41,7 @@ def test_the_real_page_keeps_its_promises(running: Running, desk: Desk, around: 
     checks = AboutActions(desk, around, running.door).checks()
     assert {check.name: check.words for check in checks if check.verdict == "bad"} == {}
     assert [check.name for check in checks if check.verdict == "unknown"] == ["Chats are whole"]
-    assert len(checks) == 8
+    assert len(checks) == 9
 
 
 def test_a_page_that_others_can_reach_is_noticed() -> None:
@@ -66,15 +67,29 @@ def silent(_door: Door, _method: str, _headers: Mapping[str, str]) -> tuple[int,
 
 
 def test_a_door_that_lets_strangers_in_is_noticed() -> None:
-    for check in (door_checks.check_host, door_checks.check_origin):
-        assert check(DOOR, answering(200)).verdict == "bad"
+    for check in (door_checks.check_host, door_checks.check_origin, door_checks.check_key):
+        assert check(DOOR, answering(403 if check is door_checks.check_host else 200)).verdict == "bad"
         assert check(DOOR, silent).verdict == "unknown"
+
+
+def test_the_check_of_the_key_comes_without_it_and_a_page_that_has_none_is_noticed() -> None:
+    came_with: list[str] = []
+
+    def ask(door: Door, _method: str, _headers: Mapping[str, str]) -> tuple[int, Mapping[str, str]]:
+        came_with.append(door.token)
+        return 403, {}
+
+    assert door_checks.check_key(DOOR, ask).verdict == "good"
+    assert came_with == [""]
+    assert "without --no-token" in door_checks.check_key(replace(DOOR, token=""), ask).words
 
 
 @pytest.mark.parametrize(
     ("policy", "verdict"),
     [
         ("default-src 'self'; img-src 'self' data:", "good"),
+        ("default-src 'self'; connect-src 'self' ws://127.0.0.1:7860", "good"),
+        ("default-src 'self'; connect-src 'self' ws://127.0.0.1:9", "bad"),
         ("", "bad"),
         ("default-src 'self'; img-src https://cdn.example", "bad"),
         ("default-src *", "bad"),

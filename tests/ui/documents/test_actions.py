@@ -5,6 +5,7 @@ from pathlib import Path
 import gradio as gr
 import pytest
 
+from app.errors import NotUploaded
 from app.ui.desk import Desk
 from app.ui.documents.actions import FIRST_NAME, DocumentActions
 from app.ui.documents.meaning import Meaning, MeaningModel
@@ -69,27 +70,38 @@ def test_what_cannot_be_added_stays_in_its_box_and_is_said(
 
 
 def test_uploads_are_handed_over_and_removed(
-    actions: DocumentActions, documents: ScriptedDocuments, seat: DocumentsSeat, tmp_path: Path
+    actions: DocumentActions, documents: ScriptedDocuments, seat: DocumentsSeat, uploads: Path
 ) -> None:
-    uploads = [tmp_path / "a1" / "one.md", tmp_path / "b2" / "two.txt"]
-    for upload in uploads:
+    files = [uploads / "a1" / "one.md", uploads / "b2" / "two.txt"]
+    for upload in files:
         upload.parent.mkdir()
         upload.write_text(TEXT)
-    actions.add_files(seat, [str(upload) for upload in uploads])
+    actions.add_files(seat, [str(upload) for upload in files])
     assert documents.uploads == [("one.md", TEXT.encode()), ("two.txt", TEXT.encode())]
-    assert not any(upload.parent.exists() for upload in uploads)
+    assert not any(upload.parent.exists() for upload in files)
 
 
 def test_refused_uploads_are_removed_as_well(
-    actions: DocumentActions, documents: ScriptedDocuments, seat: DocumentsSeat, tmp_path: Path,
+    actions: DocumentActions, documents: ScriptedDocuments, seat: DocumentsSeat, uploads: Path,
     heard: list[str],
 ) -> None:  # fmt: skip
-    upload = tmp_path / "a1" / "one.md"
+    upload = uploads / "a1" / "one.md"
     upload.parent.mkdir()
     upload.write_text(TEXT)
     documents.refuses = "one.md is too large: split it."
     actions.add_files(seat, [str(upload)])
     assert (heard, upload.parent.exists()) == ([documents.refuses], False)
+
+
+def test_files_that_were_not_uploaded_are_neither_taken_in_nor_removed(
+    actions: DocumentActions, documents: ScriptedDocuments, seat: DocumentsSeat, uploads: Path, tmp_path: Path,
+    heard: list[str],
+) -> None:  # fmt: skip
+    own = tmp_path / "secret.md"
+    own.write_text(TEXT)
+    actions.add_files(seat, [str(uploads / "another"), str(own)])
+    assert (heard, documents.uploads) == ([str(NotUploaded())], [])
+    assert own.exists() and (uploads / "another").exists()
 
 
 def test_a_collection_is_deleted_after_a_question(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from app.errors import NotUploaded
 from app.ui import Desk
 from app.ui.sidebar.actions import SidebarActions
 from tests.fakes import ScriptedEngine
@@ -214,9 +215,9 @@ def test_a_chat_is_saved_to_read(person: Librarian) -> None:
     assert "Hello there, friend." in text_of(file)
 
 
-def test_a_chat_is_saved_and_taken_in_again(person: Librarian, tmp_path: Path) -> None:
+def test_a_chat_is_saved_and_taken_in_again(person: Librarian, uploads: Path) -> None:
     chat = person.begin("One?")
-    saved, written = tmp_path / "chat.json", text_of(person.do("json", chat))
+    saved, written = uploads / "chat.json", text_of(person.do("json", chat))
     saved.write_text(written, encoding="utf-8")
     person.list.bring(person.seat, str(saved))
     person.do("delete", chat)
@@ -226,8 +227,8 @@ def test_a_chat_is_saved_and_taken_in_again(person: Librarian, tmp_path: Path) -
     assert person.sidebar.count('data-do="open"') == 1
 
 
-def test_what_was_uploaded_does_not_stay_read_or_not(person: Librarian, tmp_path: Path) -> None:
-    uploads = [tmp_path / "a" / "chats.json", tmp_path / "b" / "broken.json"]
+def test_what_was_uploaded_does_not_stay_read_or_not(person: Librarian, uploads: Path) -> None:
+    uploads = [uploads / "a" / "chats.json", uploads / "b" / "broken.json"]
     for upload, text in zip(uploads, (text_of(person.do("json", person.begin("One?"))), "{"), strict=True):
         upload.parent.mkdir()
         upload.write_text(text, encoding="utf-8")
@@ -236,8 +237,8 @@ def test_what_was_uploaded_does_not_stay_read_or_not(person: Librarian, tmp_path
     assert len(person.heard) == 2
 
 
-def test_a_file_that_an_editor_marked_is_taken_in(person: Librarian, tmp_path: Path) -> None:
-    saved = tmp_path / "chat.json"
+def test_a_file_that_an_editor_marked_is_taken_in(person: Librarian, uploads: Path) -> None:
+    saved = uploads / "chat.json"
     saved.write_text(text_of(person.do("json", person.begin("One?"))), encoding="utf-8-sig")
     person.list.bring(person.seat, str(saved))
     assert person.heard == ["0 chats were taken in; one was here already."]
@@ -252,19 +253,26 @@ def test_a_private_chat_can_be_saved_and_is_not_among_all_chats(person: Libraria
 
 @pytest.mark.parametrize("content", [b"no json", b"[1, 2]", b'{"chats": 3}', b"\xff\xfe\x00", b""])
 def test_a_file_that_is_broken_is_told_and_changes_nothing(
-    person: Librarian, tmp_path: Path, content: bytes
+    person: Librarian, uploads: Path, content: bytes
 ) -> None:
-    (tmp_path / "broken.json").write_bytes(content)
-    person.list.bring(person.seat, str(tmp_path / "broken.json"))
+    (uploads / "broken.json").write_bytes(content)
+    person.list.bring(person.seat, str(uploads / "broken.json"))
     assert len(person.heard) == 1 and person.heard[0].endswith(".")
     assert person.desk.conversations.book.lines() == ()
 
 
-def test_a_file_that_is_not_there_is_told(person: Librarian, tmp_path: Path) -> None:
-    person.list.bring(person.seat, str(tmp_path / "nowhere.json"))
-    assert "nowhere.json" in person.heard[0]
+def test_a_file_that_is_not_there_is_told(person: Librarian, uploads: Path) -> None:
+    person.list.bring(person.seat, str(uploads / "nowhere.json"))
+    assert person.heard == [str(NotUploaded())]
     person.list.bring(person.seat, None)
     assert len(person.heard) == 1
+
+
+def test_a_file_that_was_not_uploaded_is_neither_read_nor_removed(person: Librarian, tmp_path: Path) -> None:
+    own = tmp_path / "chats.json"
+    own.write_text(text_of(person.do("json", person.begin("One?"))), encoding="utf-8")
+    person.list.bring(person.seat, str(own))
+    assert (person.heard, own.exists()) == ([str(NotUploaded())], True)
 
 
 def test_what_no_button_says_does_no_harm(person: Librarian) -> None:
