@@ -17,8 +17,8 @@ LONGEST = 20_000
 LONGEST_LINE = 1_000
 """Characters of a line from which on the same holds: what looks ahead looks to the line's end."""
 PATIENCE = 0.25
-"""Seconds of processor time after which the rest of a block keeps one colour. Code takes a tenth of that; but to some
-lexers a page of words that are no code of theirs would take minutes."""
+"""Seconds of processor time after which the rest of a block keeps one colour. Code takes a tenth of that; a page of
+words, told to be C#, would take minutes."""
 _GAP = re.compile(r"\s{200}")
 """White space from which on code keeps one colour: lexers for C look through all of it from each of its places."""
 

@@ -30,6 +30,8 @@ KEPT_TEXTS = 512
 """How many rendered texts are kept."""
 DEEPEST = 60
 """Lists within quotes within lists: from here on they are not looked into."""
+LONGEST_PARAGRAPH, LONGEST_LINK = 20_000, 2_000
+"""Characters of a paragraph from which on it is shown as it was written, and of an address that is no link."""
 MOST_BRACKETS = 1_000_000
 """Opening brackets of a paragraph times its characters, from which on it is shown as it was written: behind each
 bracket the parser looks for a link, if need be to the paragraph's end. 200 brackets are few enough in 5,000
@@ -43,7 +45,7 @@ class BoundedInline(ParserInline):
 
     def parse(self, src: str, md: MarkdownIt, env: Any, tokens: list[Token]) -> list[Token]:
         """Add the tokens of a paragraph's text."""
-        if src.count("[") * len(src) <= MOST_BRACKETS:
+        if len(src) <= LONGEST_PARAGRAPH and src.count("[") * len(src) <= MOST_BRACKETS:
             return super().parse(src, md, env, tokens)
         tokens.append(Token("text", "", 0, content=src))
         return tokens
@@ -57,6 +59,9 @@ class SafeMarkdown(MarkdownIt):
         super().__init__("commonmark", options)
         self.inline = BoundedInline()
         self.enable(["table", "strikethrough"]).disable(["html_block", "html_inline", "reference"])
+
+    def normalizeLink(self, url: str) -> str:  # noqa: N802
+        return super().normalizeLink(url) if len(url) <= LONGEST_LINK else ""
 
     def validateLink(self, url: str) -> bool:  # noqa: N802
         return _SAFE_LINK.fullmatch(url) is not None
