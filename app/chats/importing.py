@@ -65,7 +65,8 @@ class _Known:
         return bool(set.intersection(*chats) if chats else self._begun[record.created])
 
     def _read(self, created: float) -> None:
-        self._having[created] = having = defaultdict(set)
+        having: dict[Said, set[int]] = defaultdict(set)
+        self._having[created] = having
         begun = self._connection.execute(BEGUN, (created,)).fetchall()
         self._begun[created] = {row["id"] for row in begun}
         for row in self._connection.execute(SAID, (created,)):
