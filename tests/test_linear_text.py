@@ -64,7 +64,7 @@ def read_all(parts: Iterable[object]) -> None:
         pass
 
 
-def in_steps(text: str, take: Callable[[str], object], steps: int = 100) -> None:
+def in_steps(text: str, take: Callable[[str], object], steps: int = 25) -> None:
     """Show a text as it grows."""
     step = max(len(text) // steps, 1)
     for end in range(step, len(text) + step, step):
