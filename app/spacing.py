@@ -9,6 +9,7 @@ in the index and in what is asked, where a phrase puts them together again.
 
 import re
 import unicodedata
+from typing import Literal
 
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
@@ -17,11 +18,28 @@ UNSPACED = re.compile(
     "\U00020000-\U0003ffff]"
 )
 """A character that is a word of its own."""
+MOST_MARKS = 30
+"""Combining marks of a letter that count: no script has more, and so Unicode's own stream-safe format has it."""
+_MANY_MARKS = re.compile(rb"[^\x00]{%d,}" % (MOST_MARKS + 1))
+
+Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
 
 def spaced(text: str) -> str:
     """A text with each such character set apart, and one form for each character."""
-    return UNSPACED.sub(r" \g<0> ", unicodedata.normalize("NFKC", storable(text)))
+    return UNSPACED.sub(r" \g<0> ", normalized("NFKC", storable(text)))
+
+
+def normalized(form: Form, text: str) -> str:
+    """A text in one of Unicode's forms. Marks are sorted for that, which takes the square of how many stand on a
+    letter: those that nobody can read are left out."""
+    if text.isascii():
+        return text
+    classes, kept, at = bytes(map(unicodedata.combining, text)), [], 0
+    for run in _MANY_MARKS.finditer(classes):
+        kept.append(text[at : run.start() + MOST_MARKS])
+        at = run.end()
+    return unicodedata.normalize(form, "".join([*kept, text[at:]]))
 
 
 def storable(text: str) -> str:

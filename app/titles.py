@@ -7,8 +7,10 @@ WIDTH = 48
 """Columns of a title at most: a Chinese character takes two."""
 SHORTEST = 10
 """Columns of a first sentence that can stand alone: "Hi." cannot."""
+LOOKED_AT = 1_000
+"""Characters of a text that a title is made of: it is its beginning, and the rest may be a megabyte."""
 
-FENCE = re.compile(r"^\s*(```|~~~).*$", re.MULTILINE)
+FENCE = re.compile(r"^[^\S\n]*+(```|~~~).*$", re.MULTILINE)
 LINE_MARKS = re.compile(r"^\s*(?:(?:[#>]+|[-*+•]|\d+[.)])\s+)+")
 IMAGE_OR_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 EMPHASIS = re.compile(r"~~|`+|(?<!\w)[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}(?!\w)")
@@ -20,8 +22,9 @@ def title_of(text: str) -> str:
 
     "## Hello **there**, how are you? I am fine." -> "Hello there, how are you?"
     """
-    lines = (_without_markdown(line) for line in FENCE.sub("", text).splitlines())
-    first = next(filter(None, lines), " ".join(text.split()))
+    beginning = text.lstrip()[:LOOKED_AT]
+    lines = (_without_markdown(line) for line in FENCE.sub("", beginning).splitlines())
+    first = next(filter(None, lines), " ".join(beginning.split()))
     return _cut(_first_sentence(first))
 
 

@@ -26,6 +26,7 @@ from app.chats.records import ChatRecord
 from app.database import Database
 from app.errors import ChatNotFound, StoreError
 from app.messages import Message, Role
+from app.titles import title_of
 
 EVERYTHING = 2**31
 
@@ -52,9 +53,10 @@ class Chats:
 
     def begin(self, manner: ChatManner, question: str) -> tuple[Place, int]:
         """Begin a chat with its first question and an empty reply, at once or not at all; the reply's id."""
+        title = title_of(question)
         with self._database.writing() as connection:
             place = lines.create(connection, manner, "", "", self._now())
-            return turns.ask(connection, place, question, None, self._now())
+            return turns.ask(connection, place, question, None, self._now(), title)
 
     def count_from(self, first: int) -> None:
         """Let ids of chats begin here, before there is a chat."""
@@ -169,13 +171,15 @@ class Chats:
         self, place: Place, role: Role, text: str, state: WritingState = "done", parent: int | None = None
     ) -> tuple[Place, int]:
         """Append a message below the shown leaf, or below `parent` (0: as a first one); its id."""
+        written, title = Written(text, state), title_of(text)
         with self._database.writing() as connection:
-            return turns.add(connection, place, role, Written(text, state), parent, self._now())
+            return turns.add(connection, place, role, written, parent, self._now(), title)
 
     def ask(self, place: Place, question: str, parent: int | None = None) -> tuple[Place, int]:
         """Add a question and an empty reply in state "writing", both on the disk; the reply's id."""
+        title = title_of(question)
         with self._database.writing() as connection:
-            return turns.ask(connection, place, question, parent, self._now())
+            return turns.ask(connection, place, question, parent, self._now(), title)
 
     def answer_anew(self, place: Place, message: int) -> tuple[Place, int]:
         """Add an empty version of a reply, in state "writing"; its id."""

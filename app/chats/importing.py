@@ -6,6 +6,7 @@ one that was gone on with elsewhere comes in beside the one that is here.
 
 import json
 import sqlite3
+from collections import defaultdict
 from dataclasses import replace
 
 from app.chat_messages import ChatManner, TakenIn, Written
@@ -16,6 +17,10 @@ from app.chats.records import ChatRecord, Library, MessageRecord, library_from_j
 from app.chats.tree import ROOT
 from app.errors import ImportBroken
 from app.spacing import storable
+
+Said = tuple[str, str, float]
+BEGUN = "SELECT id FROM chat WHERE created = ? AND deleted IS NULL"
+SAID = f"SELECT chat, role, text, created FROM message WHERE chat IN ({BEGUN})"
 
 
 def library_of(text: str) -> Library:
@@ -35,24 +40,37 @@ def put_in(connection: sqlite3.Connection, library: Library, now: float) -> Take
     for preset in library.presets:
         if preset.name not in taken:
             save_preset(connection, preset)
-    new = [chat for chat in library.chats if not _is_known(connection, chat)]
+    known = _Known(connection)
+    new = [chat for chat in library.chats if not known.has(chat)]
     for chat in new:
         _put_chat(connection, chat, now)
     return TakenIn(len(new), len(library.chats) - len(new))
 
 
-def _is_known(connection: sqlite3.Connection, record: ChatRecord) -> bool:
-    """Whether a chat that was begun at the same moment has all these messages."""
-    wanted = {(one.role, storable(one.text), one.created) for one in record.messages}
-    begun = connection.execute(
-        "SELECT id FROM chat WHERE created = ? AND deleted IS NULL", (record.created,)
-    ).fetchall()
-    return any(wanted <= _said(connection, row["id"]) for row in begun)
+class _Known:
+    """The chats that are there, each read once: in some files all chats were begun at the same moment."""
 
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._having: dict[float, dict[Said, set[int]]] = {}
+        self._begun: dict[float, set[int]] = {}
 
-def _said(connection: sqlite3.Connection, chat: int) -> set[tuple[str, str, float]]:
-    rows = connection.execute("SELECT role, text, created FROM message WHERE chat = ?", (chat,))
-    return {(row["role"], row["text"], row["created"]) for row in rows}
+    def has(self, record: ChatRecord) -> bool:
+        """Whether a chat that was begun at the same moment has all these messages."""
+        if record.created not in self._begun:
+            self._read(record.created)
+        having = self._having[record.created]
+        wanted = {(one.role, storable(one.text), one.created) for one in record.messages}
+        chats = sorted((having.get(one, set()) for one in wanted), key=len)
+        return bool(set.intersection(*chats) if chats else self._begun[record.created])
+
+    def _read(self, created: float) -> None:
+        having: dict[Said, set[int]] = defaultdict(set)
+        self._having[created] = having
+        begun = self._connection.execute(BEGUN, (created,)).fetchall()
+        self._begun[created] = {row["id"] for row in begun}
+        for row in self._connection.execute(SAID, (created,)):
+            having[row["role"], row["text"], row["created"]].add(row["chat"])
 
 
 def _put_chat(connection: sqlite3.Connection, record: ChatRecord, now: float) -> None:

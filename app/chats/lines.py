@@ -53,10 +53,10 @@ def rename(connection: sqlite3.Connection, chat: int, title: str) -> None:
     set_title(connection, chat, title_of(question["text"]) if question else "", is_named=False)
 
 
-def name_by_question(connection: sqlite3.Connection, chat: int, text: str) -> None:
-    """Call a chat by its first question, unless the person has named it."""
+def name_by_question(connection: sqlite3.Connection, chat: int, title: str) -> None:
+    """Call a chat by its first question, which has this title, unless the person has named it."""
     if not require_chat(connection, chat)["is_named"]:
-        set_title(connection, chat, title_of(text), is_named=False)
+        set_title(connection, chat, title, is_named=False)
 
 
 def set_title(connection: sqlite3.Connection, chat: int, title: str, is_named: bool) -> None:

@@ -16,9 +16,11 @@ class Tree:
     def __init__(self, parents: Iterable[tuple[int, int]]) -> None:
         """`parents` are (message, its parent), in any order."""
         self._parents = dict(parents)
-        self._children: dict[int, list[int]] = {}
+        children: dict[int, list[int]] = {}
         for message in sorted(self._parents):
-            self._children.setdefault(self._parents[message], []).append(message)
+            children.setdefault(self._parents[message], []).append(message)
+        # Siblings have one tuple together: a file of thousands of first messages would have millions of entries.
+        self._children = {parent: tuple(below) for parent, below in children.items()}
 
     def __contains__(self, message: int) -> bool:
         return message in self._parents
@@ -40,7 +42,7 @@ class Tree:
 
     def versions(self, message: int) -> tuple[int, ...]:
         """The message with its siblings, oldest first."""
-        return tuple(self._children[self._parents[message]])
+        return self._children[self._parents[message]]
 
     def newest_below(self, message: int) -> int:
         """Where one gets from here by always taking the newest version."""

@@ -15,9 +15,17 @@ from app.messages import Role
 
 
 def add(
-    connection: sqlite3.Connection, place: Place, role: Role, written: Written, parent: int | None, now: float
+    connection: sqlite3.Connection,
+    place: Place,
+    role: Role,
+    written: Written,
+    parent: int | None,
+    now: float,
+    title: str,
 ) -> tuple[Place, int]:
-    """Append a message below the shown leaf, or below `parent`, where it becomes a version beside the others."""
+    """Append a message below the shown leaf, or below `parent`, where it becomes a version beside the others.
+
+    A chat without a name has this title from now on if the message is its first question."""
     shown = _claim(connection, place, now)
     if parent is None:
         parent = shown
@@ -25,15 +33,15 @@ def add(
         require_in(tree_of(connection, place.chat), parent)
     message = insert(connection, place.chat, parent, role, written, now)
     if role == "user" and parent == ROOT:
-        name_by_question(connection, place.chat, written.text)
+        name_by_question(connection, place.chat, title)
     return _show(connection, place, message), message
 
 
 def ask(
-    connection: sqlite3.Connection, place: Place, question: str, parent: int | None, now: float
+    connection: sqlite3.Connection, place: Place, question: str, parent: int | None, now: float, title: str
 ) -> tuple[Place, int]:
-    """Add a question, and the empty reply that is to be written."""
-    _, message = add(connection, place, "user", Written(question, "done"), parent, now)
+    """Add a question, and the empty reply that is to be written; `title` as in `add`."""
+    _, message = add(connection, place, "user", Written(question, "done"), parent, now, title)
     reply = insert(connection, place.chat, message, "assistant", Written(), now)
     return _show(connection, place, reply), reply
 

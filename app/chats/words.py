@@ -9,7 +9,7 @@ import re
 import unicodedata
 from string import ascii_lowercase, ascii_uppercase
 
-from app.spacing import UNSPACED, spaced
+from app.spacing import UNSPACED, normalized, spaced
 
 BEFORE, BEHIND = "\x02", "\x03"
 """What stands before and behind each found word of an excerpt."""
@@ -17,6 +17,8 @@ EXCERPT = 120
 """Characters of an excerpt, about."""
 LOOKED_AT = 100_000
 """Characters of a text in which an excerpt looks for words."""
+ASKED = 1_000
+"""Characters of a search that are looked for: a pasted page is not found by more of it."""
 LEAD = 30
 """Characters of an excerpt before the first found word, about."""
 
@@ -29,13 +31,13 @@ def question(words: str) -> str:
 
     The last one counts by its beginning, unless a sign ends it: c finds "cook", c++ does not."""
     phrases = ['"' + spaced(word).replace('"', '""').strip() + '"' for word in _words(words)]
-    return " ".join(phrases) + ("*" if phrases and words[-1].isalnum() else "")
+    return " ".join(phrases) + ("*" if phrases and words[:ASKED][-1].isalnum() else "")
 
 
 def excerpt(text: str, words: str) -> str:
     """The part of a text where the words are, on one line, each between BEFORE and BEHIND."""
     bare = text[:LOOKED_AT].replace(BEFORE, "").replace(BEHIND, "")
-    flat = " ".join(unicodedata.normalize("NFC", bare).split())
+    flat = " ".join(normalized("NFC", bare).split())
     found = [match.span() for match in _finder(words).finditer(folded(flat))]
     start = _start(flat, found[0][0]) if found else 0
     end = min(start + EXCERPT, len(flat))
@@ -50,12 +52,13 @@ def folded(text: str) -> str:
 
 def _words(words: str) -> list[str]:
     """The words that an index can know: "C++ -- and" -> ["C++", "and"]."""
-    return [word for word in words.replace("\0", " ").split() if any(map(str.isalnum, word))]
+    asked = words[:ASKED].replace("\0", " ").split()
+    return [word for word in asked if any(map(str.isalnum, word))]
 
 
 def _finder(words: str) -> re.Pattern[str]:
     """Finds the words where they begin; the characters of an unspaced script anywhere."""
-    pieces = [re.findall(r"\w+", folded(unicodedata.normalize("NFC", word))) for word in _words(words)]
+    pieces = [re.findall(r"\w+", folded(normalized("NFC", word))) for word in _words(words)]
     found = [piece for word in pieces for piece in word]
     starts = [re.escape(one) if UNSPACED.match(one) else rf"\b{re.escape(one)}" for one in found]
     return re.compile("|".join(sorted(starts, key=len, reverse=True)) or r"(?!)")

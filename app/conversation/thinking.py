@@ -40,7 +40,9 @@ def split_thought(text: str) -> Spoken:
         return Spoken()  # the tag itself is being written
     is_opened = head.startswith(OPENING)
     thought = head[len(OPENING) :] if is_opened else text
-    if end := (_CLOSING if is_opened else _LONE_CLOSING).search(thought):
+    # A reply that grows is looked at again and again, and most have no end of a thought: a plain search is quick.
+    end = (_CLOSING if is_opened else _LONE_CLOSING).search(thought) if END in thought else None
+    if end:
         return Spoken(thought[: end.start()].strip("\n"), thought[end.end() :].lstrip("\n"))
     return Spoken(thought=thought.lstrip("\n"), is_thinking=True) if is_opened else Spoken(answer=text)
 

@@ -37,13 +37,14 @@ class ControlTokens:
         self._numbers = {number for number, _ in self._tokens.values()} - {tokenizer.unk_token_id}
         self._mark = f"<{token_hex(8)}>"  # plain characters: no normaliser changes them
         self._names = list(self._tokens)
+        self._places = {name: place for place, name in enumerate(self._names)}
         self._any_name = "|".join(map(re.escape, sorted(self._names, key=len, reverse=True))) or NEVER
         self._spelled = re.compile(self._any_name)
 
     def hidden(self, content: str) -> str:
         """A content for a template: with a number in the place of each control token that it spells."""
         return self._spelled.sub(
-            lambda found: f"{self._mark}{self._names.index(found.group())}{self._mark}", content
+            lambda found: f"{self._mark}{self._places[found.group()]}{self._mark}", content
         )
 
     def ids(self, filled: str) -> list[int]:

@@ -27,4 +27,4 @@ def file_html(name: str, text: str, kind: str = "text/plain") -> str:
 def file_name(name: str) -> str:
     """A name that every system takes, with the ending of the one that was wished for."""
     stem, dot, ending = re.sub(r"[^\w .()-]+", " ", name).rpartition(".")
-    return f"{stem[:LONGEST].strip(' .') or 'foresight'}{dot}{ending.strip()}"
+    return f"{stem[:LONGEST].strip(' .') or 'foresight'}{dot}{ending[:LONGEST].strip()}"

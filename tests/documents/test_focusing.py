@@ -45,3 +45,10 @@ def test_the_place_is_always_that_of_the_words(text: str, question: str, most: i
     found = focused(passage(text), question, most)
     assert text[found.start : found.end] == found.text
     assert len(found.text) <= max(most, 1) or found.text == text
+
+
+def test_a_paragraph_that_is_indented_by_more_than_there_is_room_for_is_focused_on_its_words() -> None:
+    text = f"Some words.\n\n{' ' * 600}The rent is 740 euros."
+    found = focused(Passage(1, 1, "a", 0, len(text), text), "What is the rent?", 100)
+    assert found.text == "The rent is 740 euros."
+    assert text[found.start : found.end] == found.text

@@ -7,7 +7,9 @@ BETWEEN = " \u203a "
 """What stands between the headings of a path."""
 WIDEST = 80
 """Characters of one heading in a path."""
-MARKED = re.compile(r" {0,3}(#{1,6})[ \t]+(\S.*?)[ \t]*#*\s*$")
+MARKED_UP = 800
+"""Characters of a heading's beginning, its marks included, of which those are taken."""
+MARKED = re.compile(r" {0,3}(#{1,6})[ \t]++(\S.*)")
 UNDERLINE = re.compile(r"(=+|-+|~+|\^+|\"+)\s*$")
 UNDERLINE_LEVELS = {"=": 1, "-": 2, "~": 3, "^": 4, '"': 4}
 LONGEST_TITLE = 120
@@ -40,7 +42,10 @@ def across(first: str, last: str) -> str:
 def marked_heading(line: str) -> Heading | None:
     """A heading by its signs: "## Eggs" is one of level 2."""
     found = MARKED.match(line)
-    return Heading(len(found[1]), found[2]) if found else None
+    if found is None:
+        return None
+    title = found[2].rstrip()
+    return Heading(len(found[1]), title.rstrip("#").rstrip(" \t") or title[0])
 
 
 def underlined_heading(line: str, below: str) -> Heading | None:
@@ -79,7 +84,7 @@ class HeadingPath:
 
     def _join(self) -> None:
         page = [f"page {self._page}"] if self._page else []
-        titles = (_plain(one.title)[:WIDEST].strip() for one in self._headings)
+        titles = (_plain(one.title[:MARKED_UP])[:WIDEST].strip() for one in self._headings)
         self.text = BETWEEN.join([*page, *filter(None, titles)])
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 END = re.compile(
-    "[.!?\u2026]+[\"'\u201d\u2019\u00bb)\\]]*\\s+|[\u3002\uff01\uff1f\uff61]+[\u300d\u300f\u201d\u2019\uff09]*\\s*"
+    "(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019\u00bb)\\]]*+\\s+|[\u3002\uff01\uff1f\uff61]+[\u300d\u300f\u201d\u2019\uff09]*\\s*"
 )
 ENDS_LINE = re.compile(
     "[.!?\u2026:][\"'\u201d\u2019\u00bb)\\]]*\\s*$|[\u3002\uff01\uff1f\uff61][\u300d\u300f\u201d\u2019\uff09]*\\s*$"
@@ -18,6 +18,8 @@ ABBREVIATIONS = frozenset(
      "z.b", "d.h")
 )  # fmt: skip
 """Words that are written with a full stop, besides single letters."""
+LONGEST = 20
+"""Characters before a full stop that are looked at: more than any of these words has."""
 
 
 def sentences(line: str) -> Iterator[tuple[int, int]]:
@@ -41,7 +43,7 @@ def _is_end(line: str, begin: int, found: re.Match[str]) -> bool:
     stop = found.start()
     if line[stop] != ".":
         return True
-    word = line[line.rfind(" ", begin, stop) + 1 : stop].lstrip("(\"'")
+    word = line[max(line.rfind(" ", begin, stop) + 1, stop - LONGEST) : stop].lstrip("(\"'")
     return not (
         line[found.end()].islower() or (len(word) == 1 and word.isalpha()) or word.lower() in ABBREVIATIONS
     )

@@ -22,6 +22,8 @@ DEFINITION = re.compile(
 )
 CLOSING = ")]}"
 TAB = 4
+DEEPEST = 16
+"""Definitions within definitions that a path has."""
 
 
 class Definitions:
@@ -37,7 +39,7 @@ class Definitions:
             indent = _indent(line, bare)
             self._around = [one for one in self._around if one[0] < indent]
         path = BETWEEN.join(name for _, name in self._around)
-        if DEFINITION.match(line):
+        if len(self._around) < DEEPEST and DEFINITION.match(line):
             self._around.append((_indent(line, bare), _name(bare)))
         return path
 

@@ -32,7 +32,8 @@ def focused(passage: Passage, question: str, most: int) -> Passage:
         last += 1
     while first and spans[last][1] - spans[first - 1][0] <= most:
         first -= 1
-    begin, end = spans[first][0], min(spans[last][1], spans[first][0] + most)
+    begin = next(at for at in range(*spans[first]) if not passage.text[at].isspace())
+    end = min(spans[last][1], begin + most)
     text = passage.text[begin:end].rstrip()
     return replace(passage, start=passage.start + begin, end=passage.start + begin + len(text), text=text)
 

@@ -17,11 +17,11 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from app.spacing import UNSPACED, spaced, storable
+from app.spacing import UNSPACED, normalized, spaced, storable
 
 CAMEL = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Where a part of a name ends: parse|HTTP|Date."""
-NAME = re.compile(r"(?<![^\W_])(?:[^\W_]*[a-z\d][A-Z][^\W_]*|[^\W_]*[A-Z]{2,}[a-z][^\W_]*)")
+NAME = re.compile(r"(?<![^\W_])(?:[^\W_]*[a-z\d][A-Z][^\W_]*|[^\W_]*[A-Z][A-Z][a-z][^\W_]*)")
 """A name of several parts that one word of the index would swallow."""
 WORD = re.compile(r"\w+(?:[.\-/:]+\w+)*")
 """A word of a question, with the signs that tie a name of code, a number or a date together."""
@@ -68,7 +68,7 @@ def folded(text: str) -> str:
     """The words of an indexed text as the index knows them, with a space between each: "Éa_b!" -> "ea b"."""
     if text.isascii():
         return " ".join(text.lower().translate(SIGNS).split())  # ten times as fast
-    letters = "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))
+    letters = "".join(one for one in normalized("NFKD", text) if not unicodedata.combining(one))
     return " ".join(PIECE.findall(letters.lower()))
 
 
@@ -83,7 +83,7 @@ def _phrases(question: str) -> Iterator[str]:
 
 
 def _words(question: str) -> Iterator[str]:
-    text = CONTRACTED.sub("", unicodedata.normalize("NFKC", storable(question)))
+    text = CONTRACTED.sub("", normalized("NFKC", storable(question)))
     yield from (word for word in WORD.findall(RUN.sub(" ", text)) if PIECE.search(word))
     yield from RUN.findall(text)
 

@@ -1,9 +1,11 @@
 """Blocks of code: a header with the language and a button that copies, and colours by kind of word."""
 
+import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from html import escape
 from itertools import groupby
+from time import thread_time
 
 from pygments.lexer import Lexer
 from pygments.lexers import find_lexer_class_by_name
@@ -12,6 +14,13 @@ from pygments.util import ClassNotFound
 
 LONGEST = 20_000
 """Characters from which on code keeps one colour: reading it would take longer than showing it."""
+LONGEST_LINE = 1_000
+"""Characters of a line from which on the same holds: what looks ahead looks to the line's end."""
+PATIENCE = 0.25
+"""Seconds of processor time after which the rest of a block keeps one colour. Code takes a tenth of that; a page of
+words, told to be C#, would take minutes."""
+_GAP = re.compile(r"\s{200}")
+"""White space from which on code keeps one colour: lexers for C look through all of it from each of its places."""
 
 KINDS: dict[_TokenType, str] = {
     Token.Keyword: "k",
@@ -69,10 +78,28 @@ def highlighted(code: str, language: str) -> str:
 def coloured(code: str, language: str) -> str:
     """The same, not kept. Code's text stays as it is, tabs included."""
     lexer = _lexer_class(language.lower())
-    if lexer is None or len(code) > LONGEST:
+    if lexer is None or not _is_tame(code):
         return escape(code)
-    words = lexer(stripnl=False, ensurenl=False).get_tokens(code)
+    words = _in_time(lexer(stripnl=False, ensurenl=False).get_tokens(code), code)
     return "".join(_span(kind, texts) for kind, texts in _runs(words))
+
+
+def _is_tame(code: str) -> bool:
+    """Whether no lexer needs long for its next word."""
+    if len(code) > LONGEST or _GAP.search(code):
+        return False
+    return all(len(line) <= LONGEST_LINE for line in code.split("\n"))
+
+
+def _in_time(words: Iterator[tuple[_TokenType, str]], code: str) -> Iterator[tuple[_TokenType, str]]:
+    """The words as far as they come in time, and the rest of the code as one."""
+    start, end = 0, thread_time() + PATIENCE
+    for token, text in words:
+        yield token, text
+        start += len(text)
+        if thread_time() > end:
+            yield Token.Text, code.removeprefix("\ufeff")[start:]
+            return
 
 
 @cache

@@ -29,6 +29,11 @@ class Following:
             cited_html(block, writing.message, writing.before.sources) for block in self._text.blocks
         )
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether reading on may take more than some milliseconds."""
+        return self._text.is_slow
+
     def read(self) -> bool:
         """Take in the new events; whether there were any."""
         events = self.writing.reply.wait(self._read, timeout=0)

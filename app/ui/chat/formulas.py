@@ -114,13 +114,21 @@ def _find(text: str, start: int) -> tuple[str, int, bool] | None:
     """The formula that begins here: its LaTeX, its length with its marks, and whether it is displayed."""
     opening = text[start : start + 2]
     if opening in CLOSING:
+        if start + 2 > _last(text, CLOSING[opening]):
+            return None
         end = text.find(CLOSING[opening], start + 2)
         latex = text[start + 2 : end]
-        return (latex, end + 2 - start, opening != r"\(") if end > 0 and latex.strip() else None
+        return (latex, end + 2 - start, opening != r"\(") if latex.strip() else None
     if opening[:1] != "$" or (start and text[start - 1].isalnum()):
         return None
     found = _INLINE.match(text, start)
     return (found[1], found.end() - start, False) if found else None
+
+
+@lru_cache(maxsize=len(CLOSING))
+def _last(text: str, mark: str) -> int:
+    """Where a mark stands last, -1 for nowhere: a text of openings alone is not searched from each of them."""
+    return text.rfind(mark)
 
 
 def _block_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:

@@ -22,6 +22,7 @@ from markdown_it.token import Token
 from app.ui.chat.code import CODE_END, code_opening, coloured, language_of
 from app.ui.chat.formulas import CLOSING
 from app.ui.chat.markdown import parser
+from app.ui.chat.plain import LivePlain, rendered_part
 
 OPEN_BLOCKS = 2
 """Top-level blocks at the end that may still change."""
@@ -29,9 +30,11 @@ CHUNK = 300
 """Characters of code after which a piece of an open block is coloured for the last time."""
 SHARE = 1 / 25
 """How much of the time may go into rendering."""
+QUICK = 2_000
+"""Characters of open blocks that are rendered within milliseconds."""
 
 _BREAK = re.compile(r"\r\n?")
-_FENCE_LINE = re.compile(r"^\s*(?:```|~~~)", re.MULTILINE)
+_FENCE_LINE = re.compile(r"^[^\S\n]*+(?:```|~~~)", re.MULTILINE)
 _FORMULA_MARK = re.compile(r"\$\$|\\[\[\]()]")
 
 
@@ -44,14 +47,21 @@ class LiveMarkdown:
 
     def _forget(self) -> None:
         self._rests_until = 0.0
-        self._text = self._held = self._open = self._before = self._tail = ""
+        self._text = self._rest = self._held = self._open = self._before = self._tail = ""
         self._settled: list[str] = []
         self._code: OpenCode | None = None
+        self._is_done = False
+        self._plain = LivePlain()
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """Settled blocks, and what is still open."""
-        return (*self._settled, self._tail)
+        """Settled blocks, and what is still open; behind them the rest of a very long text."""
+        return (*self._settled, self._tail, *self._plain.blocks)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the next update may take more than some milliseconds."""
+        return len(self._open) > QUICK
 
     @property
     def html(self) -> str:
@@ -60,8 +70,18 @@ class LiveMarkdown:
 
     def update(self, text: str, is_done: bool = False) -> None:
         """Take the text that there is now. One that does not continue the former begins anew."""
-        if not text.startswith(self._text):
+        part = rendered_part(text)
+        rest = text[len(part) :]
+        if not (part.startswith(self._text) and rest.startswith(self._rest)):
             self._forget()
+        self._update(part, is_done or bool(rest))
+        self._plain.update(rest)
+        self._rest = rest
+
+    def _update(self, text: str, is_done: bool) -> None:
+        if self._is_done and is_done and len(text) == len(self._text):
+            return
+        self._is_done = is_done
         piece = self._taken(text, is_done)
         self._open += piece
         if self._code is not None:

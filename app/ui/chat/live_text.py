@@ -31,6 +31,11 @@ class LiveText:
         self._answer.update(spoken.answer, is_done)
 
     @property
+    def is_slow(self) -> bool:
+        """Whether the next update may take more than some milliseconds."""
+        return self._thought.is_slow or self._answer.is_slow
+
+    @property
     def blocks(self) -> tuple[str, ...]:
         """The HTML in parts; an update changes only the last ones and adds others."""
         return (*self._fold, *self._answer.blocks)

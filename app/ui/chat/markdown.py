@@ -17,31 +17,60 @@ from html import escape
 from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.parser_inline import ParserInline
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 from app.ui.chat.code import code_html
 from app.ui.chat.formulas import add_formulas, formula_html
+from app.ui.chat.plain import plain_html, rendered_part
 
-KEPT_TEXTS, LONGEST_KEPT = 512, 50_000
-"""How many rendered texts are kept, and of how many characters at most."""
+KEPT_TEXTS = 512
+"""How many rendered texts are kept."""
 DEEPEST = 60
 """Lists within quotes within lists: from here on they are not looked into."""
+LONGEST_PARAGRAPH, LONGEST_LINK = 20_000, 2_000
+"""Characters of a paragraph from which on it is shown as it was written, and of an address that is no link."""
+MOST_BRACKETS = 1_000_000
+"""Opening brackets of a paragraph times its characters, from which on it is shown as it was written: behind each
+bracket the parser looks for a link, if need be to the paragraph's end. 200 brackets are few enough in 5,000
+characters, and in 1,000 characters any number is."""
 
 _SAFE_LINK = re.compile(r"(?:https?://|mailto:)[^\s<>\"]+", re.IGNORECASE)
 
 
+class BoundedInline(ParserInline):
+    """What stands within a paragraph, parsed unless that would take too long."""
+
+    def parse(self, src: str, md: MarkdownIt, env: Any, tokens: list[Token]) -> list[Token]:
+        """Add the tokens of a paragraph's text."""
+        if len(src) <= LONGEST_PARAGRAPH and src.count("[") * len(src) <= MOST_BRACKETS:
+            return super().parse(src, md, env, tokens)
+        tokens.append(Token("text", "", 0, content=src))
+        return tokens
+
+
 class SafeMarkdown(MarkdownIt):
     """A parser that knows which links are safe; the others it leaves as text."""
+
+    def __init__(self) -> None:
+        options = {"html": False, "xhtmlOut": False, "maxNesting": DEEPEST}
+        super().__init__("commonmark", options)
+        self.inline = BoundedInline()
+        self.enable(["table", "strikethrough"]).disable(["html_block", "html_inline", "reference"])
+
+    def normalizeLink(self, url: str) -> str:  # noqa: N802
+        return super().normalizeLink(url) if len(url) <= LONGEST_LINK else ""
 
     def validateLink(self, url: str) -> bool:  # noqa: N802
         return _SAFE_LINK.fullmatch(url) is not None
 
 
 def render(text: str) -> str:
-    """A text in Markdown as HTML."""
-    return _kept(text) if len(text) <= LONGEST_KEPT else str(parser().render(text))
+    """A text in Markdown as HTML, its beginning alone where it is very long."""
+    part = rendered_part(text)
+    return _kept(part) + plain_html(text[len(part) :])
 
 
 @lru_cache(maxsize=KEPT_TEXTS)
@@ -52,8 +81,7 @@ def _kept(text: str) -> str:
 @cache
 def parser() -> MarkdownIt:
     """The parser with its renderer; it keeps nothing between texts."""
-    markdown = SafeMarkdown("commonmark", {"html": False, "xhtmlOut": False, "maxNesting": DEEPEST})
-    markdown.enable(["table", "strikethrough"]).disable(["html_block", "html_inline", "reference"])
+    markdown = SafeMarkdown()
     markdown.inline.ruler.at("newline", _newline)
     add_formulas(markdown)
     for name, rule in RULES.items():

@@ -8,14 +8,17 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from app.ui.chat.code import code_html
+from app.ui.chat.plain import plain_html, rendered_part
 
 
 @lru_cache(maxsize=256)
 def typed_html(text: str) -> str:
     """A message as HTML."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    part = rendered_part(text)
+    lines = part.split("\n")
     fences = [token for token in _parser().parse("\n".join(lines)) if token.type == "fence"]
-    return "".join(_parts(lines, fences))
+    return "".join(_parts(lines, fences)) + plain_html(text[len(part) :])
 
 
 def _parts(lines: list[str], fences: list[Token]) -> Iterator[str]:

@@ -60,9 +60,10 @@ class Watcher:
             self._messages, self._cut = messages_html(seen), cut_of(seen)
 
     def has_turned(self) -> bool:
-        """Whether there is something that the next look must read or count, which may take a while."""
+        """Whether there is something that the next look must read, render or count, which may take a while."""
         status = self._desk.engine.status()
-        return self._key_now() != self._key or self._meter.is_due(self._thread, self._seat, status)
+        is_slow = self._following is not None and self._following.is_slow
+        return is_slow or self._key_now() != self._key or self._meter.is_due(self._thread, self._seat, status)
 
     def _key_now(self) -> tuple[object, ...]:
         seat, conversations = self._seat, self._desk.conversations
