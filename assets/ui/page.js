@@ -71,7 +71,7 @@
   const explain = async () => {
     const answer = await fetch("/foresight/page").catch(() => null);
     if (!losses || isOver) return; // it is back already, or does not matter any more
-    if (answer?.status === 403) tell("Foresight was started again. Open it from there: this page no longer has its key.");
+    if (answer?.status === 403) tell("Foresight was started again, and this page no longer has its key. Open Foresight from its window or terminal.");
     else tell("The connection to Foresight is lost. Reconnecting…");
   };
 
@@ -98,7 +98,7 @@
       if (socket !== mine || isOver) return;
       if (code === UNKNOWN_PAGE) {
         isOver = true;
-        return tell("Foresight was started again since this page was opened. What is typed here is not lost until you reload.", reloadButton());
+        return tell("Foresight was started again since this page was opened. Copy what you have typed, then reload.", reloadButton());
       }
       explain();
       retry = setTimeout(connect, RETRY_MS[Math.min(losses++, RETRY_MS.length - 1)]);
