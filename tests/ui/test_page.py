@@ -96,7 +96,7 @@ def loads(running: Running) -> list[int]:
     """The events by which a page begins."""
     with ask(running, "/config") as answer:
         dependencies = json.load(answer)["dependencies"]
-    return [one["id"] for one in dependencies if ["load"] == [target[1] for target in one["targets"]]]
+    return [one["id"] for one in dependencies if [target[1] for target in one["targets"]] == ["load"]]
 
 
 def naming(path: str, inputs: list[str]) -> list[Any]:
