@@ -26,6 +26,7 @@ from app.settings import assets_dir
 from tests.engine.replies import reference, with_pool, write
 from tests.engine.sources import only
 from tests.engine.tiny import DEMO, STORIES
+from tests.tiers import pairwise
 
 BEGINNINGS = (
     "Once upon a time, there was a little girl named Lily.",
@@ -53,10 +54,11 @@ DECODERS = {
     "tuned": (Decoding(), TUNED),
 }
 
-both_samplings = pytest.mark.parametrize(
-    "sampling", (Sampling(), Sampling(temperature=0.8, top_p=0.95, seed=3)), ids=("greedy", "sampled")
+every_decoder = pairwise(
+    decoder=DECODERS,
+    sampling={"greedy": Sampling(), "sampled": Sampling(temperature=0.8, top_p=0.95, seed=3)},
+    deep=(),
 )
-every_decoder = pytest.mark.parametrize(("decoding", "profile"), DECODERS.values(), ids=DECODERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,20 +102,20 @@ def demo() -> Trained:
 
 
 @pytest.mark.shared
-@both_samplings
 @every_decoder
 def test_lookahead_tells_the_same_stories_as_plain(
-    stories: Trained, decoding: Decoding, profile: StepProfile, sampling: Sampling
+    stories: Trained, decoder: tuple[Decoding, StepProfile], sampling: Sampling
 ) -> None:
+    decoding, profile = decoder
     says_the_same(stories, BEGINNINGS, make_lookahead(decoding, stories.known(profile, sampling)), sampling)
 
 
-@both_samplings
 @every_decoder
 def test_lookahead_gives_the_same_answers_as_plain(
-    demo: Trained, decoding: Decoding, profile: StepProfile, sampling: Sampling
+    demo: Trained, decoder: tuple[Decoding, StepProfile], sampling: Sampling
 ) -> None:
     """The pool and what was learned of the model stay from one answer to the next."""
+    decoding, profile = decoder
     questions = [(Message("user", question),) for question in QUESTIONS[:4]]
     says_the_same(demo, questions, make_lookahead(decoding, demo.known(profile, sampling)), sampling)
 

@@ -25,6 +25,7 @@ from tests.engine.replies import GREEDY, numbers, says_plainly, with_pool, write
 from tests.engine.replies import load as load_made
 from tests.engine.tiny import DEMO, STORIES
 from tests.engine.zoo import BRANCHING, PLAIN_ONLY, Architecture
+from tests.tiers import named, pairwise
 
 pytest.importorskip("torchao", reason="torchao is not installed")
 
@@ -171,8 +172,7 @@ def test_lookahead_writes_what_plain_writes_also_when_a_prefix_is_reused(
         assert loaded.runner.reused >= len(prompt) + 29
 
 
-@pytest.mark.parametrize("architecture", BRANCHING, ids=str)
-@both_kinds
+@pairwise(architecture=named(BRANCHING), quantisation=named(KINDS), deep=())
 def test_every_architecture_keeps_its_promise_when_quantised(
     architecture: Architecture, quantisation: Quantisation
 ) -> None:

@@ -32,7 +32,7 @@ from tests.engine.oracle import Oracle, branching
 from tests.engine.path_attention import BY_PATHS
 from tests.engine.replies import Zoo, load, numbers, says_plainly, stream, with_pool, write
 from tests.engine.tape import Tape, TapeRecorder, opaque
-from tests.engine.zoo import BRANCHING, LLAMA, Architecture, architecture
+from tests.engine.zoo import LLAMA, Architecture, architecture, one_of_each_kind
 
 WIDE = Decoding("lookahead", window=4, ngram=3, guesses=4)
 FIXED = Rotary("fixed", 1024)
@@ -58,7 +58,7 @@ def block_runner(zoo: Zoo, architecture: Architecture) -> BlockRunner:
     return runner
 
 
-@pytest.mark.parametrize("architecture", BRANCHING, ids=str)
+@one_of_each_kind
 def test_every_architecture_says_the_same_with_recorded_steps(zoo: Zoo, architecture: Architecture) -> None:
     eager, recorder = block_runner(zoo, architecture), TapeRecorder()
     runner, steps = recorded(eager, recorder)
