@@ -22,6 +22,11 @@ def named(values: Iterable[Any]) -> dict[str, Any]:
     return {str(value): value for value in values}
 
 
+def numbered(values: Iterable[Any]) -> dict[str, Any]:
+    """Values that print nothing of their own, by their places."""
+    return {str(place): value for place, value in enumerate(values)}
+
+
 def some(values: Mapping[str, Any], *default: str) -> list[Any]:
     """One parameter's values, of which these ids run by default."""
     assert set(default) <= set(values), f"{default} are not all among {list(values)}"

@@ -10,7 +10,7 @@ from app.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling
 from app.settings import assets_dir
 from tests.engine.replies import GREEDY, Zoo, numbers, reference, write
 from tests.engine.zoo import BRANCHING, GEMMA3, LLAMA, WINDOW, Architecture, learned_positions
-from tests.tiers import named, pairwise
+from tests.tiers import named, pairwise, some
 
 PROMPT = numbers(WINDOW + 9, seed=5) * 2  # twice, so that there is something to look up
 CONTEXT = 48
@@ -80,14 +80,14 @@ def demo() -> LoadedModel:
 
 
 @pytest.mark.parametrize(
-    ("decoding", "earned"),
-    [(Decoding("prompt-lookup"), 1.2), (Decoding("jacobi"), 1.02)],
-    ids=("lookup", "jacobi"),
+    "chain",
+    some({"lookup": (Decoding("prompt-lookup"), 1.2), "jacobi": (Decoding("jacobi"), 1.02)}, "lookup"),
 )
 def test_on_a_trained_model_a_chain_earns_something_and_changes_nothing(
-    demo: LoadedModel, decoding: Decoding, earned: float
+    demo: LoadedModel, chain: tuple[Decoding, float]
 ) -> None:
     """Measured: 1.32 and 1.06 tokens per step, half of them greedy and half sampled."""
+    decoding, earned = chain
     tokens = steps = 0
     for question in ("Who are you?", "Write a Python function that counts the words of a text.", "Hello"):
         prompt = encode(demo.tokenizer, (Message("user", question),), demo.info.context)

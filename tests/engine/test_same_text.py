@@ -25,20 +25,18 @@ from tests.engine.oracle import Oracle, branching
 from tests.engine.replies import GREEDY, Zoo, numbers, says_plainly, with_pool, write
 from tests.engine.tiny import DEMO, STORIES
 from tests.engine.zoo import BRANCHING, LLAMA, WINDOW, Architecture
-from tests.tiers import named, pairwise
+from tests.tiers import named, numbered, pairwise, tiered
 
 PROMPT = numbers(WINDOW + 18)
 SAMPLINGS = {"greedy": GREEDY, "sampled": Sampling(temperature=0.8, seed=3)}
 QUESTIONS = ("Hello, who are you?", "How do I list the files of a folder?", "What can you do?")
-PROMPTS = {
-    "stories": (
-        "Once upon a time, there was a little girl named Lily.",
-        "Tom and Sam were playing in the garden when",
-        "One day, a small dog found a big red ball",
-        "The old tree in the park was very sad because",
-    ),
-    "demo": QUESTIONS,
-}
+BEGINNINGS = (
+    "Once upon a time, there was a little girl named Lily.",
+    "Tom and Sam were playing in the garden when",
+    "One day, a small dog found a big red ball",
+    "The old tree in the park was very sad because",
+)
+PROMPTS = [*(("demo", question) for question in QUESTIONS), *(("stories", begun) for begun in BEGINNINGS)]
 
 
 @pairwise(architecture=named(BRANCHING), sampling=SAMPLINGS, deep=())
@@ -90,33 +88,36 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 
 @pytest.mark.shared
-@pairwise(model=named(PROMPTS), sampling=SAMPLINGS, deep=())
+@tiered(
+    lambda asked, sampling: (asked, sampling) in {("0", "sampled"), ("3", "greedy")},
+    asked=numbered(PROMPTS),
+    sampling=SAMPLINGS,
+)
 def test_in_bfloat16_lookahead_writes_what_plain_writes(
-    session: Session, model: str, sampling: Sampling
+    session: Session, asked: tuple[str, str], sampling: Sampling
 ) -> None:
+    model, prompt = asked
     if model == "stories" and not STORIES.exists():
         pytest.skip("the trained model stories260K is not beside this checkout")
     options = Options(sampling, Decoding("lookahead"), max_new_tokens=80, ignore_eos=True)
     plain = replace(options, decoding=Decoding("plain"))
-    for prompt in PROMPTS[model]:
-        session.forget()
-        off = ids_of(session, model, prompt, plain)
-        session.forget()
-        assert ids_of(session, model, prompt, options) == off
+    session.forget()
+    off = ids_of(session, model, prompt, plain)
+    session.forget()
+    assert ids_of(session, model, prompt, options) == off
 
 
-@pairwise(quantisation=named(("int8", "int4")), sampling=SAMPLINGS, deep=())
+@pairwise(quantisation=named(("int8", "int4")), sampling=SAMPLINGS, prompt=numbered(QUESTIONS[:2]), deep=())
 def test_in_bfloat16_quantised_lookahead_writes_what_quantised_plain_writes(
-    session: Session, quantisation: Quantisation, sampling: Sampling
+    session: Session, quantisation: Quantisation, sampling: Sampling, prompt: str
 ) -> None:
     pytest.importorskip("torchao", reason="torchao is not installed")
     options = Options(sampling, Decoding("lookahead"), max_new_tokens=40, ignore_eos=True)
     plain = replace(options, decoding=Decoding("plain"))
-    for prompt in QUESTIONS[:2]:
-        session.forget()
-        off = ids_of(session, "demo", prompt, plain, quantisation)
-        session.forget()
-        assert ids_of(session, "demo", prompt, options, quantisation) == off
+    session.forget()
+    off = ids_of(session, "demo", prompt, plain, quantisation)
+    session.forget()
+    assert ids_of(session, "demo", prompt, options, quantisation) == off
 
 
 def test_with_same_text_off_nothing_is_padded(session: Session) -> None:
