@@ -70,11 +70,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: not any(item.nodeid.startswith(file) for file in LONG_FILES))
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     # Before any test module is imported: huggingface_hub reads it once, on import.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     # How long one example takes says more about the machine than about the code.
-    settings.register_profile("foresight", settings.default, deadline=None)
+    examples = 100 if config.getoption("--thorough") else 30
+    settings.register_profile("foresight", settings.default, deadline=None, max_examples=examples)
     settings.load_profile("foresight")
 
 

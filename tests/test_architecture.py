@@ -12,7 +12,8 @@ Imports inside functions count like the others: laziness is no way around the di
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,9 +49,18 @@ LIGHT = (
 HEAVY = {"torch", "transformers"}
 REGISTRY = ("files", "fit", "hub", "downloads", "installed")
 """Parts of the registry: each may import itself and those before it."""
+LIGHT_MODULES = (
+    "app.ui",
+    "app.engine",
+    "app.models_registry",
+    "app.conversation",
+    "app.commands",
+    "app.main",
+)
 MAX_FUNCTION, MAX_FILE = 50, 300
 
 
+@cache
 def parse(source: Path) -> ast.Module:
     return ast.parse((CHECKOUT / source).read_text(encoding="utf-8"), filename=str(source))
 
@@ -67,52 +77,70 @@ def part_of_file(source: Path) -> str:
     return part_of(".".join(source.with_suffix("").parts))
 
 
-def imports(source: Path) -> Iterator[str]:
+@cache
+def imports(source: Path) -> tuple[str, ...]:
     """Every module that this file imports anywhere, with the imported names behind it."""
+    found: list[str] = []
     for node in ast.walk(parse(source)):
         if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
+            found += [name.name for name in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{source} imports relatively: write the whole name"
-            yield from (f"{node.module}.{name.name}" for name in node.names)
+            found += [f"{'.' * node.level}{node.module or ''}.{name.name}" for name in node.names]
+    return tuple(found)
 
 
-def each(sources: list[Path]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("source", sources, ids=lambda source: source.as_posix())
+def offending(sources: Iterable[Path], is_wrong: Callable[[Path, str], bool]) -> str:
+    """Each of these files that imports what it may not, with all of that, a line each."""
+    wrong = {source: [name for name in imports(source) if is_wrong(source, name)] for source in sources}
+    return listing({source.as_posix(): ", ".join(names) for source, names in wrong.items() if names})
 
 
-@each(SOURCES)
-def test_imports_point_one_way(source: Path) -> None:
-    allowed = ALLOWED[part_of_file(source)]
-    ours = {name for name in imports(source) if name.split(".")[0] == "app"}
-    assert {name for name in ours if part_of(name) not in allowed} == set()
+def listing(offenders: Mapping[str, object]) -> str:
+    """All of them, a line each: pytest shortens what it compares."""
+    return "\n".join(f"{name}: {what}" for name, what in offenders.items())
 
 
-@each([source for source in SOURCES if source.parent.name in REGISTRY])
-def test_imports_in_the_registry_point_one_way(source: Path) -> None:
-    allowed = REGISTRY[: REGISTRY.index(source.parent.name) + 1]
-    ours = [name for name in imports(source) if part_of(name) == "models_registry"]
-    assert {name for name in ours if name.split(".")[2] not in allowed} == set()
+def test_imports_name_the_whole_module() -> None:
+    assert not (wrong := offending(SOURCES, lambda _source, name: name.startswith("."))), wrong
 
 
-@each([source for source in SOURCES if part_of_file(source) in LIGHT])
-def test_only_the_engine_imports_torch(source: Path) -> None:
-    assert {name for name in imports(source) if name.split(".")[0] in HEAVY} == set()
+def test_imports_point_one_way() -> None:
+    def is_upwards(source: Path, name: str) -> bool:
+        return name.split(".")[0] == "app" and part_of(name) not in ALLOWED[part_of_file(source)]
+
+    assert not (wrong := offending(SOURCES, is_upwards)), wrong
 
 
-@each([source for source in SOURCES if part_of_file(source) != "ui"])
-def test_only_the_ui_imports_gradio(source: Path) -> None:
-    assert {name for name in imports(source) if name.split(".")[0] == "gradio"} == set()
+def test_imports_in_the_registry_point_one_way() -> None:
+    def is_upwards(source: Path, name: str) -> bool:
+        allowed = REGISTRY[: REGISTRY.index(source.parent.name) + 1]
+        return part_of(name) == "models_registry" and name.split(".")[2] not in allowed
+
+    assert not (
+        wrong := offending([source for source in SOURCES if source.parent.name in REGISTRY], is_upwards)
+    ), wrong
 
 
-@pytest.mark.parametrize(
-    "module", ["app.ui", "app.engine", "app.models_registry", "app.conversation", "app.commands", "app.main"]
-)
-def test_importing_does_not_wait_for_torch(module: str) -> None:
-    path = CHECKOUT.joinpath(*module.split("."))
-    if not (path.exists() or path.with_suffix(".py").exists()):
-        pytest.skip(f"{module} is not there yet")
-    script = f"import sys, {module}; sys.exit(', '.join({HEAVY!r} & sys.modules.keys()) or 0)"
+def test_only_the_engine_imports_torch() -> None:
+    light = [source for source in SOURCES if part_of_file(source) in LIGHT]
+    assert not (wrong := offending(light, lambda _source, name: name.split(".")[0] in HEAVY)), wrong
+
+
+def test_only_the_ui_imports_gradio() -> None:
+    others = [source for source in SOURCES if part_of_file(source) != "ui"]
+    assert not (wrong := offending(others, lambda _source, name: name.split(".")[0] == "gradio")), wrong
+
+
+def test_importing_does_not_wait_for_torch() -> None:
+    script = f"""
+import importlib, sys
+waited = {{}}
+for module in {LIGHT_MODULES}:
+    importlib.import_module(module)
+    if found := sorted({HEAVY} & sys.modules.keys() - set(sum(waited.values(), []))):
+        waited[module] = found
+sys.exit(str(waited) if waited else 0)
+"""
     child = subprocess.run(
         [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=60
     )
@@ -149,19 +177,24 @@ def is_chatbot_message(node: ast.AST) -> bool:
     return is_class or any(isinstance(k, ast.Constant) and k.value in ("role", "content") for k in keys)
 
 
-@each(SOURCES)
-def test_files_can_be_read_without_scrolling_for_long(source: Path) -> None:
-    lines = len((CHECKOUT / source).read_text(encoding="utf-8").splitlines())
-    assert lines <= MAX_FILE
+def test_files_can_be_read_without_scrolling_for_long() -> None:
+    lengths = {
+        source.as_posix(): len((CHECKOUT / source).read_text(encoding="utf-8").splitlines())
+        for source in SOURCES
+    }
+    long = listing({source: length for source, length in lengths.items() if length > MAX_FILE})
+    assert not long, long
 
 
-@each(SOURCES)
-def test_functions_are_short(source: Path) -> None:
-    functions = (
-        node for node in ast.walk(parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    )
-    lengths = {node.name: (node.end_lineno or 0) - node.lineno + 1 for node in functions}
-    assert {name: length for name, length in lengths.items() if length > MAX_FUNCTION} == {}
+def test_functions_are_short() -> None:
+    lengths = {
+        f"{source.as_posix()}: {node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for source in SOURCES
+        for node in ast.walk(parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    long = listing({function: length for function, length in lengths.items() if length > MAX_FUNCTION})
+    assert not long, long
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.chat_messages import ChatManner, ChatPreset, Mark, TakenIn, WritingState, Written
@@ -16,6 +16,7 @@ from app.database import MEMORY, Database
 from app.errors import ImportBroken
 from app.messages import Origin, Sampling
 from tests.chats.samples import FINISHED, PROVENANCE, answer, texts
+from tests.tiers import examples
 
 WRITTEN = st.builds(
     Written,
@@ -74,7 +75,7 @@ def test_a_library_comes_back_as_it_was(chats: Chats, tmp_path: Path) -> None:
         assert (len(other.lines()), database.is_healthy()) == (3, "")
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     st.lists(st.tuples(WRITTEN, st.integers(0, 5)), max_size=8), st.text(max_size=20), st.text(max_size=20)
 )

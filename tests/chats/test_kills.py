@@ -10,13 +10,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from app.chat_messages import Written
 from app.chats import Chats
 from app.database import Database
 from tests.chats.samples import answer
+from tests.tiers import named, some, todays_seed
 
 CHECKOUT = Path(__file__).parents[2]
-KILLS = 50
 CHAT_UNTIL_KILLED = """
 import itertools, json, random, sys
 from pathlib import Path
@@ -73,12 +75,14 @@ def chat_until_killed(path: Path, number: int) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
-def test_fifty_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", some(named((5, 50)), "5"))
+def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path, kills: int) -> None:
+    first = 50 * todays_seed()
     path = tmp_path / "foresight.sqlite"
     told: dict[int, dict[str, Any]] = {}
     versions: dict[int, int] = {}
     last: set[int] = set()
-    for number in range(KILLS):
+    for number in range(first, first + kills):
         lines = chat_until_killed(path, number)
         last.add(lines[-1].get("chat", 0))
         for line in lines:
@@ -90,7 +94,7 @@ def test_fifty_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
                 versions[line["chat"]] = line["version"]
         with closing(Database(path)) as database:
             assert (database.note, database.is_healthy()) == ("", "")
-    assert len(told) > KILLS
+    assert len(told) > kills // 2
     with closing(Database(path)) as database:
         check(Chats(database), told, versions, last)
 

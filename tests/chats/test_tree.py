@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.chat_messages import Place, Written
@@ -10,6 +10,7 @@ from app.chats import Chats
 from app.chats.importing import library_of, put_in
 from app.chats.tree import Tree
 from app.database import Database
+from tests.tiers import examples
 
 PARENTS = {1: 0, 2: 1, 3: 1, 5: 2, 6: 5, 7: 2}
 
@@ -61,7 +62,7 @@ DEEDS = st.lists(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(DEEDS)
 def test_a_chat_is_what_was_done_to_it(deeds: list[tuple[str, int]]) -> None:
     database = Database(":memory:")

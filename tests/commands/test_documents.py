@@ -26,7 +26,7 @@ def run(folder: Path, *arguments: str | Path, said: str = "", encoding: str = "u
         "--data-dir",
         folder,
         said=said,
-        environment={**os.environ, **places},
+        environment=places,
         encoding=encoding,
     )
 

@@ -4,13 +4,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub import constants, hf_api
 
 from tests.commands.typed import CHECKOUT, Done, command, typed
 from tests.models_registry.hub_server import COMMIT, FakeHub, running
@@ -28,11 +28,28 @@ def server() -> Iterator[FakeHub]:
 
 
 @pytest.fixture
-def environment(server: FakeHub, tmp_path: Path) -> dict[str, str]:
+def environment(server: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """That of a person who has never used the hub on this machine."""
-    own = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
-    places = {"XDG_DATA_HOME": str(tmp_path / "data"), "HF_HOME": str(tmp_path / "hf")}
-    return {**own, **places, "HF_ENDPOINT": server.endpoint, "CUDA_VISIBLE_DEVICES": ""}
+    home = tmp_path / "hf"
+    for name in [name for name in os.environ if name.startswith("HF_")]:
+        monkeypatch.delenv(name)
+    # The hub's client read its own while it was imported.
+    for name, value in constants_of(server.endpoint, home).items():
+        monkeypatch.setattr(constants, name, value)
+    monkeypatch.setattr(hf_api.api, "endpoint", server.endpoint)
+    places = {"XDG_DATA_HOME": str(tmp_path / "data"), "HF_HOME": str(home)}
+    return {**places, "HF_ENDPOINT": server.endpoint, "CUDA_VISIBLE_DEVICES": ""}
+
+
+def constants_of(endpoint: str, home: Path) -> dict[str, object]:
+    return {
+        "HF_HUB_OFFLINE": False,
+        "ENDPOINT": endpoint,
+        "HUGGINGFACE_CO_URL_TEMPLATE": endpoint + "/{repo_id}/resolve/{revision}/{filename}",
+        "HF_HUB_CACHE": str(home / "hub"),
+        "HF_TOKEN_PATH": str(home / "token"),
+        "HF_STORED_TOKENS_PATH": str(home / "stored_tokens"),
+    }
 
 
 @pytest.fixture
@@ -81,7 +98,7 @@ def test_ctrl_c_pauses_and_the_same_command_goes_on(
     with subprocess.Popen(
         command("models", "download", "org/small"),
         cwd=CHECKOUT,
-        env=environment,
+        env={**os.environ, **environment},
         stderr=subprocess.PIPE,
         encoding="utf-8",
         # What runs in the background ignores Ctrl+C, and so would this child of a suite that does.
@@ -122,19 +139,11 @@ def test_a_gated_model_is_downloaded_after_a_login(server: FakeHub, run: Run) ->
 
 
 def test_a_folder_of_that_name_comes_before_the_hub(
-    server: FakeHub, environment: dict[str, str], tmp_path: Path
+    server: FakeHub, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = write(tmp_path / "org" / "small", {**model_files(), "config.json": CONFIG})
-    child = subprocess.run(
-        [sys.executable, str(CHECKOUT / "run.py"), "models", "info", "org/small", "--json"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-        timeout=SECONDS,
-    )
-    assert json.loads(child.stdout)["model"] == {"name": "small", "path": str(place)}
+    monkeypatch.chdir(tmp_path)
+    assert told(run("info", "org/small", "--json"))["model"] == {"name": "small", "path": str(place)}
     assert server.asked == []
 
 
@@ -154,8 +163,11 @@ def test_a_mistake_is_one_sentence(run: Run, arguments: tuple[str, ...], code: i
     assert done.returncode == code and words in done.stderr and "Traceback" not in done.stderr
 
 
-def test_without_a_hub_the_catalogue_still_answers(run: Run, environment: dict[str, str]) -> None:
+def test_without_a_hub_the_catalogue_still_answers(
+    run: Run, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     environment["HF_ENDPOINT"] = "http://127.0.0.1:9"
+    monkeypatch.setattr(constants, "ENDPOINT", environment["HF_ENDPOINT"])
     found = run("search", "granite")
     assert found.returncode == 0 and "ibm-granite/granite-3.3-2b-instruct" in found.stdout
     assert "the hub cannot be reached" in found.stderr

@@ -1,14 +1,14 @@
-"""`python run.py ...` as a person types it, with the demo model."""
+"""`python run.py ...` as a person types it, with the demo model: once in a process of its own."""
 
 import json
-import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.commands.test_bench import FIELDS as BENCH_FIELDS
 from tests.commands.test_replying import FIELDS
-from tests.commands.typed import Done, typed
+from tests.commands.typed import CHECKOUT, command, typed
 
 CPU = ("--device", "cpu", "--dtype", "float32")
 
@@ -19,13 +19,15 @@ def own_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
 
-def run(*arguments: str) -> Done:
-    # A model this small only loses time when it shares its work among cores.
-    return typed(*arguments, environment={**os.environ, "OMP_NUM_THREADS": "1"})
-
-
 def test_a_text_is_answered_with_its_numbers_behind_it() -> None:
-    done = run("generate", "--prompt", "Hello", "--max-new-tokens", "12", *CPU)
+    done = subprocess.run(
+        command("generate", "--prompt", "Hello", "--max-new-tokens", "12", *CPU),
+        cwd=CHECKOUT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     assert done.stderr.count("\n") == 1
@@ -37,7 +39,7 @@ def test_prompts_and_chats_of_a_file_are_answered_as_json_lines(tmp_path: Path) 
     chat = {"messages": [{"role": "user", "content": "Hello"}]}
     file.write_text(json.dumps({"prompt": "Hello"}) + "\n" + json.dumps(chat) + "\n", encoding="utf-8")
     options = ("--max-new-tokens", "16", "--ignore-eos", "--json", "--seed", "3")
-    done = run("generate", "--prompts", str(file), *options, *CPU)
+    done = typed("generate", "--prompts", str(file), *options, *CPU)
     assert (done.returncode, done.stderr) == (0, "")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [list(line) for line in lines] == [FIELDS, FIELDS]
@@ -50,7 +52,7 @@ def test_a_benchmark_finds_both_decoders_identical_and_writes_its_report(tmp_pat
     file, report = tmp_path / "prompts.jsonl", tmp_path / "report.json"
     file.write_text('{"prompt": "Hello"}\n', encoding="utf-8")
     options = ("--max-new-tokens", "24", "--rounds", "1", "--json", str(report))
-    done = run("bench", "--model", "demo", "--prompts", str(file), *options, *CPU)
+    done = typed("bench", "--model", "demo", "--prompts", str(file), *options, *CPU)
     assert (done.returncode, done.stderr) == (0, "")
     assert "identical" in done.stdout
     found = json.loads(report.read_text(encoding="utf-8"))
@@ -67,7 +69,7 @@ def test_the_lanes_of_a_benchmark_run_over_every_set_and_write_one_text(tmp_path
     lanes = "plain,auto,auto:8,lookahead:3/3/2,lookahead:7b,prompt-lookup,jacobi:4"
     report = tmp_path / "report.json"
     options = ("--decoders", lanes, "--max-new-tokens", "12", "--rounds", "1", "--json", str(report))
-    done = run("bench", *files, *options, *CPU)
+    done = typed("bench", *files, *options, *CPU)
     assert (done.returncode, done.stderr) == (0, "")
     assert "mean of 2 sets" in done.stdout
     found = json.loads(report.read_text(encoding="utf-8"))
@@ -77,6 +79,6 @@ def test_the_lanes_of_a_benchmark_run_over_every_set_and_write_one_text(tmp_path
 
 
 def test_a_failure_is_one_sentence_without_a_traceback() -> None:
-    done = run("generate", "--prompt", "Hello", "--max-new-tokens", "0")
+    done = typed("generate", "--prompt", "Hello", "--max-new-tokens", "0")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "Error: Max new tokens must be at least 1, got 0.\n"

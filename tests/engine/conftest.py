@@ -10,6 +10,7 @@ from tests.engine.paper_card import HOPPER, LAPTOP, Compiled, compiled
 from tests.engine.places import write_exhausting
 from tests.engine.replies import Zoo
 from tests.engine.tiny import write_tiny
+from tests.tiers import some
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,7 +28,7 @@ def zoo() -> Zoo:
     return Zoo()
 
 
-@pytest.fixture(scope="module", params=[HOPPER, LAPTOP], ids=["H200", "laptop"])
+@pytest.fixture(scope="module", params=some({"H200": HOPPER, "laptop": LAPTOP}, "H200"))
 def card(request: pytest.FixtureRequest) -> tuple[int, int]:
     """A card's compute capability."""
     found: tuple[int, int] = request.param

@@ -63,10 +63,12 @@ class Zoo:
     def loaded(self, architecture: Architecture) -> LoadedModel:
         if architecture.name not in self._loaded:
             self._loaded[architecture.name] = load(architecture.make())
-        return self._loaded[architecture.name]
+        loaded = self._loaded[architecture.name]
+        loaded.runner.widths = ()
+        return loaded
 
     def runner(self, architecture: Architecture) -> Runner:
-        """The model's runner, knowing no prompt."""
+        """The model's runner, knowing no prompt and padding nothing, whatever an earlier test made of it."""
         runner = self.loaded(architecture).runner
         runner.forget()
         return runner

@@ -9,7 +9,17 @@ from transformers import Cache, LlamaForCausalLM
 from app.engine.plain import plain
 from app.engine.runner import PREFILL_CHUNK, BlockRunner, SequentialRunner
 from tests.engine.replies import Zoo, load, numbers, transformers_says, write
-from tests.engine.zoo import BRANCHING, LLAMA, OWN_ATTENTION, PLAIN_ONLY, RECURRENT, WINDOW, Architecture
+from tests.engine.zoo import (
+    BRANCHING,
+    IN_DEPTH,
+    LLAMA,
+    OWN_ATTENTION,
+    PLAIN_ONLY,
+    RECURRENT,
+    WINDOW,
+    Architecture,
+)
+from tests.tiers import named, some
 
 LONG = numbers(3 * WINDOW)
 SHORT = numbers(3, seed=1)
@@ -38,7 +48,7 @@ def test_a_state_that_cannot_be_taken_back_is_named(zoo: Zoo, architecture: Arch
     assert "keeps more than keys and values" in zoo.loaded(architecture).info.lookahead_note
 
 
-@pytest.mark.parametrize("architecture", EVERY, ids=str)
+@pytest.mark.parametrize("architecture", some(named(EVERY), *IN_DEPTH, *map(str, PLAIN_ONLY)))
 def test_plain_says_what_transformers_says(zoo: Zoo, architecture: Architecture) -> None:
     for prompt in (LONG, SHORT):
         expected = transformers_says(architecture, prompt)

@@ -15,6 +15,7 @@ from app.errors import BadOption
 from app.messages import Decoding, Event, Message, ModelChoice, Options, Piece, Request, Sampling
 from tests.engine.places import Places
 from tests.engine.tiny import DEMO
+from tests.tiers import named, pairwise
 
 DEMO_CPU = ModelChoice("demo", dtype="float32", device="cpu")
 QUESTION = Message("user", "Write a Python function that counts the words of a text.")
@@ -46,8 +47,11 @@ def text_of(pieces: Sequence[Piece]) -> str:
     return "".join(piece.text for piece in pieces)
 
 
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.8, seed=5)], ids=["greedy", "drawn"])
-@pytest.mark.parametrize("decoder", ["plain", "auto"])
+@pairwise(
+    decoder=named(["plain", "auto"]),
+    sampling={"greedy": Sampling(), "drawn": Sampling(temperature=0.8, seed=5)},
+    deep=(),
+)
 def test_from_any_tokens_end_on_the_same_tokens_follow(
     session: Session, decoder: str, sampling: Sampling
 ) -> None:

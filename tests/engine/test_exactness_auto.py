@@ -22,15 +22,20 @@ from tests.engine.oracle import Oracle, branching
 from tests.engine.replies import GREEDY, Reply, Zoo, numbers, planned, reference, write
 from tests.engine.sources import SOURCES, knowing, only
 from tests.engine.zoo import BRANCHING, GEMMA3, LLAMA, VOCABULARY, WINDOW, Architecture
+from tests.tiers import named, pairwise
 
 PROMPT = numbers(WINDOW + 18)
 ROWS = (1, 2, 8, 24, 64, 200)
-SAMPLINGS = (GREEDY, Sampling(0.8, top_k=20, seed=2), Sampling(1.0, repetition_penalty=1.3, seed=3))
+SAMPLINGS = {
+    "greedy": GREEDY,
+    "top-k": Sampling(0.8, top_k=20, seed=2),
+    "penalised": Sampling(1.0, repetition_penalty=1.3, seed=3),
+}
+TWO = {"greedy": GREEDY, "sampled": SAMPLINGS["top-k"]}
+BOTH = named((LLAMA, GEMMA3))
 
-every_architecture = pytest.mark.parametrize("architecture", BRANCHING, ids=str)
 both = pytest.mark.parametrize("architecture", (LLAMA, GEMMA3), ids=str)
-every_sampling = pytest.mark.parametrize("sampling", SAMPLINGS, ids=("greedy", "top-k", "penalised"))
-every_source = pytest.mark.parametrize("source", SOURCES)
+both_by_sampling = pairwise(sampling=SAMPLINGS, architecture=BOTH, deep=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,6 @@ MACHINES = {
     "padded": Machine(StepTimes((1, 4, 24, 64), (0.001, 0.0011, 0.00111, 0.1)), (4, 24, 64), range(12, 25)),
     "padded-plain": Machine(StepTimes((1, 8, 32), (0.001, 0.1, 0.2)), (1, 8, 32), range(1, 2)),
 }
-every_machine = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
 
 
 def same_again(
@@ -66,23 +70,17 @@ def same_again(
     return said
 
 
-@every_architecture
-@every_sampling
+@pairwise(architecture=named(BRANCHING), rows=named(ROWS), sampling=SAMPLINGS, deep=BOTH)
 def test_auto_says_what_plain_says_at_every_budget(
-    zoo: Zoo, architecture: Architecture, sampling: Sampling
+    zoo: Zoo, architecture: Architecture, rows: int, sampling: Sampling
 ) -> None:
-    runner = zoo.runner(architecture)
-    for rows in ROWS if sampling is GREEDY else (24,):
-        known = Known(Experience(VOCABULARY), sampling=sampling)
-        said = same_again(runner, PROMPT, Decoding("auto", rows=rows), known, sampling)
-        assert sum(step.rows for step in said.steps) <= rows * len(said.steps)
-        assert rows < 8 or said.longest_run > 3, "the second time the text is known"
+    known = Known(Experience(VOCABULARY), sampling=sampling)
+    said = same_again(zoo.runner(architecture), PROMPT, Decoding("auto", rows=rows), known, sampling)
+    assert sum(step.rows for step in said.steps) <= rows * len(said.steps)
+    assert rows < 8 or said.longest_run > 3, "the second time the text is known"
 
 
-@both
-@every_machine
-@every_sampling
-@pytest.mark.parametrize("columns", (0, 3))
+@pairwise(machine=MACHINES, sampling=SAMPLINGS, architecture=BOTH, columns=named((0, 3)))
 def test_whatever_the_tuner_chooses_the_text_is_plains(
     zoo: Zoo, architecture: Architecture, machine: Machine, sampling: Sampling, columns: int
 ) -> None:
@@ -95,19 +93,14 @@ def test_whatever_the_tuner_chooses_the_text_is_plains(
     proven = StepCurve(machine.times, machine.widths, measured.shape)
     planner = Tuner(proven, WindowShare(columns), Patience())
     runner.widths = machine.widths
-    try:
-        said = write(runner, PROMPT, planned(planner, oracle), sampling)
-    finally:
-        runner.widths = ()
+    said = write(runner, PROMPT, planned(planner, oracle), sampling)
     assert said.tokens == expected.tokens
     if not columns:
         # Near the reply's end there is less and less room for guesses.
         assert max(step.rows for step in said.steps[:4]) in machine.rows
 
 
-@both
-@every_machine
-@pytest.mark.parametrize("sampling", (GREEDY, SAMPLINGS[1]), ids=("greedy", "sampled"))
+@pairwise(machine=MACHINES, sampling=TWO, architecture=BOTH)
 def test_auto_with_measured_steps_says_what_plain_says(
     zoo: Zoo, architecture: Architecture, machine: Machine, sampling: Sampling
 ) -> None:
@@ -118,36 +111,27 @@ def test_auto_with_measured_steps_says_what_plain_says(
     expected = reference(runner, PROMPT, sampling)
     decoder = make_lookahead(Decoding(), Known(Experience(VOCABULARY), profile, sampling))
     runner.widths = machine.widths
-    try:
-        for _ in range(3):
-            runner.forget()
-            said = write(runner, PROMPT, decoder, sampling)
-            assert (said.tokens, said.reason) == (expected.tokens, expected.reason)
-            assert all(step.split.cost > 0 for step in said.steps)
-    finally:
-        runner.widths = ()
+    for _ in range(3):
+        runner.forget()
+        said = write(runner, PROMPT, decoder, sampling)
+        assert (said.tokens, said.reason) == (expected.tokens, expected.reason)
+        assert all(step.split.cost > 0 for step in said.steps)
 
 
-@every_architecture
-@every_source
+@pairwise(architecture=named(BRANCHING), source=named(SOURCES), sampling=TWO, deep=BOTH)
 def test_each_source_alone_is_accepted_and_changes_nothing(
-    zoo: Zoo, architecture: Architecture, source: Origin
+    zoo: Zoo, architecture: Architecture, source: Origin, sampling: Sampling
 ) -> None:
     runner = zoo.runner(architecture)
-    for sampling in (GREEDY, SAMPLINGS[1]):
-        expected = reference(runner, PROMPT, sampling)
-        pool = knowing(source, (*PROMPT, *expected.tokens), VOCABULARY)
-        runner.forget()
-        said = write(runner, PROMPT, planned(RowBudget(24, WindowShare(0)), pool), sampling)
-        assert said.tokens == expected.tokens
-        assert {origin for step in said.steps for origin in step.origins} == {source, "model"}
-        assert said.longest_run > 5
+    expected = reference(runner, PROMPT, sampling)
+    pool = knowing(source, (*PROMPT, *expected.tokens), VOCABULARY)
+    said = write(runner, PROMPT, planned(RowBudget(24, WindowShare(0)), pool), sampling)
+    assert said.tokens == expected.tokens
+    assert {origin for step in said.steps for origin in step.origins} == {source, "model"}
+    assert said.longest_run > 5
 
 
-@both
-@every_source
-@pytest.mark.parametrize("columns", (0, 4))
-@pytest.mark.parametrize("rows", (1, 2, 8, 64))
+@pairwise(source=named(SOURCES), rows=named((1, 2, 8, 64)), columns=named((0, 4)), architecture=BOTH)
 def test_a_source_that_has_to_learn_by_itself_changes_nothing(
     zoo: Zoo, architecture: Architecture, source: Origin, columns: int, rows: int
 ) -> None:
@@ -164,8 +148,7 @@ def test_a_source_that_has_to_learn_by_itself_changes_nothing(
         assert said.tokens == expected.tokens
 
 
-@both
-@every_sampling
+@both_by_sampling
 def test_a_document_that_holds_the_answer_is_drafted_from(
     zoo: Zoo, architecture: Architecture, sampling: Sampling
 ) -> None:
@@ -178,8 +161,7 @@ def test_a_document_that_holds_the_answer_is_drafted_from(
     assert sum(step.origins.count("document") for step in said.steps) > 20
 
 
-@both
-@every_sampling
+@both_by_sampling
 def test_turns_of_a_chat_that_repeat_themselves_are_drafted_from_history(
     zoo: Zoo, architecture: Architecture, sampling: Sampling
 ) -> None:
@@ -232,9 +214,7 @@ def test_no_special_token_is_drafted_inside_a_run(zoo: Zoo, architecture: Archit
         )
 
 
-@both
-@pytest.mark.parametrize("preset", PRESETS)
-@every_sampling
+@pairwise(preset=named(PRESETS), sampling=SAMPLINGS, architecture=BOTH, deep=())
 def test_the_authors_presets_say_what_plain_says(
     zoo: Zoo, architecture: Architecture, preset: str, sampling: Sampling
 ) -> None:

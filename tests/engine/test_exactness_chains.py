@@ -10,6 +10,7 @@ from app.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling
 from app.settings import assets_dir
 from tests.engine.replies import GREEDY, Zoo, numbers, reference, write
 from tests.engine.zoo import BRANCHING, GEMMA3, LLAMA, WINDOW, Architecture, learned_positions
+from tests.tiers import named, pairwise, some
 
 PROMPT = numbers(WINDOW + 9, seed=5) * 2  # twice, so that there is something to look up
 CONTEXT = 48
@@ -20,20 +21,16 @@ ASKED = (
     Decoding("jacobi", window=40),
 )
 
-every_architecture = pytest.mark.parametrize("architecture", BRANCHING, ids=str)
-both = pytest.mark.parametrize("architecture", (LLAMA, GEMMA3), ids=str)
-every_decoder = pytest.mark.parametrize(
-    "decoding", ASKED, ids=lambda decoding: f"{decoding.decoder}-{decoding.window}"
-)
+DECODINGS = {f"{decoding.decoder}-{decoding.window}": decoding for decoding in ASKED}
+SAMPLINGS = {
+    "greedy": GREEDY,
+    "sampled": Sampling(temperature=0.7, seed=1),
+    "penalised": Sampling(0.5, top_p=0.8, repetition_penalty=1.2, seed=4),
+}
+BOTH = named((LLAMA, GEMMA3))
 
 
-@every_architecture
-@every_decoder
-@pytest.mark.parametrize(
-    "sampling",
-    (GREEDY, Sampling(temperature=0.7, seed=1), Sampling(0.5, top_p=0.8, repetition_penalty=1.2, seed=4)),
-    ids=("greedy", "sampled", "penalised"),
-)
+@pairwise(architecture=named(BRANCHING), decoding=DECODINGS, sampling=SAMPLINGS, deep=BOTH)
 def test_a_chain_says_what_plain_says(
     zoo: Zoo, architecture: Architecture, decoding: Decoding, sampling: Sampling
 ) -> None:
@@ -43,9 +40,7 @@ def test_a_chain_says_what_plain_says(
     assert write(runner, PROMPT, make_decoder(decoding), sampling, limit=25).tokens == expected.tokens
 
 
-@both
-@every_decoder
-@pytest.mark.parametrize("place", range(0, 12, 3))
+@pairwise(decoding=DECODINGS, place=named(range(0, 12, 3)), architecture=BOTH, deep=())
 def test_ends_of_text_stop_strings_and_limits_end_it_at_the_same_token(
     zoo: Zoo, architecture: Architecture, decoding: Decoding, place: int
 ) -> None:
@@ -62,9 +57,12 @@ def test_ends_of_text_stop_strings_and_limits_end_it_at_the_same_token(
         assert runner.reused == len(PROMPT) + len(said.tokens) - 1, "tokens behind the end are in no cache"
 
 
-@pytest.mark.parametrize("architecture", learned_positions(CONTEXT), ids=str)
-@every_decoder
-@pytest.mark.parametrize("length", (1, 20, CONTEXT - 2, CONTEXT - 1))
+@pairwise(
+    architecture=named(learned_positions(CONTEXT)),
+    decoding=DECODINGS,
+    length=named((1, 20, CONTEXT - 2, CONTEXT - 1)),
+    deep=(),
+)
 def test_the_context_is_used_to_its_last_position_and_not_beyond(
     zoo: Zoo, architecture: Architecture, decoding: Decoding, length: int
 ) -> None:
@@ -82,14 +80,14 @@ def demo() -> LoadedModel:
 
 
 @pytest.mark.parametrize(
-    ("decoding", "earned"),
-    [(Decoding("prompt-lookup"), 1.2), (Decoding("jacobi"), 1.02)],
-    ids=("lookup", "jacobi"),
+    "chain",
+    some({"lookup": (Decoding("prompt-lookup"), 1.2), "jacobi": (Decoding("jacobi"), 1.02)}, "lookup"),
 )
 def test_on_a_trained_model_a_chain_earns_something_and_changes_nothing(
-    demo: LoadedModel, decoding: Decoding, earned: float
+    demo: LoadedModel, chain: tuple[Decoding, float]
 ) -> None:
     """Measured: 1.32 and 1.06 tokens per step, half of them greedy and half sampled."""
+    decoding, earned = chain
     tokens = steps = 0
     for question in ("Who are you?", "Write a Python function that counts the words of a text.", "Hello"):
         prompt = encode(demo.tokenizer, (Message("user", question),), demo.info.context)

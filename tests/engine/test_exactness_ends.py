@@ -9,11 +9,13 @@ from app.messages import Decoding
 from tests.engine.oracle import Oracle, branching, right
 from tests.engine.replies import Reply, Zoo, load, numbers, says_plainly, transformers_says, with_pool, write
 from tests.engine.zoo import GEMMA3, LLAMA, WINDOW, Architecture, learned_positions
+from tests.tiers import named, pairwise
 
 PROMPT = numbers(WINDOW + 9, seed=2)
 RUN = Decoding(window=3, ngram=7)
 CONTEXT = 48
 
+BOTH = named((LLAMA, GEMMA3))
 both = pytest.mark.parametrize("architecture", (LLAMA, GEMMA3), ids=str)
 
 
@@ -22,8 +24,7 @@ def knowing(prompt: tuple[int, ...], reply: Reply) -> Decoder:
     return with_pool(Oracle((*prompt, *reply.tokens), (branching, right)), RUN)
 
 
-@both
-@pytest.mark.parametrize("place", range(12))
+@pairwise(place=named(range(12)), architecture=BOTH, deep=())
 def test_an_end_of_text_inside_an_accepted_run_is_the_last_token(
     zoo: Zoo, architecture: Architecture, place: int
 ) -> None:
@@ -38,8 +39,7 @@ def test_an_end_of_text_inside_an_accepted_run_is_the_last_token(
     assert said.tokens == unending.tokens[: unending.tokens.index(unending.tokens[place]) + 1]
 
 
-@both
-@pytest.mark.parametrize("place", range(10))
+@pairwise(place=named(range(10)), architecture=BOTH, deep=())
 def test_a_stop_string_is_found_across_tokens_and_steps(
     zoo: Zoo, architecture: Architecture, place: int
 ) -> None:
@@ -54,8 +54,7 @@ def test_a_stop_string_is_found_across_tokens_and_steps(
     assert len(said.tokens) <= place + 4, "the space behind the third token is the fourth one's"
 
 
-@both
-@pytest.mark.parametrize("limit", range(1, 17))
+@pairwise(limit=named(range(1, 17)), architecture=BOTH, deep=())
 def test_the_token_limit_cuts_an_accepted_run(zoo: Zoo, architecture: Architecture, limit: int) -> None:
     runner = zoo.runner(architecture)
     unending = says_plainly(runner, PROMPT)

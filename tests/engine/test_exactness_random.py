@@ -1,7 +1,7 @@
 """Lookahead equals plain for prompts, shapes, samplings and drafts that nobody chose."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.lookahead import make_lookahead
@@ -9,11 +9,12 @@ from app.messages import Decoding, Sampling
 from tests.engine.oracle import Draft, Oracle, branching, half_right, right, wrong
 from tests.engine.replies import Zoo, says_plainly, with_pool, write
 from tests.engine.zoo import GEMMA3, LLAMA, VOCABULARY, Architecture
+from tests.tiers import examples
 
 LIMIT = 20
 
 both = pytest.mark.parametrize("architecture", (LLAMA, GEMMA3), ids=str)
-drawn = settings(max_examples=25, derandomize=True)
+drawn = examples(25, derandomize=True)
 
 prompts = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=40).map(tuple)
 decodings = st.builds(

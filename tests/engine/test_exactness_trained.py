@@ -26,6 +26,7 @@ from app.settings import assets_dir
 from tests.engine.replies import reference, with_pool, write
 from tests.engine.sources import only
 from tests.engine.tiny import DEMO, STORIES
+from tests.tiers import some, tiered
 
 BEGINNINGS = (
     "Once upon a time, there was a little girl named Lily.",
@@ -53,10 +54,15 @@ DECODERS = {
     "tuned": (Decoding(), TUNED),
 }
 
-both_samplings = pytest.mark.parametrize(
-    "sampling", (Sampling(), Sampling(temperature=0.8, top_p=0.95, seed=3)), ids=("greedy", "sampled")
-)
-every_decoder = pytest.mark.parametrize(("decoding", "profile"), DECODERS.values(), ids=DECODERS)
+SAMPLINGS = {"greedy": Sampling(), "sampled": Sampling(temperature=0.8, top_p=0.95, seed=3)}
+LANES = {
+    "auto-32": (Decoding(rows=32), 3.0, 32),
+    "auto-64": (Decoding(rows=64), 3.5, 64),
+    "auto-96": (Decoding(rows=96), 3.9, 96),
+    "W15-N5-G15": (WIDE, 3.1, 61 + 59),
+    "W5-N4-G5": (NARROW, 2.2, 16 + 14),
+}
+"""Each with the tokens per step that it earns, and the rows that it may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,20 +106,24 @@ def demo() -> Trained:
 
 
 @pytest.mark.shared
-@both_samplings
-@every_decoder
+@tiered(
+    lambda *ids: ids in {("narrow", "greedy"), ("auto-64", "sampled")}, decoder=DECODERS, sampling=SAMPLINGS
+)
 def test_lookahead_tells_the_same_stories_as_plain(
-    stories: Trained, decoding: Decoding, profile: StepProfile, sampling: Sampling
+    stories: Trained, decoder: tuple[Decoding, StepProfile], sampling: Sampling
 ) -> None:
+    decoding, profile = decoder
     says_the_same(stories, BEGINNINGS, make_lookahead(decoding, stories.known(profile, sampling)), sampling)
 
 
-@both_samplings
-@every_decoder
+@tiered(
+    lambda *ids: ids in {("auto-8", "greedy"), ("tuned", "sampled")}, decoder=DECODERS, sampling=SAMPLINGS
+)
 def test_lookahead_gives_the_same_answers_as_plain(
-    demo: Trained, decoding: Decoding, profile: StepProfile, sampling: Sampling
+    demo: Trained, decoder: tuple[Decoding, StepProfile], sampling: Sampling
 ) -> None:
     """The pool and what was learned of the model stay from one answer to the next."""
+    decoding, profile = decoder
     questions = [(Message("user", question),) for question in QUESTIONS[:4]]
     says_the_same(demo, questions, make_lookahead(decoding, demo.known(profile, sampling)), sampling)
 
@@ -154,19 +164,10 @@ def says_the_same(
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize(
-    ("decoding", "promised", "budget"),
-    (
-        (Decoding(rows=32), 3.0, 32),
-        (Decoding(rows=64), 3.5, 64),
-        (Decoding(rows=96), 3.9, 96),
-        (WIDE, 3.1, 61 + 59),
-        (NARROW, 2.2, 16 + 14),
-    ),
-    ids=("auto-32", "auto-64", "auto-96", "W15-N5-G15", "W5-N4-G5"),
-)
-def test_stories_take_few_steps(stories: Trained, decoding: Decoding, promised: float, budget: int) -> None:
+@pytest.mark.parametrize("lane", some(LANES, "auto-64", "W5-N4-G5"))
+def test_stories_take_few_steps(stories: Trained, lane: tuple[Decoding, float, int]) -> None:
     """Measured: 3.36, 3.96, 4.38, 3.50 and 2.55, each story with a pool of its own."""
+    decoding, promised, budget = lane
     known = stories.known(StepProfile(), Sampling())
 
     def decode(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
@@ -178,11 +179,10 @@ def test_stories_take_few_steps(stories: Trained, decoding: Decoding, promised: 
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize(
-    ("decoding", "promised"), ((WIDE, 1.9), (NARROW, 1.6)), ids=("W15-N5-G15", "W5-N4-G5")
-)
-def test_the_windows_ngrams_earn_tokens_alone(stories: Trained, decoding: Decoding, promised: float) -> None:
+@pytest.mark.parametrize("lane", some({"W15-N5-G15": (WIDE, 1.9), "W5-N4-G5": (NARROW, 1.6)}, "W5-N4-G5"))
+def test_the_windows_ngrams_earn_tokens_alone(stories: Trained, lane: tuple[Decoding, float]) -> None:
     """Measured: 2.17 and 1.82, with every other source off; plain decoding earns 1."""
+    decoding, promised = lane
 
     def decode(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
         return with_pool(only("window", stories.vocabulary), decoding)(runner, tokens, sampler, stopper)

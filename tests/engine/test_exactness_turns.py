@@ -10,19 +10,19 @@ from app.engine.runner import PREFILL_CHUNK
 from app.engine.step import Decoder
 from app.messages import Decoding, Prefilling
 from tests.engine.replies import Zoo, collect, numbers, says_plainly, stream, write
-from tests.engine.zoo import BRANCHING, GEMMA3, LLAMA, RECURRENT, WINDOW, Architecture
+from tests.engine.zoo import GEMMA3, LLAMA, RECURRENT, WINDOW, Architecture, one_of_each_kind
+from tests.tiers import named, pairwise
 
 PROMPT = numbers(WINDOW + 12, seed=4)
 LONG = numbers(2 * PREFILL_CHUNK - 100, seed=5)
 LOOKAHEAD = make_lookahead(Decoding("lookahead", window=5, ngram=5, guesses=5))
 
+DECODERS = {"plain": plain, "lookahead": LOOKAHEAD}
+BOTH = named((LLAMA, GEMMA3))
 both = pytest.mark.parametrize("architecture", (LLAMA, GEMMA3), ids=str)
-decoders = pytest.mark.parametrize("decoder", (plain, LOOKAHEAD), ids=("plain", "lookahead"))
 
 
-@both
-@decoders
-@pytest.mark.parametrize("events", range(1, 8))
+@pairwise(events=named(range(1, 8)), decoder=DECODERS, architecture=BOTH, deep=())
 def test_a_reply_stopped_between_steps_leaves_the_runner_as_good_as_new(
     zoo: Zoo, architecture: Architecture, decoder: Decoder, events: int
 ) -> None:
@@ -38,8 +38,7 @@ def test_a_reply_stopped_between_steps_leaves_the_runner_as_good_as_new(
     assert write(runner, turn, decoder).tokens == says_plainly(runner, turn).tokens
 
 
-@both
-@decoders
+@pairwise(decoder=DECODERS, architecture=BOTH, deep=())
 def test_a_prompt_stopped_half_read_is_read_on(
     zoo: Zoo, architecture: Architecture, decoder: Decoder
 ) -> None:
@@ -58,7 +57,7 @@ def test_a_prompt_stopped_half_read_is_read_on(
     assert runner.reused == PREFILL_CHUNK
 
 
-@pytest.mark.parametrize("architecture", BRANCHING, ids=str)
+@one_of_each_kind
 def test_turns_that_share_a_prefix_say_the_same_as_cold_starts(zoo: Zoo, architecture: Architecture) -> None:
     runner = zoo.runner(architecture)
     prompt, warm = PROMPT, []

@@ -19,6 +19,7 @@ from app.engine.notes import Notes, NotesFolder, make_notes
 from app.messages import ModelChoice, ModelFolder, Sampling
 from tests.engine.replies import load as load_zoo
 from tests.engine.zoo import RECURRENT
+from tests.tiers import numbered, some
 
 MEASURING, ASKING = "Measuring the model's step", "Asking the model for each token's successors"
 
@@ -108,7 +109,9 @@ def write_successors(folder: Path, first: Packed) -> None:
     rewrite(note_of(folder, "successors"), lambda note: {**note, "packed": packed})
 
 
-@pytest.mark.parametrize("garbage", ["", "???", "AAAA", 7, None, [], "eJwDAAAAAAE="])
+@pytest.mark.parametrize(
+    "garbage", some(numbered(["", "???", "AAAA", 7, None, [], "eJwDAAAAAAE="]), "1", "4", "6")
+)
 def test_successors_that_make_no_sense_are_asked_anew(
     fresh: Callable[[], LoadedModel], tmp_path: Path, garbage: object
 ) -> None:
@@ -131,16 +134,26 @@ def test_successors_of_another_vocabulary_are_asked_anew(
 
 @pytest.mark.parametrize(
     "change",
-    [
-        lambda note: {**note, "free": {**note["free"], "seconds": [-1.0] * len(note["free"]["seconds"])}},
-        lambda note: {**note, "free": {"widths": [1], "seconds": []}},
-        lambda note: {**note, "classes": [[7]]},
-        lambda note: {**note, "product": "theirs"},
-        # This machine has torch's products alone.
-        lambda note: {**note, "product": "ours"},
-        lambda _note: {},
-        lambda _note: None,
-    ],
+    some(
+        numbered(
+            [
+                lambda note: {
+                    **note,
+                    "free": {**note["free"], "seconds": [-1.0] * len(note["free"]["seconds"])},
+                },
+                lambda note: {**note, "free": {"widths": [1], "seconds": []}},
+                lambda note: {**note, "classes": [[7]]},
+                lambda note: {**note, "product": "theirs"},
+                # This machine has torch's products alone.
+                lambda note: {**note, "product": "ours"},
+                lambda _note: {},
+                lambda _note: None,
+            ]
+        ),
+        "0",
+        "2",
+        "6",
+    ),
 )
 def test_a_profile_with_impossible_values_is_measured_anew(
     fresh: Callable[[], LoadedModel], tmp_path: Path, change: Callable[[Any], Any]
@@ -186,14 +199,21 @@ def test_what_steps_really_took_is_there_after_the_next_start(
 
 @pytest.mark.parametrize(
     "change",
-    [
-        lambda note: [[*note[0][:2], []]],
-        lambda note: [[*note[0][:2], [0.0] * len(note[0][2])]],
-        lambda note: [[note[0][0], float("nan"), note[0][2]]],
-        lambda note: [["wide", *note[0][1:]]],
-        lambda note: [note[0][:2]],
-        lambda _note: {"0": "nothing"},
-    ],
+    some(
+        numbered(
+            [
+                lambda note: [[*note[0][:2], []]],
+                lambda note: [[*note[0][:2], [0.0] * len(note[0][2])]],
+                lambda note: [[note[0][0], float("nan"), note[0][2]]],
+                lambda note: [["wide", *note[0][1:]]],
+                lambda note: [note[0][:2]],
+                lambda _note: {"0": "nothing"},
+            ]
+        ),
+        "1",
+        "2",
+        "5",
+    ),
 )
 def test_a_curve_of_other_widths_and_garbage_are_not_believed(
     fresh: Callable[[], LoadedModel], tmp_path: Path, change: Callable[[Any], Any]
@@ -219,18 +239,25 @@ def test_nothing_of_what_was_written_is_kept(fresh: Callable[[], LoadedModel], t
 
 @pytest.mark.parametrize(
     "change",
-    [
-        lambda note: {**note, "layout": "another"},
-        lambda note: {**note, "counts": {"0": [[10**9, [1, 2]]]}},
-        lambda note: {**note, "counts": {"0": [[-1, [1, 2]]]}},
-        lambda note: {**note, "counts": {"0": [[5, [3, 2]]]}},
-        lambda note: {**note, "counts": {"0": [[5, [0, -6]]]}},
-        lambda note: {**note, "counts": {"0": [[5, [0, float("nan")]]]}},
-        lambda note: {**note, "counts": {"0": [["5", "2"]]}},
-        lambda note: {**note, "counts": {"cold": []}},
-        lambda note: {**note, "counts": []},
-        lambda _note: "nothing",
-    ],
+    some(
+        numbered(
+            [
+                lambda note: {**note, "layout": "another"},
+                lambda note: {**note, "counts": {"0": [[10**9, [1, 2]]]}},
+                lambda note: {**note, "counts": {"0": [[-1, [1, 2]]]}},
+                lambda note: {**note, "counts": {"0": [[5, [3, 2]]]}},
+                lambda note: {**note, "counts": {"0": [[5, [0, -6]]]}},
+                lambda note: {**note, "counts": {"0": [[5, [0, float("nan")]]]}},
+                lambda note: {**note, "counts": {"0": [["5", "2"]]}},
+                lambda note: {**note, "counts": {"cold": []}},
+                lambda note: {**note, "counts": []},
+                lambda _note: "nothing",
+            ]
+        ),
+        "0",
+        "3",
+        "9",
+    ),
 )
 def test_counts_of_another_layout_and_garbage_are_not_believed(
     fresh: Callable[[], LoadedModel], tmp_path: Path, change: Callable[[Any], Any]

@@ -24,7 +24,8 @@ from tests.engine.oracle import Oracle, branching, half_right, right
 from tests.engine.replies import GREEDY, numbers, says_plainly, with_pool, write
 from tests.engine.replies import load as load_made
 from tests.engine.tiny import DEMO, STORIES
-from tests.engine.zoo import BRANCHING, PLAIN_ONLY, Architecture
+from tests.engine.zoo import BRANCHING, IN_DEPTH, PLAIN_ONLY, Architecture
+from tests.tiers import covering, named, pairwise, tiered
 
 pytest.importorskip("torchao", reason="torchao is not installed")
 
@@ -33,8 +34,9 @@ SAMPLED = Sampling(temperature=0.8, top_p=0.95, seed=3)
 QUESTIONS = ("Hello, who are you?", "How do I list the files of a folder?")
 KINDS: tuple[Quantisation, ...] = ("int8", "int4")
 
+BY_DEFAULT = covering([IN_DEPTH, KINDS], deep=())
+
 both_kinds = pytest.mark.parametrize("quantisation", KINDS)
-both_samplings = pytest.mark.parametrize("sampling", (GREEDY, SAMPLED), ids=("greedy", "sampled"))
 
 
 def make_model(dtype: torch.dtype = torch.float32, **settings: Any) -> PreTrainedModel:
@@ -149,9 +151,12 @@ def read_demo() -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.shared
-@both_kinds
-@both_samplings
-@pytest.mark.parametrize("folder", (DEMO, STORIES), ids=("demo", "stories"))
+@pairwise(
+    quantisation=named(KINDS),
+    sampling={"greedy": GREEDY, "sampled": SAMPLED},
+    folder={"demo": DEMO, "stories": STORIES},
+    deep=(),
+)
 def test_lookahead_writes_what_plain_writes_also_when_a_prefix_is_reused(
     quantisation: Quantisation, sampling: Sampling, folder: Any
 ) -> None:
@@ -171,8 +176,7 @@ def test_lookahead_writes_what_plain_writes_also_when_a_prefix_is_reused(
         assert loaded.runner.reused >= len(prompt) + 29
 
 
-@pytest.mark.parametrize("architecture", BRANCHING, ids=str)
-@both_kinds
+@tiered(lambda *ids: ids in BY_DEFAULT, architecture=named(BRANCHING), quantisation=named(KINDS))
 def test_every_architecture_keeps_its_promise_when_quantised(
     architecture: Architecture, quantisation: Quantisation
 ) -> None:

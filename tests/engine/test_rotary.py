@@ -15,19 +15,20 @@ from app.messages import Decoding, Sampling
 from tests.engine.oracle import Oracle, branching
 from tests.engine.replies import Zoo, load, numbers, says_plainly, transformers_says, with_pool, write
 from tests.engine.zoo import SWITCH, Architecture, llama_dynamic, phi3_longrope
+from tests.tiers import named, pairwise
 
 FAR = PREFILL_CHUNK + 20
 """A switch that lies in a prompt's second chunk."""
 LOOKAHEAD = make_lookahead(Decoding("lookahead", window=7, ngram=5, guesses=7))
 REACH = 24
 
+BY_TABLE = named((phi3_longrope(SWITCH), llama_dynamic(SWITCH)))
 switching = pytest.mark.parametrize("architecture", (phi3_longrope(SWITCH), llama_dynamic(SWITCH)), ids=str)
 switching_far = pytest.mark.parametrize("architecture", (phi3_longrope(FAR), llama_dynamic(FAR)), ids=str)
 LENGTHS = (1, SWITCH - REACH, SWITCH - 2, SWITCH - 1, SWITCH, SWITCH + 1, SWITCH + 9)
 
 
-@switching
-@pytest.mark.parametrize("length", LENGTHS)
+@pairwise(length=named(LENGTHS), architecture=BY_TABLE, deep=())
 def test_plain_says_what_transformers_says_around_the_switch(
     zoo: Zoo, architecture: Architecture, length: int
 ) -> None:
@@ -36,8 +37,7 @@ def test_plain_says_what_transformers_says_around_the_switch(
     assert says_plainly(zoo.runner(architecture), prompt, limit=2 * REACH).tokens == expected
 
 
-@switching
-@pytest.mark.parametrize("length", LENGTHS)
+@pairwise(length=named(LENGTHS), architecture=BY_TABLE, deep=())
 def test_lookahead_says_what_plain_says_around_the_switch(
     zoo: Zoo, architecture: Architecture, length: int
 ) -> None:
@@ -83,8 +83,9 @@ def test_a_long_reply_reads_several_chunks_anew_at_the_switch(architecture: Arch
     assert write(runner, prompt, LOOKAHEAD, limit=16).tokens == expected
 
 
-@switching
-@pytest.mark.parametrize("lengths", ((60, 8, 60), (8, 60, 8), (28, 33, 28), (33, 28, 33)), ids=str)
+@pairwise(
+    lengths=named(((60, 8, 60), (8, 60, 8), (28, 33, 28), (33, 28, 33))), architecture=BY_TABLE, deep=()
+)
 def test_a_request_does_not_depend_on_the_lengths_before_it(
     zoo: Zoo, architecture: Architecture, lengths: tuple[int, ...]
 ) -> None:

@@ -25,33 +25,31 @@ from tests.engine.oracle import Oracle, branching
 from tests.engine.replies import GREEDY, Zoo, numbers, says_plainly, with_pool, write
 from tests.engine.tiny import DEMO, STORIES
 from tests.engine.zoo import BRANCHING, LLAMA, WINDOW, Architecture
+from tests.tiers import named, numbered, pairwise, tiered
 
 PROMPT = numbers(WINDOW + 18)
-SAMPLED = Sampling(temperature=0.8, seed=3)
+SAMPLINGS = {"greedy": GREEDY, "sampled": Sampling(temperature=0.8, seed=3)}
+QUESTIONS = ("Hello, who are you?", "How do I list the files of a folder?", "What can you do?")
 BEGINNINGS = (
     "Once upon a time, there was a little girl named Lily.",
     "Tom and Sam were playing in the garden when",
     "One day, a small dog found a big red ball",
     "The old tree in the park was very sad because",
 )
-QUESTIONS = ("Hello, who are you?", "How do I list the files of a folder?", "What can you do?")
+PROMPTS = [*(("demo", question) for question in QUESTIONS), *(("stories", begun) for begun in BEGINNINGS)]
 
 
-@pytest.mark.parametrize("architecture", BRANCHING, ids=str)
-@pytest.mark.parametrize("sampling", (GREEDY, SAMPLED), ids=("greedy", "sampled"))
+@pairwise(architecture=named(BRANCHING), sampling=SAMPLINGS, deep=())
 def test_padding_changes_no_committed_token(zoo: Zoo, architecture: Architecture, sampling: Sampling) -> None:
     runner = zoo.runner(architecture)
     expected = says_plainly(runner, PROMPT, sampling)
-    try:
-        runner.widths = (4, 24, 64)
-        assert says_plainly(runner, PROMPT, sampling).tokens == expected.tokens
-        runner.forget()
-        oracle = Oracle((*PROMPT, *expected.tokens), (branching,))
-        said = write(runner, PROMPT, with_pool(oracle, Decoding(window=3, ngram=7)), sampling)
-        assert said.tokens == expected.tokens
-        assert said.longest_run == 7
-    finally:
-        runner.widths = ()
+    runner.widths = (4, 24, 64)
+    assert says_plainly(runner, PROMPT, sampling).tokens == expected.tokens
+    runner.forget()
+    oracle = Oracle((*PROMPT, *expected.tokens), (branching,))
+    said = write(runner, PROMPT, with_pool(oracle, Decoding(window=3, ngram=7)), sampling)
+    assert said.tokens == expected.tokens
+    assert said.longest_run == 7
 
 
 @pytest.mark.parametrize("widths", [(40,), (1, 48), (2, 3, 5, 128)])
@@ -59,12 +57,9 @@ def test_any_widths_will_do_that_hold_the_block(zoo: Zoo, widths: Widths) -> Non
     runner = zoo.runner(LLAMA)
     expected = says_plainly(runner, PROMPT)
     runner.forget()
-    try:
-        runner.widths = widths
-        assert runner.limit == widths[-1]
-        assert write(runner, PROMPT, make_lookahead(Decoding())).tokens == expected.tokens
-    finally:
-        runner.widths = ()
+    runner.widths = widths
+    assert runner.limit == widths[-1]
+    assert write(runner, PROMPT, make_lookahead(Decoding())).tokens == expected.tokens
 
 
 def locate(name: str, _progress: Progress) -> ModelFolder:
@@ -93,35 +88,36 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("sampling", (GREEDY, SAMPLED), ids=("greedy", "sampled"))
-@pytest.mark.parametrize(("model", "prompts"), [("stories", BEGINNINGS), ("demo", QUESTIONS)])
+@tiered(
+    lambda asked, sampling: (asked, sampling) in {("0", "sampled"), ("3", "greedy")},
+    asked=numbered(PROMPTS),
+    sampling=SAMPLINGS,
+)
 def test_in_bfloat16_lookahead_writes_what_plain_writes(
-    session: Session, model: str, prompts: tuple[str, ...], sampling: Sampling
+    session: Session, asked: tuple[str, str], sampling: Sampling
 ) -> None:
+    model, prompt = asked
     if model == "stories" and not STORIES.exists():
         pytest.skip("the trained model stories260K is not beside this checkout")
     options = Options(sampling, Decoding("lookahead"), max_new_tokens=80, ignore_eos=True)
     plain = replace(options, decoding=Decoding("plain"))
-    for prompt in prompts:
-        session.forget()
-        off = ids_of(session, model, prompt, plain)
-        session.forget()
-        assert ids_of(session, model, prompt, options) == off
+    session.forget()
+    off = ids_of(session, model, prompt, plain)
+    session.forget()
+    assert ids_of(session, model, prompt, options) == off
 
 
-@pytest.mark.parametrize("quantisation", ("int8", "int4"))
-@pytest.mark.parametrize("sampling", (GREEDY, SAMPLED), ids=("greedy", "sampled"))
+@pairwise(quantisation=named(("int8", "int4")), sampling=SAMPLINGS, prompt=numbered(QUESTIONS[:2]), deep=())
 def test_in_bfloat16_quantised_lookahead_writes_what_quantised_plain_writes(
-    session: Session, quantisation: Quantisation, sampling: Sampling
+    session: Session, quantisation: Quantisation, sampling: Sampling, prompt: str
 ) -> None:
     pytest.importorskip("torchao", reason="torchao is not installed")
     options = Options(sampling, Decoding("lookahead"), max_new_tokens=40, ignore_eos=True)
     plain = replace(options, decoding=Decoding("plain"))
-    for prompt in QUESTIONS[:2]:
-        session.forget()
-        off = ids_of(session, "demo", prompt, plain, quantisation)
-        session.forget()
-        assert ids_of(session, "demo", prompt, options, quantisation) == off
+    session.forget()
+    off = ids_of(session, "demo", prompt, plain, quantisation)
+    session.forget()
+    assert ids_of(session, "demo", prompt, options, quantisation) == off
 
 
 def test_with_same_text_off_nothing_is_padded(session: Session) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from string import printable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.session import Session
@@ -25,6 +25,7 @@ from app.messages import (
     Sampling,
 )
 from tests.engine.places import Places
+from tests.tiers import examples
 
 PROMPT = "Once upon a time there was a"
 CPU = ModelChoice("tiny", dtype="float32", device="cpu")
@@ -108,7 +109,7 @@ def test_the_pieces_are_the_text_of_the_tokens(session: Session) -> None:
 
 
 @given(stop=st.text(" abcdefgh", min_size=1, max_size=3), tokens=st.integers(1, 40))
-@settings(max_examples=12)
+@examples(12)
 def test_every_token_knows_its_part_of_the_text(loaded_session: Session, stop: str, tokens: int) -> None:
     options = replace(SHORT, stop=(stop,), max_new_tokens=tokens)
     for decoding in (Decoding(), Decoding("plain")):

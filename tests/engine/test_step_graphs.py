@@ -32,7 +32,8 @@ from tests.engine.oracle import Oracle, branching
 from tests.engine.path_attention import BY_PATHS
 from tests.engine.replies import Zoo, load, numbers, says_plainly, stream, with_pool, write
 from tests.engine.tape import Tape, TapeRecorder, opaque
-from tests.engine.zoo import BRANCHING, LLAMA, Architecture, architecture
+from tests.engine.zoo import LLAMA, Architecture, architecture, one_of_each_kind
+from tests.tiers import named, some
 
 WIDE = Decoding("lookahead", window=4, ngram=3, guesses=4)
 FIXED = Rotary("fixed", 1024)
@@ -58,7 +59,7 @@ def block_runner(zoo: Zoo, architecture: Architecture) -> BlockRunner:
     return runner
 
 
-@pytest.mark.parametrize("architecture", BRANCHING, ids=str)
+@one_of_each_kind
 def test_every_architecture_says_the_same_with_recorded_steps(zoo: Zoo, architecture: Architecture) -> None:
     eager, recorder = block_runner(zoo, architecture), TapeRecorder()
     runner, steps = recorded(eager, recorder)
@@ -368,7 +369,8 @@ def test_on_a_cpu_nothing_is_recorded(eager: BlockRunner) -> None:
     assert (type(steps), steps.note, steps.buckets) == (EagerSteps, "", ())
 
 
-def test_our_kernels_write_the_same_bits_recorded_and_eager(eager: BlockRunner) -> None:
+@pytest.mark.parametrize("steps", some(named((4, 8)), "4"))
+def test_our_kernels_write_the_same_bits_recorded_and_eager(eager: BlockRunner, steps: int) -> None:
     """The kernels in the interpreter, over whole buffers with a table that stays."""
     fused = triton_backend()
 
@@ -388,9 +390,9 @@ def test_our_kernels_write_the_same_bits_recorded_and_eager(eager: BlockRunner) 
     reference.widths = (8,)
     for each in (runner, reference):
         list(each.prefill(numbers(10)))
-    for place in range(10, 18):
+    for place in range(10, 10 + steps):
         block = chain_block(numbers(3, seed=place), place, (0, 2))
         assert torch.equal(runner.forward(block), reference.forward(block))
         for each in (runner, reference):
             each.commit((0,))
-    assert recorder.replays == 8 - EAGER_STEPS
+    assert recorder.replays == steps - EAGER_STEPS

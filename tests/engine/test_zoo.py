@@ -4,12 +4,13 @@ import pytest
 import torch
 
 from tests.engine.replies import longest_repetition, numbers, transformers_says
-from tests.engine.zoo import BRANCHING, PLAIN_ONLY, Architecture
+from tests.engine.zoo import BRANCHING, IN_DEPTH, PLAIN_ONLY, Architecture
+from tests.tiers import named, some
 
 PROMPT = numbers(30)
 
 
-@pytest.mark.parametrize("architecture", (*BRANCHING, *PLAIN_ONLY), ids=str)
+@pytest.mark.parametrize("architecture", some(named((*BRANCHING, *PLAIN_ONLY)), *IN_DEPTH))
 def test_greedy_text_is_varied(architecture: Architecture) -> None:
     said = transformers_says(architecture, PROMPT, limit=64)
     assert len(set(said)) >= 12

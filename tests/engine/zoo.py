@@ -10,9 +10,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import pytest
 import torch
 import transformers
 from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from tests.tiers import named, some
 
 VOCABULARY = 128
 CONTEXT = 256
@@ -186,6 +189,23 @@ BRANCHING = (
     architecture("gemma3n", "Gemma3nText", num_kv_shared_layers=2, **_MIXED, **_PER_LAYER_INPUT),
     architecture("gemma4", "Gemma4Text", num_kv_shared_layers=2, **_MIXED, **_PER_LAYER_INPUT),
 )
+
+IN_DEPTH = (
+    "llama",
+    "gemma2",
+    "gemma3",
+    "phi3-longrope-32",
+    "gpt2",
+    "gpt-oss",
+    "mixtral",
+    "deepseek-v3",
+    "gemma4",
+)
+"""One of each kind: plain, capped scores, mixed windows, tables that change, learned positions, sinks, experts,
+latent keys, shared caches."""
+
+one_of_each_kind = pytest.mark.parametrize("architecture", some(named(BRANCHING), *IN_DEPTH))
+"""The others with --thorough."""
 
 RECURRENT = (
     architecture("mamba", "Mamba", context=LONG, state_size=4),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -18,8 +18,9 @@ from app.engine.attention import Attend, BlockView, LayerCache, Scoring
 from app.engine.block import Block, chain_block, padded
 from tests.engine.attention.backends import triton_backend
 from tests.engine.attention.cases import DEVICE
+from tests.tiers import examples, named, pairwise, some, tiered
 
-DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+DTYPES = named([torch.float32, torch.float16, torch.bfloat16])
 HEADS, SHARED, SIZE = 2, 1, 16
 FULL = Scoring(0.4)
 
@@ -93,9 +94,7 @@ MOVED: dict[str, Callable[[int, int], tuple[Block, tuple[int, ...]]]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("kind", MOVED)
-@pytest.mark.parametrize("end", [9, 66, 290])
+@pairwise(kind=named(MOVED), dtype=DTYPES, end=named([9, 66, 290]), deep=())
 def test_a_key_may_lie_in_the_prefix_or_in_the_block(
     attend: Attend, kind: str, dtype: torch.dtype, end: int
 ) -> None:
@@ -119,17 +118,20 @@ def test_so_it_is_with_windows_and_caps(attend: Attend, scoring: Scoring) -> Non
     assert torch.equal(rows[-1], said.alone(attend, 299))
 
 
-def test_a_chain_of_any_length_ends_like_its_last_row(attend: Attend) -> None:
+@pytest.mark.parametrize("length", some(named((40, 50)), "40"))
+def test_a_chain_of_any_length_ends_like_its_last_row(attend: Attend, length: int) -> None:
     said = text(300, torch.float16)
-    for length in (40, 50):
-        block, real = chained(length, 300 - length)
-        rows = said.read(attend, block, real, 300 - length)
-        for row in (1, 37):
-            assert torch.equal(rows[-row], said.alone(attend, 300 - row))
+    block, real = chained(length, 300 - length)
+    rows = said.read(attend, block, real, 300 - length)
+    for row in (1, 37):
+        assert torch.equal(rows[-row], said.alone(attend, 300 - row))
 
 
-@pytest.mark.parametrize("end", [2047, 2080, 4500])
-@pytest.mark.parametrize("scoring", [FULL, Scoring(0.4, window=1500)], ids=["full", "window"])
+@tiered(
+    lambda end, scoring: (end, scoring) in {("2047", "full"), ("2080", "window")},
+    end=named([2047, 2080, 4500]),
+    scoring={"full": FULL, "window": Scoring(0.4, window=1500)},
+)
 def test_it_does_not_matter_how_many_spans_a_program_does(end: int, scoring: Scoring) -> None:
     said = text(end + 3, torch.float32, scoring)
     block, real = spread(3, 2, end)
@@ -144,7 +146,7 @@ def test_nor_how_many_rows_are_done_at_once() -> None:
     assert torch.equal(said.read(triton_backend(scratch=1), block, real, 55), whole)
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_whatever_is_drafted(attend: Attend, data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 8))

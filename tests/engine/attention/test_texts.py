@@ -16,6 +16,7 @@ from tests.engine.oracle import Oracle, branching
 from tests.engine.replies import Letters, with_pool, write
 from tests.engine.tiny import DEMO
 from tests.engine.zoo import BRANCHING
+from tests.tiers import named, some
 
 pytest.importorskip("triton", reason="triton is not installed")
 
@@ -32,7 +33,7 @@ def zoo(name: str, dtype: torch.dtype = torch.float32) -> LoadedModel:
     return prepare(model, Letters(), ModelFolder(Path("zoo"), "zoo"), ModelChoice("zoo", attention="triton"))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", some(named([torch.float32, torch.bfloat16]), "torch.float32"))
 def test_the_demo_model_says_the_same_with_lookahead(dtype: torch.dtype) -> None:
     """In half precision by blocks of one width, so that only attention could tell drafted from committed."""
     loaded = demo(dtype)
@@ -58,7 +59,10 @@ def test_half_precision_keeps_the_bits_of_logits_when_drafts_become_the_text() -
         assert torch.equal(alone[0], together[place])
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma2", "gpt-oss", "deepseek-v3", "phi3"])
+@pytest.mark.parametrize(
+    "name",
+    some(named(["llama", "gemma2", "gpt-oss", "deepseek-v3", "phi3"]), "gemma2", "gpt-oss", "deepseek-v3"),
+)
 def test_models_with_windows_caps_sinks_and_other_shapes_earn_lookahead(name: str) -> None:
     """Their trial at load holds our attention to transformers' own."""
     info = zoo(name).info

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -12,6 +12,7 @@ from app.engine.fused_layers.recognising import WEIGHINGS
 from app.engine.fused_layers.signature import Bend, NormShape
 from app.engine.fused_layers.trials import unlike
 from tests.engine.attention.cases import DEVICE
+from tests.tiers import examples, named, pairwise
 from tools.layer_launches import WrittenOut
 
 pytest.importorskip("triton", reason="triton is not installed")
@@ -24,8 +25,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:(overflow|invalid value) encount
 KERNELS, EXPECTED = on_device(DEVICE), WrittenOut()
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 SIZES = (1, 7, 32, 100, 128, 896, 2048)
+TURNS = [(4, 2, 8, 8), (5, 5, 64, 64), (3, 1, 128, 128), (2, 1, 256, 256), (4, 2, 24, 8), (4, 4, 80, 20)]
 SHAPES = [NormShape(1e-5, weighing) for weighing in WEIGHINGS]
 BENDS: tuple[Bend, ...] = ("silu", "gelu_tanh")
+BY_WEIGHING = {str(shape.weighing): shape for shape in SHAPES}
 
 
 def drawn(*shape: int, dtype: torch.dtype, seed: int = 0, scale: float = 1.0) -> Tensor:
@@ -33,9 +36,7 @@ def drawn(*shape: int, dtype: torch.dtype, seed: int = 0, scale: float = 1.0) ->
     return (scale * made).to(DEVICE, dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: str(shape.weighing))
+@pairwise(size=named(SIZES), dtype=named(DTYPES), shape=BY_WEIGHING, deep=())
 def test_a_norm_is_the_norm(dtype: torch.dtype, size: int, shape: NormShape) -> None:
     rows, others = (drawn(3, size, dtype=dtype, seed=seed) for seed in (1, 2))
     weight = drawn(size, dtype=dtype, seed=3)
@@ -45,8 +46,7 @@ def test_a_norm_is_the_norm(dtype: torch.dtype, size: int, shape: NormShape) -> 
     assert torch.equal(normed, KERNELS.normed(total, weight, shape))
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: str(shape.weighing))
+@pairwise(shape=BY_WEIGHING, dtype=named([torch.float16, torch.bfloat16]), deep=())
 def test_in_half_precision_nearly_every_value_of_a_norm_has_torchs_bits(
     dtype: torch.dtype, shape: NormShape
 ) -> None:
@@ -56,9 +56,7 @@ def test_in_half_precision_nearly_every_value_of_a_norm_has_torchs_bits(
     assert other.double().mean() < 2e-3
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("bend", BENDS)
-@pytest.mark.parametrize("size", [48, PIECE, PIECE + 3])
+@pairwise(size=named([48, PIECE, PIECE + 3]), dtype=named(DTYPES), bend=named(BENDS), deep=())
 def test_a_gated_product_is_the_product(dtype: torch.dtype, bend: Bend, size: int) -> None:
     gate, up = drawn(3, size, dtype=dtype, scale=3), drawn(3, size, dtype=dtype, seed=1)
     expected = EXPECTED.gated(gate, up, bend)
@@ -74,13 +72,10 @@ def test_a_gate_may_be_wide_open_and_shut(bend: Bend) -> None:
     torch.testing.assert_close(KERNELS.gated(gate, torch.ones_like(gate), bend), expected)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize(
-    ("count", "shared", "size", "width"),
-    [(4, 2, 8, 8), (5, 5, 64, 64), (3, 1, 128, 128), (2, 1, 256, 256), (4, 2, 24, 8), (4, 4, 80, 20)],
-)
-def test_a_turn_has_torchs_bits(dtype: torch.dtype, count: int, shared: int, size: int, width: int) -> None:
+@pairwise(turn=named(TURNS), dtype=named(DTYPES), deep=())
+def test_a_turn_has_torchs_bits(dtype: torch.dtype, turn: tuple[int, int, int, int]) -> None:
     """Products and sums alone: nothing is added in another order."""
+    count, shared, size, width = turn
     heads = drawn(1, 3, count + shared, size, dtype=dtype).transpose(1, 2)
     cos, sin = (drawn(1, 3, width, dtype=dtype, seed=seed) for seed in (1, 2))
     states = (heads[:, :count], heads[:, count:])
@@ -121,8 +116,7 @@ def row_by_row(dtype: torch.dtype, size: int) -> list[Rows]:
     return [*norms, *gates, of_sum, turned]
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("size", [32, 100, 640])
+@pairwise(size=named([32, 100, 640]), dtype=named(DTYPES), deep=())
 def test_a_row_says_alone_what_it_says_among_others(dtype: torch.dtype, size: int) -> None:
     rows = drawn(9, size, dtype=dtype)
     for say in row_by_row(dtype, size):
@@ -131,7 +125,7 @@ def test_a_row_says_alone_what_it_says_among_others(dtype: torch.dtype, size: in
             assert torch.equal(say(rows[first:last]), whole[first:last])
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(st.integers(1, 150), st.integers(1, 6), st.sampled_from(DTYPES), st.data())
 def test_whatever_the_shape(half: int, count: int, dtype: torch.dtype, data: st.DataObject) -> None:
     rows, row = drawn(count, 2 * half, dtype=dtype, seed=count), data.draw(st.integers(0, count - 1))

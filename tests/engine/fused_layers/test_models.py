@@ -24,12 +24,21 @@ from tests.engine.path_attention import BY_PATHS
 from tests.engine.replies import GREEDY, Zoo, load, numbers, says_plainly, with_pool, write
 from tests.engine.tape import TapeRecorder
 from tests.engine.zoo import BRANCHING, LLAMA, Architecture, llama_dynamic
+from tests.tiers import some, tiered
 from tools.layer_launches import FAMILIES, WrittenOut, layer_launches
 
 # In its interpreter numpy warns of what a card does without a word.
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in exp")
 
 ALL = (*BRANCHING, llama_dynamic(32))
+OURS = {
+    "llama": ("llama", torch.float32),
+    "llama in bfloat16": ("llama", torch.bfloat16),
+    "qwen3 in float16": ("qwen3", torch.float16),
+    "gemma2": ("gemma2", torch.float32),
+    "gemma2 in bfloat16": ("gemma2", torch.bfloat16),
+}
+"""Models whose layers triton's interpreter runs: each takes ten seconds."""
 
 
 def kernels() -> LayerKernels:
@@ -71,18 +80,9 @@ def test_lookahead_says_what_plain_says(zoo: Zoo, architecture: Architecture) ->
     assert len(said.steps) < len(expected.steps)
 
 
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [
-        ("llama", torch.float32),
-        ("llama", torch.bfloat16),
-        ("qwen3", torch.float16),
-        ("gemma2", torch.float32),
-        ("gemma2", torch.bfloat16),
-    ],
-    ids=str,
-)
-def test_with_our_kernels_models_say_what_they_said(name: str, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("case", some(OURS, "gemma2 in bfloat16"))
+def test_with_our_kernels_models_say_what_they_said(case: tuple[str, torch.dtype]) -> None:
+    name, dtype = case
     loaded = load(named(name).make().to(DEVICE, dtype))
     assert isinstance(loaded.runner, BlockRunner)
     said, expected = logits_of(fused_runner(loaded, kernels())), logits_of(loaded.runner)
@@ -90,10 +90,10 @@ def test_with_our_kernels_models_say_what_they_said(name: str, dtype: torch.dtyp
     assert error < {torch.float32: 1e-4, torch.float16: 0.03, torch.bfloat16: 0.15}[dtype]
 
 
-@pytest.mark.parametrize(
-    ("name", "sampling"),
-    [("llama", GREEDY), ("qwen3", Sampling(temperature=0.9, seed=3))],
-    ids=["greedy", "sampled"],
+@tiered(
+    lambda name, sampling: (name, sampling) == ("qwen3", "sampled"),
+    name={"llama": "llama", "qwen3": "qwen3"},
+    sampling={"greedy": GREEDY, "sampled": Sampling(temperature=0.9, seed=3)},
 )
 def test_in_float32_lookahead_by_our_kernels_says_what_plain_says(name: str, sampling: Sampling) -> None:
     runner = fused_runner(load(named(name).make().to(DEVICE)), kernels())
@@ -106,6 +106,7 @@ def test_in_float32_lookahead_by_our_kernels_says_what_plain_says(name: str, sam
         assert said.tokens == expected.tokens
 
 
+@pytest.mark.thorough
 def test_with_products_of_ours_all_widths_of_a_step_are_one_class() -> None:
     """Rows of products do not notice each other, and neither do those of norms, gates and turns."""
     pytest.importorskip("triton", reason="triton is not installed")

@@ -2,13 +2,14 @@
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from app.engine.products.tiles import COLUMNS, MOST_ROWS, Card, choose_parts, inner
 from tests.engine.attention.cases import DEVICE
 from tests.engine.products.twins import MAJOR
+from tests.tiers import examples, named, pairwise
 
 pytest.importorskip("triton", reason="triton is not installed")
 
@@ -34,14 +35,16 @@ def states(rows: int, ins: int, dtype: torch.dtype, seed: int = 0) -> Tensor:
     return made.to(DEVICE, dtype)
 
 
-@pytest.fixture(scope="module", params=[FEW, MANY], ids=["whole", "in parts"])
+CARDS = {"whole": FEW, "in parts": MANY}
+CASES = {"shape": SHAPES, "dtype": named(DTYPES), "product": CARDS}
+
+
+@pytest.fixture(scope="module", params=CARDS.values(), ids=CARDS)
 def product(request: pytest.FixtureRequest) -> Product:
     return on_device(request.param, DEVICE)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize("has_bias", [True, False], ids=["bias", "no bias"])
+@pairwise(**CASES, has_bias={"bias": True, "no bias": False}, deep=(), indirect=["product"])
 def test_it_is_the_product(
     product: Product, dtype: torch.dtype, shape: tuple[int, int], has_bias: bool
 ) -> None:
@@ -55,8 +58,7 @@ def test_it_is_the_product(
     assert error < ROUNDING[dtype]
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pairwise(**CASES, deep=(), indirect=["product"])
 def test_a_row_says_alone_what_it_says_among_others(
     product: Product, dtype: torch.dtype, shape: tuple[int, int]
 ) -> None:
@@ -86,7 +88,7 @@ def test_rows_may_lie_apart(product: Product) -> None:
         assert torch.equal(product(rows, weight, None), product(rows.contiguous(), weight, None))
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_whatever_the_shape(product: Product, data: st.DataObject) -> None:
     outs, ins = data.draw(st.integers(1, 300)), data.draw(st.integers(1, 700))

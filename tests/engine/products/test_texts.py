@@ -16,6 +16,7 @@ from tests.engine.oracle import Oracle, branching, half_right
 from tests.engine.products.twins import with_ours
 from tests.engine.replies import GREEDY, load, numbers, with_pool, write
 from tests.engine.zoo import BRANCHING
+from tests.tiers import named, pairwise, some
 
 pytest.importorskip("triton", reason="triton is not installed")
 
@@ -30,7 +31,7 @@ def half(name: str, dtype: torch.dtype = torch.bfloat16) -> BlockRunner:
     return runner
 
 
-@pytest.mark.parametrize("name", ["qwen2", "gemma2"])
+@pytest.mark.parametrize("name", some(named(["qwen2", "gemma2"]), "gemma2"))
 def test_all_widths_of_a_step_are_one_class(name: str) -> None:
     """On a card a model's own norms may not be: there torch adds up fewer than 16 rows in other orders."""
     runner, text = half(name), numbers(24 + 12)
@@ -42,8 +43,11 @@ def test_all_widths_of_a_step_are_one_class(name: str) -> None:
     ) == (widths,)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("sampling", [GREEDY, Sampling(temperature=0.9, seed=3)], ids=["greedy", "sampled"])
+@pairwise(
+    dtype=named([torch.bfloat16, torch.float16]),
+    sampling={"greedy": GREEDY, "sampled": Sampling(temperature=0.9, seed=3)},
+    deep=(),
+)
 def test_lookahead_says_what_plain_says(dtype: torch.dtype, sampling: Sampling) -> None:
     runner = half("llama", dtype)
     runner.widths = WIDTHS if DEVICE.type == "cpu" else WIDTHS[2:]

@@ -20,13 +20,13 @@ from app.models_registry.hub.ids import HubId
 from tests.models_registry.conftest import IMPATIENT
 from tests.models_registry.hub_server import COMMIT, PIECE, FakeHub
 from tests.models_registry.model_files import model_files
+from tests.tiers import named, some, todays_seed
 
 SMALL = HubId("org/small")
 WEIGHTS = "model.safetensors"
 VALUES = 1_000_000
 PACE = 5e6
 SECONDS = 20
-KILLS = 50
 CHUNK = 8 * PIECE
 """What a killed process can have been sent and not kept: the sockets' buffers, which this server keeps small."""
 
@@ -271,15 +271,18 @@ def test_a_child_ends_when_the_app_does(server: FakeHub, hub: Hub) -> None:
         pass
 
 
-def test_however_often_it_is_killed_the_bytes_are_right_and_come_once(server: FakeHub, hub: Hub) -> None:
+@pytest.mark.parametrize("kills", some(named((5, 50)), "5"))
+def test_however_often_it_is_killed_the_bytes_are_right_and_come_once(
+    server: FakeHub, hub: Hub, kills: int
+) -> None:
     content = server.models["org/small"] = model_files(10_000_000)
     server.pace = 8e6
-    dice = random.Random(7)
+    dice = random.Random(todays_seed())
     plan = hub.plan(SMALL)
-    for kills in range(KILLS):
+    for number in range(kills):
         with Child(Job(SMALL, plan, hub.endpoint, hub.cache, IMPATIENT)) as child:
             # Half of them before or while the first bytes come, half at some byte.
-            if kills % 2:
+            if number % 2:
                 time.sleep(dice.uniform(0, 0.35))
             else:
                 goal = dice.randrange(200_000)
