@@ -10,14 +10,15 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
+from time import monotonic
 from typing import Any
 
 from app.child_process import ChildProcess
 from app.errors import EngineClosed, ModelBroken
 from app.messages import Message, ModelFolder
 
-SECONDS = 10.0
-"""For a tokenizer or a chat: far more than an honest one takes."""
+SECONDS = {"tokenizer": 10.0, "template": 5.0}
+"""Far more than an honest one takes: 260,000 words are read in one or two, a chat is filled in hundredths."""
 IMPORTING = 60.0
 """For what the process imports first."""
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -36,7 +37,7 @@ class Endless(Refused):
 class Sandbox:
     """The process. Safe to use from any thread; one job at a time."""
 
-    def __init__(self, seconds: float = SECONDS) -> None:
+    def __init__(self, seconds: Mapping[str, float] = SECONDS) -> None:
         self._seconds = seconds
         self._lock = threading.Lock()
         self._process: ChildProcess | None = None
@@ -82,7 +83,7 @@ class Sandbox:
     def fill(self, template: str, messages: Sequence[Message], tokens: Mapping[str, Any]) -> str:
         """A chat as its template writes it. Raises Refused."""
         if (template, tuple(messages)) == self._endless:  # a page asks for the same chat again and again
-            raise Endless(self._no_end())
+            raise Endless(self._no_end("template"))
         try:
             return self._do("template", template=template, messages=_turns(messages), tokens=dict(tokens))
         except Endless:
@@ -94,6 +95,8 @@ class Sandbox:
         self._is_closed = True
         if process := self._process:
             process.kill()
+        with self._lock:  # whoever waits for an answer has none now
+            self._end()
 
     def _get_ready(self) -> None:
         with self._lock:
@@ -102,12 +105,18 @@ class Sandbox:
 
     def _do(self, what: str, **values: Any) -> str:
         with self._lock:
-            answer = self._ready(what) and self._ask(self._seconds, do=what, **values)
+            is_ready = bool(self._ready(what))
+            begun = monotonic()
+            answer = self._ask(self._seconds[what], do=what, **values) if is_ready else {}
             if self._is_closed:
+                self._end()
                 raise EngineClosed("Foresight is closing.")
             if not answer:
                 self._end()
-                raise Endless(self._no_end())
+                is_late = monotonic() - begun >= self._seconds[what]
+                raise Endless(
+                    self._no_end(what) if is_late else "it crashes, or takes more than 2 GB of memory"
+                )
         if "text" in answer:
             return str(answer["text"])
         raise (Endless if answer["is_endless"] else Refused)(answer["refused"])
@@ -119,6 +128,8 @@ class Sandbox:
         if self._process is None:
             self._process = ChildProcess("app.engine.sandbox_main", environment=ENVIRONMENT)
             self._imported = set()
+        if self._is_closed:  # meanwhile: nobody else has seen this process
+            return {}
         if what in self._imported:
             return {"text": ""}
         self._imported.add(what)
@@ -130,8 +141,8 @@ class Sandbox:
         answer: dict[str, Any] = json.loads(self._process.ask(line, seconds) or b"{}")
         return answer
 
-    def _no_end(self) -> str:
-        return f"it does not come to an end within {self._seconds:.0f} seconds and 2 GB of memory"
+    def _no_end(self, what: str) -> str:
+        return f"it does not come to an end within {self._seconds[what]:g} seconds"
 
     def _end(self) -> None:
         if self._process:

@@ -98,8 +98,9 @@ class Engine:
         return session.reader if session else Reader()
 
     def close(self, timeout: float = 30.0) -> None:
-        """Stop the running reply, fail the queued ones, end the thread. Safe to repeat."""
+        """Stop the running reply, fail the queued ones, end the thread. Only the first call waits for that."""
         with self._door:
+            timeout = 0.0 if self._is_closing.is_set() else timeout
             self._is_closing.set()
             self._inbox.put(Shutdown())
         self._sandbox.close()

@@ -148,8 +148,8 @@ SIZES = (
     "vocab_size", "head_dim", "max_position_embeddings",
 )  # fmt: skip
 ODD = {
-    "negative": -1, "huge": 10**12, "endless": 10**400, "a fraction": 2.5, "text": "four", "no number": float("nan"),
-    "a list": [1], "true": True,
+    "negative": -1, "huge": 10**12, "endless": 10**400, "a fraction": 2.5, "text": "four",
+    "no number": float("nan"), "a list": [1], "true": True,
 }  # fmt: skip
 
 REFUSED: dict[str, tuple[str, Spoil]] = {
@@ -166,7 +166,7 @@ REFUSED: dict[str, tuple[str, Spoil]] = {
     ),
     "tables of positions without end": (
         "config.json",
-        config(model_type="gpt2", n_positions=99_999_999, n_embd=32, n_layer=2, n_head=4, architectures=[]),
+        config(model_type="gpt2", max_position_embeddings=..., n_positions=99_999_999, n_embd=32, n_layer=2),
     ),
     **{
         f"{name} is {what}": ("config.json", config(**{name: value}))

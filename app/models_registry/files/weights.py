@@ -96,7 +96,8 @@ def tensors(directory: Any, name: str) -> Iterable[Tensor]:
         return [_tensor(key, value) for key, value in listed.items()]
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise ModelBroken(
-            f"A weight file of {name} makes no sense ({error}): choose another model, or download it again."
+            f"A weight file of {name} makes no sense ({str(error)[:200]}): choose another model, or download it "
+            "again."
         ) from error
 
 
