@@ -20,7 +20,7 @@ from tests.engine.hostile import HARMLESS, REFUSED, Spoil, template
 CHEAP = (
     "100,000 layers", "no sizes at all", "as wide as there are words", "num_hidden_layers is negative",
     "a config of 500 MB", "a nested config", "a generation config that is a pipe", "code of its own",
-    "a template that calls itself", "a tokenizer that panics when it is read", "a normaliser that explodes",
+    "a template that calls itself", "a tokenizer that panics when it is read",
     "added tokens in the config", "a shape that overflows", "offsets that overlap", "an index out of the folder",
 )  # fmt: skip
 """The default suite's; the others are tried with --thorough."""
@@ -119,7 +119,7 @@ LATER: dict[str, Spoil] = {
 }
 
 
-@pytest.mark.parametrize("name", list(LATER))
+@pytest.mark.parametrize("name", [pytest.param("loops", marks=pytest.mark.thorough), "grows"])
 def test_a_template_that_hangs_over_one_chat_fails_that_chat_alone(
     engine: Engine, folder: Path, name: str
 ) -> None:
