@@ -90,12 +90,13 @@ def fill(template: str, messages: list[dict[str, str]], tokens: dict[str, Any]) 
     """A chat as its template writes it."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
-    filled, _ = render_jinja_template(
+    rendered: Any = render_jinja_template(  # typed as a text; it is texts, and where replies stand in them
         conversations=[messages], chat_template=template, add_generation_prompt=True, **tokens
     )
-    if len(filled[0]) > LONGEST:
+    text = str(rendered[0][0])
+    if len(text) > LONGEST:
         raise MemoryError
-    return str(filled[0])
+    return text
 
 
 DOING: dict[str, Callable[..., str]] = {"import": _import, "tokenizer": _try_tokenizer, "template": fill}
