@@ -12,7 +12,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
 from typing import NoReturn, Self
 
 SECONDS_TO_END = 5.0
@@ -23,7 +25,7 @@ Say = Callable[[bytes], None]
 class ChildProcess:
     """A module of this app run as a process, with its job. `kill` may be called from any thread, at any time."""
 
-    def __init__(self, module: str, job: bytes, environment: Mapping[str, str] = NOTHING) -> None:
+    def __init__(self, module: str, job: bytes = b"", environment: Mapping[str, str] = NOTHING) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
@@ -41,8 +43,13 @@ class ChildProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it and let go of its pipes."""
         self.kill()
-        self._input.close()
+        with suppress(OSError):  # a job that it did not live to read
+            self._input.close()
         self._output.close()
 
     @property
@@ -53,6 +60,21 @@ class ChildProcess:
     def lines(self) -> Iterator[bytes]:
         """What it says until it ends; of a killed one the last line may be half of one, which is left out."""
         return (line for line in self._output if line.endswith(b"\n"))
+
+    def ask(self, job: bytes, seconds: float) -> bytes:
+        """The line that it says to a job; b"" where it ended instead, or was ended after so many seconds."""
+        timer = threading.Timer(seconds, self.kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            self._input.write(job)
+            self._input.flush()
+            answer = self._output.readline()
+        except OSError:  # it ended while it was asked
+            return b""
+        finally:
+            timer.cancel()
+        return answer if answer.endswith(b"\n") else b""
 
     def kill(self) -> None:
         """End it; returns when it is gone."""
@@ -69,6 +91,26 @@ def serve(work: Callable[[bytes, Say], None]) -> NoReturn:
     os._exit(0)
 
 
+def serve_each(work: Callable[[bytes], bytes]) -> NoReturn:
+    """The child's side of `ask`: a line to each line, until standard input ends."""
+    jobs: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_read_jobs, args=(jobs,), daemon=True).start()
+    while True:
+        _say(work(jobs.get()))
+
+
+def limit_memory(most: int) -> None:
+    """Let this process take so many bytes of address space, where the system counts them."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    with suppress(ValueError, OSError):  # nor has macOS, which refuses to be asked
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
+
+
 def importing_environment() -> dict[str, str]:
     """This process's environment, with this very package to import wherever the app was started."""
     places = (str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", ""))
@@ -78,6 +120,12 @@ def importing_environment() -> dict[str, str]:
 def _say(line: bytes) -> None:
     sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()
+
+
+def _read_jobs(jobs: SimpleQueue[bytes]) -> None:
+    for line in sys.stdin.buffer:
+        jobs.put(line)
+    os._exit(1)
 
 
 def _end_with_the_app() -> None:

@@ -193,7 +193,7 @@ class EngineClosed(AppError):
     """The app is shutting down and takes no more requests."""
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """What an error says first; the name of its type where it says nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 

@@ -16,6 +16,7 @@ from app.database import MEMORY, Database, database_in
 from app.desktop.log_file import log_path, write_log
 from app.desktop.window import show_window
 from app.documents import Documents
+from app.ending import SECONDS, end_within
 from app.engine import Engine
 from app.errors import StoreError, impossible_values
 from app.messages import ModelFolder, Progress
@@ -23,6 +24,9 @@ from app.outside import HUB_WHY, Outside
 from app.races import RaceLog
 from app.settings import DataFolder, Settings, SettingsFile
 from app.ui import Desk, Running, Surroundings, discard_all, serve
+
+ENGINE_SECONDS = 2.0
+"""For the engine to end: one that hangs leaves time for the stores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, outside:
         engine.load(settings.model)
         _stay(page, folder, opening)
         race.close()
-        engine.close()  # ends the replies under way, which are then stored as far as they are
+        engine.close(ENGINE_SECONDS)  # ends the replies under way, which are then stored as far as they are
 
 
 def _stay(page: Running, folder: DataFolder, opening: Opening) -> None:
@@ -87,6 +91,7 @@ def _stay(page: Running, folder: DataFolder, opening: Opening) -> None:
     except KeyboardInterrupt:
         typer.echo("Closing.")
     finally:
+        end_within(SECONDS, log_path(folder.path))
         page.close()
 
 

@@ -26,7 +26,7 @@ SOURCES = sorted(
 BASE = {
     "app", "messages", "model_messages", "chat_messages", "race_messages", "document_messages",
     "step_trace", "step_rows", "spacing", "statistics", "titles", "outside", "settings", "database", "errors",
-    "quantisation", "requiring", "child_process", "counting",
+    "quantisation", "requiring", "child_process", "counting", "ending",
 }  # fmt: skip
 DOMAINS = {"engine", "models_registry", "chats", "documents", "races"}
 ALLOWED = {

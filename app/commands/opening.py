@@ -4,7 +4,7 @@ The registry is imported where it is used: the hub's client reads its environmen
 """
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from app.commands.documents import documents_in
 from app.commands.printing import say
 from app.conversation.embedder import EngineEmbedder
 from app.documents import Documents
+from app.ending import SECONDS, ending_within
 from app.engine import Engine
 from app.errors import ModelError
 from app.messages import ModelFolder, Progress
@@ -27,8 +28,12 @@ def engine_in(data_dir: Path) -> Iterator[Engine]:
     def located(name: str, progress: Progress) -> ModelFolder:
         return locate(name, progress, hub_of(SettingsFile(data_dir).load().library))
 
-    with closing(Engine(located, data_dir / "steps")) as engine:
+    engine = Engine(located, data_dir / "steps")
+    try:
         yield engine
+    finally:
+        with ending_within(SECONDS):  # Ctrl+C while it loads, or hangs
+            engine.close()
 
 
 @dataclass(frozen=True, slots=True)

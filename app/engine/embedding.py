@@ -21,9 +21,10 @@ from torch.nn.functional import normalize
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from app.engine.hardware import choose_device
-from app.engine.loading import UNREADABLE
+from app.engine.loading import HERE
 from app.engine.memory import is_out_of_memory
-from app.errors import ModelBroken, first_line
+from app.engine.sandbox import Sandbox, panics_as_errors
+from app.errors import AppError, ModelBroken, first_line
 from app.messages import Device, ModelFolder
 
 Pool = Callable[[Tensor, Tensor], Tensor]
@@ -75,7 +76,9 @@ class SentenceModel:
 class SentenceModels:
     """The one sentence-embedding model that was asked for last, loaded when it is first needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, sandbox: Sandbox | None = None) -> None:
+        """Without a sandbox models are trusted."""
+        self._sandbox = sandbox
         self._folder: ModelFolder | None = None
         self._model: SentenceModel | None = None
 
@@ -83,6 +86,8 @@ class SentenceModels:
         """The vectors of texts by this model. Raises ModelError."""
         if self._model is None or folder != self._folder:
             self.close()
+            if self._sandbox:
+                self._sandbox.check_tokenizer(folder)
             self._model, self._folder = load_sentence_model(folder), folder
         return self._model.embed(texts)
 
@@ -94,12 +99,13 @@ class SentenceModels:
 def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> SentenceModel:
     """Read a sentence-embedding model. Raises ModelError with a sentence for what is wrong with its files."""
     try:
-        pool = _pool_of(folder)
-        tokenizer = AutoTokenizer.from_pretrained(folder.path, local_files_only=True)
-        model = AutoModel.from_pretrained(
-            folder.path, dtype=torch.float32, local_files_only=True, use_safetensors=True
-        )
-    except UNREADABLE as error:
+        with panics_as_errors():
+            pool = _pool_of(folder)
+            tokenizer = AutoTokenizer.from_pretrained(folder.path, **HERE)
+            model = AutoModel.from_pretrained(folder.path, dtype=torch.float32, use_safetensors=True, **HERE)
+    except AppError:
+        raise
+    except Exception as error:  # libraries that read what anybody may have written raise anything
         if is_out_of_memory(error):
             raise
         raise ModelBroken(

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -30,28 +28,19 @@ from app.engine.products.choosing import fixed_twin
 from app.engine.quantising import check_can_quantise, quantise
 from app.engine.rotary import Rotary, rotary_of
 from app.engine.runner import BlockRunner, Runner, SequentialRunner
+from app.engine.sandbox import Sandbox, panics_as_errors
+from app.engine.skeleton import check_skeleton
 from app.engine.step_graphs import choose_steps
 from app.engine.step_times import ProductName, StepProfile
 from app.engine.steps import Steps
-from app.errors import ModelBroken, ModelUnsafe, first_line
+from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
 from app.messages import ModelChoice, ModelFolder, ModelInfo
 
 UNKNOWN_CONTEXT = 32_768
 """Positions granted to a model whose config sets no limit, such as a recurrent one."""
 
-UNREADABLE = (
-    OSError,
-    ValueError,
-    LookupError,
-    ArithmeticError,
-    TypeError,
-    AttributeError,
-    RuntimeError,
-    ImportError,  # weights in a format that needs a package of its own, such as GPTQ
-    SafetensorError,
-    StrictDataclassError,
-)
-"""What transformers raises over files that it cannot make sense of."""
+HERE = {"local_files_only": True, "trust_remote_code": False}
+"""How transformers is to read a folder: nothing of it is asked for elsewhere, and none of its code is run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,26 +74,50 @@ class LoadedModel:
         return str(self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
-def load(folder: ModelFolder, choice: ModelChoice) -> LoadedModel:
-    """Read a model from its folder. Raises ModelError with a sentence for whatever is wrong with its files."""
+def load(folder: ModelFolder, choice: ModelChoice, sandbox: Sandbox | None = None) -> LoadedModel:
+    """Read a model from its folder. Raises ModelError with a sentence for whatever is wrong with its files.
+
+    Its tokenizer and its chat template are tried in the sandbox first; without one they are trusted."""
     place = choose_device(choice.device)
-    device = place.device
-    dtype = choose_dtype(choice.dtype, device)
+    dtype = choose_dtype(choice.dtype, place.device)
     check_can_quantise(choice.quantisation)
-    sum_exactly(device)
+    sum_exactly(place.device)
     try:
-        config = AutoConfig.from_pretrained(folder.path, local_files_only=True)
-        tokenizer = AutoTokenizer.from_pretrained(folder.path, local_files_only=True)
-        model = _read_weights(folder, config, dtype)
-    except UNREADABLE as error:
+        with panics_as_errors():
+            loaded = _load(folder, choice, place.device, dtype, sandbox)
+    except AppError:
+        raise
+    except Exception as error:  # libraries that read what anybody may have written raise anything
         if is_out_of_memory(error):
             raise
         raise _broken(folder, error) from error
+    return replace(loaded, info=replace(loaded.info, device_note=place.note))
+
+
+def _load(
+    folder: ModelFolder,
+    choice: ModelChoice,
+    device: torch.device,
+    dtype: torch.dtype,
+    sandbox: Sandbox | None,
+) -> LoadedModel:
+    config = AutoConfig.from_pretrained(folder.path, **HERE)
+    check_skeleton(folder, config, dtype)
+    tokenizer = _read_tokenizer(folder, sandbox)
+    model = _read_weights(folder, config, dtype)
     model.requires_grad_(False)
     quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room there
     model.train(False).to(device)
-    loaded = prepare(model, tokenizer, folder, choice, quantised)
-    return replace(loaded, info=replace(loaded.info, device_note=place.note))
+    return prepare(model, tokenizer, folder, choice, quantised)
+
+
+def _read_tokenizer(folder: ModelFolder, sandbox: Sandbox | None) -> PreTrainedTokenizerBase:
+    if sandbox:
+        sandbox.check_tokenizer(folder)
+    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder.path, **HERE)
+    if tokenizer.chat_template and sandbox:
+        sandbox.check_template(folder.name, tokenizer.get_chat_template(), tokenizer.special_tokens_map)
+    return tokenizer
 
 
 def prepare(
@@ -207,7 +220,7 @@ def _read_weights(folder: ModelFolder, config: PreTrainedConfig, dtype: torch.dt
         folder.path,
         config=config,
         dtype=dtype,
-        local_files_only=True,
+        **HERE,
         use_safetensors=True,
         ignore_mismatched_sizes=True,  # they are told below, in words of ours
         output_loading_info=True,

@@ -12,27 +12,34 @@ ends where a token ended goes on as if nobody had stopped; one cut inside a toke
 What messages say is text, though it spells a control token (`control_tokens.py`); a raw prompt is the person's own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
-from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from app.engine.control_tokens import ControlTokens
 from app.engine.counting import in_parts
 from app.engine.reader import Reader
+from app.engine.sandbox import Refused, fill_here, panics_as_errors
 from app.errors import BadOption, PromptTooLong
 from app.messages import Message, Prompt
 
+Fill = Callable[[str, Sequence[Message], Mapping[str, Any]], str]
+"""(template, chat, special tokens) -> the chat as the template writes it. Raises Refused."""
 
-def encode(tokenizer: PreTrainedTokenizerBase, prompt: Prompt, context: int) -> list[int]:
+
+def encode(
+    tokenizer: PreTrainedTokenizerBase, prompt: Prompt, context: int, fill: Fill = fill_here
+) -> list[int]:
     """Token ids of a chat (with the model's template) or of raw text (as the tokenizer adds to it).
 
     A chat that ends with the assistant's words is to be continued there.
 
     Raises PromptTooLong when no token of a reply would fit behind it, BadOption when nothing is left of it."""
-    ids = _ids(tokenizer, prompt)
+    with panics_as_errors():
+        ids = _ids(tokenizer, prompt, fill)
     if not ids:
         raise BadOption("The prompt has no tokens for this model: write at least one word.")
     if len(ids) >= context:
@@ -40,7 +47,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, prompt: Prompt, context: int) -> 
     return ids
 
 
-def make_reader(tokenizer: PreTrainedTokenizerBase, context: int) -> Reader:
+def make_reader(tokenizer: PreTrainedTokenizerBase, context: int, fill: Fill = fill_here) -> Reader:
     """A reader with a tokenizer of its own; to be made by the thread that uses the given one."""
     own = deepcopy(tokenizer)
     controls = ControlTokens(own)
@@ -48,7 +55,8 @@ def make_reader(tokenizer: PreTrainedTokenizerBase, context: int) -> Reader:
 
     def tokens(chat: tuple[Message, ...]) -> int:
         hidden = _hidden(controls, chat)
-        return count(_asked_text(own, hidden)) + count(_begun_text(hidden))
+        with panics_as_errors():
+            return count(_asked_text(own, hidden, fill)) + count(_begun_text(hidden))
 
     return Reader(context, tokens, lambda token: _alone(own, token))
 
@@ -80,31 +88,27 @@ def _begun_text(messages: Sequence[Message]) -> str:
     return messages[-1].content if messages[-1].role == "assistant" else ""
 
 
-def _ids(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> list[int]:
+def _ids(tokenizer: PreTrainedTokenizerBase, prompt: Prompt, fill: Fill) -> list[int]:
     if isinstance(prompt, str):
         return list(tokenizer(prompt).input_ids)
     controls = ControlTokens(tokenizer)
     hidden = _hidden(controls, prompt)
-    return [*controls.ids(_asked_text(tokenizer, hidden)), *controls.ids(_begun_text(hidden))]
+    return [*controls.ids(_asked_text(tokenizer, hidden, fill)), *controls.ids(_begun_text(hidden))]
 
 
 def _hidden(controls: ControlTokens, messages: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(replace(message, content=controls.hidden(message.content)) for message in messages)
 
 
-def _asked_text(tokenizer: PreTrainedTokenizerBase, messages: tuple[Message, ...]) -> str:
-    return _chat_text(tokenizer, messages[:-1] if messages[-1].role == "assistant" else messages)
-
-
-def _chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> str:
-    if not messages:
+def _asked_text(tokenizer: PreTrainedTokenizerBase, messages: tuple[Message, ...], fill: Fill) -> str:
+    asked = messages[:-1] if messages[-1].role == "assistant" else messages
+    if not asked:
         raise BadOption("There is no question before the reply that is to go on: write one first.")
     if not tokenizer.chat_template:
-        return _plain_dialogue(messages)
-    turns = [{"role": message.role, "content": message.content} for message in messages]
+        return _plain_dialogue(asked)
     try:
-        return str(tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
-    except TemplateError as error:
+        return fill(tokenizer.get_chat_template(), asked, tokenizer.special_tokens_map)
+    except Refused as error:
         raise BadOption(
             f"The model's chat template refuses this chat ({error}): start a new chat, "
             "or send the text without a template (--raw)."

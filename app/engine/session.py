@@ -25,6 +25,7 @@ from app.engine.peak import peak_bytes, restart_peak
 from app.engine.prompt import begun, encode, make_reader
 from app.engine.reader import Reader
 from app.engine.sampling import likeliest
+from app.engine.sandbox import Sandbox, fill_here
 from app.engine.step import FirstToken, StatisticsMeter, Step
 from app.engine.step_times import choose_class
 from app.engine.stopping import Stopper
@@ -63,12 +64,20 @@ class Watch(Protocol):
 class Session:
     """Keeps one model loaded and answers requests, one at a time."""
 
-    def __init__(self, locate: Locate, notes_dir: Path | None = None, taken: int = 0) -> None:
-        """`taken` are bytes that the process took before there was an engine."""
+    def __init__(
+        self,
+        locate: Locate,
+        notes_dir: Path | None = None,
+        taken: int = 0,
+        sandbox: Sandbox | None = None,
+    ) -> None:
+        """`taken` are bytes that the process took before there was an engine; no sandbox: models are trusted."""
         # Its bars and warnings are for programmers; what a person must know comes as events.
         transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         self._locate = locate
+        self._sandbox = sandbox
+        self._fill = sandbox.fill if sandbox else fill_here
         self._notes = make_notes(notes_dir)
         self._taken = taken
         self._folder: ModelFolder | None = None
@@ -125,7 +134,7 @@ class Session:
         loaded = self.open(request.model, progress)
         if request.is_cold:
             self.forget()
-        prompt = _known_to(loaded, encode(loaded.tokenizer, request.prompt, loaded.info.context))
+        prompt = _known_to(loaded, self._encode(loaded, request))
         with self._trusting_no_error():
             yield from _reply(loaded, request, prompt, watch)
         keep(loaded, self._notes)
@@ -137,13 +146,16 @@ class Session:
 
         A prefill that counts nowhere; its logits are not yet sampled from, and may round unlike a step's."""
         loaded = self.open(request.model, progress)
-        prompt = encode(loaded.tokenizer, request.prompt, loaded.info.context)
+        prompt = self._encode(loaded, request)
         ids = _known_to(loaded, [*prompt, *written])
         with self._trusting_no_error():
             logits = yield from loaded.runner.prefill(ids)
             tokens, values = likeliest(logits[None], 2)
         first, second = self.reader.texts(tokens[0].tolist())
         yield Margin(first, second, float(values[0, 0] - values[0, 1]))
+
+    def _encode(self, loaded: LoadedModel, request: Request) -> list[int]:
+        return encode(loaded.tokenizer, request.prompt, loaded.info.context, self._fill)
 
     @contextmanager
     def _trusting_no_error(self) -> Iterator[None]:
@@ -158,8 +170,8 @@ class Session:
         progress(f"Loading {folder.name}", 0, 0)
         self._drop()
         restart_peak()
-        self._loaded = measured(load(folder, choice), self._notes, progress)
-        self.reader = make_reader(self._loaded.tokenizer, self._loaded.info.context)
+        self._loaded = measured(load(folder, choice, self._sandbox), self._notes, progress)
+        self.reader = make_reader(self._loaded.tokenizer, self._loaded.info.context, self._fill)
         self._folder, self._choice = folder, choice
         return self._loaded
 

@@ -17,6 +17,7 @@ from app.engine.jobs import Ended, Job, Load, Reply, Shutdown, Unload, Weigh, Wo
 from app.engine.peak import resident_bytes
 from app.engine.quiet import quiet_imports
 from app.engine.reader import Reader
+from app.engine.sandbox import Sandbox, panics_as_errors
 from app.errors import AppError, EngineClosed, ModelTooLarge, first_line
 from app.messages import (
     EngineStatus,
@@ -47,6 +48,7 @@ class Engine:
         """`notes_dir` keeps what was measured of models; without it each is measured whenever it is loaded."""
         self._locate = locate
         self._notes_dir = notes_dir
+        self._sandbox = Sandbox()
         self._inbox: Inbox[Work | Shutdown] = Inbox()
         self._session: Session | None = None
         self._sentence_models: SentenceModels | None = None
@@ -96,10 +98,12 @@ class Engine:
         return session.reader if session else Reader()
 
     def close(self, timeout: float = 30.0) -> None:
-        """Stop the running reply, fail the queued ones, end the thread. Safe to repeat."""
+        """Stop the running reply, fail the queued ones, end the thread. Only the first call waits for that."""
         with self._door:
+            timeout = 0.0 if self._is_closing.is_set() else timeout
             self._is_closing.set()
             self._inbox.put(Shutdown())
+        self._sandbox.close()
         self._thread.join(timeout)
         if self._thread.is_alive():
             log.warning("the engine did not end within %s seconds", timeout)
@@ -127,13 +131,14 @@ class Engine:
     def _attempt(self, job: Work) -> None:
         """Do a job. Whatever goes wrong ends the job and not the thread."""
         try:
-            session = self._session = self._session or self._start()
+            session = self._session = self._session or self._start(job)
         except Exception as error:
             log.exception("the engine could not start", exc_info=error)
             self._end(job, AppError(self._refuse(error)))
             return
         try:
-            self._do(session, job)
+            with panics_as_errors():
+                self._do(session, job)
         except Exception as error:
             sentence = self._excuse(session, error)
             self._end(job, error if isinstance(error, AppError) else AppError(sentence))
@@ -145,12 +150,14 @@ class Engine:
         except Exception:
             log.exception("a job that failed could not be told so")
 
-    def _start(self) -> "Session":
+    def _start(self, job: Work) -> "Session":
         quiet_imports()
+        if isinstance(job, Load) or (isinstance(job, Job) and not isinstance(job.request.prompt, str)):
+            self._sandbox.start()  # it has imported what it needs when torch is there
         taken = resident_bytes()
         from app.engine.session import Session  # torch comes with it: not before there is work
 
-        return Session(self._locate, self._notes_dir, taken)
+        return Session(self._locate, self._notes_dir, taken, self._sandbox)
 
     def _refuse(self, error: Exception) -> str:
         """Without torch or one of its libraries there is no engine, but there is a sentence about it."""
@@ -225,7 +232,7 @@ class Engine:
     def _models_of_sentences(self) -> "SentenceModels":
         from app.engine.embedding import SentenceModels
 
-        self._sentence_models = self._sentence_models or SentenceModels()
+        self._sentence_models = self._sentence_models or SentenceModels(self._sandbox)
         return self._sentence_models
 
     def _excuse(self, session: "Session", error: Exception) -> str:

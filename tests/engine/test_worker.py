@@ -283,7 +283,7 @@ class SickSession(Session):
 class SickEngine(Engine):
     """Has such a session."""
 
-    def _start(self) -> Session:
+    def _start(self, _job: object) -> Session:
         return SickSession(self._locate)
 
 

@@ -1,10 +1,9 @@
 """The process that reads one file: a job on standard input, messages on standard output."""
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
-from app.child_process import Say, serve
+from app.child_process import Say, limit_memory, serve
 from app.documents.reading.child import Ended, Job, Refused, job_from_line, to_line
 from app.documents.reading.messages import Message
 from app.errors import DocumentUnreadable, first_line
@@ -15,7 +14,7 @@ Read = Callable[[Path, str], Iterator[Message]]
 def read(line: bytes, say: Say) -> None:
     """Say what is in the file of a job, and how reading it ended."""
     job = job_from_line(line)
-    _limit_memory(job.memory)
+    limit_memory(job.memory)
     say(to_line(_read(job, say)))
 
 
@@ -50,17 +49,6 @@ def _reader(form: str) -> Read:
     from app.documents.reading.html import read_html
 
     return read_html
-
-
-def _limit_memory(most: int) -> None:
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit
-        return
-    with suppress(ValueError, OSError):  # nor has macOS, which refuses to be asked
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
 
 
 if __name__ == "__main__":

@@ -6,14 +6,29 @@ A safetensors file opens with a directory of its tensors, so a file that was cut
 """
 
 import json
+import stat
+from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken
-from app.models_registry.files.needed import CONFIG, INDEX, WHOLE, has_tokenizer, require_model
+from app.models_registry.files.needed import CONFIG, INDEX, TEXTS, WHOLE, has_tokenizer, require_model
 
-MAX_HEADER = 100_000_000
-"""The format's own limit on N."""
+MAX_HEADER = 16_000_000
+"""Bytes of the largest N that is believed: a hundred thousand tensors take less. The format allows more."""
+MORE_TEMPLATES = "additional_chat_templates"
+"""A folder that transformers looks into for chat templates."""
+LONGEST_CONFIG = 2_000_000
+"""Bytes of a config.json from which on it is none."""
+LONGEST = {
+    CONFIG: LONGEST_CONFIG,
+    "generation_config.json": 2_000_000,
+    "*.jinja": 1_000_000,
+    INDEX: 32_000_000,
+}
+"""Bytes that a file of this name may have; the other texts of a model may have LONGEST_TEXT."""
+LONGEST_TEXT = 100_000_000
 
 
 def check_folder(folder: Path) -> None:
@@ -27,6 +42,8 @@ def check_folder(folder: Path) -> None:
 
 
 def _check_files(folder: Path) -> None:
+    for path in _that_are_read(folder):
+        _check_plain(path)
     names = file_names(folder)
     require_model(names, f"The folder {folder}")
     if not has_tokenizer(names):
@@ -35,6 +52,37 @@ def _check_files(folder: Path) -> None:
         raise ModelBroken(f"{folder / CONFIG} names no model_type: get the model's own {CONFIG} again.")
     for weights in weight_files(folder):
         _check_weights(weights)
+
+
+def _that_are_read(folder: Path) -> Iterator[Path]:
+    """What transformers may open, whatever it is."""
+    yield from sorted(folder.iterdir())
+    more = folder / MORE_TEMPLATES
+    if more.is_dir():
+        yield from sorted(more.iterdir())
+
+
+def _check_plain(path: Path) -> None:
+    """Refuse what cannot be read to its end: a pipe, a device, a text of gigabytes."""
+    if not path.exists():  # a link to nothing: what is missing is told by what needs it
+        return
+    status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
+        return
+    if not stat.S_ISREG(status.st_mode):
+        raise ModelBroken(f"{path} is a pipe, a socket or a device: delete it, or choose another folder.")
+    most = _longest(path.name)
+    if most and status.st_size > most:
+        raise ModelBroken(
+            f"{path} is far too long ({status.st_size:,} bytes; {most:,} are the most): "
+            "get the model's own again, or choose another model."
+        )
+
+
+def _longest(name: str) -> int:
+    """Bytes that a file of this name may have; 0 for one that is not read as a whole."""
+    known = next((most for pattern, most in LONGEST.items() if fnmatch(name, pattern)), 0)
+    return known or (LONGEST_TEXT if any(fnmatch(name, pattern) for pattern in TEXTS) else 0)
 
 
 def is_complete(folder: Path) -> bool:
@@ -77,7 +125,7 @@ def _expected_size(path: Path) -> int:
     header_size, tensors = read_header(path)
     try:
         return 8 + header_size + _data_size(tensors)
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise _damaged(path, "it is no safetensors file") from error
 
 

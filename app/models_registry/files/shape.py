@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken, ModelUnsafe
+from app.models_registry.files.checking import LONGEST_CONFIG
 from app.models_registry.files.needed import CONFIG
 
-LONGEST_CONFIG = 2_000_000
-"""Bytes of a config.json from which on it is none."""
 UNKNOWN_CONTEXT = 32_768
 LIMITS = {
     "num_hidden_layers": 2_000,
@@ -36,6 +35,10 @@ OTHER_NAMES = {
     "num_attention_heads": ("n_head", "num_heads"),
     "max_position_embeddings": ("n_positions", "n_ctx"),
 }
+MANY = re.compile(r"(^|_)(layers?|experts?|heads?|blocks?|depth|stages)($|_)")
+"""Names of what a model has a module for, or an entry in a list, in any part of its config.json."""
+MOST = 20_000
+"""As many of them are believed."""
 MODEL_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,60}")
 
 
@@ -71,9 +74,11 @@ def read_shape(folder: Path, name: str) -> Shape:
     return parse_shape(_read(folder, name), name)
 
 
-def check_config(folder: Path, name: str) -> None:
-    """Raise ModelError when the config.json in this folder cannot be true, or wants code of its own to be run."""
-    _sizes(_text_config(_read(folder, name), name), name)
+def check_config(folder: Path, name: str) -> Mapping[str, int]:
+    """The sizes in this folder's config.json, 0 where it does not say.
+
+    Raises ModelError where it cannot be true, or wants code of its own to be run."""
+    return _sizes(_text_config(_read(folder, name), name), name)
 
 
 def parse_shape(config: bytes, name: str) -> Shape:
@@ -102,10 +107,11 @@ def parse_shape(config: bytes, name: str) -> Shape:
 
 
 def _read(folder: Path, name: str) -> bytes:
-    path = folder / CONFIG
-    if path.stat().st_size > LONGEST_CONFIG:
+    with (folder / CONFIG).open("rb") as file:
+        config = file.read(LONGEST_CONFIG + 1)
+    if len(config) > LONGEST_CONFIG:
         raise ModelBroken(f"The config.json of {name} is far too long: choose another model.")
-    return path.read_bytes()
+    return config
 
 
 def _sizes(values: Mapping[str, Any], name: str) -> dict[str, int]:
@@ -121,6 +127,7 @@ def _text_config(config: bytes, name: str) -> Mapping[str, Any]:
     if not isinstance(whole, dict):
         raise ModelBroken(f"The config.json of {name} is not a JSON object: get the model's own again.")
     _require_no_code(whole, name)
+    _require_few(whole, name)
     text = whole.get("text_config")
     return {**whole, **text} if isinstance(text, dict) else whole
 
@@ -131,6 +138,20 @@ def _require_no_code(config: Mapping[str, Any], name: str) -> None:
             f"{name} needs Python code of its own, which Foresight does not run: choose a model whose architecture "
             "transformers knows."
         )
+
+
+def _require_few(config: Mapping[str, Any], name: str) -> None:
+    """Refuse more of anything than can be built, in any part of the config."""
+    parts: list[Any] = [config]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list):
+            parts += part
+        if isinstance(part, dict):
+            parts += part.values()
+            for key, value in part.items():
+                if isinstance(value, int | float) and MANY.search(key) and not value <= MOST:
+                    raise _impossible(key, value, name)
 
 
 def is_known(model_type: str) -> bool:
@@ -145,10 +166,14 @@ def _size(values: Mapping[str, Any], key: str, name: str) -> int:
     """The value of this key by any of its names; 0 when it is not there."""
     found = next((values[k] for k in (key, *OTHER_NAMES.get(key, ())) if values.get(k) is not None), 0)
     if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= LIMITS[key]:
-        raise ModelBroken(
-            f"The config.json of {name} cannot be true ({key} is {str(found)[:40]}): choose another model."
-        )
+        raise _impossible(key, found, name)
     return found
+
+
+def _impossible(key: str, value: object, name: str) -> ModelBroken:
+    return ModelBroken(
+        f"The config.json of {name} cannot be true ({key[:40]} is {str(value)[:40]}): choose another model."
+    )
 
 
 def _architecture(values: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """What a model's weight files hold, by their headers alone: how many numbers, and how they are stored."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
@@ -7,13 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken
-from app.models_registry.files.checking import read_header, weight_files
+from app.models_registry.files.checking import check_folder, read_header, weight_files
+from app.models_registry.files.shape import check_config
 
 STORED_BYTES = {
-    "F64": 8.0, "I64": 8.0, "F32": 4.0, "I32": 4.0, "BF16": 2.0, "F16": 2.0, "I16": 2.0,
-    "F8_E4M3": 1.0, "F8_E5M2": 1.0, "I8": 1.0, "U8": 1.0, "BOOL": 1.0, "F4": 0.5,
+    "F64": 8.0, "I64": 8.0, "U64": 8.0, "C64": 8.0, "F32": 4.0, "I32": 4.0, "U32": 4.0,
+    "BF16": 2.0, "F16": 2.0, "I16": 2.0, "U16": 2.0, "F8_E4M3": 1.0, "F8_E5M2": 1.0, "F8_E8M0": 1.0,
+    "I8": 1.0, "U8": 1.0, "BOOL": 1.0, "F4": 0.5,
 }  # fmt: skip
 MOST_SIZES = 8
+NUMBERED = re.compile(r"\.(\d{1,6})\.")
+"""Where a tensor's name says of which layer it is."""
 HEADS = ("lm_head.weight", "embed_out.weight", "output.weight")
 
 
@@ -66,6 +71,12 @@ class Weights:
         return max(counts, key=lambda name: counts[name]) if counts else "F32"
 
     @property
+    def layers(self) -> int:
+        """How many layers the tensors' names count; 0 where they do not count."""
+        found = (NUMBERED.search(tensor.name) for tensor in self.tensors)
+        return max((int(place[1]) + 1 for place in found if place), default=0)
+
+    @property
     def has_head(self) -> bool:
         """Whether the head's weight is stored."""
         return any(tensor.name.endswith(HEADS) for tensor in self.tensors)
@@ -82,8 +93,40 @@ def tensors(directory: Any, name: str) -> Iterable[Tensor]:
     """The tensors that a header lists."""
     try:
         listed = {key: value for key, value in directory.items() if key != "__metadata__"}
-        return [Tensor(key, value["dtype"], tuple(value["shape"])) for key, value in listed.items()]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        return [_tensor(key, value) for key, value in listed.items()]
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise ModelBroken(
-            f"A weight file of {name} makes no sense ({error}): choose another model, or download it again."
+            f"A weight file of {name} makes no sense ({str(error)[:200]}): choose another model, or download it "
+            "again."
         ) from error
+
+
+def _tensor(name: str, value: dict[str, Any]) -> Tensor:
+    tensor = Tensor(name, value["dtype"], tuple(value["shape"]))
+    begin, end = value["data_offsets"]
+    if end - begin != tensor.numbers * STORED_BYTES[tensor.stored]:
+        raise ValueError(
+            f"a tensor must have the bytes of its shape, got {tensor.shape!r} in {end - begin:,}"
+        )
+    return tensor
+
+
+def check_model(folder: Path, name: str) -> None:
+    """Raise a ModelError with what to do when the model in this folder cannot be loaded.
+
+    Its config.json is held against its weights: no layer is built to find that there are no weights for it."""
+    check_folder(folder)
+    sizes = check_config(folder, name)
+    weights = read_weights(folder, name)
+    widest = max((size for tensor in weights.tensors for size in tensor.shape), default=0)
+    has = {
+        "num_hidden_layers": weights.layers or sizes["num_hidden_layers"],
+        "hidden_size": widest,
+        "vocab_size": widest,
+    }
+    for key, most in has.items():
+        if sizes[key] > most:
+            raise ModelBroken(
+                f"The config.json of {name} does not fit its weights ({key} is {sizes[key]:,}, the weights have "
+                f"{most:,}): download the model again, or choose another one."
+            )

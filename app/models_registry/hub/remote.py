@@ -8,8 +8,9 @@ from functools import partial
 from huggingface_hub import hf_hub_url
 
 from app.errors import ModelBroken
+from app.models_registry.files.checking import LONGEST_CONFIG
 from app.models_registry.files.needed import CONFIG
-from app.models_registry.files.shape import LONGEST_CONFIG, Shape, parse_shape
+from app.models_registry.files.shape import Shape, parse_shape
 from app.models_registry.files.weights import Tensor, Weights, tensors
 from app.models_registry.hub.asking import read_bytes
 from app.models_registry.hub.errors import in_words

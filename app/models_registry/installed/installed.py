@@ -18,7 +18,7 @@ from app.models_registry.downloads.repo_cache import PARTIAL, PREFIX, RepoCache
 from app.models_registry.files.checking import check_folder, is_complete
 from app.models_registry.files.checksum import file_digest
 from app.models_registry.files.needed import CONFIG, POOLING
-from app.models_registry.files.shape import check_config
+from app.models_registry.files.weights import check_model
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.plan import DIGEST
 from app.settings import DEMO_MODEL, assets_dir
@@ -168,8 +168,7 @@ def _judged(name: str, folder: Path, origin: str, revision: str = "") -> Install
     state: InstalledState = "ready"
     problem = ""
     try:
-        check_folder(folder)
-        check_config(folder, name)
+        check_model(folder, name)
     except ModelError as error:
         is_whole = isinstance(error, ModelUnsafe) or _is_all_here(folder)
         state, problem = ("unusable" if is_whole else "incomplete"), str(error)

@@ -13,7 +13,7 @@ from pathlib import Path
 from app.errors import ModelBroken, ModelNotFound
 from app.messages import ModelFolder, Progress
 from app.models_registry.downloads.single import download
-from app.models_registry.files.checking import check_folder
+from app.models_registry.files.weights import check_model
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.ids import HubId, parse_hub_id
 from app.settings import DEMO_MODEL, assets_dir
@@ -86,5 +86,5 @@ def _on_hub(wanted: HubId, progress: Progress, hub: Hub) -> ModelFolder:
 
 
 def _checked(model: ModelFolder) -> ModelFolder:
-    check_folder(model.path)
+    check_model(model.path, model.name)
     return model

@@ -1,0 +1,105 @@
+"""The sandbox's process: a job a line on standard input, what came of it on standard output.
+
+Neither torch nor a model is imported here. The tokenizer is the library's own, in Rust; chat templates are filled
+by the very function of transformers that a tokenizer calls.
+"""
+
+import json
+import signal
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from app.child_process import limit_memory, serve_each
+from app.errors import first_line
+
+MEMORY = 2 * 2**30
+"""Bytes of address space that a tokenizer or a template may take, besides the libraries."""
+LIBRARIES = 2**30
+MOST_ADDED = 32_768
+"""Tokens that may be added to a vocabulary: each is looked for in every text."""
+LONGEST = 50_000_000
+"""Characters of a filled template: no model reads a tenth of them."""
+SAMPLES = (
+    "Hello, world!  It is the 3rd of May 2024: don't worry\n\n\tx = f(y) # 1,234.5",
+    "\u4f60\u597d \u043c\u0438\u0440 \U0001f600 e\u0301 <|im_start|> </s> [INST]",
+    *(one * 64 + end for one in ("a", "ab", " ", "1", ".", "\n", "\u00e9") for end in ("", "b", "!")),
+)
+"""What is read for a trial: a bit of everything, and runs over which a pattern may explode."""
+
+
+def main() -> None:
+    """Answer jobs until the app ends."""
+    limit_memory(MEMORY + LIBRARIES)
+    serve_each(_answer)
+
+
+def _answer(line: bytes) -> bytes:
+    job: dict[str, Any] = json.loads(line)
+    _end_after(job.pop("seconds"))
+    try:
+        answer: dict[str, Any] = {"text": DOING[job.pop("do")](**job)}
+    except (MemoryError, RecursionError):
+        answer = {"refused": "it takes more than 2 GB of memory", "is_endless": True}
+    except BaseException as error:  # a panic of the tokenizer's Rust is no Exception
+        answer = {"refused": first_line(error)[:200].rstrip(".:"), "is_endless": False}
+    _end_after(0)
+    return json.dumps(answer).encode() + b"\n"
+
+
+def _end_after(seconds: float) -> None:
+    """Without an app that could end it, and inside of C code: the system ends this process."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _import(what: str) -> str:
+    """What a kind of job takes, imported before its time is taken."""
+    import_module({"tokenizer": "tokenizers", "template": "transformers.utils.chat_template_utils"}[what])
+    return ""
+
+
+def _try_tokenizer(folder: str) -> str:
+    """Read the tokenizer of a folder, and some texts with it."""
+    from tokenizers import Tokenizer
+
+    _require_few(Path(folder))
+    file = Path(folder) / "tokenizer.json"
+    if not file.is_file():
+        return ""  # of another form, which transformers reads
+    tokenizer = Tokenizer.from_file(str(file))
+    if len(tokenizer.get_added_tokens_decoder()) > MOST_ADDED:
+        raise ValueError(f"more than {MOST_ADDED:,} tokens are added to its vocabulary")
+    for encoding in tokenizer.encode_batch(SAMPLES):
+        tokenizer.decode(encoding.ids)
+    return ""
+
+
+def _require_few(folder: Path) -> None:
+    """Count what tokenizer_config.json adds, before transformers does so one by one."""
+    for name, key in (("tokenizer_config.json", "added_tokens_decoder"), ("added_tokens.json", "")):
+        file = folder / name
+        found = json.loads(file.read_bytes()) if file.is_file() else {}
+        added = found.get(key, {}) if key else found
+        if len(added) > MOST_ADDED:
+            raise ValueError(f"{name} adds more than {MOST_ADDED:,} tokens")
+
+
+def fill(template: str, messages: list[dict[str, str]], tokens: dict[str, Any]) -> str:
+    """A chat as its template writes it."""
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    rendered: Any = render_jinja_template(  # typed as a text; it is texts, and where replies stand in them
+        conversations=[messages], chat_template=template, add_generation_prompt=True, **tokens
+    )
+    text = str(rendered[0][0])
+    if len(text) > LONGEST:
+        raise MemoryError
+    return text
+
+
+DOING: dict[str, Callable[..., str]] = {"import": _import, "tokenizer": _try_tokenizer, "template": fill}
+
+if __name__ == "__main__":
+    main()
