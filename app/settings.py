@@ -102,7 +102,8 @@ class SettingsFile:
                 "let this user read the file, or choose another folder with --data-dir."
             ) from error
         except (ValueError, TypeError, KeyError, AttributeError):
-            self.path.replace(self.path.with_suffix(".json.broken"))
+            with suppress(OSError):  # a disk that is not to be written: it stays where it is
+                self.path.replace(self.path.with_suffix(".json.broken"))
             return Settings()
 
     def save(self, settings: Settings) -> None:
@@ -174,7 +175,8 @@ class DataFolder:
 
     def release(self) -> None:
         """Let another instance have the folder."""
-        self._address.unlink(missing_ok=True)
+        with suppress(OSError):  # gone with its disk, or not to be written any more
+            self._address.unlink()
         self._lock.release()
 
     def running_at(self) -> str:

@@ -3,6 +3,7 @@
 import errno
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -37,15 +38,21 @@ class Inbox:
         try:
             shutil.copyfile(file, draft)
         except OSError as error:
-            draft.unlink(missing_ok=True)
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            with suppress(OSError):  # where nothing can be written there may be nothing to remove
+                draft.unlink(missing_ok=True)
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise StoreFull(f"{self._folder} has no room for {file.name}: free some space.") from error
+            if error.filename == str(draft):
+                raise self.not_usable(error) from error
             raise DocumentUnreadable(f"{file} cannot be read ({error.strerror}).") from error
         return draft
 
     def keep(self, draft: Path, document: int, source: str) -> None:
-        """Let a copy be a document's file."""
-        draft.replace(self.path(document, source))
+        """Let a copy be a document's file. Raises StoreNotUsable."""
+        try:
+            draft.replace(self.path(document, source))
+        except OSError as error:
+            raise self.not_usable(error) from error
 
     def drop(self, document: int) -> None:
         """Delete the file of a document, if it is here."""

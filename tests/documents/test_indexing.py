@@ -10,7 +10,7 @@ import pytest
 
 from app.database import Database, database_in
 from app.document_messages import Cited, Document
-from app.documents import Documents
+from app.documents import Documents, leaving
 from app.documents.passages import cut, scanner_of
 from app.documents.search import vectors
 from app.documents.texts import digest_of, parts_of, stamp_of
@@ -330,6 +330,29 @@ def test_of_a_removed_document_nothing_is_left_in_the_file(tmp_path: Path) -> No
         assert database.is_healthy() == ""
     left = (tmp_path / "data" / "foresight.sqlite").read_bytes()
     assert b"xylophon" not in left and b"cold water" in left
+
+
+def test_the_words_of_a_removed_document_go_even_if_the_app_was_killed_before_they_were_merged_away(
+    tmp_path: Path,
+) -> None:
+    with closing(database_in(tmp_path / "data")) as database:
+        with closing(Documents(database, tmp_path / "data")) as documents:
+            notes = documents.create("Notes")
+            for number in range(6):
+                documents.paste(notes, sections(40).replace("length", f"xylophonist{number}"), f"Text {number}")
+                documents.wait()
+        with database.writing() as connection:  # what a run that was killed may leave
+            for document in (2, 4):
+                leaving.hide(connection, document)
+            while leaving.free(connection):
+                pass
+        with closing(Documents(database, tmp_path / "data")) as documents:
+            documents.wait()
+            files = [path.read_bytes() for path in (tmp_path / "data").iterdir() if path.is_file()]
+            assert not any(b"ylophonist1" in content or b"ylophonist3" in content for content in files)
+            assert len(documents.documents(notes)) == 4
+    left = (tmp_path / "data" / "foresight.sqlite").read_bytes()
+    assert b"ylophonist2" in left
 
 
 def test_while_a_large_text_is_indexed_others_ask_and_paste(documents: Documents, notes: int) -> None:
