@@ -3,7 +3,9 @@
 import logging
 import os
 import sys
+import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -233,4 +235,20 @@ def main() -> None:
     show_all_characters()
     share_one_heap()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    cli()
+    try:
+        cli()
+    except SystemExit as end:
+        _leave(end.code if isinstance(end.code, int) else int(end.code is not None))
+        raise
+
+
+def _leave(code: int) -> None:
+    """End at once where a thread is still at work, an engine that imports torch, say: the interpreter would wait
+    for it, or take its ground away. All that is kept is on the disk by now."""
+    if threading.active_count() == 1:
+        return
+    logging.shutdown()
+    with suppress(OSError):  # nobody reads what is printed any more
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)

@@ -29,7 +29,7 @@ from app.errors import ChatNotFound, StoreError
 from app.messages import Message, Role
 
 EVERYTHING = 2**31
-PURGE_SECONDS = 1.0
+PURGE_SECONDS = 0.5
 """How long the end of the app may wait for a large index of words."""
 
 

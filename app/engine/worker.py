@@ -95,14 +95,18 @@ class Engine:
         session = self._session
         return session.reader if session else Reader()
 
-    def close(self, timeout: float = 30.0) -> None:
-        """Stop the running reply, fail the queued ones, end the thread. Safe to repeat."""
+    def stop(self) -> None:
+        """Stop the running reply, fail the queued ones, take no more. Returns at once; safe to repeat."""
         with self._door:
             self._is_closing.set()
             self._inbox.put(Shutdown())
+
+    def close(self, timeout: float = 30.0) -> None:
+        """Stop, and wait for the thread's end. Safe to repeat."""
+        self.stop()
         self._thread.join(timeout)
         if self._thread.is_alive():
-            log.warning("the engine did not end within %s seconds", timeout)
+            log.info("the engine did not end within %s seconds", timeout)
 
     def _put(self, job: Work, may_wait: bool = False) -> None:
         """Queue a job. None comes behind the Shutdown, where nobody would find it."""

@@ -16,7 +16,9 @@ from app.ui.guard import Guard
 from app.ui.ports import LOOPBACK, listen
 
 START_SECONDS = 30.0
-STOP_SECONDS = 5.0
+GRACE_SECONDS = 0.5
+"""How long what is being answered may take at the end."""
+STOP_SECONDS = 0.5
 
 
 class Running:
@@ -41,6 +43,8 @@ class Running:
         # It would call it an error that pages which are still open are left.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         self._server.should_exit = True
+        self._thread.join(GRACE_SECONDS)
+        self._server.force_exit = True  # what is left are streams of open pages, which end with the loop
         self._thread.join(STOP_SECONDS)
 
 
@@ -65,8 +69,6 @@ def serve(
             log_level=logging.ERROR,
             access_log=False,
             server_header=False,
-            # An open page holds its event stream for ever; quitting must not wait for it.
-            timeout_graceful_shutdown=1,
         )
     )
     thread = threading.Thread(target=server.run, args=([listener],), name="page", daemon=True)
