@@ -3,11 +3,10 @@
 import logging
 import os
 import sys
-import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -239,14 +238,13 @@ def main() -> None:
         cli()
     except SystemExit as end:
         _leave(end.code if isinstance(end.code, int) else int(end.code is not None))
-        raise
 
 
-def _leave(code: int) -> None:
-    """End at once where a thread is still at work, an engine that imports torch, say: the interpreter would wait
-    for it, or take its ground away. All that is kept is on the disk by now."""
-    if threading.active_count() == 1:
-        return
+def _leave(code: int) -> NoReturn:
+    """End at once: all that is kept is on the disk by now.
+
+    The interpreter would take apart what Gradio and torch have made, which takes it seconds, and wait for a thread
+    that still imports torch, or take its ground away."""
     logging.shutdown()
     with suppress(OSError):  # nobody reads what is printed any more
         sys.stdout.flush()

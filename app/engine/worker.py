@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from app.engine.embedding_job import EmbeddingJob, Vectors
 from app.engine.inbox import Inbox
 from app.engine.jobs import Ended, Job, Load, Reply, Shutdown, Unload, Weigh, Work, end
+from app.engine.memory import is_out_of_memory
 from app.engine.peak import resident_bytes
 from app.engine.quiet import quiet_imports
 from app.engine.reader import Reader
@@ -50,6 +51,7 @@ class Engine:
         self._inbox: Inbox[Work | Shutdown] = Inbox()
         self._session: Session | None = None
         self._sentence_models: SentenceModels | None = None
+        self._refused: AppError | None = None
         self._status = EngineStatus("starting", "Starting the engine")
         self._is_closing = threading.Event()
         self._door = threading.Lock()
@@ -133,8 +135,7 @@ class Engine:
         try:
             session = self._session = self._session or self._start()
         except Exception as error:
-            log.exception("the engine could not start", exc_info=error)
-            self._end(job, AppError(self._refuse(error)))
+            self._end(job, self._refuse(error))
             return
         try:
             self._do(session, job)
@@ -156,13 +157,14 @@ class Engine:
 
         return Session(self._locate, self._notes_dir, taken)
 
-    def _refuse(self, error: Exception) -> str:
-        """Without torch or one of its libraries there is no engine, but there is a sentence about it."""
-        sentence = (
-            f"The engine could not start ({first_line(error)}): set Foresight up again as its README says."
-        )
-        self._status = EngineStatus("failed", sentence)
-        return sentence
+    def _refuse(self, error: Exception) -> AppError:
+        """Without torch or one of its libraries there is no engine, but there is a sentence about it.
+
+        The first one stays: what has been imported in half says something else at the next attempt."""
+        if self._refused is None:
+            self._refused = _refusal(error)
+            self._status = EngineStatus("failed", str(self._refused))
+        return self._refused
 
     def _do(self, session: "Session", job: Work) -> None:
         match job:
@@ -278,10 +280,20 @@ def _told(ended: Ended, is_loaded: bool) -> str:
     return ""
 
 
+def _refusal(error: Exception) -> AppError:
+    """Why there is no engine in this process."""
+    if is_out_of_memory(error):
+        return ModelTooLarge(
+            "There is not enough memory to start the engine: close other programs, then start Foresight again."
+        )
+    log.exception("the engine could not start", exc_info=error)
+    return AppError(
+        f"The engine could not start ({first_line(error)}): set Foresight up again as its README says."
+    )
+
+
 def _sentence(error: Exception) -> str:
     """An error in words. What nobody foresaw goes to the log with its traceback."""
-    from app.engine.memory import is_out_of_memory
-
     if isinstance(error, AppError):
         return str(error)
     if is_out_of_memory(error):
