@@ -108,7 +108,7 @@ def no_more_files() -> Iterator[None]:
     """As long as this lasts, the system opens no file and starts no process for this one."""
     resource = pytest.importorskip("resource", reason="Windows has no such limit")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with open(os.devnull) as file:
+    with Path(os.devnull).open() as file:
         next_one = file.fileno()
     resource.setrlimit(resource.RLIMIT_NOFILE, (next_one, hard))
     try:

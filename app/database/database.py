@@ -112,7 +112,7 @@ class Database:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def fold(self) -> None:
-        """Fold what is beside the file into it, as far as nobody reads there now: of what was deleted, nothing stays."""
+        """Fold what is beside the file into it, as far as nobody reads there now: what was deleted is gone."""
         with self._lock, as_sentences(str(self.path)):
             self._connection.execute("PRAGMA busy_timeout = 0")
             try:

@@ -15,7 +15,7 @@ from app.engine.embedding_job import EmbeddingJob, Vectors
 from app.engine.inbox import Inbox
 from app.engine.jobs import Ended, Job, Load, Reply, Shutdown, Unload, Weigh, Work, end
 from app.engine.memory import is_out_of_memory
-from app.engine.peak import resident_bytes
+from app.engine.peak import address_space_left, resident_bytes
 from app.engine.quiet import quiet_imports
 from app.engine.reader import Reader
 from app.errors import AppError, EngineClosed, ModelTooLarge, first_line
@@ -38,6 +38,9 @@ log = logging.getLogger(__name__)
 
 
 CLOSING = "Foresight is closing and takes no more questions."
+LEAST_ADDRESS_SPACE = 1_000_000_000
+"""Bytes that importing torch and what comes with it takes (981 MB on Linux without CUDA, more with it). With less,
+OpenBLAS asks for memory in an endless loop, in which not even Ctrl+C is heard."""
 UNLOADED = "No model is loaded: the next message loads it again."
 
 
@@ -153,6 +156,8 @@ class Engine:
     def _start(self) -> "Session":
         quiet_imports()
         taken = resident_bytes()
+        if address_space_left() < LEAST_ADDRESS_SPACE:
+            raise MemoryError
         from app.engine.session import Session  # torch comes with it: not before there is work
 
         return Session(self._locate, self._notes_dir, taken)

@@ -17,7 +17,9 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_disk_that_takes_no_more_is_not_called_a_file_that_cannot_be_read(file: Path, tmp_path: Path) -> None:
+def test_a_disk_that_takes_no_more_is_not_called_a_file_that_cannot_be_read(
+    file: Path, tmp_path: Path
+) -> None:
     resource = pytest.importorskip("resource", reason="Windows has no such limit")
     inbox = Inbox(tmp_path / "data")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

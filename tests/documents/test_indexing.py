@@ -339,7 +339,9 @@ def test_the_words_of_a_removed_document_go_even_if_the_app_was_killed_before_th
         with closing(Documents(database, tmp_path / "data")) as documents:
             notes = documents.create("Notes")
             for number in range(6):
-                documents.paste(notes, sections(40).replace("length", f"xylophonist{number}"), f"Text {number}")
+                documents.paste(
+                    notes, sections(40).replace("length", f"xylophonist{number}"), f"Text {number}"
+                )
                 documents.wait()
         with database.writing() as connection:  # what a run that was killed may leave
             for document in (2, 4):
