@@ -47,6 +47,11 @@ class Documents:
         """A count that differs once anything was changed, progress included."""
         return self._database.changes
 
+    @property
+    def problem(self) -> str:
+        """Why nothing is read or indexed now, as a sentence; "" while nothing stands in the way."""
+        return self._indexer.problem
+
     # Collections
 
     def collections(self) -> tuple[Collection, ...]:

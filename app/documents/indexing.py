@@ -54,6 +54,11 @@ class Indexer:
         self._became: dict[int, int] = {}
         self._thread = threading.Thread(target=self._run, name="documents", daemon=True)
 
+    @property
+    def problem(self) -> str:
+        """What stands in the way of all work now; "" for nothing."""
+        return str(self._error or "")
+
     def start(self) -> None:
         """Take up what is to be done."""
         self._thread.start()

@@ -14,7 +14,7 @@ from app.documents import Documents, leaving
 from app.documents.passages import cut, scanner_of
 from app.documents.search import vectors
 from app.documents.texts import digest_of, parts_of, stamp_of
-from app.errors import DocumentNotFound, DocumentUnreadable
+from app.errors import DocumentNotFound, DocumentUnreadable, StoreFull
 from tests.documents import files
 from tests.documents.test_documents import EGGS, only, rows
 
@@ -304,6 +304,27 @@ def test_what_was_left_undone_goes_on_at_the_next_start(tmp_path: Path) -> None:
         with closing(Documents(database, tmp_path / "data")) as documents:
             documents.wait()
             assert only(documents, notes).passages == 6
+
+
+def test_while_the_disk_takes_no_more_documents_wait_and_say_why(
+    documents: Documents, database: Database, notes: int, tmp_path: Path
+) -> None:
+    documents.paste(notes, EGGS)
+    documents.wait()
+    assert documents.problem == ""
+    with held(tmp_path):
+        document = documents.paste(notes, sections(120))
+        with database.reading() as connection:
+            pages = connection.execute("PRAGMA page_count").fetchone()[0]
+            connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(StoreFull, match="free some space"):
+        documents.wait()
+    assert "free some space" in documents.problem
+    with database.reading() as connection:
+        connection.execute("PRAGMA max_page_count = 1000000")
+    documents.again(document)
+    documents.wait()
+    assert (documents.problem, documents.document(document).state) == ("", "ready")
 
 
 def test_a_removed_document_is_left_off_and_goes(

@@ -213,3 +213,16 @@ def test_a_page_follows_changes_and_outlives_a_disk_that_fails(
     first, second = asyncio.run(follow())
     assert ("Contracts" in first[0], "Contracts" in second[0]) == (False, True)
     assert heard == [str(fails)]
+
+
+def test_what_all_documents_wait_for_is_told_above_them_until_it_is_over(
+    documents: ScriptedDocuments, seat: DocumentsSeat
+) -> None:
+    watcher = DocumentsWatcher(documents, lambda: Meaning("org/meaning"), seat)
+    before = watcher.look().papers
+    documents.problem = "The disk is full: free some <space>."
+    assert watcher.look().papers.startswith(
+        '<p class="note-of" role="status">The disk is full: free some &lt;space'
+    )
+    documents.problem = ""
+    assert watcher.look().papers == before
