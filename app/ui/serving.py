@@ -14,6 +14,7 @@ from app.ui.about.surroundings import Door, Surroundings
 from app.ui.desk import Desk
 from app.ui.guard import Guard
 from app.ui.ports import LOOPBACK, listen
+from app.ui.slow_clients import WatchedProtocol
 
 START_SECONDS = 30.0
 GRACE_SECONDS = 0.5
@@ -63,6 +64,7 @@ def serve(
     server = uvicorn.Server(
         uvicorn.Config(
             Guard(page),
+            http=WatchedProtocol,
             lifespan="on",
             ws="none",
             log_config=None,
