@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from filelock import FileLock, Timeout
 
@@ -180,10 +181,11 @@ class DataFolder:
         self._lock.release()
 
     def running_at(self) -> str:
-        """The address that the instance which has the folder announced; "" while there is none."""
+        """The address that the instance which has the folder announced; "" while there is none that makes sense."""
         try:
-            return self._address.read_text(encoding="utf-8")
-        except OSError:  # not announced yet, or just released
+            address = self._address.read_text(encoding="utf-8")
+            return address if urlsplit(address).port else ""
+        except (OSError, ValueError):  # not announced yet, half written, or just released
             return ""
 
     def is_held(self) -> bool:
