@@ -12,10 +12,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NoReturn, Self
+
+from app.errors import ProcessNotStarted
 
 SECONDS_TO_END = 5.0
 NOTHING: Mapping[str, str] = {}
@@ -26,18 +28,18 @@ class ChildProcess:
     """A module of this app run as a process, with its job. `kill` may be called from any thread, at any time."""
 
     def __init__(self, module: str, job: bytes = b"", environment: Mapping[str, str] = NOTHING) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", module],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**importing_environment(), **environment},
-            start_new_session=True,  # Ctrl+C in the terminal is the app's to answer
-        )
+        self._job = job
+        with not_started():
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**importing_environment(), **environment},
+                start_new_session=True,  # Ctrl+C in the terminal is the app's to answer
+            )
         assert self._process.stdin and self._process.stdout
         self._input, self._output = self._process.stdin, self._process.stdout
-        self._input.write(job)
-        self._input.flush()
 
     def __enter__(self) -> Self:
         return self
@@ -48,7 +50,7 @@ class ChildProcess:
     def close(self) -> None:
         """End it and let go of its pipes."""
         self.kill()
-        with suppress(OSError):  # a job that it did not live to read
+        with suppress(OSError):  # it would still write what a process that is gone never read
             self._input.close()
         self._output.close()
 
@@ -58,8 +60,13 @@ class ChildProcess:
         return self._process.pid
 
     def lines(self) -> Iterator[bytes]:
-        """What it says until it ends; of a killed one the last line may be half of one, which is left out."""
-        return (line for line in self._output if line.endswith(b"\n"))
+        """Give it its job, and what it says until it ends: nothing of one that ended before it had its job.
+
+        Of a killed one the last line may be half of one, which is left out."""
+        with suppress(OSError):
+            self._input.write(self._job)
+            self._input.flush()
+        yield from (line for line in self._output if line.endswith(b"\n"))
 
     def ask(self, job: bytes, seconds: float) -> bytes:
         """The line that it says to a job; b"" where it ended instead, or was ended after so many seconds."""
@@ -77,10 +84,23 @@ class ChildProcess:
         return answer if answer.endswith(b"\n") else b""
 
     def kill(self) -> None:
-        """End it; returns when it is gone."""
+        """End it; returns when it is gone. One that waits for a dead disk cannot be ended, and is left alone."""
         if self._process.poll() is None:
             self._process.kill()
-            self._process.wait(SECONDS_TO_END)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(SECONDS_TO_END)
+
+
+@contextmanager
+def not_started() -> Iterator[None]:
+    """Turn what the system says where it starts no process (no memory, too many of them) into a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise ProcessNotStarted(
+            f"Foresight could not start a process of its own ({error.strerror}): "
+            "close other programs, then try again."
+        ) from error
 
 
 def serve(work: Callable[[bytes, Say], None]) -> NoReturn:

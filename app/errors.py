@@ -6,6 +6,7 @@ AppError                     shown to the user as written
 ├── SettingsNotSaved         the data folder cannot be written (full disk, no permission)
 ├── SettingsNotRead          the settings are there and cannot be opened
 ├── DataFolderInUse          another Foresight runs on this data folder
+├── ProcessNotStarted        the system starts no process beside the app now
 ├── WindowUnavailable        no window of its own can be opened for the page
 ├── MenuNotWritten           the entry in the system's menu cannot be written or removed
 ├── NoFreePort               nothing between the asked port and the last tried one is free
@@ -65,6 +66,10 @@ class SettingsNotRead(AppError):
 
 class DataFolderInUse(AppError):
     """Another Foresight already runs on this data folder."""
+
+
+class ProcessNotStarted(AppError):
+    """The system did not start a process beside the app."""
 
 
 class WindowUnavailable(AppError):

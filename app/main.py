@@ -4,8 +4,9 @@ import logging
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -239,4 +240,19 @@ def main() -> None:
     show_all_characters()
     share_one_heap()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    cli()
+    try:
+        cli()
+    except SystemExit as end:
+        _leave(end.code if isinstance(end.code, int) else int(end.code is not None))
+
+
+def _leave(code: int) -> NoReturn:
+    """End at once: all that is kept is on the disk by now.
+
+    The interpreter would take apart what Gradio and torch have made, which takes it seconds, and wait for a thread
+    that still imports torch, or take its ground away."""
+    logging.shutdown()
+    with suppress(OSError):  # nobody reads what is printed any more
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)

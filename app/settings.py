@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from filelock import FileLock, Timeout
 
@@ -106,7 +107,8 @@ class SettingsFile:
                 "let this user read the file, or choose another folder with --data-dir."
             ) from error
         except (ValueError, TypeError, KeyError, AttributeError):
-            self.path.replace(self.path.with_suffix(".json.broken"))
+            with suppress(OSError):  # a disk that is not to be written: it stays where it is
+                self.path.replace(self.path.with_suffix(".json.broken"))
             return Settings()
 
     def save(self, settings: Settings) -> None:
@@ -201,14 +203,16 @@ class DataFolder:
 
     def release(self) -> None:
         """Let another instance have the folder."""
-        self._address.unlink(missing_ok=True)
+        with suppress(OSError):  # gone with its disk, or not to be written any more
+            self._address.unlink()
         self._lock.release()
 
     def running_at(self) -> str:
-        """The address that the instance which has the folder announced; "" while there is none."""
+        """The address that the instance which has the folder announced; "" while there is none that makes sense."""
         try:
-            return self._address.read_text(encoding="utf-8")
-        except OSError:  # not announced yet, or just released
+            address = self._address.read_text(encoding="utf-8")
+            return address if urlsplit(address).port else ""
+        except (OSError, ValueError):  # not announced yet, half written, or just released
             return ""
 
     def is_held(self) -> bool:

@@ -25,6 +25,18 @@ _MANY_MARKS = re.compile(rb"[^\x00]{%d,}" % (MOST_MARKS + 1))
 Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
 
+UNSHOWN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"  # controls, line ends, bytes that are no UTF-8
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what turns the direction: exe.txt may be named txt.exe
+)
+"""A character that a file's name may have and nobody should be shown."""
+
+
+def shown_name(name: str) -> str:
+    """A file's name as it can be shown everywhere and stored: one line that reads as it stands."""
+    return UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", name)
+
+
 def spaced(text: str) -> str:
     """A text with each such character set apart, and one form for each character."""
     return UNSPACED.sub(r" \g<0> ", normalized("NFKC", storable(text)))

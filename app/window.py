@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import typer
@@ -19,14 +20,14 @@ from app.documents import Documents
 from app.ending import SECONDS, end_within
 from app.engine import Engine
 from app.errors import StoreError, impossible_values
-from app.messages import ModelFolder, Progress
+from app.messages import Locate, ModelFolder, Progress
 from app.outside import HUB_WHY, Outside
 from app.races import RaceLog
 from app.settings import DataFolder, Settings, SettingsFile
 from app.ui import Desk, Running, Surroundings, discard_all, serve
 
-ENGINE_SECONDS = 2.0
-"""For the engine to end: one that hangs leaves time for the stores."""
+CLOSING_SECONDS = 0.2
+"""How long the end waits for each thread that was told before to leave off; all of it takes two at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, outside:
         closing(database_in(folder.path)) as database,
         open_chatbook(database) as book,
         closing(models),
-        closing(Engine(located, folder.path / "steps")) as engine,
+        _engine(located, folder.path / "steps") as engine,
         closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
         closing(Conversations(engine, book, documents)) as conversations,
     ):
@@ -77,9 +78,15 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, outside:
         typer.echo("Close its window to end it." if opening.is_native else "End it with Ctrl+C.")
         # Only now: torch takes longer to import than the page takes to answer.
         engine.load(settings.model)
-        _stay(page, folder, opening)
-        race.close()
-        engine.close(ENGINE_SECONDS)  # ends the replies under way, which are then stored as far as they are
+        try:
+            _stay(page, folder, opening)
+        finally:
+            end_within(SECONDS, log)
+            race.stop()
+            engine.stop()  # ends the replies under way, which are then stored as far as they are
+            page.close()
+            race.close(CLOSING_SECONDS)
+            engine.close(CLOSING_SECONDS)
 
 
 def _stay(page: Running, folder: DataFolder, opening: Opening) -> None:
@@ -90,9 +97,18 @@ def _stay(page: Running, folder: DataFolder, opening: Opening) -> None:
         page.wait()
     except KeyboardInterrupt:
         typer.echo("Closing.")
+
+
+@contextmanager
+def _engine(locate: Locate, notes_dir: Path) -> Iterator[Engine]:
+    """An engine that is not waited for at the end: it may be importing torch, which cannot be interrupted.
+
+    What it loads is in files already, and what it writes is the stores' to keep."""
+    engine = Engine(locate, notes_dir)
+    try:
+        yield engine
     finally:
-        end_within(SECONDS, log_path(folder.path))
-        page.close()
+        engine.close(CLOSING_SECONDS)
 
 
 def _chosen(settings: Settings, model: str | None) -> Settings:
@@ -110,8 +126,9 @@ def open_chatbook(database: Database) -> Iterator[Chatbook]:
     if database.note:
         typer.echo(database.note)
     stored = Chats(database)
-    stored.interrupted()
-    stored.purge()
+    with suppress(StoreError):  # a full disk keeps nobody from reading what is there
+        stored.interrupted()
+        stored.purge()
     try:
         with closing(Database(MEMORY)) as memory:
             yield Chatbook(stored, Chats(memory))

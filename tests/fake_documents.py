@@ -15,6 +15,7 @@ class ScriptedDocuments:
 
     def __init__(self) -> None:
         self.changes = 0
+        self.problem = ""
         self.names: dict[int, str] = {}
         self.kept: dict[int, Document] = {}
         self.texts: dict[int, str] = {}

@@ -1,14 +1,19 @@
 """A process beside the app: real ones, that end well, are killed, or lose their app."""
 
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from filelock import FileLock, Timeout
 
 from app.child_process import ChildProcess, importing_environment
+from app.errors import ProcessNotStarted
 
 WORKER = "tests.child_worker"
 CHECKOUT = Path(__file__).parent.parent
@@ -70,3 +75,48 @@ def test_a_process_ends_with_an_app_that_was_killed(tmp_path: Path) -> None:
         app.kill()
     with lock.acquire(timeout=40):
         pass
+
+
+def reaped(child: ChildProcess) -> bool:
+    """Whether the system has nothing left of a process of ours."""
+    with pytest.raises(ChildProcessError):
+        os.waitpid(child.pid, os.WNOHANG)
+    return True
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="asks POSIX about a process")
+def test_a_process_that_dies_before_it_has_its_job_says_nothing_and_leaves_nothing() -> None:
+    job = b"x" * 1_000_000  # more than a pipe holds: it cannot be handed over to nobody
+    with ChildProcess("tests.no_such_module", job) as child:
+        assert list(child.lines()) == []
+    assert reaped(child)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="asks POSIX about a process")
+def test_a_process_that_hangs_before_it_takes_its_job_can_be_killed() -> None:
+    with ChildProcess(WORKER, b"x" * 1_000_000) as child:
+        os.kill(child.pid, signal.SIGSTOP)
+        timer = threading.Timer(0.5, child.kill)
+        timer.start()
+        assert list(child.lines()) == []
+        timer.join()
+    assert reaped(child)
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    """As long as this lasts, the system opens no file and starts no process for this one."""
+    resource = pytest.importorskip("resource", reason="Windows has no such limit")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Path(os.devnull).open() as file:
+        next_one = file.fileno()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (next_one, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_where_no_process_can_be_started_it_is_a_sentence() -> None:
+    with no_more_files(), pytest.raises(ProcessNotStarted, match=r"\(Too many open files\): close other"):
+        ChildProcess(WORKER, b"eggs\n")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from time import monotonic
 from urllib.request import Request, urlopen
 
 import pytest
@@ -17,6 +18,8 @@ from tools.app_process import AppProcess
 
 CHECKOUT = Path(__file__).parent.parent
 SECONDS = 60
+CLOSING_SECONDS = 6.0
+"""What a busy machine may take for the two seconds that are promised."""
 
 
 @pytest.fixture
@@ -63,6 +66,17 @@ def test_a_taken_port_moves_on_a_second_start_says_where_it_is_and_ctrl_c_frees_
     folder = DataFolder(tmp_path)
     folder.hold()
     folder.release()
+
+
+@pytest.mark.skipif(
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN, reason="children of this shell cannot be interrupted"
+)
+def test_closing_right_after_the_start_waits_for_no_engine_that_imports_torch(tmp_path: Path) -> None:
+    with AppProcess(tmp_path) as app:
+        began = monotonic()
+        assert app.interrupt() == 0
+        assert monotonic() - began < CLOSING_SECONDS
+        assert app.said().endswith("Closing.\n")
 
 
 def test_what_an_ended_run_left_of_an_upload_is_gone_once_the_next_one_answers(tmp_path: Path) -> None:

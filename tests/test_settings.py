@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -297,3 +298,53 @@ def test_the_library_is_remembered_and_checked(tmp_path: Path) -> None:
     for wrong in ({"folders": ("",)}, {"downloads_at_once": 0}, {"embedder": " "}):
         with pytest.raises(ValueError, match="got"):
             Library(**wrong)
+
+
+LEFT_BEHIND = {
+    "of a process that is another one now": ("1", "http://127.0.0.1:1"),
+    "cut short": ("", "htt"),
+    "no text": ("\0\xff", "\0\xff"),
+    "empty": ("", ""),
+}
+
+
+@pytest.mark.parametrize(("lock", "address"), LEFT_BEHIND.values(), ids=LEFT_BEHIND.keys())
+def test_what_a_dead_instance_left_keeps_nobody_from_starting(
+    tmp_path: Path, lock: str, address: str
+) -> None:
+    (tmp_path / "in-use.lock").write_bytes(lock.encode("latin-1"))
+    (tmp_path / "in-use.address").write_bytes(address.encode("latin-1"))
+    folder = DataFolder(tmp_path)
+    assert not folder.is_held()
+    folder.hold()
+    try:
+        assert folder.running_at() == "", "the dead instance's address must not be named"
+    finally:
+        folder.release()
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\0", b"htt", b"http://[::1", b"http://127.0.0.1:no"])
+def test_an_address_that_makes_no_sense_is_none(tmp_path: Path, content: bytes) -> None:
+    with another_instance(tmp_path):
+        (tmp_path / "in-use.address").write_bytes(content)
+        with pytest.raises(DataFolderInUse, match=r"already running on .*: use that window") as told:
+            DataFolder(tmp_path).hold()
+    assert "(at" not in str(told.value)
+
+
+def test_a_folder_that_is_gone_is_let_go_of(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path / "data")
+    folder.hold()
+    folder.announce("http://127.0.0.1:1")
+    shutil.rmtree(tmp_path / "data")
+    (tmp_path / "data").write_text("in the way", encoding="utf-8")
+    folder.release()
+
+
+def test_broken_settings_that_cannot_be_put_aside_are_left_where_they_are(tmp_path: Path) -> None:
+    file = SettingsFile(tmp_path)
+    file.path.write_text("{", encoding="utf-8")
+    aside = tmp_path / "settings.json.broken"
+    (aside / "in the way").mkdir(parents=True)
+    assert file.load() == Settings()
+    assert file.path.read_text(encoding="utf-8") == "{"

@@ -1,6 +1,7 @@
 """The app as a person starts it: `python run.py` as a child process, on a data folder of its own."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -64,6 +65,15 @@ class AppProcess:
             self._process.terminate()
             self._process.wait(STOP_SECONDS)
             self._process = None
+
+    def interrupt(self) -> int:
+        """Press Ctrl+C; the exit code, once it has ended."""
+        if not self._process:
+            return 0
+        self._process.send_signal(signal.SIGINT)
+        code = self._process.wait(STOP_SECONDS)
+        self._process = None
+        return code
 
     def kill(self) -> None:
         """End it without a last word, as kill -9 does."""

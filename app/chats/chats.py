@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 
 from app.chat_messages import (
     ChatLine,
@@ -29,6 +30,8 @@ from app.messages import Message, Role
 from app.titles import title_of
 
 EVERYTHING = 2**31
+PURGE_SECONDS = 0.5
+"""How long the end of the app may wait for a large index of words."""
 
 
 class Chats:
@@ -120,10 +123,16 @@ class Chats:
         with self._database.writing() as connection:
             undo.restore(connection, chat)
 
-    def purge(self) -> None:
-        """Forget deleted chats for good."""
+    def purge(self, seconds: float = PURGE_SECONDS) -> None:
+        """Forget deleted chats for good: what they say at once, the last traces of their words as far as that is
+        done in so many seconds; the next call goes on there."""
+        deadline, has_more = monotonic() + seconds, True
         with self._database.writing() as connection:
-            undo.purge(connection)
+            undo.empty(connection)
+        while has_more and monotonic() < deadline:
+            with self._database.writing() as connection:
+                has_more = undo.merge(connection)
+        self._database.fold()
 
     def delete_all(self) -> None:
         """Forget all chats for good, and give their room on the disk back. Presets stay."""

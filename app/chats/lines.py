@@ -14,6 +14,8 @@ from app.spacing import spaced, storable
 from app.titles import title_of
 
 LINE = "id, title, folder, is_pinned, updated"
+TICK = 0.001
+"""Seconds between two uses while the clock is behind the first."""
 FIRST_QUESTION = (
     "SELECT text FROM message WHERE chat = ? AND parent IS NULL AND role = 'user' ORDER BY id DESC LIMIT 1"
 )
@@ -23,11 +25,17 @@ def create(connection: sqlite3.Connection, manner: ChatManner, folder: str, titl
     """Begin a chat. One with a title is called so for good."""
     added = connection.execute(
         "INSERT INTO chat (folder, system, sampling, collections, created, updated) VALUES (?, ?, ?, ?, ?, ?)",
-        (clean(folder), *_columns(manner), now, now),
+        (clean(folder), *_columns(manner), now, after_all(connection, now)),
     )
     chat = int(added.lastrowid or 0)
     set_title(connection, chat, clean(title), bool(clean(title)))
     return Place(chat)
+
+
+def after_all(connection: sqlite3.Connection, now: float) -> float:
+    """The moment of a chat's use: now, or just behind the last one of all where the clock was set back since."""
+    newest = connection.execute("SELECT max(updated) FROM chat").fetchone()[0]
+    return now if newest is None or newest <= now else float(newest) + TICK
 
 
 def lines(connection: sqlite3.Connection) -> tuple[ChatLine, ...]:

@@ -7,7 +7,7 @@ fell behind would change what it does not show.
 import sqlite3
 
 from app.chat_messages import Place, Written
-from app.chats.lines import name_by_question, require_chat
+from app.chats.lines import after_all, name_by_question, require_chat
 from app.chats.messages import insert, require_in, tree_of, write_on
 from app.chats.tree import ROOT
 from app.errors import ChatNotFound, StaleChat
@@ -78,7 +78,7 @@ def _claim(connection: sqlite3.Connection, place: Place, now: float | None) -> i
     row = require_chat(connection, place.chat)
     if row["version"] != place.version:
         raise StaleChat
-    updated = row["updated"] if now is None else now
+    updated = row["updated"] if now is None else after_all(connection, now)
     connection.execute(
         "UPDATE chat SET version = version + 1, updated = ? WHERE id = ?", (updated, place.chat)
     )

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from time import monotonic
 from typing import Protocol
 
 from app.chat_messages import ChatManner, Place, Thread, Written
@@ -18,7 +19,7 @@ from app.conversation.sources import Library
 from app.errors import AppError, BadOption, StoreError
 from app.messages import Message, Options, Request
 
-CLOSING_SECONDS = 5.0
+CLOSING_SECONDS = 0.5
 
 
 class Decodes(Protocol):
@@ -180,9 +181,12 @@ class Conversations:
         return self._planner.prompt(store.manner(chat), before, consulted)
 
     def close(self) -> None:
-        """Wait until every reply is stored; the engine must have ended them."""
+        """Wait a moment until every reply is stored; the engine must have ended them.
+
+        One that it did not end is stored but for the last second: the next start says that it was interrupted."""
+        deadline = monotonic() + CLOSING_SECONDS
         for recorder in tuple(self._recorders.values()):
-            recorder.join(CLOSING_SECONDS)
+            recorder.join(max(0.0, deadline - monotonic()))
         for chat in tuple(self._unsaved):
             with suppress(StoreError):  # which was told when the reply ended
                 self._save_again(chat)

@@ -48,6 +48,7 @@ class Database:
         self._lock = threading.RLock()
         self._counting = threading.Lock()  # two threads must not step through the one statement that counts
         self._connection = self._open()
+        self._inode = self._look()
 
     @property
     def changes(self) -> int:
@@ -67,6 +68,7 @@ class Database:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction: all of it is on the disk when this ends, or nothing when it raises."""
         with self._lock, as_sentences(str(self.path)), transaction(self._connection, "BEGIN IMMEDIATE"):
+            self._require_there()
             yield self._connection
 
     def is_healthy(self) -> str:
@@ -108,6 +110,15 @@ class Database:
         with self._lock, as_sentences(str(self.path)):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def fold(self) -> None:
+        """Fold what is beside the file into it, as far as nobody reads there now: what was deleted is gone."""
+        with self._lock, as_sentences(str(self.path)):
+            self._connection.execute("PRAGMA busy_timeout = 0")
+            try:
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                self._connection.execute(f"PRAGMA busy_timeout = {self._patience * 1000:.0f}")
 
     def close(self) -> None:
         """Fold what is beside the file into it. Closing twice does no harm."""
@@ -154,17 +165,33 @@ class Database:
     @contextmanager
     def _apart(self) -> Iterator[sqlite3.Connection]:
         """A connection for something long, beside which the app goes on where that is possible."""
-        if self._is_memory:
+        if self._is_memory or self._look() != self._inode:  # what is no longer there can still be saved
             with self._lock:
                 yield self._connection
         else:
             with closing(self._connect()) as connection:
                 yield connection
 
+    def _look(self) -> tuple[int, int] | None:
+        """Which file lies at the path; None where none can be seen."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _require_there(self) -> None:
+        """Raise StoreNotUsable for a file that was moved or deleted: SQLite would go on writing into nothing."""
+        if not self._is_memory and self._look() != self._inode:
+            raise StoreNotUsable(
+                f"{self.path} is no longer there: put its folder back, or save all chats to another place "
+                "and start Foresight again."
+            )
+
     def _require_target(self, target: Path) -> None:
         if target.is_dir():
             raise StoreNotUsable(f"{target} is a folder: choose a file in it.")
-        if not self._is_memory and target.exists() and target.samefile(self.path):
+        if not self._is_memory and target.exists() and self.path.exists() and target.samefile(self.path):
             raise StoreNotUsable(f"{target} is what is to be copied: choose another file.")
 
     def _make_folder(self) -> None:

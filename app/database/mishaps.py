@@ -30,8 +30,8 @@ def translated(error: sqlite3.Error, place: str, cure: str) -> StoreError | None
     code = _code(error)
     if code in FULL:
         return StoreFull(
-            f"{place} could not be written ({error}): free some space on its disk and try again. "
-            "What was saved before is kept."
+            f"{place} could not be written ({error}): free some space on its disk, or look whether it is still "
+            "there, and try again. What was saved before is kept."
         )
     if is_damage(error):
         return StoreBroken(

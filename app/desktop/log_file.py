@@ -13,12 +13,20 @@ def log_path(data_dir: Path) -> Path:
     return data_dir / "logs" / "foresight.log"
 
 
+class LogFile(RotatingFileHandler):
+    """A log whose disk may be full or gone: what it does not take is not told anywhere else."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (the name is logging's)
+        """Drop the line: a traceback on the terminal for each would help nobody."""
+        del record
+
+
 def write_log(path: Path) -> logging.Handler | None:
     """Have warnings written there from now on; None where no file can be made, which must not keep the app from
     starting."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handler = RotatingFileHandler(path, maxBytes=LONGEST, backupCount=KEPT, encoding="utf-8", delay=True)
+        handler = LogFile(path, maxBytes=LONGEST, backupCount=KEPT, encoding="utf-8", delay=True)
     except OSError:
         return None
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

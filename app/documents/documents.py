@@ -17,6 +17,7 @@ from app.documents.intake import Pasted
 from app.documents.search.searching import Searcher
 from app.documents.vectorising import Vectoriser
 from app.errors import DocumentNotFound, DocumentUnreadable
+from app.spacing import shown_name
 from app.titles import title_of
 
 UNTITLED = "Untitled"
@@ -46,6 +47,11 @@ class Documents:
     def changes(self) -> int:
         """A count that differs once anything was changed, progress included."""
         return self._database.changes
+
+    @property
+    def problem(self) -> str:
+        """Why nothing is read or indexed now, as a sentence; "" while nothing stands in the way."""
+        return self._indexer.problem
 
     # Collections
 
@@ -217,11 +223,13 @@ class Documents:
         self._vectoriser.close()
 
     def _add_file(self, collection: int, path: Path, origin: str) -> int:
-        draft = self._inbox.copy(path)
+        draft, name = self._inbox.copy(path), shown_name(path.name)
+        # A path may hold bytes that are no text; two such paths must not become one.
+        kept = origin.encode("utf-8", "backslashreplace").decode()
         with self._database.writing() as connection:
             collections.require_collection(connection, collection)
-            document = records.add(connection, collection, path.name, path.name, self._now(), origin)
-            self._inbox.keep(draft, document, path.name)
+            document = records.add(connection, collection, name, name, self._now(), kept)
+            self._inbox.keep(draft, document, name)
         self._indexer.wake()
         return document
 

@@ -3,14 +3,18 @@
 import errno
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
 from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
+from app.spacing import shown_name
 
 NAME = "documents-inbox"
 LARGEST = 300 * 2**20
 """Bytes of a file that is taken."""
+LONGEST_ENDING = 16
+"""Characters of a file's ending that are kept: none that says anything is longer."""
 ABANDONED = 24 * 3600.0
 """Seconds after which nobody is still copying."""
 
@@ -28,7 +32,7 @@ class Inbox:
 
     def path(self, document: int, source: str) -> Path:
         """Where the file of a document is; its ending says how it is read."""
-        return self._folder / f"{document}{Path(source).suffix.lower()}"
+        return self._folder / f"{document}{Path(source).suffix.lower()[:LONGEST_ENDING]}"
 
     def copy(self, file: Path) -> Path:
         """A copy of a file in this folder, for `keep`. Raises DocumentUnreadable or StoreFull."""
@@ -37,15 +41,23 @@ class Inbox:
         try:
             shutil.copyfile(file, draft)
         except OSError as error:
-            draft.unlink(missing_ok=True)
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise StoreFull(f"{self._folder} has no room for {file.name}: free some space.") from error
-            raise DocumentUnreadable(f"{file} cannot be read ({error.strerror}).") from error
+            with suppress(OSError):  # where nothing can be written there may be nothing to remove
+                draft.unlink(missing_ok=True)
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise StoreFull(
+                    f"{self._folder} has no room for {shown_name(file.name)}: free some space."
+                ) from error
+            if error.filename == str(draft):
+                raise self.not_usable(error) from error
+            raise DocumentUnreadable(f"{shown_name(str(file))} cannot be read ({error.strerror}).") from error
         return draft
 
     def keep(self, draft: Path, document: int, source: str) -> None:
-        """Let a copy be a document's file."""
-        draft.replace(self.path(document, source))
+        """Let a copy be a document's file. Raises StoreNotUsable."""
+        try:
+            draft.replace(self.path(document, source))
+        except OSError as error:
+            raise self.not_usable(error) from error
 
     def drop(self, document: int) -> None:
         """Delete the file of a document, if it is here."""
@@ -87,16 +99,17 @@ def number_of(path: Path) -> int:
 
 def require_file(path: Path) -> None:
     """Raise DocumentUnreadable for what is no file, or is too large."""
+    place = shown_name(str(path))
     try:
         if not path.exists():
-            raise DocumentUnreadable(f"There is no file {path}: check its name.")
+            raise DocumentUnreadable(f"There is no file {place}: check its name.")
         if not path.is_file():
-            raise DocumentUnreadable(f"{path} is no file: choose files, not folders.")
+            raise DocumentUnreadable(f"{place} is no file: choose files, not folders.")
         size = path.stat().st_size
     except OSError as error:
-        raise DocumentUnreadable(f"{path} cannot be looked at ({error.strerror}).") from error
+        raise DocumentUnreadable(f"{place} cannot be looked at ({error.strerror}).") from error
     if size > LARGEST:
         raise DocumentUnreadable(
-            f"{path.name} has {size / 2**20:,.0f} MB, and files up to {LARGEST / 2**20:,.0f} MB can be read: "
-            "split it, or paste the part that matters."
+            f"{shown_name(path.name)} has {size / 2**20:,.0f} MB, and files up to {LARGEST / 2**20:,.0f} MB "
+            "can be read: split it, or paste the part that matters."
         )

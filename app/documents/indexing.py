@@ -9,7 +9,7 @@ thread here, and take turns.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import sleep
 
@@ -53,6 +53,11 @@ class Indexer:
         self._task: Task | None = None
         self._became: dict[int, int] = {}
         self._thread = threading.Thread(target=self._run, name="documents", daemon=True)
+
+    @property
+    def problem(self) -> str:
+        """What stands in the way of all work now; "" for nothing."""
+        return str(self._error or "")
 
     def start(self) -> None:
         """Take up what is to be done."""
@@ -118,7 +123,7 @@ class Indexer:
 
     def _has_work(self) -> bool:
         with self._database.reading() as connection:
-            return bool(records.next_leaving(connection) or records.next_busy(connection))
+            return bool(records.leaving(connection) or records.next_busy(connection))
 
     def _work(self) -> bool:
         """Do one job; whether there was one."""
@@ -136,21 +141,24 @@ class Indexer:
     def _do_next(self) -> None:
         with self._database.writing() as connection:
             self._inbox.keep_only(records.unread(connection))
-            gone, document = records.next_leaving(connection), records.next_busy(connection)
+            gone, document = records.leaving(connection), records.next_busy(connection)
         if gone:
             self._free(gone)
         elif document:
             self._ingest(document)
 
-    def _free(self, document: int) -> None:
-        is_gone = is_last = False
-        while not (is_gone or self._is_closing):
+    def _free(self, gone: Sequence[int]) -> None:
+        """Delete what was made of these documents, and those that are hidden meanwhile."""
+        is_more = True
+        while is_more and not self._is_closing:
             with self._database.writing() as connection:
-                is_gone = leaving.free(connection, document)
-                is_last = is_gone and not records.next_leaving(connection)
+                is_more = leaving.free(connection)
             sleep(BREATH)
-        if is_last:
-            self._merge_words()
+        self._merge_words()
+        if not self._is_closing:
+            with self._database.writing() as connection:
+                leaving.finish(connection, gone)
+            self._database.fold()
 
     def _merge_words(self) -> None:
         is_first = has_more = True

@@ -145,9 +145,9 @@ def has_text(connection: sqlite3.Connection, wanted: int) -> bool:
     return row is not None and row["digest"] is not None
 
 
-def next_leaving(connection: sqlite3.Connection) -> int:
-    """A document whose rows are to be deleted; 0 for none."""
-    return _first(connection, f"state = '{LEAVING}'", (), sees_leaving=True)
+def leaving(connection: sqlite3.Connection) -> list[int]:
+    """The documents whose rows are to be deleted."""
+    return [row["id"] for row in connection.execute(f"SELECT id FROM document WHERE state = '{LEAVING}'")]
 
 
 def next_busy(connection: sqlite3.Connection) -> int:
@@ -166,11 +166,8 @@ def delete(connection: sqlite3.Connection, wanted: int) -> None:
     connection.execute("DELETE FROM document WHERE id = ?", (wanted,))
 
 
-def _first(
-    connection: sqlite3.Connection, condition: str, values: tuple[object, ...], sees_leaving: bool = False
-) -> int:
-    seen = "" if sees_leaving else f" AND state <> '{LEAVING}'"
+def _first(connection: sqlite3.Connection, condition: str, values: tuple[object, ...]) -> int:
     row = connection.execute(
-        f"SELECT id FROM document WHERE {condition}{seen} ORDER BY id LIMIT 1", values
+        f"SELECT id FROM document WHERE {condition} AND state <> '{LEAVING}' ORDER BY id LIMIT 1", values
     ).fetchone()
     return int(row["id"]) if row else 0

@@ -1,21 +1,31 @@
-"""Recognising that memory ran out (CUDA has a type for it, the CPU only words), and giving it back."""
+"""Recognising that memory ran out, which many libraries say in words alone, and giving it back."""
 
 import gc
 
-import torch
+WORDS = (
+    "not enough memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "out of memory",
+    "bad_alloc",
+    "failed to map segment",  # a library that did not get in
+    "can't start new thread",  # for want of a stack
+)
 
-_WORDS = ("not enough memory", "can't allocate memory", "out of memory")
 
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether an error says that memory ran out."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out; torch's own for CUDA says it in words, too."""
+    if isinstance(error, MemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in _WORDS)
+    # Of what a file says in its own words only the type is known; these come from the system and from torch.
+    is_ours = isinstance(error, RuntimeError | OSError | ImportError)
+    return is_ours and any(words in str(error).lower() for words in WORDS)
 
 
 def release_memory() -> None:
     """Give back what nobody uses any more, and cuBLAS's work space: each stream ever used has one of its own."""
+    import torch  # not before there is a model: whoever recognises errors may have failed to import it
+
     gc.collect()
     if not torch.cuda.is_available():
         return

@@ -1,5 +1,6 @@
-"""How much memory this process took at most, told by the system; known without torch."""
+"""How much memory this process takes and may take, told by the system; known without torch."""
 
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +15,17 @@ def resident_bytes() -> int:
 def peak_bytes() -> int:
     """What it took at most since `restart_peak`; 0 where the system does not tell."""
     return _kilobytes("VmHWM") << 10
+
+
+def address_space_left() -> int:
+    """Bytes of address space that the process may still take; a very large number where nobody limits it."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return sys.maxsize
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    taken = _kilobytes("VmSize") << 10
+    return limit - taken if taken and limit != resource.RLIM_INFINITY else sys.maxsize
 
 
 def restart_peak() -> None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from app.engine.embedding_job import EmbeddingJob, Vectors
 from app.engine.inbox import Inbox
 from app.engine.jobs import Ended, Job, Load, Reply, Shutdown, Unload, Weigh, Work, end
-from app.engine.peak import resident_bytes
+from app.engine.memory import is_out_of_memory
+from app.engine.peak import address_space_left, resident_bytes
 from app.engine.quiet import quiet_imports
 from app.engine.reader import Reader
 from app.engine.sandbox import Sandbox, panics_as_errors
@@ -38,6 +39,9 @@ log = logging.getLogger(__name__)
 
 
 CLOSING = "Foresight is closing and takes no more questions."
+LEAST_ADDRESS_SPACE = 1_000_000_000
+"""Bytes that importing torch and what comes with it takes (981 MB on Linux without CUDA, more with it). With less,
+OpenBLAS asks for memory in an endless loop, in which not even Ctrl+C is heard."""
 UNLOADED = "No model is loaded: the next message loads it again."
 
 
@@ -52,6 +56,7 @@ class Engine:
         self._inbox: Inbox[Work | Shutdown] = Inbox()
         self._session: Session | None = None
         self._sentence_models: SentenceModels | None = None
+        self._refused: AppError | None = None
         self._status = EngineStatus("starting", "Starting the engine")
         self._is_closing = threading.Event()
         self._door = threading.Lock()
@@ -97,16 +102,19 @@ class Engine:
         session = self._session
         return session.reader if session else Reader()
 
-    def close(self, timeout: float = 30.0) -> None:
-        """Stop the running reply, fail the queued ones, end the thread. Only the first call waits for that."""
+    def stop(self) -> None:
+        """Stop the running reply, fail the queued ones, take no more. Returns at once; safe to repeat."""
         with self._door:
-            timeout = 0.0 if self._is_closing.is_set() else timeout
             self._is_closing.set()
             self._inbox.put(Shutdown())
         self._sandbox.close()
+
+    def close(self, timeout: float = 30.0) -> None:
+        """Stop, and wait for the thread's end. Safe to repeat."""
+        self.stop()
         self._thread.join(timeout)
         if self._thread.is_alive():
-            log.warning("the engine did not end within %s seconds", timeout)
+            log.info("the engine did not end within %s seconds", timeout)
 
     def _put(self, job: Work, may_wait: bool = False) -> None:
         """Queue a job. None comes behind the Shutdown, where nobody would find it."""
@@ -133,8 +141,7 @@ class Engine:
         try:
             session = self._session = self._session or self._start(job)
         except Exception as error:
-            log.exception("the engine could not start", exc_info=error)
-            self._end(job, AppError(self._refuse(error)))
+            self._end(job, self._refuse(error))
             return
         try:
             with panics_as_errors():
@@ -155,17 +162,20 @@ class Engine:
         if isinstance(job, Load) or (isinstance(job, Job) and not isinstance(job.request.prompt, str)):
             self._sandbox.start()  # it has imported what it needs when torch is there
         taken = resident_bytes()
+        if address_space_left() < LEAST_ADDRESS_SPACE:
+            raise MemoryError
         from app.engine.session import Session  # torch comes with it: not before there is work
 
         return Session(self._locate, self._notes_dir, taken, self._sandbox)
 
-    def _refuse(self, error: Exception) -> str:
-        """Without torch or one of its libraries there is no engine, but there is a sentence about it."""
-        sentence = (
-            f"The engine could not start ({first_line(error)}): set Foresight up again as its README says."
-        )
-        self._status = EngineStatus("failed", sentence)
-        return sentence
+    def _refuse(self, error: Exception) -> AppError:
+        """Without torch or one of its libraries there is no engine, but there is a sentence about it.
+
+        The first one stays: what has been imported in half says something else at the next attempt."""
+        if self._refused is None:
+            self._refused = _refusal(error)
+            self._status = EngineStatus("failed", str(self._refused))
+        return self._refused
 
     def _do(self, session: "Session", job: Work) -> None:
         match job:
@@ -281,10 +291,20 @@ def _told(ended: Ended, is_loaded: bool) -> str:
     return ""
 
 
+def _refusal(error: Exception) -> AppError:
+    """Why there is no engine in this process."""
+    if is_out_of_memory(error):
+        return ModelTooLarge(
+            "There is not enough memory to start the engine: close other programs, then start Foresight again."
+        )
+    log.exception("the engine could not start", exc_info=error)
+    return AppError(
+        f"The engine could not start ({first_line(error)}): set Foresight up again as its README says."
+    )
+
+
 def _sentence(error: Exception) -> str:
     """An error in words. What nobody foresaw goes to the log with its traceback."""
-    from app.engine.memory import is_out_of_memory
-
     if isinstance(error, AppError):
         return str(error)
     if is_out_of_memory(error):

@@ -16,9 +16,12 @@ from app.ui.desk import Desk
 from app.ui.guard import Guard
 from app.ui.key import Key
 from app.ui.ports import listen
+from app.ui.slow_clients import WatchedProtocol
 
 START_SECONDS = 30.0
-STOP_SECONDS = 5.0
+GRACE_SECONDS = 0.5
+"""How long what is being answered may take at the end."""
+STOP_SECONDS = 0.5
 LARGEST_MESSAGE = 4096
 """Bytes that a page may say at once over its WebSocket."""
 PING_SECONDS = 5.0
@@ -47,6 +50,8 @@ class Running:
         # It would call it an error that pages which are still open are left.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         self._server.should_exit = True
+        self._thread.join(GRACE_SECONDS)
+        self._server.force_exit = True  # what is left are streams of open pages, which end with the loop
         self._thread.join(STOP_SECONDS)
 
 
@@ -70,6 +75,7 @@ def serve(
     server = uvicorn.Server(
         uvicorn.Config(
             Guard(page, Key(door.token, door.port)),
+            http=WatchedProtocol,
             lifespan="on",
             ws="websockets-sansio",
             ws_max_size=LARGEST_MESSAGE,
@@ -80,8 +86,6 @@ def serve(
             log_level=logging.ERROR,
             access_log=False,
             server_header=False,
-            # An open page holds its event stream for ever; quitting must not wait for it.
-            timeout_graceful_shutdown=1,
         )
     )
     thread = threading.Thread(target=server.run, args=([listener],), name="page", daemon=True)

@@ -137,3 +137,20 @@ def test_presets_are_kept_by_name(chats: Chats) -> None:
     chats.delete_preset("Art")
     chats.delete_preset("never was")
     assert chats.presets() == (changed,)
+
+
+@pytest.mark.parametrize("jump", [-3600.0, -40 * 365 * 86400.0])
+def test_a_clock_that_is_set_back_reorders_and_loses_nothing(database: Database, jump: float) -> None:
+    now = [1_763_700_000.0]
+    chats = Chats(database, lambda: now[0])
+    first, _ = answer(chats, chats.create(title="first"), "q", "a")
+    answer(chats, chats.create(title="second"), "q", "a")
+    now[0] += jump
+    answer(chats, chats.create(title="third"), "q", "a")
+    assert titles(chats) == ["third", "second", "first"]
+    answer(chats, first, "more", "said")
+    assert titles(chats) == ["first", "third", "second"]
+    assert texts(chats, first.chat) == ["q", "a", "more", "said"]
+    chats.delete(first.chat)
+    chats.restore(first.chat)
+    assert titles(chats) == ["first", "third", "second"]

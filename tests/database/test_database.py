@@ -271,3 +271,31 @@ def test_a_folder_in_place_of_the_file_is_a_sentence(tmp_path: Path) -> None:
 def test_mistakes_of_ours_stay_exceptions(database: Database) -> None:
     with pytest.raises(sqlite3.OperationalError, match="no such table"), database.reading() as connection:
         connection.execute("SELECT * FROM no_table")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps open files where they are")
+@pytest.mark.parametrize("is_new_file", [False, True])
+def test_nothing_is_written_into_a_file_that_was_deleted_and_all_of_it_can_still_be_saved(
+    database: Database, tmp_path: Path, is_new_file: bool
+) -> None:
+    put(database, "kept")
+    for file in tmp_path.iterdir():
+        file.unlink()
+    if is_new_file:
+        Database(database.path).close()
+    with pytest.raises(StoreNotUsable, match="no longer there: put its folder back, or save all chats"):
+        put(database, "lost")
+    assert names(database) == ["kept"]
+    database.backup(tmp_path / "saved.sqlite")
+    with closing(Database(tmp_path / "saved.sqlite")) as saved:
+        assert names(saved) == ["kept"]
+
+
+def test_a_folder_that_is_put_back_is_written_again(database: Database, tmp_path: Path) -> None:
+    elsewhere = tmp_path.with_name("elsewhere")
+    tmp_path.rename(elsewhere)
+    with pytest.raises(StoreNotUsable, match="no longer there"):
+        put(database, "lost")
+    elsewhere.rename(tmp_path)
+    put(database, "kept")
+    assert names(database) == ["kept"]

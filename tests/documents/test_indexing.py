@@ -10,11 +10,11 @@ import pytest
 
 from app.database import Database, database_in
 from app.document_messages import Cited, Document
-from app.documents import Documents
+from app.documents import Documents, leaving
 from app.documents.passages import cut, scanner_of
 from app.documents.search import vectors
 from app.documents.texts import digest_of, parts_of, stamp_of
-from app.errors import DocumentNotFound, DocumentUnreadable
+from app.errors import DocumentNotFound, DocumentUnreadable, StoreFull
 from tests.documents import files
 from tests.documents.test_documents import EGGS, only, rows
 
@@ -306,6 +306,27 @@ def test_what_was_left_undone_goes_on_at_the_next_start(tmp_path: Path) -> None:
             assert only(documents, notes).passages == 6
 
 
+def test_while_the_disk_takes_no_more_documents_wait_and_say_why(
+    documents: Documents, database: Database, notes: int, tmp_path: Path
+) -> None:
+    documents.paste(notes, EGGS)
+    documents.wait()
+    assert documents.problem == ""
+    with held(tmp_path):
+        document = documents.paste(notes, sections(120))
+        with database.reading() as connection:
+            pages = connection.execute("PRAGMA page_count").fetchone()[0]
+            connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(StoreFull, match="free some space"):
+        documents.wait()
+    assert "free some space" in documents.problem
+    with database.reading() as connection:
+        connection.execute("PRAGMA max_page_count = 1000000")
+    documents.again(document)
+    documents.wait()
+    assert (documents.problem, documents.document(document).state) == ("", "ready")
+
+
 def test_a_removed_document_is_left_off_and_goes(
     documents: Documents, database: Database, notes: int, tmp_path: Path
 ) -> None:
@@ -330,6 +351,31 @@ def test_of_a_removed_document_nothing_is_left_in_the_file(tmp_path: Path) -> No
         assert database.is_healthy() == ""
     left = (tmp_path / "data" / "foresight.sqlite").read_bytes()
     assert b"xylophon" not in left and b"cold water" in left
+
+
+def test_the_words_of_a_removed_document_go_even_if_the_app_was_killed_before_they_were_merged_away(
+    tmp_path: Path,
+) -> None:
+    with closing(database_in(tmp_path / "data")) as database:
+        with closing(Documents(database, tmp_path / "data")) as documents:
+            notes = documents.create("Notes")
+            for number in range(6):
+                documents.paste(
+                    notes, sections(40).replace("length", f"xylophonist{number}"), f"Text {number}"
+                )
+                documents.wait()
+        with database.writing() as connection:  # what a run that was killed may leave
+            for document in (2, 4):
+                leaving.hide(connection, document)
+            while leaving.free(connection):
+                pass
+        with closing(Documents(database, tmp_path / "data")) as documents:
+            documents.wait()
+            files = [path.read_bytes() for path in (tmp_path / "data").iterdir() if path.is_file()]
+            assert not any(b"ylophonist1" in content or b"ylophonist3" in content for content in files)
+            assert len(documents.documents(notes)) == 4
+    left = (tmp_path / "data" / "foresight.sqlite").read_bytes()
+    assert b"ylophonist2" in left
 
 
 def test_while_a_large_text_is_indexed_others_ask_and_paste(documents: Documents, notes: int) -> None:

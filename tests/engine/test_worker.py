@@ -221,6 +221,13 @@ def test_a_model_that_cannot_be_loaded_ahead_tells_why_in_the_status(engine: Eng
     [
         (ModelNotFound("There is no such model: check the name."), "There is no such model: check the name."),
         (MemoryError(), "Memory ran out: choose a smaller model"),
+        (
+            RuntimeError("unable to mmap 9 bytes: Cannot allocate memory (12)"),
+            "Memory ran out: choose a smaller",
+        ),
+        (RuntimeError("std::bad_alloc"), "Memory ran out: choose a smaller model"),
+        (RuntimeError("can't start new thread"), "Memory ran out: choose a smaller model"),
+        (OSError(12, "Cannot allocate memory"), "Memory ran out: choose a smaller model"),
         (RuntimeError("all wrong"), r"Something went wrong inside Foresight (RuntimeError: all wrong)"),
     ],
 )
@@ -368,13 +375,45 @@ def test_importing_and_starting_the_engine_does_not_wait_for_torch() -> None:
     assert (child.returncode, child.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("error", [ImportError, ValueError])
+NO_MEMORY = (
+    "There is not enough memory to start the engine: close other programs, then start Foresight again."
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (
+            "ImportError('libtorch is gone')",
+            "The engine could not start (libtorch is gone): set Foresight up again as its README says.",
+        ),
+        (
+            "ValueError('libtorch is gone')",
+            "The engine could not start (libtorch is gone): set Foresight up again as its README says.",
+        ),
+        ("ImportError('libtorch.so: failed to map segment from shared object')", NO_MEMORY),
+        ("MemoryError", NO_MEMORY),
+    ],
+)
 def test_without_torch_the_engine_says_so_and_takes_the_next_request(
-    tmp_path: Path, error: type[Exception]
+    tmp_path: Path, error: str, sentence: str
 ) -> None:
-    (tmp_path / "torch.py").write_text(f"raise {error.__name__}('libtorch is gone')")
+    (tmp_path / "torch.py").write_text(f"raise {error}")
+    lines = answers_of_a_child(f"sys.path.insert(0, {str(tmp_path)!r})")
+    assert lines == [sentence, sentence]
+
+
+def test_an_engine_with_too_little_address_space_is_not_started() -> None:
+    """It would not come back from a library's endless loop."""
+    pytest.importorskip("resource", reason="Windows has no such limit")
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (900_000_000, 900_000_000))"
+    assert answers_of_a_child(limit) == [NO_MEMORY, NO_MEMORY]
+
+
+def answers_of_a_child(first: str) -> list[str]:
+    """What an engine without torch says to two requests, in a process that does something else first."""
     script = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        f"import sys; {first}\n"
         "from app.conversation import Reply\n"
         "from app.engine import Engine\n"
         "from app.messages import ModelChoice, Request\n"
@@ -388,5 +427,5 @@ def test_without_torch_the_engine_says_so_and_takes_the_next_request(
     child = subprocess.run(
         [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=60
     )
-    sentence = "The engine could not start (libtorch is gone): set Foresight up again as its README says."
-    assert (child.returncode, child.stdout.splitlines()) == (0, [sentence, sentence])
+    assert child.returncode == 0, child.stderr
+    return child.stdout.splitlines()

@@ -35,6 +35,7 @@ from app.models_registry.hub.ids import HubId
 from app.models_registry.hub.plan import Plan
 
 SECONDS_TO_END = 10.0
+NO_THREAD = "The download could not be started: close other programs, then resume it. What has come is kept."
 
 
 class Downloads:
@@ -163,7 +164,11 @@ class Downloads:
                     target=self._run, args=(entry,), name=f"download {entry.name}", daemon=True
                 )
                 entry.begin(thread, self._clock())
-                thread.start()
+                try:
+                    thread.start()
+                except RuntimeError:  # no memory for one more thread, or too many of them
+                    entry.thread = None
+                    entry.state, entry.note = "failed", NO_THREAD
 
     def _run(self, entry: Entry) -> None:
         try:

@@ -19,6 +19,11 @@ def title_html(collection: Collection | None) -> str:
     return f'<h2>{escape(collection.name)}</h2><p class="facts">{escape(collection_in_words(collection))}</p>'
 
 
+def problem_html(problem: str) -> str:
+    """What all documents wait for; nothing where they wait for nothing."""
+    return f'<p class="note-of" role="status">{escape(problem)}</p>' if problem else ""
+
+
 def documents_html(documents: Sequence[Document], most: int, asked: int = 0) -> str:
     """The first `most` of them; on the one that is `asked` about stands the question whether to remove it."""
     if not documents:

@@ -14,6 +14,10 @@ class Documents(Protocol):
     def changes(self) -> int:
         """Counts up whenever a page should look again, progress included."""
 
+    @property
+    def problem(self) -> str:
+        """Why nothing is read or indexed now; "" while nothing stands in the way."""
+
     def collections(self) -> tuple[Collection, ...]:
         """The collections there are."""
 

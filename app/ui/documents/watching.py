@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from app.document_messages import Collection, Document, Found
 from app.ui.documents.collection_list import collections_html
-from app.ui.documents.document_list import documents_html, title_html
+from app.ui.documents.document_list import documents_html, problem_html, title_html
 from app.ui.documents.found_list import found_html
 from app.ui.documents.meaning import Meaning, meaning_html
 from app.ui.documents.port import Documents
@@ -39,7 +39,8 @@ class DocumentsWatcher:
         seat = self._seat
         # Before the lists are read: a change in between is drawn at the next look.
         meaning = self._meaning()
-        seen = (self._documents.changes, seat.collection, seat.listed, seat.question, seat.result, meaning)
+        asked = (seat.collection, seat.listed, seat.question, seat.result)
+        seen = (self._documents.changes, self._documents.problem, *asked, meaning)
         if seen != self._seen:
             drawn = self._draw(meaning)
             self._seen = seen
@@ -59,7 +60,8 @@ class DocumentsWatcher:
             title=title_html(chosen),
             meaning=meaning_html(meaning),
             found=found_html(result.searched, _still_there(seat, documents), result.problem),
-            papers=documents_html(documents, seat.listed, seat.question.of("document")),
+            papers=problem_html(self._documents.problem)
+            + documents_html(documents, seat.listed, seat.question.of("document")),
         )
 
 

@@ -192,3 +192,16 @@ def test_a_page_is_drawn_as_documents_change(documents: ScriptedDocuments, seat:
     before, after = documents_parts(first), documents_parts(watcher.look())
     assert "Contracts" in str(after["collections"]) and "Contracts" not in str(before["collections"])
     assert watcher.look() is watcher.look()
+
+
+def test_what_all_documents_wait_for_is_told_above_them_until_it_is_over(
+    documents: ScriptedDocuments, seat: DocumentsSeat
+) -> None:
+    watcher = DocumentsWatcher(documents, lambda: Meaning("org/meaning"), seat)
+    before = watcher.look().papers
+    documents.problem = "The disk is full: free some <space>."
+    assert watcher.look().papers.startswith(
+        '<p class="note-of" role="status">The disk is full: free some &lt;space'
+    )
+    documents.problem = ""
+    assert watcher.look().papers == before
