@@ -24,11 +24,12 @@ from app.quantisation import Quantisation
 from tests.engine.oracle import Oracle, branching
 from tests.engine.replies import GREEDY, Zoo, numbers, says_plainly, with_pool, write
 from tests.engine.tiny import DEMO, STORIES
-from tests.engine.zoo import BRANCHING, LLAMA, WINDOW, Architecture
-from tests.tiers import named, numbered, pairwise, tiered
+from tests.engine.zoo import BRANCHING, IN_DEPTH, LLAMA, WINDOW, Architecture
+from tests.tiers import covering, named, numbered, pairwise, some, tiered
 
 PROMPT = numbers(WINDOW + 18)
 SAMPLINGS = {"greedy": GREEDY, "sampled": Sampling(temperature=0.8, seed=3)}
+PADDED = covering([IN_DEPTH, (*SAMPLINGS,)], deep=())
 QUESTIONS = ("Hello, who are you?", "How do I list the files of a folder?", "What can you do?")
 BEGINNINGS = (
     "Once upon a time, there was a little girl named Lily.",
@@ -39,7 +40,7 @@ BEGINNINGS = (
 PROMPTS = [*(("demo", question) for question in QUESTIONS), *(("stories", begun) for begun in BEGINNINGS)]
 
 
-@pairwise(architecture=named(BRANCHING), sampling=SAMPLINGS, deep=())
+@tiered(lambda *ids: ids in PADDED, architecture=named(BRANCHING), sampling=SAMPLINGS)
 def test_padding_changes_no_committed_token(zoo: Zoo, architecture: Architecture, sampling: Sampling) -> None:
     runner = zoo.runner(architecture)
     expected = says_plainly(runner, PROMPT, sampling)
@@ -126,7 +127,7 @@ def test_with_same_text_off_nothing_is_padded(session: Session) -> None:
     assert session.open(ModelChoice("demo", "bfloat16", "cpu"), lambda *_: None).runner.widths == ()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", some(named(["float32", "bfloat16"]), "bfloat16"))
 def test_what_was_measured_is_remembered_for_the_next_start(tmp_path: Path, dtype: DType) -> None:
     choice = ModelChoice("demo", dtype, "cpu")
     told: list[str] = []
