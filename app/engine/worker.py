@@ -13,12 +13,23 @@ from typing import TYPE_CHECKING
 
 from app.engine.embedding_job import EmbeddingJob, Vectors
 from app.engine.inbox import Inbox
-from app.engine.jobs import Ended, Job, Load, Reply, Shutdown, Unload, Weigh, Work, end
-from app.engine.memory import is_out_of_memory
+from app.engine.jobs import (
+    Ended,
+    Job,
+    Load,
+    Reply,
+    Shutdown,
+    Unload,
+    Weigh,
+    Work,
+    end,
+    refusal_of,
+    sentence_of,
+)
 from app.engine.peak import address_space_left, resident_bytes
 from app.engine.quiet import quiet_imports
 from app.engine.reader import Reader
-from app.errors import AppError, EngineClosed, ModelTooLarge, first_line
+from app.errors import AppError, EngineClosed
 from app.messages import (
     EngineStatus,
     Loading,
@@ -167,7 +178,7 @@ class Engine:
 
         The first one stays: what has been imported in half says something else at the next attempt."""
         if self._refused is None:
-            self._refused = _refusal(error)
+            self._refused = refusal_of(error)
             self._status = EngineStatus("failed", str(self._refused))
         return self._refused
 
@@ -190,7 +201,7 @@ class Engine:
         try:
             session.open(choice, self._progress(self._check_closing))
         except Exception as error:
-            self._status = self._ready(session, _sentence(error))
+            self._status = self._ready(session, sentence_of(error))
             _told(ended, False)
         else:
             self._status = self._ready(session, _told(ended, True))
@@ -226,7 +237,7 @@ class Engine:
         try:
             job.add(self._models_of_sentences().embed(job.model, job.piece()))
         except Exception as error:
-            self._end(job, error if isinstance(error, AppError) else AppError(_sentence(error)))
+            self._end(job, error if isinstance(error, AppError) else AppError(sentence_of(error)))
             return
         if not job.is_done:
             self._inbox.put(job, may_wait=True)
@@ -241,7 +252,7 @@ class Engine:
 
     def _excuse(self, session: "Session", error: Exception) -> str:
         """An error in words. With a model loaded only this request failed, which says so itself."""
-        sentence = _sentence(error)
+        sentence = sentence_of(error)
         self._status = self._ready(session) if session.info else EngineStatus("failed", sentence)
         return sentence
 
@@ -281,31 +292,5 @@ def _told(ended: Ended, is_loaded: bool) -> str:
     try:
         ended(is_loaded)
     except Exception as error:
-        return _sentence(error)
+        return sentence_of(error)
     return ""
-
-
-def _refusal(error: Exception) -> AppError:
-    """Why there is no engine in this process."""
-    if is_out_of_memory(error):
-        return ModelTooLarge(
-            "There is not enough memory to start the engine: close other programs, then start Foresight again."
-        )
-    log.exception("the engine could not start", exc_info=error)
-    return AppError(
-        f"The engine could not start ({first_line(error)}): set Foresight up again as its README says."
-    )
-
-
-def _sentence(error: Exception) -> str:
-    """An error in words. What nobody foresaw goes to the log with its traceback."""
-    if isinstance(error, AppError):
-        return str(error)
-    if is_out_of_memory(error):
-        return str(
-            ModelTooLarge(
-                "Memory ran out: choose a smaller model, a shorter chat, or close other programs, then try again."
-            )
-        )
-    log.exception("a request failed", exc_info=error)
-    return f"Something went wrong inside Foresight ({type(error).__name__}: {error}): please try again."

@@ -12,6 +12,7 @@ from app.ui.layout import build_page
 from app.ui.library_files import add_library_files
 from app.ui.models.stock import Shelf
 from app.ui.theme import asset, head, make_theme
+from app.ui.uploads import RoomForUploads
 from app.ui.wiring import wire_home, wire_page
 
 QUEUE_SECONDS = 0.01
@@ -23,6 +24,7 @@ LARGEST_UPLOAD = "300mb"
 def build_app(desk: Desk, around: Surroundings, door: Door) -> fastapi.FastAPI:
     """The web app with the page at its root."""
     app = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_middleware(RoomForUploads, data_dir=around.data_dir)
     _add_raising(app, door)
     add_library_files(app, desk.conversations.book, around.data_dir)
     gr.mount_gradio_app(
