@@ -1,14 +1,18 @@
-"""What the worker is asked to do, besides embedding (embedding_job.py)."""
+"""What the worker is asked to do, besides embedding (embedding_job.py), and what it says of an error."""
 
+import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
 from app.engine.embedding_job import EmbeddingJob
-from app.errors import AppError
+from app.engine.memory import is_out_of_memory
+from app.errors import AppError, ModelTooLarge, first_line
 from app.messages import Event, Failed, ModelChoice, Request
 from app.step_trace import Margin
+
+log = logging.getLogger(__name__)
 
 
 class Reply(Protocol):
@@ -75,3 +79,29 @@ def end(job: Work, error: AppError) -> None:
             answer.set_exception(error)
         case EmbeddingJob():
             job.end(error)
+
+
+def refusal_of(error: Exception) -> AppError:
+    """Why there is no engine in this process."""
+    if is_out_of_memory(error):
+        return ModelTooLarge(
+            "There is not enough memory to start the engine: close other programs, then start Foresight again."
+        )
+    log.exception("the engine could not start", exc_info=error)
+    return AppError(
+        f"The engine could not start ({first_line(error)}): set Foresight up again as its README says."
+    )
+
+
+def sentence_of(error: Exception) -> str:
+    """An error in words. What nobody foresaw goes to the log with its traceback."""
+    if isinstance(error, AppError):
+        return str(error)
+    if is_out_of_memory(error):
+        return str(
+            ModelTooLarge(
+                "Memory ran out: choose a smaller model, a shorter chat, or close other programs, then try again."
+            )
+        )
+    log.exception("a request failed", exc_info=error)
+    return f"Something went wrong inside Foresight ({type(error).__name__}: {error}): please try again."

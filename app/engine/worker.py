@@ -12,9 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.engine.embedding_job import EmbeddingJob, Vectors
-from app.engine.failures import refusal_of, sentence_of
 from app.engine.inbox import Inbox
-from app.engine.jobs import Ended, Job, Load, Reply, Shutdown, Unload, Weigh, Work, end
+from app.engine.jobs import (
+    Ended,
+    Job,
+    Load,
+    Reply,
+    Shutdown,
+    Unload,
+    Weigh,
+    Work,
+    end,
+    refusal_of,
+    sentence_of,
+)
 from app.engine.peak import address_space_left, resident_bytes
 from app.engine.quiet import quiet_imports
 from app.engine.reader import Reader

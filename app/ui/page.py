@@ -21,7 +21,7 @@ from app.ui.page_socket import add_page_socket
 from app.ui.page_stream import View
 from app.ui.pages import PageEvents, Pages, PageState
 from app.ui.theme import asset, head, make_theme
-from app.ui.uploads import named_files, upload_at
+from app.ui.uploads import RoomForUploads, named_files, upload_at
 from app.ui.wiring import toast, views_of, wire_home, wire_page
 
 QUEUE_SECONDS = 0.01
@@ -41,6 +41,7 @@ def build_app(desk: Desk, around: Surroundings, door: Door) -> fastapi.FastAPI:
     """The web app with the page at its root."""
     app, pages = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None), Pages()
     blocks, views = build_blocks(desk, around, door, pages)
+    app.add_middleware(RoomForUploads, data_dir=around.data_dir)
     _add_raising(app, door)
     add_page_socket(app, pages, views)
     add_library_files(app, desk.conversations.book, around.data_dir)

@@ -9,7 +9,43 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
 from app.errors import NotUploaded
+
+UPLOAD = "/gradio_api/upload"
+"""Gradio's route, which says "Internal Server Error" where the disk is full."""
+RESERVE = 1_000_000
+"""Bytes that stay free for what is noted about a file."""
+
+
+class RoomForUploads:
+    """ASGI middleware: an upload that the disk has no room for is refused in a sentence, before it is read."""
+
+    def __init__(self, app: ASGIApp, data_dir: Path) -> None:
+        self._app = app
+        self._data_dir = data_dir
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == UPLOAD and not self._has_room(Headers(scope=scope)):
+            refused = PlainTextResponse(
+                f"The disk of {self._data_dir} has no room for this file: free some space.", 507
+            )
+            await refused(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _has_room(self, headers: Headers) -> bool:
+        told = headers.get("content-length", "")
+        length = int(told) if told.isdecimal() else 0
+        try:
+            free = shutil.disk_usage(self._data_dir).free
+        except OSError:  # gone: Gradio makes the folder anew
+            return True
+        # Whoever takes the file in makes a copy before the upload goes.
+        return free >= 2 * length + RESERVE
 
 
 def uploads_dir(data_dir: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from time import monotonic, sleep
 
 import pytest
 
@@ -48,3 +49,21 @@ def test_closing_tries_once_more_to_store_a_reply(squeezed: Person, narrow: Narr
     narrow.is_full = False
     squeezed.chats.close()
     assert squeezed.texts == ["One?", "Two."]
+
+
+def test_closing_waits_but_a_moment_for_an_engine_that_hangs_and_what_it_wrote_is_stored(
+    squeezed: Person, narrow: NarrowChats, engine: PatientEngine
+) -> None:
+    narrow.is_full = False
+    person = squeezed
+    person.ask("One?")
+    engine.say("As far as")
+    deadline = monotonic() + 10
+    while person.texts != ["One?", "As far as"]:
+        assert monotonic() < deadline
+        sleep(0.01)
+    began = monotonic()
+    person.chats.close()
+    assert monotonic() - began < 2
+    engine.end()
+    person.wait()

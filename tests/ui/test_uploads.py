@@ -1,11 +1,15 @@
-"""What counts as an upload: a file in the folder of uploads, and nothing that is only called one."""
+"""What counts as an upload: a file in the folder of uploads, for which the disk had room."""
 
 from pathlib import Path
 
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
 
 from app.errors import NotUploaded
-from app.ui.uploads import named_files, upload_at
+from app.ui.uploads import UPLOAD, RoomForUploads, named_files, upload_at
+
+MUCH = str(10**18)
 
 
 def test_an_upload_is_found_where_it_lies(uploads: Path) -> None:
@@ -43,3 +47,24 @@ def test_an_event_of_any_depth_is_looked_through() -> None:
     for _ in range(100_000):
         sent = [sent]
     assert list(named_files(sent)) == ["/deep"]
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> TestClient:
+    return TestClient(RoomForUploads(PlainTextResponse("taken"), tmp_path))
+
+
+def test_an_upload_that_the_disk_has_no_room_for_is_refused_in_a_sentence(
+    page: TestClient, tmp_path: Path
+) -> None:
+    refused = page.post(UPLOAD, headers={"content-length": MUCH})
+    assert refused.status_code == 507
+    assert refused.text == f"The disk of {tmp_path} has no room for this file: free some space."
+
+
+def test_other_uploads_and_other_requests_pass(page: TestClient, tmp_path: Path) -> None:
+    assert page.post(UPLOAD, content=b"small").text == "taken"
+    assert page.post(UPLOAD, headers={"content-length": "much"}).text == "taken"
+    assert page.post("/other", headers={"content-length": MUCH}).text == "taken"
+    tmp_path.rmdir()
+    assert page.post(UPLOAD, headers={"content-length": MUCH}).text == "taken"
