@@ -25,21 +25,13 @@ from app.engine.jobs import (
     end,
     refusal_of,
     sentence_of,
-)
+)  # fmt: skip
 from app.engine.peak import address_space_left, resident_bytes
 from app.engine.quiet import quiet_imports
 from app.engine.reader import Reader
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.errors import AppError, EngineClosed
-from app.messages import (
-    EngineStatus,
-    Loading,
-    Locate,
-    ModelChoice,
-    ModelFolder,
-    Progress,
-    Request,
-)
+from app.messages import EngineStatus, Loading, Locate, ModelChoice, ModelFolder, Progress, Request
 from app.step_trace import Margin
 
 if TYPE_CHECKING:
