@@ -1,4 +1,4 @@
-"""kill -9 at random moments of chatting loses nothing that was acknowledged. More of it: tools/kill_chats.py."""
+"""kill -9 at random moments of chatting loses nothing that was acknowledged. More of it: tools/kill_app.py."""
 
 from pathlib import Path
 from random import Random
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tools.app_process import AppProcess
-from tools.kill_chats import Killer
+from tools.kill_app import Killer
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
@@ -20,4 +20,5 @@ def test_killed_while_chatting_the_app_keeps_what_was_said(browser: Any, tmp_pat
         killer.prepare()
         kills = [killer.kill(number) for number in range(1, TIMES + 1)]
         assert [(kill.number, kill.faults) for kill in kills if kill.faults] == []
+        assert killer.faults_at_the_end() == []
     assert any(kill.is_acknowledged for kill in kills)

@@ -1,15 +1,18 @@
-"""Kills the app (kill -9) at random moments of chatting, starts it again, and looks for what is missing.
+"""Kills the app (kill -9) at random moments while it writes, indexes and downloads, starts it again, and looks for
+what is missing.
 
 A question counts as acknowledged once it stands in the thread. Of a reply, what the page showed a second before the
 kill must be there again; what came within the last second may be lost.
 """
 
 import argparse
+import os
 import re
 import shutil
 import sqlite3
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -17,10 +20,13 @@ from time import perf_counter
 from typing import Any
 
 from tools.app_process import AppProcess
+from tools.kill_beside import MODEL, Download, Papers
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 LONGEST = 3.0
 """Seconds from sending a question to the kill, at most."""
+WEIGHTS, PACE = 20_000_000, 250_000.0
+"""Numbers in the model that is downloaded, four bytes each, and the bytes of it that come in a second."""
 MAY_BE_LOST = 1.0
 """Seconds of a reply."""
 ENDLESS = "Count from 1 to 500: 1 2 3 4 5 6 7 8 9 10 11 12"
@@ -46,10 +52,14 @@ class Kill:
 class Killer:
     """Chats with one app in a browser, and kills it."""
 
-    def __init__(self, browser: Any, app: AppProcess, chance: Random) -> None:
+    def __init__(
+        self, browser: Any, app: AppProcess, chance: Random, download: Download | None = None
+    ) -> None:
         self._browser = browser
         self._app = app
         self._chance = chance
+        self._papers = Papers(app.data_dir / "foresight.sqlite")
+        self._download = download
         self._acknowledged = 0
         self._chats = 0
 
@@ -60,6 +70,8 @@ class Killer:
         page.fill("#max-tokens input", "900")
         page.press("#max-tokens input", "Tab")
         page.wait_for_timeout(500)
+        if self._download:
+            self._download.begin(page)
         page.context.close()
 
     def kill(self, number: int) -> Kill:
@@ -68,8 +80,19 @@ class Killer:
         self._app.start()
         return self._look(told)
 
+    def faults_at_the_end(self) -> list[str]:
+        """What is missing once nobody kills it any more."""
+        page = self._open()
+        if self._download:
+            self._download.go_on(page)
+        faults = self._papers.faults_at_the_end()
+        return faults + (self._download.faults_at_the_end() if self._download else [])
+
     def _chat_and_kill(self, number: int, after: float) -> Kill:
         page = self._open()
+        if self._download:
+            self._download.go_on(page)
+        self._papers.add(page, number)
         page.click("#new-chat")
         page.wait_for_selector("#welcome")
         page.fill("#message textarea", ENDLESS)
@@ -100,7 +123,7 @@ class Killer:
             kept = page.locator("#messages .assistant.last .said").inner_text()
         endings = page.locator("#messages .assistant.last .ending").all_inner_texts()
         page.context.close()
-        faults = [stored.damage] if stored.damage else []
+        faults = self._papers.faults() + ([stored.damage] if stored.damage else [])
         if stored.questions < self._acknowledged or (kill.is_acknowledged and not is_new):
             faults.append(f"{stored.questions} questions are left of {self._acknowledged} acknowledged ones")
         if is_new:
@@ -159,22 +182,34 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     path = shutil.which("chromium") or shutil.which("google-chrome")
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        AppProcess(Path(folder)) as app,
-        sync_playwright() as driver,
-    ):
-        killer = Killer(
-            driver.chromium.launch(executable_path=path, args=ARGUMENTS), app, Random(chosen.seed)
-        )
+    with downloading(Path(tempfile.mkdtemp())) as (app, download), sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=path, args=ARGUMENTS)
+        killer = Killer(chromium, app, Random(chosen.seed), download)
         killer.prepare()
         kills = [_told(killer.kill(number)) for number in range(1, chosen.times + 1)]
+        at_the_end = killer.faults_at_the_end()
     acknowledged, faulty = sum(one.is_acknowledged for one in kills), sum(bool(one.faults) for one in kills)
     print(  # noqa: T201
         f"{len(kills)} kills, {acknowledged} after the question was acknowledged, "
         f"{sum(one.state == 'interrupted' for one in kills)} with a reply cut, "
-        f"{faulty} with something missing or broken"
+        f"{faulty} with something missing or broken; at the end: {'; '.join(at_the_end) or 'all there'}"
     )
+
+
+@contextmanager
+def downloading(folder: Path) -> Iterator[tuple[AppProcess, Download]]:
+    """The app, and a hub on this machine that has a model too large for all the kills."""
+    # The hub of the tests, and the files of a model that is never loaded.
+    from tests.models_registry.hub_server import FakeHub, running
+    from tests.models_registry.installed.test_installed import CONFIG
+    from tests.models_registry.model_files import model_files
+
+    files = {**model_files(WEIGHTS), "config.json": CONFIG}
+    own = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
+    with running(FakeHub({MODEL: files}, pace=PACE)) as hub:
+        environment = {**own, "HF_ENDPOINT": hub.endpoint, "HF_HOME": str(folder / "hf")}
+        with AppProcess(folder / "data", environment) as app:
+            yield app, Download(folder / "hf" / "hub", files["model.safetensors"])
 
 
 def _told(kill: Kill) -> Kill:

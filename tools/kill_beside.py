@@ -1,0 +1,106 @@
+"""What the app does beside chatting when it is killed: documents are indexed, and a model is downloaded.
+
+A document counts as acknowledged once it stands in the list; it must be there after every kill, and become ready by
+itself. A download must go on where it was, and be right byte for byte at its end.
+"""
+
+import sqlite3
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+PARAGRAPHS = 400
+READY_SECONDS = 300.0
+MODEL = "org/large"
+RESUME = f'#downloads button[aria-label="Resume {MODEL}"]'
+
+
+class Papers:
+    """Documents that are pasted before each kill."""
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._acknowledged: list[str] = []
+
+    def add(self, page: Any, number: int) -> None:
+        """Paste one that takes a while to index."""
+        title = f"Paper {number:03}"
+        page.click("#to-documents")
+        page.fill("#paste textarea", text_of(number))
+        page.fill("#paste-title :is(input, textarea)", title)
+        page.click("#paste-add")
+        page.wait_for_selector(f"#papers >> text={title}")
+        self._acknowledged.append(title)
+        page.click("#to-chat")
+
+    def faults(self) -> list[str]:
+        """What is missing now."""
+        titles = {title for title, _ in self._rows()}
+        return [f"{title} is missing" for title in self._acknowledged if title not in titles]
+
+    def faults_at_the_end(self) -> list[str]:
+        """What is not ready, or not whole, after a while without kills."""
+        deadline = monotonic() + READY_SECONDS
+        while any(state != "ready" for _, state in self._rows()) and monotonic() < deadline:
+            sleep(0.5)
+        late = [f"{title} is {state}" for title, state in self._rows() if state != "ready"]
+        whole = {title: text_of(int(title.split()[1])) for title in self._acknowledged}
+        return late + [f"{title} has another text" for title in whole if self._text(title) != whole[title]]
+
+    def _rows(self) -> list[tuple[str, str]]:
+        with closing(sqlite3.connect(self._database)) as connection:
+            return connection.execute("SELECT title, state FROM document").fetchall()
+
+    def _text(self, title: str) -> str:
+        asked = "SELECT text FROM document_text JOIN document ON id = document WHERE title = ? ORDER BY part"
+        with closing(sqlite3.connect(self._database)) as connection:
+            return "".join(row[0] for row in connection.execute(asked, (title,)))
+
+
+class Download:
+    """A model that is on its way the whole time, from a hub on this machine."""
+
+    def __init__(self, cache: Path, weights: bytes) -> None:
+        self._cache = cache
+        self._weights = weights
+
+    def begin(self, page: Any) -> None:
+        """Ask for it."""
+        page.click("#to-models")
+        page.fill("#search-text :is(input, textarea)", MODEL)
+        page.click("#search-button")
+        page.click('#results [data-do="download"]')
+        page.wait_for_selector(f"#downloads >> text={MODEL}")
+        page.click("#to-chat")
+
+    def go_on(self, page: Any) -> None:
+        """Resume what a kill has paused."""
+        page.click("#to-models")
+        page.wait_for_selector("#catalogue .card")
+        if page.locator(RESUME).count():
+            page.click(RESUME)
+            page.wait_for_selector(RESUME, state="detached")
+        page.click("#to-chat")
+
+    def faults_at_the_end(self) -> list[str]:
+        """What is wrong with the weights after a while."""
+        deadline, expected = monotonic() + READY_SECONDS, sha256(self._weights).digest()
+        while monotonic() < deadline:
+            found = list(
+                (self._cache / f"models--{MODEL.replace('/', '--')}").glob("snapshots/*/*.safetensors")
+            )
+            if found:
+                is_right = sha256(found[0].read_bytes()).digest() == expected
+                return [] if is_right else ["the model has other bytes"]
+            sleep(0.5)
+        return ["the model did not come"]
+
+
+def text_of(number: int) -> str:
+    """A document's text; no two are alike."""
+    return "\n\n".join(
+        f"Paragraph {paragraph} of paper {number} is about the number {number * paragraph} and what comes of it."
+        for paragraph in range(PARAGRAPHS)
+    )
