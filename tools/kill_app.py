@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from time import perf_counter
@@ -209,7 +210,8 @@ def downloading(folder: Path) -> Iterator[tuple[AppProcess, Download]]:
     with running(FakeHub({MODEL: files}, pace=PACE)) as hub:
         environment = {**own, "HF_ENDPOINT": hub.endpoint, "HF_HOME": str(folder / "hf")}
         with AppProcess(folder / "data", environment) as app:
-            yield app, Download(folder / "hf" / "hub", files["model.safetensors"])
+            hurry = partial(setattr, hub, "pace", 0.0)
+            yield app, Download(folder / "hf" / "hub", files["model.safetensors"], hurry)
 
 
 def _told(kill: Kill) -> Kill:
