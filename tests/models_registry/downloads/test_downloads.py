@@ -227,7 +227,7 @@ def test_a_download_for_which_there_is_no_thread_says_so_and_can_be_resumed(down
 def test_a_process_that_cannot_be_started_is_a_failure_in_a_sentence(
     server: FakeHub, hub: Hub, tmp_path: Path
 ) -> None:
-    def launch(job: Job) -> Child:
+    def launch(_job: Job) -> Child:
         with not_started():
             raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
