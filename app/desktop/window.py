@@ -10,7 +10,7 @@ import threading
 from importlib.util import find_spec
 from pathlib import Path
 
-from app.child_process import importing_environment
+from app.child_process import importing_environment, not_started
 from app.errors import WindowUnavailable
 
 RAISE_LINE = b"raise\n"
@@ -32,11 +32,13 @@ def require_window() -> None:
 def show_window(address: str, storage: Path, leaving: threading.Event, wanted: threading.Event) -> None:
     """Show the page until its window is closed or `leaving` is set; `wanted` brings it to the front.
 
-    Raises WindowUnavailable where there is no screen to show it on."""
+    Raises WindowUnavailable where there is no screen to show it on, ProcessNotStarted where it cannot begin."""
     command = [sys.executable, "-m", "app.desktop.window_main", str(storage)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=importing_environment()
-    ) as child:
+    with not_started():
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=importing_environment()
+        )
+    with process as child:
         told = _Last(child)
         # Not as an argument: the address has the page's token, and every user may read a process's arguments.
         _send(child, f"{address}\n".encode())

@@ -1,8 +1,10 @@
 """The manager with real child processes: what the person says of a download holds."""
 
+import errno
 import os
 import random
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from app.child_process import not_started
 from app.errors import ModelError
 from app.model_messages import Download
 from app.models_registry.downloads.child import Child, Job, Moved
@@ -206,6 +209,36 @@ def test_a_process_that_dies_is_a_failure_that_can_be_resumed(
     assert "ended unexpectedly: resume it" in the(downloads).note
     downloads.resume("org/small")
     wait_for(lambda: the(downloads).state == "done")
+
+
+def test_a_download_for_which_there_is_no_thread_says_so_and_can_be_resumed(downloads: Downloads) -> None:
+    before = threading.stack_size(2**45)  # more than any system gives
+    try:
+        downloads.start(SMALL)
+    finally:
+        threading.stack_size(before)
+    assert the(downloads).state == "failed"
+    assert the(downloads).note.endswith("close other programs, then resume it. What has come is kept.")
+    downloads.pause("org/small")
+    downloads.resume("org/small")
+    wait_for(lambda: the(downloads).state == "done")
+
+
+def test_a_process_that_cannot_be_started_is_a_failure_in_a_sentence(
+    server: FakeHub, hub: Hub, tmp_path: Path
+) -> None:
+    def launch(_job: Job) -> Child:
+        with not_started():
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    server.models["org/small"] = model_files(VALUES)
+    downloads = Downloads(hub, DownloadFiles(tmp_path / "downloads"), launch=launch)
+    downloads.start(SMALL)
+    wait_for(lambda: the(downloads).state == "failed")
+    assert the(downloads).note == (
+        "Foresight could not start a process of its own (Resource temporarily unavailable): "
+        "close other programs, then try again."
+    )
 
 
 def test_a_failure_is_told_and_a_missing_login_is_marked(server: FakeHub, downloads: Downloads) -> None:
