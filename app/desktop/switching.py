@@ -10,7 +10,7 @@ from app.errors import DataFolderInUse
 from app.settings import DataFolder
 
 RAISE = "/foresight/raise"
-"""The route that brings the app's own window to the front: 204 where it has one."""
+"""The route that brings the app's own window to the front: 204 where it has one, else an address for a browser."""
 STARTING_SECONDS = 30.0
 """How long the first instance may take until it has told its address."""
 ANSWER_SECONDS = 5.0
@@ -26,8 +26,8 @@ def switch(folder: DataFolder, in_use: DataFolderInUse, show: Show | None) -> st
         raise in_use
     if show is None:
         return f"Foresight is already open at {address}"
-    if not raise_window(address):
-        show(address)
+    if opening := raise_window(address):
+        show(opening)
     return f"Foresight is already open at {address}, switching to it."
 
 
@@ -36,16 +36,18 @@ def show_page(address: str) -> None:
     webbrowser.open(address)
 
 
-def raise_window(address: str) -> bool:
-    """Bring the window of the app at this address to the front; False where it has none."""
+def raise_window(address: str) -> str:
+    """Bring the window of the app at this address to the front; where it has none, what a browser is to open."""
     place = urlsplit(address)
     token = "".join(parse_qs(place.query).get("token", ()))
     connection = HTTPConnection(place.hostname or "", place.port, timeout=ANSWER_SECONDS)
     try:
         connection.request("POST", RAISE, headers={"Authorization": f"Bearer {token}"})
-        return connection.getresponse().status == 204
+        answer = connection.getresponse()
+        told = answer.read().decode("ascii", errors="replace")
+        return {204: "", 200: told}.get(answer.status, address)
     except (OSError, HTTPException):
-        return False
+        return address
     finally:
         connection.close()
 

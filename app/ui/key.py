@@ -2,7 +2,8 @@
 
 A token is made at each start. It is in the address that the app opens and prints.
 
-    GET /?token=...          sets a cookie, and goes on to / without the token in the address
+    GET /?token=...          sets a cookie, and goes on to / without the token in the address; what the app opens
+                             in a browser has a code instead, which is good for once
     Cookie                   what the page shows from then on; a second secret, so that the token is not kept
     Authorization: Bearer    the token as programs send it: a second start, and the self-check
 
@@ -33,8 +34,10 @@ UNSEEN = {"Cache-Control": "no-store"}
 class Key:
     """Who may use the page at this port: everybody when the token is empty."""
 
-    def __init__(self, token: str, port: int) -> None:
+    def __init__(self, token: str, port: int, codes: set[str] | None = None) -> None:
+        """`codes` are as good as the token, each of them once."""
         self._token = token
+        self._codes = codes if codes is not None else set()
         self._cookie = secrets.token_urlsafe(32)
         self._cookie_name = f"foresight-{port}"  # cookies are sent to every port
 
@@ -46,9 +49,15 @@ class Key:
         if not is_at_root:
             return PlainTextResponse(NO_KEY, 403, UNSEEN)
         given = asked.query_params.get("token", "")
-        if self._is_shown(asked) or _is_same(given.strip().rpartition("token=")[2], self._token):
+        if self._is_shown(asked) or self._opens(given.strip().rpartition("token=")[2]):
             return self._entering()
         return _asking(WRONG_KEY if given else "", asked.headers.get("sec-fetch-site", "none"))
+
+    def _opens(self, given: str) -> bool:
+        if given in self._codes:
+            self._codes.discard(given)
+            return True
+        return _is_same(given, self._token)
 
     def _is_shown(self, asked: HTTPConnection) -> bool:
         scheme, _, token = asked.headers.get("authorization", "").partition(" ")

@@ -119,9 +119,9 @@ def build_blocks(
 def _add_raising(app: fastapi.FastAPI, door: Door) -> None:
     @app.post("/foresight/raise")
     def bring_to_front() -> fastapi.Response:
-        """Bring the app's own window to the front, where it has one: a second start asks for it."""
+        """Bring the app's own window to the front; where it has none, the address that a second start can open."""
         door.wanted.set()
-        return fastapi.Response(status_code=204 if door.is_native else 404)
+        return fastapi.Response(status_code=204) if door.is_native else PlainTextResponse(door.address_once())
 
 
 def _without_run_history() -> dict[str, Any]:

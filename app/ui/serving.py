@@ -74,7 +74,7 @@ def serve(
         page = build_app(desk, around, door)
     server = uvicorn.Server(
         uvicorn.Config(
-            Guard(page, Key(door.token, door.port)),
+            Guard(page, Key(door.token, door.port, door.codes)),
             http=WatchedProtocol,
             lifespan="on",
             ws="websockets-sansio",
@@ -93,7 +93,7 @@ def serve(
     _wait_until_started(server, thread)
     running = Running(server, thread, door, port)
     if open_browser:
-        webbrowser.open(running.url)
+        webbrowser.open(door.address_once())
     return running
 
 

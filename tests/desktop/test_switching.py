@@ -42,8 +42,8 @@ def another_instance(folder: Path, *address: str) -> Iterator[None]:
 
 
 @contextmanager
-def window_at(status: int) -> Iterator[tuple[str, list[str]]]:
-    """A page that answers the request for its window with this status, and what it was asked, with which key."""
+def window_at(status: int, told: str = "") -> Iterator[tuple[str, list[str]]]:
+    """A page that answers the request for its window so, and what it was asked, with which key."""
     asked: list[str] = []
 
     class Answer(BaseHTTPRequestHandler):
@@ -51,6 +51,7 @@ def window_at(status: int) -> Iterator[tuple[str, list[str]]]:
             asked.append(f"{self.path} {self.headers['Authorization']}")
             self.send_response(status)
             self.end_headers()
+            self.wfile.write(told.encode())
 
         def log_message(self, *_: object) -> None:
             """Nothing."""
@@ -90,9 +91,14 @@ def test_without_a_browser_it_is_only_said(tmp_path: Path) -> None:
         assert switched(tmp_path, None) == "Foresight is already open at http://127.0.0.1:1"
 
 
-def test_a_page_without_a_window_raises_none() -> None:
-    with window_at(404) as (address, _):
-        assert not raise_window(address)
+def test_a_page_without_a_window_tells_what_a_browser_is_to_open() -> None:
+    with window_at(200, "http://127.0.0.1:1/?token=once") as (address, _):
+        assert raise_window(address) == "http://127.0.0.1:1/?token=once"
+
+
+def test_a_page_that_does_not_say_is_opened_as_it_is_known() -> None:
+    with window_at(500) as (address, _):
+        assert raise_window(address) == address
 
 
 def test_an_instance_that_goes_before_it_tells_its_address_leaves_the_error(tmp_path: Path) -> None:
@@ -129,4 +135,6 @@ def test_a_second_start_opens_the_browser_at_the_first_ones_page(tmp_path: Path)
             first.communicate(timeout=SECONDS)
     assert (second.returncode, second.stderr) == (0, "")
     assert second.stdout == f"Foresight is already open at {address}, switching to it.\n"
-    assert told.read_text(encoding="utf-8").strip() == address
+    opened = told.read_text(encoding="utf-8").strip()
+    assert opened.partition("=")[0] == address.partition("=")[0]
+    assert opened != address, "a code that is good for once: every user sees a browser's arguments"

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
@@ -39,6 +39,14 @@ def test_a_taken_port_moves_on_and_says_so(running: Running, desk: Desk, around:
     assert second.note == f"Port {running.port} is taken, so Foresight is at {second.url}"
     assert second.door.token != running.door.token
     second.close()
+
+
+def test_what_a_browser_is_told_opens_the_page_once(running: Running) -> None:
+    address = running.door.address_once()
+    assert running.door.token not in address
+    assert "Set-Cookie" in urlopen(address).headers
+    with pytest.raises(HTTPError, match="403"):
+        urlopen(address)
 
 
 def test_without_a_token_everybody_of_this_machine_is_let_in(desk: Desk, around: Surroundings) -> None:

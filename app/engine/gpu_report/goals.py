@@ -182,7 +182,8 @@ def _soak(report: Report) -> Goal:
     told = report.last("soak")
     if not told:
         return _not_run(report, name, wanted, SOAK)
-    first, *_, last = used = told["used_bytes"]
+    used = told["used_bytes"]
+    first, last = used[0], used[-1]
     found = (
         f"{last - first:+,} bytes after {told['seconds']:.0f} s of the {WHOLE_SOAK:.0f} asked for "
         f"({len(used)} laps, {told['requests']} requests)"

@@ -1,5 +1,6 @@
 """What the page tells about the app and checks of it, handed in by main."""
 
+import secrets
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,13 +31,14 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Where the page is served, and the token that opens it, if it needs one. `leaving` ends the app; `wanted`
-    brings its own window, if any, to the front."""
+    """Where the page is served, and the token that opens it, if it needs one; `codes` open it once each. `leaving`
+    ends the app; `wanted` brings its own window, if any, to the front."""
 
     host: str
     port: int
     is_native: bool = False
     token: str = ""
+    codes: set[str] = field(default_factory=set)
     leaving: threading.Event = field(default_factory=threading.Event)
     wanted: threading.Event = field(default_factory=threading.Event)
 
@@ -47,5 +49,13 @@ class Door:
 
     @property
     def address(self) -> str:
-        """What a browser opens."""
+        """What the person opens, as often as they like."""
         return f"{self.origin}/?token={self.token}" if self.token else self.origin
+
+    def address_once(self) -> str:
+        """The address with a code in place of the token: a browser is told it as an argument, which every user of
+        the machine may read, and it is void once the browser has opened it."""
+        if not self.token:
+            return self.origin
+        self.codes.add(code := secrets.token_urlsafe(32))
+        return f"{self.origin}/?token={code}"

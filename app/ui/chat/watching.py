@@ -18,6 +18,8 @@ from app.ui.chat.seat import Seat
 from app.ui.desk import Desk
 from app.ui.sidebar.chat_list import ChatList, chat_list_html
 
+LONG = 100_000
+"""Characters on the page from which on they are drawn before they are counted."""
 COUNT_SECONDS = 0.4
 """The context is counted no more often than this while somebody types."""
 
@@ -47,7 +49,9 @@ class Watcher:
         turned = self._look_at_chats()
         wrote = self._following is not None and self._following.read()
         status = self._desk.engine.status()
-        counted = self._meter.look(self._thread, self._seat, status)
+        # A long chat is drawn first: counting a million characters takes seconds.
+        is_late = turned and sum(len(message.text) for message in self._thread.messages) > LONG
+        counted = not is_late and self._meter.look(self._thread, self._seat, status)
         if turned or counted:
             self._draw_messages(is_anew=turned)
         if self._screen is None or turned or wrote or counted or status != self._screen.engine:

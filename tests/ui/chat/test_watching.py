@@ -278,3 +278,12 @@ def test_the_context_is_not_counted_at_every_key(person: Visitor) -> None:
     person.actions.type(person.seat, "one two")
     assert "3 of" in watcher.look().meter
     until(lambda: "4 of" in watcher.look().meter)
+
+
+def test_a_very_long_chat_is_drawn_before_it_is_counted(person: Visitor) -> None:
+    chats = person.desk.conversations.book.stored
+    place, _ = chats.add(chats.create(title="Long"), "user", "word " * 30_000)
+    person.seat.sit_at(place)
+    first, second = person.look(), person.look()
+    assert "word word" in first.thread and first.meter == ""
+    assert second.meter != ""
