@@ -148,7 +148,7 @@ def test_a_broken_model_says_so_and_the_one_before_answers_on(person: PageDriver
     person.page.click('#results [data-do="download"]')
     before = person.text("#loaded h4")
     person.page.click(button("Load tiny/broken"), timeout=30_000)
-    wait_for(person, "#status", "could not be loaded")
+    wait_for(person, "#status", "tiny/broken")
     wait_for(person, "#loaded", "stays loaded")
     assert person.text("#loaded h4") == before
     person.page.click("#to-chat")

@@ -81,7 +81,7 @@ def reload_often(context: Any, url: str, times: int) -> None:
     """One tab, reloaded; every third time before it is drawn."""
     page = opened(context, url)
     for number in range(times):
-        page.goto(url, wait_until="commit" if number % 3 == 0 else "load")
+        page.goto(page.url, wait_until="commit" if number % 3 == 0 else "load")
         if number % 3:
             page.wait_for_selector("#status .status")
     page.close()
@@ -135,7 +135,7 @@ def coming_and_going(context: Any, url: str, seconds: float) -> int:
         page = chance.choice(pages)
         deed = chance.choice(("reload", "close", "kill", "look", "ask"))
         if deed == "reload":
-            page.goto(url, wait_until="commit")
+            page.goto(page.url, wait_until="commit")
         elif deed == "look":
             page.click(f"#to-{chance.choice(('chat', 'models', 'documents', 'race', 'settings'))}")
         elif deed == "ask":

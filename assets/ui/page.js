@@ -12,6 +12,19 @@
     words ? (words.data = text) : button.append(text);
   };
 
+  // A button that has the focus keeps it, as the button of the same name in what is drawn.
+  const PRESSED = "button, summary, a[href]";
+  const redraw = (place, html) => {
+    const held = document.activeElement;
+    const isHeld = held.matches(PRESSED) && place.contains(held);
+    const { do: deed, name } = held.dataset;
+    const at = isHeld ? [...place.querySelectorAll(PRESSED)].indexOf(held) : -1;
+    place.innerHTML = html;
+    if (!isHeld || document.activeElement !== document.body) return;
+    const buttons = [...place.querySelectorAll(PRESSED)];
+    (deed ? buttons.find(({ dataset }) => dataset.do === deed && dataset.name === name) : buttons[at])?.focus();
+  };
+
   // The message that is being written. Blocks that did not change stay as they are, with what is selected in them.
   let written = { message: 0, blocks: [] };
   const drawBlocks = (place, { message, from, blocks }) => {
@@ -57,7 +70,7 @@
       else if (typeof value === "boolean") document.body.toggleAttribute(`data-${name}`, value);
       else if (typeof value === "object") drawBlocks(inside(element), value);
       else if (element?.tagName === "BUTTON") label(element, value);
-      else if (element) inside(element).innerHTML = value;
+      else if (element) redraw(inside(element), value);
     }
   };
 

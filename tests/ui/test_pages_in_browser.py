@@ -63,7 +63,7 @@ def ask(page: Any, words: str = "Hello?") -> None:
 def test_the_next_page_works_after_many_reloads(context: Any, running: Running) -> None:
     page = tab(context, running)
     for number in range(20):
-        page.goto(running.url, wait_until="commit" if number % 2 else "load")
+        page.goto(running.door.origin, wait_until="commit" if number % 2 else "load")
     page.wait_for_selector("#status .status")
     ask(page)
 

@@ -27,6 +27,7 @@ BODY = """
 <script>
   const told = [], copied = [], place = document.getElementById("place");
   document.body.dataset.view = "chat";
+  document.body.toggleAttribute("data-is-busy", true);
   Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => copied.push(text) } });
   document.getElementById("stop").onclick = () => told.push({ do: "stop" });
   foresight.thread(place);

@@ -15,12 +15,11 @@ import uvicorn
 from app.ui.chat.seat import Seat
 from app.ui.live.actions import XrayActions
 from app.ui.live.area import build_live_area, build_xray_area, wire_live
+from app.ui.pages import PageEvents, Pages, PageValue
 from app.ui.theme import head, make_theme
 from tests.ui.live.traces import ESSAY, PLAIN, Watching
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
-
-LISTEN = {"show_progress": "hidden", "concurrency_limit": None, "api_visibility": "private"}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +32,14 @@ def address(watching: Watching) -> Iterator[str]:
     """A page with nothing but the live view."""
     with gr.Blocks(analytics_enabled=False) as blocks:
         build_live_area()
-        wire_live(build_xray_area(), XrayActions(watching), gr.State(Seat()), LISTEN)
+        pages = Pages()
+        events = PageEvents(pages, print)
+        wire_live(build_xray_area(), XrayActions(watching), PageValue(Seat), events)
+
+        def begin(request: gr.Request) -> None:
+            pages.open(request.session_hash or "")
+
+        blocks.load(begin)
     app = fastapi.FastAPI()
     gr.mount_gradio_app(
         app, blocks, path="/", theme=make_theme(), head=head("system"), ssr_mode=False, footer_links=[]

@@ -81,7 +81,7 @@ def test_the_self_check_of_the_page_is_good(person: PageDriver) -> None:
     person.page.click("#self-check")
     person.page.wait_for_selector("#checks li")
     assert person.page.locator("#checks i.bad").count() == 0
-    assert person.page.locator("#checks i.good").count() == 7
+    assert person.page.locator("#checks i.good").count() == 8
 
 
 def test_all_chats_are_deleted_once_that_is_confirmed(person: PageDriver) -> None:
