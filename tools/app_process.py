@@ -45,12 +45,11 @@ class AppProcess:
 
     def start(self) -> None:
         """Return once the page answers. Raises RuntimeError with the app's own words when it does not."""
-        command = [sys.executable, "run.py", "--no-browser", "--port", str(self.port)]
         self.data_dir.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, "--data-dir", str(self.data_dir)], cwd=CHECKOUT, stdout=log,
-                stderr=subprocess.STDOUT, env=self._environment,
+                app_command(self.port, self.data_dir), cwd=CHECKOUT, stdout=log, stderr=subprocess.STDOUT,
+                env=self._environment,
             )  # fmt: skip
         self._wait_for_answer(self._process)
 
@@ -104,6 +103,11 @@ def answers(address: str) -> bool:
         return bool(address)
     except OSError:  # refused, or taken and not answered yet
         return False
+
+
+def app_command(port: int, data_dir: Path | str, *more: str) -> list[str]:
+    """The command that starts the app at this port, on this data folder, without opening a browser."""
+    return [sys.executable, "run.py", "--no-browser", "--port", str(port), "--data-dir", str(data_dir), *more]
 
 
 def free_port() -> int:

@@ -3,16 +3,14 @@
 import argparse
 import shutil
 import subprocess
-import sys
 import tempfile
-from pathlib import Path
 from statistics import median
 from time import perf_counter, sleep
 from typing import Any
 
+from tools.app_process import CHECKOUT, app_command
 from tools.start_time import answers
 
-ROOT = Path(__file__).parent.parent
 PORT = 7980
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 READ = """() => new Promise(done => {
@@ -58,17 +56,8 @@ def main() -> None:
     parser.add_argument("--visits", type=int, default=5)
     visits = parser.parse_args().visits
     with tempfile.TemporaryDirectory() as data_dir:
-        command = [
-            sys.executable,
-            "run.py",
-            "--no-browser",
-            "--no-token",
-            "--port",
-            str(PORT),
-            "--data-dir",
-            data_dir,
-        ]
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as app:
+        command = app_command(PORT, data_dir, "--no-token")
+        with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.DEVNULL) as app:
             try:
                 while not answers(PORT):
                     sleep(0.02)

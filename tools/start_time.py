@@ -2,14 +2,13 @@
 
 import argparse
 import subprocess
-import sys
 import tempfile
-from pathlib import Path
 from statistics import median
 from time import perf_counter, sleep
 from urllib.request import urlopen
 
-ROOT = Path(__file__).parent.parent
+from tools.app_process import CHECKOUT, app_command
+
 PORT = 7990
 LONGEST = 60.0
 
@@ -17,18 +16,9 @@ LONGEST = 60.0
 def start_seconds(port: int) -> float:
     """Seconds from the start of the process to the page's first answer."""
     with tempfile.TemporaryDirectory() as data_dir:
-        command = [
-            sys.executable,
-            "run.py",
-            "--no-browser",
-            "--no-token",
-            "--port",
-            str(port),
-            "--data-dir",
-            data_dir,
-        ]
+        command = app_command(port, data_dir, "--no-token")
         begin = perf_counter()
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as app:
+        with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.DEVNULL) as app:
             try:
                 while not answers(port) and perf_counter() - begin < LONGEST:
                     sleep(0.02)
