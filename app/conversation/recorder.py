@@ -1,7 +1,7 @@
-"""Keeps a reply while it is written: once a second as far as it is, and whole at its end.
+"""Keeps a reply while it is written: twice a second as far as it is, and whole at its end.
 
 It reads the reply's log like any page does, so that writing to disk never holds up decoding, and a program that
-is killed loses at most the last second. A store that fails is asked again a second later; only what stands in the
+is killed loses at most the last second. A store that fails is asked again half a second later; only what stands in the
 way of the whole reply is told.
 """
 
@@ -19,7 +19,8 @@ from app.messages import Event, Failed, Finished, Options, Piece
 
 log = logging.getLogger(__name__)
 
-SECONDS = 1.0
+SECONDS = 0.5
+"""Between two writes. A program that is killed may lose one second; a busy disk needs the other half of it."""
 Write = Callable[[Written], None]
 Done = Callable[[str], None]
 """Hears that nothing more will be stored, and what stood in the way of the whole reply: a sentence, or nothing."""
@@ -50,8 +51,9 @@ class Recorder:
                 self._draft.take(events)
                 is_kept = is_kept and not events
                 if self._draft.is_done or (not is_kept and monotonic() >= due):
+                    due = monotonic() + SECONDS  # counted from before the write, which may take long
                     problem = self._keep(problem)
-                    due, is_kept = monotonic() + SECONDS, not problem
+                    is_kept = not problem
         finally:
             self._done(problem)
 
