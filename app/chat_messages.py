@@ -17,7 +17,7 @@ WritingState = Literal["done", "writing", "stopped", "failed", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChatVersion:
     """A chat in a certain state: every change of its messages counts the version up. Chat 0 is not made yet."""
 
     chat: int = 0
@@ -25,7 +25,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class ChatManner:
+class ChatSettings:
     """How a chat is answered: its system prompt, and the collections of documents that it asks.
 
     A preset may bring sampling, too, for the controls; it has no collections."""
@@ -40,14 +40,14 @@ class ChatPreset:
     """A manner with a name, to begin chats with."""
 
     name: str
-    manner: ChatManner
+    manner: ChatSettings
 
     def __post_init__(self) -> None:
         require(bool(self.name.strip()), "a preset must have a name", self.name)
 
 
 @dataclass(frozen=True, slots=True)
-class ChatLine:
+class ChatSummary:
     """A chat as the sidebar lists it; `updated` in seconds since 1970."""
 
     id: int
@@ -58,15 +58,15 @@ class ChatLine:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundChat:
+class ChatSearchResult:
     """A chat in which words were found; `excerpt` has each found word between \x02 and \x03."""
 
-    line: ChatLine
+    line: ChatSummary
     excerpt: str
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class TokenMark:
     """Where in a reply's text a token ends, who proposed it, and in which step it came (0: the prefill)."""
 
     end: int
@@ -87,14 +87,14 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class MessageContent:
     """A reply as far as it is written. `thought` are the seconds its <think> block took; `sources` are what was put
     before the model, None where no documents were asked."""
 
     text: str = ""
     state: WritingState = "writing"
     note: str = ""
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[TokenMark, ...] = ()
     provenance: Provenance | None = None
     thought: float = 0.0
     sources: Sources | None = None
@@ -109,7 +109,7 @@ class StoredMessage:
 
     id: int
     role: Role
-    written: Written
+    written: MessageContent
     created: float = 0.0
     versions: tuple[int, ...] = field(default_factory=tuple)
 
@@ -123,15 +123,15 @@ class StoredMessage:
 class Thread:
     """The path of a chat that is shown, or its newest part: `earlier` messages stand before the first one."""
 
-    place: Place
+    place: ChatVersion
     title: str = ""
-    manner: ChatManner = field(default_factory=ChatManner)
+    manner: ChatSettings = field(default_factory=ChatSettings)
     messages: tuple[StoredMessage, ...] = ()
     earlier: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class TakenIn:
+class ImportResult:
     """What came of a file of chats: so many are new, and so many were here already, word for word."""
 
     new: int

@@ -72,7 +72,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PassageHit:
     """A passage that was found: its scores and the ranks they gave it (from 1; 0: not found that way).
 
     `bm25` is the higher the better, `share` how much of the question is in the passage by its words, `similarity`
@@ -88,7 +88,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Cited:
+class Citation:
     """A source of an answer as it is kept with it: [number] in the answer, and where the words stand.
 
     The words themselves stay in their document: who deletes it deletes them. `passage` finds them where they went
@@ -111,7 +111,7 @@ class Cited:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class TokenBudget:
     """The tokens of a prompt by what they are, those kept for the reply, and how many the context holds."""
 
     system: int = 0
@@ -131,7 +131,7 @@ class Sources:
     question, or nothing that was found has room, and the answer says so."""
 
     searched: str
-    cited: tuple[Cited, ...] = ()
+    cited: tuple[Citation, ...] = ()
     is_whole: bool = False
     left_out: int = 0
-    budget: Budget | None = None
+    budget: TokenBudget | None = None

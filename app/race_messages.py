@@ -172,7 +172,7 @@ class RaceResult:
 
 
 @dataclass(frozen=True, slots=True)
-class RacedLane:
+class LaneSummary:
     """A lane of a race of the past, in numbers alone."""
 
     name: str
@@ -183,17 +183,17 @@ class RacedLane:
 
 
 @dataclass(frozen=True, slots=True)
-class PastRace:
+class RaceSummary:
     """A race as the history lists it; `at` in seconds since 1970."""
 
     at: float
     kind: TextKind
     prompt: str
-    lanes: tuple[RacedLane, ...]
+    lanes: tuple[LaneSummary, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class KindSpeed:
+class SpeedByKind:
     """How much a decoder brings on a kind of text: the median speed-up of so many races."""
 
     kind: TextKind

@@ -49,7 +49,7 @@ def assets_dir() -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class ModelSettings:
     """Where models come from: folders of the person's beside the hub's cache, and whether the hub may be asked.
 
     `embedder` is the hub id or the folder of the model that finds documents by meaning."""
@@ -80,7 +80,7 @@ class Settings:
 
     model: ModelChoice = field(default_factory=lambda: ModelChoice(DEMO_MODEL))
     options: Options = field(default_factory=Options)
-    library: Library = field(default_factory=Library)
+    library: ModelSettings = field(default_factory=ModelSettings)
     theme: Theme = "system"
 
     def __post_init__(self) -> None:
@@ -140,7 +140,7 @@ def _from_json(saved: dict[str, Any]) -> Settings:
             sampling=Sampling(**options["sampling"]),
             decoding=Decoding(**options["decoding"]),
         ),
-        library=Library(**{**library, "folders": tuple(library.get("folders", ()))}),
+        library=ModelSettings(**{**library, "folders": tuple(library.get("folders", ()))}),
         theme=saved.get("theme", "system"),
     )
 

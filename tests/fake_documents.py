@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from app.document_messages import Cited, Collection, Document, DocumentState, Found, Passage
+from app.document_messages import Citation, Collection, Document, DocumentState, Passage, PassageHit
 from app.errors import AppError, DocumentNotFound
 
 
@@ -94,7 +94,7 @@ class ScriptedDocuments:
     def between(self, document: int, start: int, end: int) -> str:
         return self.text(document)[start:end]
 
-    def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[Found, ...]:
+    def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[PassageHit, ...]:
         """The paragraphs with the first word of the question."""
         if self.refuses:
             raise AppError(self.refuses)
@@ -107,7 +107,7 @@ class ScriptedDocuments:
             for passage in self.passages(document.id)
             if word in passage.text.lower()
         ]
-        return tuple(Found(passage, 0.03, 7.25, 1, 0.612, 2) for passage in passages[:limit])
+        return tuple(PassageHit(passage, 0.03, 7.25, 1, 0.612, 2) for passage in passages[:limit])
 
     def whole(self, collections: Sequence[int], most_characters: int) -> tuple[Passage, ...]:
         """None, so that they are searched, unless `is_given_whole`."""
@@ -117,7 +117,7 @@ class ScriptedDocuments:
             return ()
         return tuple(Passage(0, one.id, one.title, 0, len(text), text) for one, text in texts)
 
-    def words(self, cited: Cited) -> str:
+    def words(self, cited: Citation) -> str:
         return self.text(cited.document)[cited.start : cited.end]
 
     def become(self, document: int, **changes: object) -> None:

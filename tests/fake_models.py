@@ -22,7 +22,7 @@ from app.model_messages import (
     SearchHit,
     Verdict,
 )
-from app.settings import Library
+from app.settings import ModelSettings
 
 GB = 1_000_000_000
 MEMORY = Memory("cpu", 8 * GB, 16 * GB)
@@ -68,7 +68,7 @@ class ScriptedModels:
         self.fits: dict[str, Fit] = {}
         self.on_the_way: tuple[Download, ...] = ()
         self.deeds: list[tuple[str, str]] = []
-        self.used: list[Library] = []
+        self.used: list[ModelSettings] = []
         self.judged_for: list[tuple[Precision, int]] = []
         self.devices: list[str] = []
         self.token = ""
@@ -76,7 +76,7 @@ class ScriptedModels:
         self.refuses = ""
         self.is_unreadable = False
 
-    def use(self, chosen: Library) -> None:
+    def use(self, chosen: ModelSettings) -> None:
         self.used.append(chosen)
 
     def memory(self, device: str) -> Memory:

@@ -6,10 +6,10 @@ from dataclasses import replace
 from itertools import accumulate
 from time import sleep
 
-from app.chat_messages import Written
+from app.chat_messages import MessageContent
 from app.chats import Chats
 from app.conversation import Reply
-from app.document_messages import Cited, Found, Passage
+from app.document_messages import Citation, Passage, PassageHit
 from app.errors import DocumentNotFound, StoreFull
 from app.messages import (
     EngineStatus,
@@ -66,17 +66,19 @@ class FakeLibrary:
         self.texts = dict(enumerate(texts, 1))
         self.searched: list[str] = []
 
-    def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[Found, ...]:
+    def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[PassageHit, ...]:
         self.searched.append(question)
         words = set(question.lower().split())
         found = [one for one in self._passages(collections) if words & set(one.text.lower().split())]
-        return tuple(Found(passage, 1 / rank, bm25=1 / rank) for rank, passage in enumerate(found, 1))[:limit]
+        return tuple(PassageHit(passage, 1 / rank, bm25=1 / rank) for rank, passage in enumerate(found, 1))[
+            :limit
+        ]
 
     def whole(self, collections: Sequence[int], most_characters: int) -> tuple[Passage, ...]:
         passages = self._passages(collections)
         return passages if sum(len(one.text) for one in passages) <= most_characters else ()
 
-    def words(self, cited: Cited) -> str:
+    def words(self, cited: Citation) -> str:
         if cited.document not in self.texts:
             raise DocumentNotFound(f"{cited.title} has been removed.")
         return self.texts[cited.document][cited.start : cited.end]
@@ -188,7 +190,7 @@ class NarrowChats(Chats):
 
     is_full = True
 
-    def write(self, message: int, written: Written) -> None:
+    def write(self, message: int, written: MessageContent) -> None:
         if self.is_full:
             raise StoreFull("The disk is full: free some space.")
         super().write(message, written)

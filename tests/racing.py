@@ -19,7 +19,7 @@ from app.messages import (
     Request,
     Statistics,
 )
-from app.race_messages import KindSpeed, Margin, PastRace, RacePlan, RacePrompt, RaceResult
+from app.race_messages import Margin, RacePlan, RacePrompt, RaceResult, RaceSummary, SpeedByKind
 from tests.fakes import DEMO, ScriptedEngine
 
 HALF = replace(DEMO, dtype="bfloat16")
@@ -108,14 +108,14 @@ class RememberedRaces:
     def add(self, result: RaceResult) -> None:
         self.results.append(result)
 
-    def last(self, model: ModelInfo, limit: int) -> list[PastRace]:
+    def last(self, model: ModelInfo, limit: int) -> list[RaceSummary]:
         mine = [result for result in self.results if result.model == model]
-        return [PastRace(one.at, one.plan.prompt.kind, one.plan.prompt.text, ()) for one in mine[-limit:]]
+        return [RaceSummary(one.at, one.plan.prompt.kind, one.plan.prompt.text, ()) for one in mine[-limit:]]
 
-    def summary(self, model: ModelInfo) -> list[KindSpeed]:
+    def summary(self, model: ModelInfo) -> list[SpeedByKind]:
         mine = [result for result in self.results if result.model == model]
         return [
-            KindSpeed(one.plan.prompt.kind, lane.run.name, lane.speed_up, 1)
+            SpeedByKind(one.plan.prompt.kind, lane.run.name, lane.speed_up, 1)
             for one in mine
             for lane in one.lanes
         ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.document_messages import Cited, Collection, Document, Passage
+from app.document_messages import Citation, Collection, Document, Passage
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from app.document_messages import Cited, Collection, Document, Passage
     [
         (Collection, {"id": 1, "name": "  "}, "a collection must have a name, got '  '"),
         (Passage, {"id": 1, "document": 1, "title": "", "start": 5, "end": 5, "text": ""}, r"got \(5, 5\)"),
-        (Cited, {"number": 0, "document": 1, "title": "", "start": 0, "end": 1}, "numbered from 1, got 0"),
+        (Citation, {"number": 0, "document": 1, "title": "", "start": 0, "end": 1}, "numbered from 1, got 0"),
         (Document, {"id": 1, "collection": 1, "title": "", "state": "lost"}, "got 'lost'"),
     ],
 )

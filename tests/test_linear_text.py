@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from app.chat_messages import Mark
+from app.chat_messages import TokenMark
 from app.chats import words as chat_words
 from app.chats.importing import library_of
 from app.commands.arguments import whole_characters
 from app.commands.printing import shown
 from app.conversation.source_prompt import quoted
 from app.conversation.thinking import split_thought
-from app.document_messages import Cited, Passage, Sources
+from app.document_messages import Citation, Passage, Sources
 from app.documents.cleaning import cleaned
 from app.documents.follow_up import self_contained
 from app.documents.likeness import is_newer_form
@@ -88,12 +88,12 @@ def code(language: str) -> Read:
 
 
 def cited(text: str) -> None:
-    sources = Sources((Cited(1, 1, "Title", 0, 1),))
+    sources = Sources((Citation(1, 1, "Title", 0, 1),))
     cited_html(render(text), 1, sources)
 
 
 def coloured(text: str) -> None:
-    coloured_html(text, [Mark(end, "model", end) for end in range(4, len(text), 4)])
+    coloured_html(text, [TokenMark(end, "model", end) for end in range(4, len(text), 4)])
 
 
 def heading(text: str) -> None:

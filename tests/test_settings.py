@@ -15,7 +15,15 @@ import pytest
 
 from app.errors import DataFolderInUse, SettingsNotRead, SettingsNotSaved
 from app.messages import DecoderName, Decoding, ModelChoice, Options, Sampling
-from app.settings import DEFAULT_EMBEDDER, DEMO_MODEL, DataFolder, Library, Settings, SettingsFile, assets_dir
+from app.settings import (
+    DEFAULT_EMBEDDER,
+    DEMO_MODEL,
+    DataFolder,
+    ModelSettings,
+    Settings,
+    SettingsFile,
+    assets_dir,
+)
 
 UNUSUAL = Settings(
     model=ModelChoice("org/näme", dtype="bfloat16", device="cpu", quantisation="int4"),
@@ -34,7 +42,7 @@ import resource, sys
 from pathlib import Path
 from typing import get_args
 from app.errors import SettingsNotSaved
-from app.settings import Library, Settings, SettingsFile
+from app.settings import ModelSettings, Settings, SettingsFile
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 try:
     SettingsFile(Path(sys.argv[1])).save(Settings())
@@ -281,23 +289,25 @@ def test_settings_of_the_first_version_have_no_library_and_are_read(tmp_path: Pa
 
 def test_a_library_of_an_earlier_release_finds_by_meaning_with_the_usual_model(tmp_path: Path) -> None:
     file = SettingsFile(tmp_path)
-    file.save(Settings(library=Library(is_offline=True)))
+    file.save(Settings(library=ModelSettings(is_offline=True)))
     saved = json.loads(file.path.read_text())
     del saved["library"]["embedder"]
     file.path.write_text(json.dumps(saved))
-    assert file.load().library == Library(is_offline=True, embedder=DEFAULT_EMBEDDER)
+    assert file.load().library == ModelSettings(is_offline=True, embedder=DEFAULT_EMBEDDER)
 
 
 def test_the_library_is_remembered_and_checked(tmp_path: Path) -> None:
     file = SettingsFile(tmp_path)
     settings = Settings(
-        library=Library(folders=("/models", "~/more"), is_offline=True, downloads_at_once=1, embedder="~/bge")
+        library=ModelSettings(
+            folders=("/models", "~/more"), is_offline=True, downloads_at_once=1, embedder="~/bge"
+        )
     )
     file.save(settings)
     assert file.load() == settings
     for wrong in ({"folders": ("",)}, {"downloads_at_once": 0}, {"embedder": " "}):
         with pytest.raises(ValueError, match="got"):
-            Library(**wrong)
+            ModelSettings(**wrong)
 
 
 LEFT_BEHIND = {

@@ -16,7 +16,7 @@ from random import Random
 from statistics import median
 from time import perf_counter, thread_time
 
-from app.chat_messages import ChatLine, Mark, Provenance, Written
+from app.chat_messages import ChatSummary, MessageContent, Provenance, TokenMark
 from app.chats import Chats
 from app.chats.importing import put_in
 from app.chats.records import ChatRecord, Library, MessageRecord
@@ -54,7 +54,7 @@ def main() -> None:
     database.close()
 
 
-def _deeds(chats: Chats, lines: tuple[ChatLine, ...]) -> Iterator[tuple[str, Callable[[], object]]]:
+def _deeds(chats: Chats, lines: tuple[ChatSummary, ...]) -> Iterator[tuple[str, Callable[[], object]]]:
     long = next(line.id for line in lines if line.title.endswith(f" {CHATS}"))
     yield "lines()", chats.lines
     yield f"thread() of {MESSAGES} messages", lambda: chats.thread(lines[-1].id)
@@ -66,8 +66,11 @@ def _deeds(chats: Chats, lines: tuple[ChatLine, ...]) -> Iterator[tuple[str, Cal
     place = chats.create(title="new")
     place, reply = chats.ask(place, "What is new?")
     text = _text(Random(1), 0)
-    yield "write() a partial reply", lambda: chats.write(reply, Written(text, marks=_marks(text)))
-    yield "write() a final reply", lambda: chats.write(reply, Written(text, "done", marks=_marks(text)))
+    yield "write() a partial reply", lambda: chats.write(reply, MessageContent(text, marks=_marks(text)))
+    yield (
+        "write() a final reply",
+        lambda: chats.write(reply, MessageContent(text, "done", marks=_marks(text))),
+    )
     yield "create() and ask()", lambda: chats.ask(chats.create(), "What is this?")
 
 
@@ -96,9 +99,9 @@ def _text(source: Random, number: int) -> str:
     return f"Everywhere {words}{rare}{'用于全文搜索的句子。' if number % 2 else ''}"
 
 
-def _marks(text: str) -> tuple[Mark, ...]:
+def _marks(text: str) -> tuple[TokenMark, ...]:
     ends = [len(text) * at // TOKENS_A_REPLY for at in range(1, TOKENS_A_REPLY + 1)]
-    return tuple(Mark(end, "window" if at % 3 else "model", at // 3) for at, end in enumerate(ends))
+    return tuple(TokenMark(end, "window" if at % 3 else "model", at // 3) for at, end in enumerate(ends))
 
 
 def _milliseconds(deed: Callable[[], object]) -> tuple[float, float]:

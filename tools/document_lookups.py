@@ -21,7 +21,7 @@ from statistics import mean, median
 from tempfile import TemporaryDirectory
 from threading import Event
 
-from app.chat_messages import ChatManner
+from app.chat_messages import ChatSettings
 from app.commands.replying import Outcome, follow_quietly, outcome
 from app.conversation import Asked
 from app.conversation.planning import Plan, Planner
@@ -170,7 +170,7 @@ def ask(engine: Engine, store: Documents, model: str, count: int, rng: random.Ra
     for name, text in descriptions(10, rng).items():
         store.paste(collection, text, name)
     store.wait()
-    planner, manner = Planner(engine.reader, store), ChatManner(collections=(collection,))
+    planner, manner = Planner(engine.reader, store), ChatSettings(collections=(collection,))
     asked = Asked(ModelChoice(model), Options(max_new_tokens=MOST_TOKENS))
     for lookup in lookups([store.text(one.id) for one in store.documents(collection)], count, rng):
         consulted = planner.consult(manner, (), lookup.question, asked.options)

@@ -19,7 +19,7 @@ from threading import Event
 from time import perf_counter, sleep
 from typing import Any
 
-from app.chat_messages import ChatManner, Place
+from app.chat_messages import ChatSettings, ChatVersion
 from app.chats import Chats
 from app.conversation import Chatbook, Conversations, Reply
 from app.conversation.race import Race
@@ -30,7 +30,7 @@ from app.messages import Decoding, Finished, Message, ModelChoice, Options, Requ
 from app.models_registry import ModelLibrary, locate
 from app.outside import Outside
 from app.races import RaceLog
-from app.settings import DEMO_MODEL, Library, Settings, SettingsFile
+from app.settings import DEMO_MODEL, ModelSettings, Settings, SettingsFile
 from app.ui import Desk, Surroundings, serve
 from tools.processor_time import ProcessorTime, processor_time
 
@@ -40,7 +40,7 @@ ANSWER = "Here is a `list`:\n\n- one **thing**\n- another\n\n```python\ndef f(x)
 OPTIONS = Options(decoding=Decoding("auto"), max_new_tokens=160, ignore_eos=True)
 
 
-def fill(chats: Chats, messages: int) -> Place:
+def fill(chats: Chats, messages: int) -> ChatVersion:
     """A chat of so many messages."""
     place = chats.create(title=f"A chat of {messages:,} messages")
     for number in range(messages // 2):
@@ -53,7 +53,7 @@ def fill(chats: Chats, messages: int) -> Place:
 @contextmanager
 def opened(folder: Path) -> Iterator[Desk]:
     """A desk with real stores and the real engine, its model loaded."""
-    library = ModelLibrary(folder, Library(is_offline=True))
+    library = ModelLibrary(folder, ModelSettings(is_offline=True))
     with (
         closing(database_in(folder)) as database,
         closing(Database(MEMORY)) as memory,
@@ -123,7 +123,7 @@ def same_request(desk: Desk, chat: int) -> Request:
     """What the question in this chat sends, where older turns have to go."""
     conversations = desk.conversations
     texts = (*conversations.book.stored.path_texts(chat), Message("user", QUESTION))
-    fit = conversations.fit(ChatManner(), texts, OPTIONS)
+    fit = conversations.fit(ChatSettings(), texts, OPTIONS)
     return Request(ModelChoice(DEMO_MODEL), texts[fit.left_out if fit else 0 :], OPTIONS)
 
 

@@ -1,7 +1,8 @@
 """The chats of one database, for all threads: one short transaction a call.
 
-What changes the messages of a chat takes a `Place` and gives the next one; everything else takes a chat's id. All
-raise StoreError where the file fails, ChatNotFound for what is not there, and StaleChat for a place that is past.
+What changes the messages of a chat takes a `ChatVersion` and returns the next one; everything else takes a
+chat's id. All raise StoreError if the file fails, ChatNotFound for an unknown chat, and StaleChat for an
+outdated version.
 """
 
 import time
@@ -11,16 +12,16 @@ from pathlib import Path
 from time import monotonic
 
 from app.chat_messages import (
-    ChatLine,
-    ChatManner,
     ChatPreset,
-    FoundChat,
-    Place,
+    ChatSearchResult,
+    ChatSettings,
+    ChatSummary,
+    ChatVersion,
+    ImportResult,
+    MessageContent,
     StoredMessage,
-    TakenIn,
     Thread,
     WritingState,
-    Written,
 )
 from app.chats import exporting, importing, lines, messages, presets, search, threads, turns, undo
 from app.chats.records import ChatRecord
@@ -49,12 +50,12 @@ class Chats:
 
     # The sidebar
 
-    def create(self, manner: ChatManner | None = None, folder: str = "", title: str = "") -> Place:
+    def create(self, manner: ChatSettings | None = None, folder: str = "", title: str = "") -> ChatVersion:
         """Begin a chat; without a title it is called by its first question."""
         with self._database.writing() as connection:
-            return lines.create(connection, manner or ChatManner(), folder, title, self._now())
+            return lines.create(connection, manner or ChatSettings(), folder, title, self._now())
 
-    def begin(self, manner: ChatManner, question: str) -> tuple[Place, int]:
+    def begin(self, manner: ChatSettings, question: str) -> tuple[ChatVersion, int]:
         """Begin a chat with its first question and an empty reply, at once or not at all; the reply's id."""
         title = title_of(question)
         with self._database.writing() as connection:
@@ -66,7 +67,7 @@ class Chats:
         with self._database.writing() as connection:
             lines.count_from(connection, first)
 
-    def lines(self) -> tuple[ChatLine, ...]:
+    def lines(self) -> tuple[ChatSummary, ...]:
         """All chats, pinned ones first, then the last used."""
         with self._database.reading() as connection:
             return lines.lines(connection)
@@ -96,17 +97,17 @@ class Chats:
         with self._database.writing() as connection:
             lines.rename_folder(connection, old, new)
 
-    def manner(self, chat: int) -> ChatManner:
+    def manner(self, chat: int) -> ChatSettings:
         """How the chat is answered."""
         with self._database.reading() as connection:
             return lines.manner(connection, chat)
 
-    def set_manner(self, chat: int, manner: ChatManner) -> None:
+    def set_manner(self, chat: int, manner: ChatSettings) -> None:
         """How the chat is answered from now on."""
         with self._database.writing() as connection:
             lines.set_manner(connection, chat, manner)
 
-    def search(self, words: str, limit: int = 30) -> tuple[FoundChat, ...]:
+    def search(self, words: str, limit: int = 30) -> tuple[ChatSearchResult, ...]:
         """Chats with all these words in their title or in one message; the last word counts by its beginning."""
         with self._database.reading() as connection:
             return search.search(connection, words, limit)
@@ -177,36 +178,41 @@ class Chats:
             return threads.path_ids(connection, chat, upto)
 
     def add(
-        self, place: Place, role: Role, text: str, state: WritingState = "done", parent: int | None = None
-    ) -> tuple[Place, int]:
+        self,
+        place: ChatVersion,
+        role: Role,
+        text: str,
+        state: WritingState = "done",
+        parent: int | None = None,
+    ) -> tuple[ChatVersion, int]:
         """Append a message below the shown leaf, or below `parent` (0: as a first one); its id."""
-        written, title = Written(text, state), title_of(text)
+        written, title = MessageContent(text, state), title_of(text)
         with self._database.writing() as connection:
             return turns.add(connection, place, role, written, parent, self._now(), title)
 
-    def ask(self, place: Place, question: str, parent: int | None = None) -> tuple[Place, int]:
+    def ask(self, place: ChatVersion, question: str, parent: int | None = None) -> tuple[ChatVersion, int]:
         """Add a question and an empty reply in state "writing", both on the disk; the reply's id."""
         title = title_of(question)
         with self._database.writing() as connection:
             return turns.ask(connection, place, question, parent, self._now(), title)
 
-    def answer_anew(self, place: Place, message: int) -> tuple[Place, int]:
+    def answer_anew(self, place: ChatVersion, message: int) -> tuple[ChatVersion, int]:
         """Add an empty version of a reply, in state "writing"; its id."""
         with self._database.writing() as connection:
             return turns.answer_anew(connection, place, message, self._now())
 
-    def continue_(self, place: Place, message: int) -> Place:
+    def continue_(self, place: ChatVersion, message: int) -> ChatVersion:
         """Put a reply back into state "writing"; its text stays."""
         with self._database.writing() as connection:
             return turns.go_on(connection, place, message, self._now())
 
-    def write(self, message: int, written: Written) -> None:
+    def write(self, message: int, written: MessageContent) -> None:
         """Replace what a message has come to; the chat's version stays. A message that is gone stays gone, and one
         that is complete is not taken back to "writing"."""
         with self._database.writing() as connection:
             messages.write(connection, message, written)
 
-    def show(self, place: Place, message: int) -> Place:
+    def show(self, place: ChatVersion, message: int) -> ChatVersion:
         """Show this version of a message, and the newest of what follows it."""
         with self._database.writing() as connection:
             return turns.show(connection, place, message)
@@ -259,7 +265,7 @@ class Chats:
         """What is shown of a chat, as a text to read."""
         return exporting.markdown(self.thread(chat, EVERYTHING))
 
-    def import_json(self, text: str) -> TakenIn:
+    def import_json(self, text: str) -> ImportResult:
         """Add the chats of an exported file that are not here, under new ids. Raises ImportBroken."""
         library = importing.library_of(text)
         with self._database.writing() as connection:

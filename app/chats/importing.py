@@ -9,7 +9,7 @@ import sqlite3
 from collections import defaultdict
 from dataclasses import replace
 
-from app.chat_messages import ChatManner, TakenIn, Written
+from app.chat_messages import ChatSettings, ImportResult, MessageContent
 from app.chats.lines import clean, create, set_title
 from app.chats.messages import INTERRUPTED, insert, tree_of
 from app.chats.presets import presets, save_preset
@@ -34,7 +34,7 @@ def library_of(text: str) -> Library:
     return library_from_json(found)
 
 
-def put_in(connection: sqlite3.Connection, library: Library, now: float) -> TakenIn:
+def put_in(connection: sqlite3.Connection, library: Library, now: float) -> ImportResult:
     """Add the chats that are not there, and presets whose names are free."""
     taken = {preset.name for preset in presets(connection)}
     for preset in library.presets:
@@ -44,7 +44,7 @@ def put_in(connection: sqlite3.Connection, library: Library, now: float) -> Take
     new = [chat for chat in library.chats if not known.has(chat)]
     for chat in new:
         _put_chat(connection, chat, now)
-    return TakenIn(len(new), len(library.chats) - len(new))
+    return ImportResult(len(new), len(library.chats) - len(new))
 
 
 class _Known:
@@ -74,7 +74,7 @@ class _Known:
 
 
 def _put_chat(connection: sqlite3.Connection, record: ChatRecord, now: float) -> None:
-    manner = ChatManner(record.system, record.sampling)
+    manner = ChatSettings(record.system, record.sampling)
     chat = create(connection, manner, record.folder, "", record.created).chat
     set_title(connection, chat, clean(record.title), record.is_named)
     ids = _put_messages(connection, chat, record.messages)
@@ -101,7 +101,7 @@ def _put_messages(
     return ids
 
 
-def _here(written: Written) -> Written:
+def _here(written: MessageContent) -> MessageContent:
     """Nobody here writes what was being written there, and documents here have numbers of their own."""
     if sources := written.sources:
         cited = tuple(replace(one, document=0) for one in sources.cited)

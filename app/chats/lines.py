@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from app.chat_messages import ChatLine, ChatManner, Place
+from app.chat_messages import ChatSettings, ChatSummary, ChatVersion
 from app.chats.provenance_json import (
     collections_from_json,
     collections_to_json,
@@ -21,7 +21,9 @@ FIRST_QUESTION = (
 )
 
 
-def create(connection: sqlite3.Connection, manner: ChatManner, folder: str, title: str, now: float) -> Place:
+def create(
+    connection: sqlite3.Connection, manner: ChatSettings, folder: str, title: str, now: float
+) -> ChatVersion:
     """Begin a chat. One with a title is called so for good."""
     added = connection.execute(
         "INSERT INTO chat (folder, system, sampling, collections, created, updated) VALUES (?, ?, ?, ?, ?, ?)",
@@ -29,7 +31,7 @@ def create(connection: sqlite3.Connection, manner: ChatManner, folder: str, titl
     )
     chat = int(added.lastrowid or 0)
     set_title(connection, chat, clean(title), bool(clean(title)))
-    return Place(chat)
+    return ChatVersion(chat)
 
 
 def after_all(connection: sqlite3.Connection, now: float) -> float:
@@ -38,7 +40,7 @@ def after_all(connection: sqlite3.Connection, now: float) -> float:
     return now if newest is None or newest <= now else float(newest) + TICK
 
 
-def lines(connection: sqlite3.Connection) -> tuple[ChatLine, ...]:
+def lines(connection: sqlite3.Connection) -> tuple[ChatSummary, ...]:
     """All chats but deleted ones: pinned ones first, then by their last use."""
     found = connection.execute(
         f"SELECT {LINE} FROM chat WHERE deleted IS NULL ORDER BY is_pinned DESC, updated DESC, id DESC"
@@ -46,9 +48,9 @@ def lines(connection: sqlite3.Connection) -> tuple[ChatLine, ...]:
     return tuple(line(row) for row in found)
 
 
-def line(row: sqlite3.Row) -> ChatLine:
+def line(row: sqlite3.Row) -> ChatSummary:
     """A chat's row as a line."""
-    return ChatLine(row["id"], row["title"], row["folder"], bool(row["is_pinned"]), row["updated"])
+    return ChatSummary(row["id"], row["title"], row["folder"], bool(row["is_pinned"]), row["updated"])
 
 
 def rename(connection: sqlite3.Connection, chat: int, title: str) -> None:
@@ -98,7 +100,7 @@ def rename_folder(connection: sqlite3.Connection, old: str, new: str) -> None:
     connection.execute("UPDATE chat SET folder = ? WHERE folder = ?", (clean(new), old))
 
 
-def set_manner(connection: sqlite3.Connection, chat: int, manner: ChatManner) -> None:
+def set_manner(connection: sqlite3.Connection, chat: int, manner: ChatSettings) -> None:
     """How the chat is answered from now on."""
     require_chat(connection, chat)
     connection.execute(
@@ -106,15 +108,15 @@ def set_manner(connection: sqlite3.Connection, chat: int, manner: ChatManner) ->
     )
 
 
-def manner(connection: sqlite3.Connection, chat: int) -> ChatManner:
+def manner(connection: sqlite3.Connection, chat: int) -> ChatSettings:
     """How the chat is answered."""
     return manner_of(require_chat(connection, chat))
 
 
-def manner_of(row: sqlite3.Row) -> ChatManner:
+def manner_of(row: sqlite3.Row) -> ChatSettings:
     """A chat's row as its manner."""
     sampling, collections = sampling_from_json(row["sampling"]), collections_from_json(row["collections"])
-    return ChatManner(row["system"], sampling, collections)
+    return ChatSettings(row["system"], sampling, collections)
 
 
 def count_from(connection: sqlite3.Connection, first: int) -> None:
@@ -132,7 +134,7 @@ def require_chat(connection: sqlite3.Connection, chat: int) -> sqlite3.Row:
     return row
 
 
-def _columns(manner: ChatManner) -> tuple[str | None, ...]:
+def _columns(manner: ChatSettings) -> tuple[str | None, ...]:
     collections = collections_to_json(manner.collections)
     return storable(manner.system), sampling_to_json(manner.sampling), collections
 

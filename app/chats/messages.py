@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import get_args
 
-from app.chat_messages import StoredMessage, WritingState, Written
+from app.chat_messages import MessageContent, StoredMessage, WritingState
 from app.chats.provenance_json import (
     marks_from_json,
     marks_to_json,
@@ -22,7 +22,12 @@ INTERRUPTED = "Foresight ended before this reply was complete."
 
 
 def insert(
-    connection: sqlite3.Connection, chat: int, parent: int, role: Role, written: Written, created: float
+    connection: sqlite3.Connection,
+    chat: int,
+    parent: int,
+    role: Role,
+    written: MessageContent,
+    created: float,
 ) -> int:
     """Add a message below another one (0: a first message); its id."""
     added = connection.execute(
@@ -35,7 +40,7 @@ def insert(
     return message
 
 
-def write(connection: sqlite3.Connection, message: int, written: Written) -> None:
+def write(connection: sqlite3.Connection, message: int, written: MessageContent) -> None:
     """Replace what a message has come to; a message that is gone stays gone.
 
     What is still being written never takes the place of what is complete: whoever wrote it was late."""
@@ -61,7 +66,7 @@ def interrupt(connection: sqlite3.Connection) -> None:
         connection.execute(
             "UPDATE message SET state = 'interrupted', note = ? WHERE id = ?", (INTERRUPTED, row["id"])
         )
-        _index(connection, row["id"], Written(row["text"], "interrupted"))
+        _index(connection, row["id"], MessageContent(row["text"], "interrupted"))
 
 
 def tree_of(connection: sqlite3.Connection, chat: int) -> Tree:
@@ -106,11 +111,11 @@ def _stored(row: sqlite3.Row, versions: tuple[int, ...]) -> StoredMessage:
     state: WritingState = row["state"] if row["state"] in get_args(WritingState) else "done"
     marks, provenance = marks_from_json(row["marks"]), provenance_from_json(row["provenance"])
     sources = sources_from_json(row["sources"])
-    written = Written(row["text"], state, row["note"], marks, provenance, row["thought"], sources)
+    written = MessageContent(row["text"], state, row["note"], marks, provenance, row["thought"], sources)
     return StoredMessage(row["id"], row["role"], written, row["created"], versions)
 
 
-def _columns(written: Written) -> tuple[object, ...]:
+def _columns(written: MessageContent) -> tuple[object, ...]:
     return (
         storable(written.text),
         written.state,
@@ -122,7 +127,7 @@ def _columns(written: Written) -> tuple[object, ...]:
     )
 
 
-def _index(connection: sqlite3.Connection, message: int, written: Written) -> None:
+def _index(connection: sqlite3.Connection, message: int, written: MessageContent) -> None:
     if written.state == "writing":
         return
     connection.execute("DELETE FROM message_words WHERE rowid = ?", (message,))

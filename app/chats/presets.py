@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from app.chat_messages import ChatManner, ChatPreset
+from app.chat_messages import ChatPreset, ChatSettings
 from app.chats.lines import clean
 from app.chats.provenance_json import sampling_from_json, sampling_to_json
 from app.spacing import storable
@@ -12,7 +12,7 @@ def presets(connection: sqlite3.Connection) -> tuple[ChatPreset, ...]:
     """All presets, by name."""
     found = connection.execute("SELECT name, system, sampling FROM preset")
     kept = (
-        ChatPreset(row["name"], ChatManner(row["system"], sampling_from_json(row["sampling"])))
+        ChatPreset(row["name"], ChatSettings(row["system"], sampling_from_json(row["sampling"])))
         for row in found
     )
     return tuple(sorted(kept, key=lambda preset: preset.name.casefold()))

@@ -2,7 +2,7 @@
 
 A mark is written as what changed since the one before, a reply of 500 tokens in some 2 kB:
 
-    Mark(5, "model", 0), Mark(9, "window", 1), Mark(12, "window", 1)
+    TokenMark(5, "model", 0), TokenMark(9, "window", 1), TokenMark(12, "window", 1)
     {"ends": [5, 4, 3], "origins": "mww", "steps": [0, 1, 0]}
 """
 
@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 from types import MappingProxyType
 from typing import get_args
 
-from app.chat_messages import Mark, Provenance
+from app.chat_messages import Provenance, TokenMark
 from app.chats.values_json import plain, read
 from app.document_messages import Sources
 from app.messages import Origin, Sampling
@@ -22,7 +22,7 @@ LETTERS: Mapping[Origin, str] = MappingProxyType({origin: origin[0] for origin i
 ORIGINS: Mapping[str, Origin] = MappingProxyType({letter: origin for origin, letter in LETTERS.items()})
 
 
-def marks_to_json(marks: Sequence[Mark]) -> str:
+def marks_to_json(marks: Sequence[TokenMark]) -> str:
     """Marks as text; "" for none."""
     if not marks:
         return ""
@@ -34,13 +34,13 @@ def marks_to_json(marks: Sequence[Mark]) -> str:
     return json.dumps(columns, separators=(",", ":"))
 
 
-def marks_from_json(text: str) -> tuple[Mark, ...]:
+def marks_from_json(text: str) -> tuple[TokenMark, ...]:
     """The marks again; none where the text makes no sense, and "model" for an origin that nobody knows."""
     try:
         columns = json.loads(text) if text else {"ends": [], "origins": "", "steps": []}
         ends, steps = accumulate(columns["ends"]), accumulate(columns["steps"])
         origins = (ORIGINS.get(letter, "model") for letter in columns["origins"])
-        return tuple(map(Mark, ends, origins, steps))
+        return tuple(map(TokenMark, ends, origins, steps))
     except (ValueError, TypeError, KeyError):
         return ()
 

@@ -11,7 +11,7 @@ The ids are those of the file: importing gives new ones. Marks are [end, origin,
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.chat_messages import ChatPreset, Mark, Provenance, WritingState, Written
+from app.chat_messages import ChatPreset, MessageContent, Provenance, TokenMark, WritingState
 from app.chats.values_json import plain, read
 from app.document_messages import Sources
 from app.errors import ImportBroken
@@ -32,14 +32,14 @@ class MessageRecord:
     note: str = ""
     thought: float = 0.0
     created: float = 0.0
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[TokenMark, ...] = ()
     provenance: Provenance | None = None
     sources: Sources | None = None
 
     @property
-    def written(self) -> Written:
+    def written(self) -> MessageContent:
         """What it says, and how that came."""
-        return Written(
+        return MessageContent(
             self.text, self.state, self.note, self.marks, self.provenance, self.thought, self.sources
         )
 

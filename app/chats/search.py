@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from itertools import islice
 
-from app.chat_messages import FoundChat
+from app.chat_messages import ChatSearchResult
 from app.chats.lines import LINE, line
 from app.chats.words import excerpt, question
 
@@ -24,13 +24,13 @@ IN_MESSAGES = (
 )
 
 
-def search(connection: sqlite3.Connection, words: str, limit: int) -> tuple[FoundChat, ...]:
+def search(connection: sqlite3.Connection, words: str, limit: int) -> tuple[ChatSearchResult, ...]:
     """Chats with all of these words in their title, then those with all in one message."""
     asked = question(words)
     if not asked:
         return ()
     titled = [
-        FoundChat(line(row), excerpt(row["title"], words))
+        ChatSearchResult(line(row), excerpt(row["title"], words))
         for row in connection.execute(IN_TITLES, (asked, limit)).fetchall()
     ]
     found = _in_messages(connection, asked, {one.line.id for one in titled})
@@ -50,7 +50,7 @@ def _in_messages(connection: sqlite3.Connection, asked: str, seen: set[int]) -> 
             yield chat, message
 
 
-def _found(connection: sqlite3.Connection, chat: int, message: int, words: str) -> FoundChat:
+def _found(connection: sqlite3.Connection, chat: int, message: int, words: str) -> ChatSearchResult:
     row = connection.execute(f"SELECT {LINE} FROM chat WHERE id = ?", (chat,)).fetchone()
     text = connection.execute("SELECT text FROM message WHERE id = ?", (message,)).fetchone()
-    return FoundChat(line(row), excerpt(text["text"], words))
+    return ChatSearchResult(line(row), excerpt(text["text"], words))

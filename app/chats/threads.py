@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from app.chat_messages import Place, StoredMessage, Thread
+from app.chat_messages import ChatVersion, StoredMessage, Thread
 from app.chats.lines import manner_of, require_chat
 from app.chats.messages import chat_of, require_in, stored, tree_of
 from app.chats.tree import ROOT, Tree
@@ -18,7 +18,7 @@ def thread(connection: sqlite3.Connection, chat: int, newest: int) -> Thread:
     path = tree.path_to(_shown(row, tree))
     part = path[max(len(path) - newest, 0) :]
     return Thread(
-        Place(chat, row["version"]),
+        ChatVersion(chat, row["version"]),
         row["title"],
         manner_of(row),
         stored(connection, part, tree),

@@ -6,7 +6,7 @@ fell behind would change what it does not show.
 
 import sqlite3
 
-from app.chat_messages import Place, Written
+from app.chat_messages import ChatVersion, MessageContent
 from app.chats.lines import after_all, name_by_question, require_chat
 from app.chats.messages import insert, require_in, tree_of, write_on
 from app.chats.tree import ROOT
@@ -16,13 +16,13 @@ from app.messages import Role
 
 def add(
     connection: sqlite3.Connection,
-    place: Place,
+    place: ChatVersion,
     role: Role,
-    written: Written,
+    written: MessageContent,
     parent: int | None,
     now: float,
     title: str,
-) -> tuple[Place, int]:
+) -> tuple[ChatVersion, int]:
     """Append a message below the shown leaf, or below `parent`, where it becomes a version beside the others.
 
     A chat without a name has this title from now on if the message is its first question."""
@@ -38,24 +38,31 @@ def add(
 
 
 def ask(
-    connection: sqlite3.Connection, place: Place, question: str, parent: int | None, now: float, title: str
-) -> tuple[Place, int]:
+    connection: sqlite3.Connection,
+    place: ChatVersion,
+    question: str,
+    parent: int | None,
+    now: float,
+    title: str,
+) -> tuple[ChatVersion, int]:
     """Add a question, and the empty reply that is to be written; `title` as in `add`."""
-    _, message = add(connection, place, "user", Written(question, "done"), parent, now, title)
-    reply = insert(connection, place.chat, message, "assistant", Written(), now)
+    _, message = add(connection, place, "user", MessageContent(question, "done"), parent, now, title)
+    reply = insert(connection, place.chat, message, "assistant", MessageContent(), now)
     return _show(connection, place, reply), reply
 
 
-def answer_anew(connection: sqlite3.Connection, place: Place, message: int, now: float) -> tuple[Place, int]:
+def answer_anew(
+    connection: sqlite3.Connection, place: ChatVersion, message: int, now: float
+) -> tuple[ChatVersion, int]:
     """Add an empty version of a reply."""
     _claim(connection, place, now)
     tree = tree_of(connection, place.chat)
     _require_reply(connection, place.chat, message)
-    reply = insert(connection, place.chat, tree.parent(message), "assistant", Written(), now)
+    reply = insert(connection, place.chat, tree.parent(message), "assistant", MessageContent(), now)
     return _show(connection, place, reply), reply
 
 
-def go_on(connection: sqlite3.Connection, place: Place, message: int, now: float) -> Place:
+def go_on(connection: sqlite3.Connection, place: ChatVersion, message: int, now: float) -> ChatVersion:
     """Let a reply be written on; it is shown, with what follows it."""
     shown = _claim(connection, place, now)
     _require_reply(connection, place.chat, message)
@@ -64,7 +71,7 @@ def go_on(connection: sqlite3.Connection, place: Place, message: int, now: float
     return _show(connection, place, shown if message in tree.path_to(shown) else tree.newest_below(message))
 
 
-def show(connection: sqlite3.Connection, place: Place, message: int) -> Place:
+def show(connection: sqlite3.Connection, place: ChatVersion, message: int) -> ChatVersion:
     """Show this version, and the newest of what follows it."""
     _claim(connection, place, None)
     tree = tree_of(connection, place.chat)
@@ -73,7 +80,7 @@ def show(connection: sqlite3.Connection, place: Place, message: int) -> Place:
     return _show(connection, place, tree.newest_below(message))
 
 
-def _claim(connection: sqlite3.Connection, place: Place, now: float | None) -> int:
+def _claim(connection: sqlite3.Connection, place: ChatVersion, now: float | None) -> int:
     """Count the version up, and say where the shown path ends. Raises ChatNotFound, StaleChat."""
     row = require_chat(connection, place.chat)
     if row["version"] != place.version:
@@ -85,10 +92,10 @@ def _claim(connection: sqlite3.Connection, place: Place, now: float | None) -> i
     return int(row["shown"])
 
 
-def _show(connection: sqlite3.Connection, place: Place, leaf: int) -> Place:
+def _show(connection: sqlite3.Connection, place: ChatVersion, leaf: int) -> ChatVersion:
     """Let the shown path end here; the place of whoever claimed this one."""
     connection.execute("UPDATE chat SET shown = ? WHERE id = ?", (leaf, place.chat))
-    return Place(place.chat, place.version + 1)
+    return ChatVersion(place.chat, place.version + 1)
 
 
 def _require_reply(connection: sqlite3.Connection, chat: int, message: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from app.chat_messages import ChatLine
+from app.chat_messages import ChatSummary
 from app.chats import Chats
 from app.commands.arguments import whole_characters
 from app.commands.printing import say, show_json, shown, table
@@ -95,7 +95,7 @@ def backup_chats(store: Chats, file: Path, as_json: bool) -> None:
     return None
 
 
-def _row(line: ChatLine) -> Iterator[str]:
+def _row(line: ChatSummary) -> Iterator[str]:
     yield f"{line.id:>5}"
     yield "pinned" if line.is_pinned else ""
     yield time.strftime("%Y-%m-%d %H:%M", time.localtime(line.updated))

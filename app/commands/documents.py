@@ -11,7 +11,7 @@ from app.commands.arguments import whole_characters
 from app.commands.printing import say, show_json, shown, table
 from app.counting import counted
 from app.database import database_in
-from app.document_messages import Collection, Document, Found
+from app.document_messages import Collection, Document, PassageHit
 from app.documents import Documents, require_file
 from app.documents.embedding import NO_EMBEDDER, Embeds
 from app.documents.reading.encodings import text_of
@@ -175,7 +175,7 @@ def _document_row(one: Document) -> Iterator[str]:
     yield one.note
 
 
-def _passage(number: int, one: Found) -> str:
+def _passage(number: int, one: PassageHit) -> str:
     passage = one.passage
     where = " \u203a ".join(filter(None, (passage.title, passage.heading)))
     words = " ".join(passage.text.split())

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
-from app.chat_messages import ChatManner
+from app.chat_messages import ChatSettings
 from app.commands.arguments import whole_characters
 from app.commands.documents import chosen_collections
 from app.commands.generate import numbers
@@ -43,7 +43,7 @@ def ask_documents(store: Documents, engine: Loads, question: Question, asked: As
     _load(engine, asked.model)
     text = whole_characters(question.text)
     planner = Planner(engine.reader, store)
-    manner = ChatManner(collections=collections)
+    manner = ChatSettings(collections=collections)
     consulted = planner.consult(manner, (), text, asked.options)
     plan = planner.plan(manner, (), consulted, asked)
     show = _show_json if as_json else _show_text

@@ -3,19 +3,19 @@
 from pathlib import Path
 
 from app.models_registry import DownloadFiles, Downloads, Hub
-from app.settings import Library, SettingsFile, default_data_dir
+from app.settings import ModelSettings, SettingsFile, default_data_dir
 
 
-def library() -> Library:
+def library() -> ModelSettings:
     """The person's settings for models."""
     return SettingsFile(default_data_dir()).load().library
 
 
-def hub_of(settings: Library) -> Hub:
+def hub_of(settings: ModelSettings) -> Hub:
     """The hub, or one that asks nothing."""
     return Hub(is_offline=settings.is_offline)
 
 
-def downloads_in(data_dir: Path, settings: Library) -> Downloads:
+def downloads_in(data_dir: Path, settings: ModelSettings) -> Downloads:
     """The downloads of this data folder; nothing runs yet."""
     return Downloads(hub_of(settings), DownloadFiles(data_dir / "downloads"), settings.downloads_at_once)

@@ -16,7 +16,7 @@ from app.ending import SECONDS, ending_within
 from app.engine import Engine
 from app.errors import ModelError
 from app.messages import ModelFolder, Progress
-from app.settings import Library, SettingsFile, data_dir_or_default
+from app.settings import ModelSettings, SettingsFile, data_dir_or_default
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def asked_documents(data_dir: Path | None) -> Iterator[tuple[Documents, Engine]]
             say(f"[found by words alone: {note}]", err=True)
 
 
-def _embedder(engine: Engine, chosen: Library) -> EngineEmbedder:
+def _embedder(engine: Engine, chosen: ModelSettings) -> EngineEmbedder:
     from app.commands.library import hub_of
     from app.models_registry import folder_here
 

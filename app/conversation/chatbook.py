@@ -1,6 +1,6 @@
 """All chats of the person: those on disk, and private ones that only memory has, told apart by their ids."""
 
-from app.chat_messages import ChatLine, ChatManner, Place
+from app.chat_messages import ChatSettings, ChatSummary, ChatVersion
 from app.chats import Chats
 
 FIRST_PRIVATE = 2**40
@@ -25,7 +25,7 @@ class Chatbook:
         """The store that has this chat."""
         return self.private if chat >= FIRST_PRIVATE else self.stored
 
-    def begin(self, manner: ChatManner, is_private: bool, question: str) -> tuple[Place, int]:
+    def begin(self, manner: ChatSettings, is_private: bool, question: str) -> tuple[ChatVersion, int]:
         """A new chat with its first question and an empty reply; the reply's id."""
         return (self.private if is_private else self.stored).begin(manner, question)
 
@@ -34,7 +34,7 @@ class Chatbook:
         self.private.delete_all()
         self.stored.delete_all()
 
-    def lines(self) -> tuple[ChatLine, ...]:
+    def lines(self) -> tuple[ChatSummary, ...]:
         """Every chat, private ones first."""
         return (*self.private.lines(), *self.stored.lines())
 

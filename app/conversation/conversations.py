@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Protocol
 
-from app.chat_messages import ChatManner, Place, Thread, Written
+from app.chat_messages import ChatSettings, ChatVersion, MessageContent, Thread
 from app.chats import Chats
 from app.conversation.chatbook import Chatbook
 from app.conversation.context import Fit
@@ -46,7 +46,7 @@ class Writing:
     message: int
     asked: Asked
     reply: Reply
-    before: Written = field(default_factory=Written)
+    before: MessageContent = field(default_factory=MessageContent)
     first_read: int = 0
 
 
@@ -55,7 +55,7 @@ class Unsaved:
     """A reply that the store did not take, and why; it is stored before its chat goes on."""
 
     message: int
-    written: Written
+    written: MessageContent
     problem: str
 
 
@@ -100,7 +100,7 @@ class Conversations:
         """The chat's newest messages as they are stored."""
         return self.book.of(chat).thread(chat, newest)
 
-    def begin(self, manner: ChatManner, is_private: bool, question: str, asked: Asked) -> Place:
+    def begin(self, manner: ChatSettings, is_private: bool, question: str, asked: Asked) -> ChatVersion:
         """Begin a chat with its first question. Raises ChatTooLong, and then nothing is made."""
         consulted = self._planner.consult(manner, (), question, asked.options)
         with self._lock:
@@ -108,7 +108,7 @@ class Conversations:
             place, answer = self.book.begin(manner, is_private, question)
             return self._start(place, answer, plan)
 
-    def ask(self, place: Place, question: str, asked: Asked, parent: int | None = None) -> Place:
+    def ask(self, place: ChatVersion, question: str, asked: Asked, parent: int | None = None) -> ChatVersion:
         """Send a question below the shown path, or below `parent`. Raises StaleChat, ChatTooLong, StillWriting."""
         store = self._ready_store(place.chat)
         manner, before = store.manner(place.chat), store.texts_before(place.chat, parent)
@@ -120,12 +120,12 @@ class Conversations:
             place, answer = store.ask(place, question, parent)
             return self._start(place, answer, plan)
 
-    def edit(self, place: Place, message: int, question: str, asked: Asked) -> Place:
+    def edit(self, place: ChatVersion, message: int, question: str, asked: Asked) -> ChatVersion:
         """Send a question anew in other words, beside the old ones."""
         parent = self.book.of(place.chat).parent(message)
         return self.ask(place, question, asked, parent)
 
-    def answer_anew(self, place: Place, message: int, asked: Asked) -> Place:
+    def answer_anew(self, place: ChatVersion, message: int, asked: Asked) -> ChatVersion:
         """Write another answer beside this one."""
         store = self._ready_store(place.chat)
         manner = store.manner(place.chat)
@@ -137,7 +137,7 @@ class Conversations:
             place, answer = store.answer_anew(place, message)
             return self._start(place, answer, plan)
 
-    def go_on(self, place: Place, message: int, asked: Asked) -> Place:
+    def go_on(self, place: ChatVersion, message: int, asked: Asked) -> ChatVersion:
         """Continue an answer that ended early."""
         with self._lock:
             self._make_ready(place.chat)
@@ -169,7 +169,7 @@ class Conversations:
         for chat in tuple(self._recorders):
             self.stop(chat)
 
-    def fit(self, manner: ChatManner, messages: tuple[Message, ...], options: Options) -> Fit | None:
+    def fit(self, manner: ChatSettings, messages: tuple[Message, ...], options: Options) -> Fit | None:
         """How a prompt of these messages fits; None while no model is there to count for."""
         return self._planner.fit(manner, messages, options)
 
@@ -191,18 +191,20 @@ class Conversations:
             with suppress(StoreError):  # which was told when the reply ended
                 self._save_again(chat)
 
-    def _agreed(self, place: Place, asked: Asked) -> Asked:
+    def _agreed(self, place: ChatVersion, asked: Asked) -> Asked:
         """With what the person has chosen for this chat before."""
         is_agreed = asked.overflow == "ask" and self.leaves_out(place.chat)
         return replace(asked, overflow="oldest") if is_agreed else asked
 
-    def _start(self, place: Place, message: int, plan: Plan, before: Written | None = None) -> Place:
+    def _start(
+        self, place: ChatVersion, message: int, plan: Plan, before: MessageContent | None = None
+    ) -> ChatVersion:
         chat, reply, asked = place.chat, Reply(), plan.asked
         store = self.book.of(chat)
         if plan.answer:
             store.write(message, plan.answer)
             return place
-        written = before or Written(sources=plan.sources)
+        written = before or MessageContent(sources=plan.sources)
         self._leaving_out |= {chat} if plan.left_out else set()
         # Logs of other chats that are complete are the store's by now: pages that look at one hold it themselves.
         others = {other: known for other, known in self._writing.items() if self.is_writing(other)}
@@ -249,7 +251,7 @@ def _parted(texts: tuple[Message, ...]) -> tuple[tuple[Message, ...], str]:
     return texts[:-1], texts[-1].content
 
 
-def _without_half(written: Written) -> Written:
+def _without_half(written: MessageContent) -> MessageContent:
     """A reply that was cut inside a character ends with a mark for that, which the model must not read."""
     text = written.text.rstrip("\N{REPLACEMENT CHARACTER}")
     marks = tuple(replace(mark, end=min(mark.end, len(text))) for mark in written.marks)

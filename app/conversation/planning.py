@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from app.chat_messages import ChatManner, Written
+from app.chat_messages import ChatSettings, MessageContent
 from app.conversation.context import ChatTooLong, Fit, fit, reserve
 from app.conversation.reading import Reads
 from app.conversation.source_prompt import NO_ROOM, NOT_FOUND, guarded
@@ -40,7 +40,7 @@ class Plan:
     left_out: int = 0
     sources: Sources | None = None
     documents: tuple[str, ...] = ()
-    answer: Written | None = None
+    answer: MessageContent | None = None
 
 
 class Planner:
@@ -50,7 +50,7 @@ class Planner:
         self._reader = reader
         self._library = library
 
-    def consult(self, manner: ChatManner, before: Messages, question: str, options: Options) -> Consulted:
+    def consult(self, manner: ChatSettings, before: Messages, question: str, options: Options) -> Consulted:
         """The question with what the chat's collections have about it. May wait a moment."""
         if not manner.collections:
             return Consulted(question)
@@ -63,13 +63,13 @@ class Planner:
         """The question as it was put before. Raises DocumentNotFound when one of its sources has gone."""
         return consult_again(self._library, sources, question) if sources else Consulted(question)
 
-    def prompt(self, manner: ChatManner, before: Messages, consulted: Consulted) -> Messages:
+    def prompt(self, manner: ChatSettings, before: Messages, consulted: Consulted) -> Messages:
         """All that the model reads before its reply."""
         messages = with_system(manner, (*before, consulted.message))
         return guarded(messages) if consulted.passages else messages
 
     def plan(
-        self, manner: ChatManner, before: Messages, consulted: Consulted, asked: Asked, begun: str = ""
+        self, manner: ChatSettings, before: Messages, consulted: Consulted, asked: Asked, begun: str = ""
     ) -> Plan:
         """What to send; `begun` are the words of a reply that is to go on. Raises ChatTooLong."""
         if consulted.is_in_vain and not begun:
@@ -79,7 +79,7 @@ class Planner:
         plan = self._fitting(continued, asked)
         return replace(plan, sources=consulted.sources, documents=consulted.texts)
 
-    def fit(self, manner: ChatManner, messages: Messages, options: Options) -> Fit | None:
+    def fit(self, manner: ChatSettings, messages: Messages, options: Options) -> Fit | None:
         """How a prompt of these messages fits; None while no model is there to count for."""
         return self._fit(with_system(manner, messages), options)
 
@@ -108,17 +108,17 @@ class Planner:
         return Room(context, reserve(options.max_new_tokens, context), count)
 
 
-def with_system(manner: ChatManner, messages: Messages) -> Messages:
+def with_system(manner: ChatSettings, messages: Messages) -> Messages:
     """Messages with the chat's system prompt before them, if it has one."""
     system = manner.system.strip()
     return (Message("system", system), *messages) if system else messages
 
 
-def _in_vain(consulted: Consulted) -> Written:
+def _in_vain(consulted: Consulted) -> MessageContent:
     answer, note = NOT_FOUND, "Nothing in the chosen documents is near enough to this question"
     if consulted.sources and consulted.sources.left_out:
         answer, note = NO_ROOM, "Passages were found, and the model's context has no room for any of them"
-    return Written(answer, "done", f"{note}: the model was not asked.", sources=consulted.sources)
+    return MessageContent(answer, "done", f"{note}: the model was not asked.", sources=consulted.sources)
 
 
 def _guessed(messages: Messages) -> int:

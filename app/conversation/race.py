@@ -32,12 +32,12 @@ from app.errors import AppError, LaneFailed, RaceRefused
 from app.messages import Decoding, Failed, Finished, ModelInfo, Request
 from app.race_messages import (
     Difference,
-    KindSpeed,
     LaneResult,
     LaneRun,
-    PastRace,
     RacePlan,
     RaceResult,
+    RaceSummary,
+    SpeedByKind,
 )
 from app.step_trace import Margin
 
@@ -65,10 +65,10 @@ class KeepsRaces(Protocol):
     def add(self, result: RaceResult) -> None:
         """Keep a race."""
 
-    def last(self, model: ModelInfo, limit: int) -> Sequence[PastRace]:
+    def last(self, model: ModelInfo, limit: int) -> Sequence[RaceSummary]:
         """The newest races of this model, as it runs here."""
 
-    def summary(self, model: ModelInfo) -> Sequence[KindSpeed]:
+    def summary(self, model: ModelInfo) -> Sequence[SpeedByKind]:
         """The median speed-up of each decoder on each kind of text."""
 
 

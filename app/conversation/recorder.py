@@ -1,8 +1,8 @@
-"""Keeps a reply while it is written: twice a second as far as it is, and whole at its end.
+"""Saves a reply to the database twice a second while it is generated, and once more when it ends.
 
-It reads the reply's log like any page does, so that writing to disk never holds up decoding, and a program that
-is killed loses at most the last second. A store that fails is asked again half a second later; only what stands in the
-way of the whole reply is told.
+It reads the reply's event log as a page does, so disk writes never delay decoding. A killed app loses at most
+the last second of a reply. A write that fails is retried half a second later; only a failure of the last one is
+reported.
 """
 
 import logging
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 
 from app import __version__
-from app.chat_messages import Mark, Provenance, WritingState, Written
+from app.chat_messages import MessageContent, Provenance, TokenMark, WritingState
 from app.conversation.reply import Reply
 from app.conversation.thinking import ThoughtClock
 from app.errors import AppError
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 SECONDS = 0.5
 """Between two writes. A program that is killed may lose one second; a busy disk needs the other half of it."""
-Write = Callable[[Written], None]
+Write = Callable[[MessageContent], None]
 Done = Callable[[str], None]
 """Hears that nothing more will be stored, and what stood in the way of the whole reply: a sentence, or nothing."""
 
@@ -71,9 +71,9 @@ class Recorder:
 class Draft:
     """A reply's events as what the store keeps; one that is continued begins with what was there."""
 
-    def __init__(self, options: Options, before: Written | None = None) -> None:
+    def __init__(self, options: Options, before: MessageContent | None = None) -> None:
         self._options = options
-        self._before = before or Written()
+        self._before = before or MessageContent()
         self._texts = [self._before.text]
         self._length = len(self._before.text)
         self._marks = list(self._before.marks)
@@ -104,10 +104,10 @@ class Draft:
                     self._state = "stopped" if self._before.text else "failed"
                     self._note = sentence
 
-    def written(self) -> Written:
+    def written(self) -> MessageContent:
         """All of it as one value."""
         self._texts = ["".join(self._texts)]
-        return Written(
+        return MessageContent(
             self._texts[0],
             self._state,
             self._note,
@@ -119,12 +119,12 @@ class Draft:
 
     def _add(self, piece: Piece) -> None:
         self._marks += (
-            Mark(self._length + end, origin, self._step)
+            TokenMark(self._length + end, origin, self._step)
             for end, origin in zip(piece.ends, piece.origins, strict=False)
         )
         if not piece.token_ids and self._marks:  # the flush of what was held back belongs to the last token
             last = self._marks[-1]
-            self._marks[-1] = Mark(self._length + len(piece.text), last.origin, last.step)
+            self._marks[-1] = TokenMark(self._length + len(piece.text), last.origin, last.step)
         self._step += 1
         self._texts.append(piece.text)
         self._length += len(piece.text)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from app.conversation.source_prompt import asked_text, quoted
-from app.document_messages import Budget, Cited, Found, Passage, Sources
+from app.document_messages import Citation, Passage, PassageHit, Sources, TokenBudget
 from app.documents.search.focusing import focused
 from app.documents.texts import digest_of, stamp_of
 from app.messages import Message
@@ -34,13 +34,13 @@ LEAST_CHARACTERS = 80
 class Library(Protocol):
     """What conversations need of the documents."""
 
-    def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[Found, ...]:
+    def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[PassageHit, ...]:
         """Passages near enough to the question, best first."""
 
     def whole(self, collections: Sequence[int], most_characters: int) -> tuple[Passage, ...]:
         """Each document as one passage; none where they are longer together."""
 
-    def words(self, cited: Cited) -> str:
+    def words(self, cited: Citation) -> str:
         """What a citation stands for. Raises DocumentNotFound."""
 
 
@@ -96,7 +96,7 @@ def consult(
     space = _Space(question, room, room.for_sources(taken))
     whole = library.whole(collections, min(space.tokens, MOST_WHOLE) * CHARACTERS_PER_TOKEN)
     if whole and space.holds([passage.text for passage in whole]):
-        found: Sequence[Found] = [Found(passage, 1.0) for passage in whole]
+        found: Sequence[PassageHit] = [PassageHit(passage, 1.0) for passage in whole]
         kept, is_whole = list(found), True
     else:
         found = library.search(collections, searched, MOST_SOURCES)
@@ -137,9 +137,9 @@ class _Space:
         return self.tokens_of(passages) <= min(self.tokens, MOST_WHOLE)
 
 
-def _fitting(found: Sequence[Found], searched: str, space: _Space) -> list[Found]:
+def _fitting(found: Sequence[PassageHit], searched: str, space: _Space) -> list[PassageHit]:
     """As many as fit, best first, each narrowed to its share of the room."""
-    kept: list[Found] = []
+    kept: list[PassageHit] = []
     for one in found:
         narrow = replace(one, passage=_narrowed(one.passage, searched, space))
         if space.holds([*(each.passage.text for each in kept), narrow.passage.text]):
@@ -156,10 +156,10 @@ def _narrowed(passage: Passage, searched: str, space: _Space) -> Passage:
     return kept
 
 
-def _cited(number: int, found: Found, starts: Mapping[int, int]) -> Cited:
+def _cited(number: int, found: PassageHit, starts: Mapping[int, int]) -> Citation:
     """The source of what was kept of a passage; `starts` say where each began before it was narrowed."""
     passage = found.passage
-    return Cited(
+    return Citation(
         number,
         passage.document,
         passage.title,
@@ -173,10 +173,10 @@ def _cited(number: int, found: Found, starts: Mapping[int, int]) -> Cited:
     )
 
 
-def _budget(before: tuple[Message, ...], message: Message, sources: int, room: Room) -> Budget:
+def _budget(before: tuple[Message, ...], message: Message, sources: int, room: Room) -> TokenBudget:
     head = before[:1] if before and before[0].role == "system" else ()
     asked = room.count((message,))
     # With the question behind it: some templates take no system prompt alone.
     system = room.count((*head, message)) - asked
     history = max(0, room.count((*before, message)) - system - asked)
-    return Budget(system, sources, history, asked, room.reply, room.context)
+    return TokenBudget(system, sources, history, asked, room.reply, room.context)

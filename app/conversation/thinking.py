@@ -10,7 +10,7 @@ reply merely mentions ends nothing.
 import re
 from dataclasses import dataclass
 
-from app.chat_messages import Written
+from app.chat_messages import MessageContent
 from app.messages import Piece
 
 OPENING, END = "<think>", "</think>"
@@ -50,7 +50,7 @@ def split_thought(text: str) -> Spoken:
 class ThoughtClock:
     """Notes when each end of a thought came, by the reply's own clock: which one counts its text says later."""
 
-    def __init__(self, before: Written) -> None:
+    def __init__(self, before: MessageContent) -> None:
         self._ends = [before.thought] * before.text.count(END)
         self._tail = before.text[1 - len(END) :]
 

@@ -6,14 +6,14 @@ of a whole text the text must be the same, to the letter
 
 import sqlite3
 
-from app.document_messages import Cited, Document
+from app.document_messages import Citation, Document
 from app.documents import passage_rows, records, texts
 from app.errors import DocumentNotFound
 
 CHANGED = "This passage is no longer there: its document has changed since."
 
 
-def words(connection: sqlite3.Connection, cited: Cited) -> str:
+def words(connection: sqlite3.Connection, cited: Citation) -> str:
     """What an answer cites. Raises DocumentNotFound when it is gone, or cannot be told yet."""
     about = records.document(connection, cited.document)
     start, end = _place(connection, about, cited) if cited.passage else (cited.start, cited.end)
@@ -25,7 +25,7 @@ def words(connection: sqlite3.Connection, cited: Cited) -> str:
     return found
 
 
-def _place(connection: sqlite3.Connection, about: Document, cited: Cited) -> tuple[int, int]:
+def _place(connection: sqlite3.Connection, about: Document, cited: Citation) -> tuple[int, int]:
     """Where the cited part of a passage stands. Its row may lie in an older text while a newer one is indexed."""
     if about.state in ("failed", "cancelled"):
         raise DocumentNotFound(f"{about.title} was not indexed: try it again in the list of documents.")

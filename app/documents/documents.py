@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from app.database import Database
-from app.document_messages import Cited, Collection, Document, Found, Passage
+from app.document_messages import Citation, Collection, Document, Passage, PassageHit
 from app.documents import citing, collections, intake, leaving, passage_rows, records, texts
 from app.documents.cleaning import cleaned
 from app.documents.embedding import NO_EMBEDDER, Embeds
@@ -188,7 +188,7 @@ class Documents:
             records.document(connection, document)
             return texts.between(connection, document, start, end)
 
-    def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[Found, ...]:
+    def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[PassageHit, ...]:
         """The passages that are nearest to a question, best first; () when nothing is near enough."""
         return self._searcher.search(collections, question, limit)
 
@@ -205,7 +205,7 @@ class Documents:
                 return ()
             return tuple(_as_passage(document, texts.whole(connection, document.id)) for document in ready)
 
-    def words(self, cited: Cited) -> str:
+    def words(self, cited: Citation) -> str:
         """What an answer cites. Raises DocumentNotFound when its document was removed, or says this no more."""
         with self._database.reading() as connection:
             return citing.words(connection, cited)

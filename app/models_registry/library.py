@@ -40,7 +40,7 @@ SEARCHED = 20
 class ModelLibrary:
     """Models on this machine and on the hub. Safe to use from any thread; only `downloads` answers at once."""
 
-    def __init__(self, data_dir: Path, chosen: settings.Library, hub: Hub | None = None) -> None:
+    def __init__(self, data_dir: Path, chosen: settings.ModelSettings, hub: Hub | None = None) -> None:
         """`hub` is where models come from and where they are kept; without it, what the hub's own tools use."""
         self._chosen = chosen
         self._hub = replace(hub or Hub(), is_offline=chosen.is_offline)
@@ -53,7 +53,7 @@ class ModelLibrary:
         """The hub as the person has it now: on, or off."""
         return self._hub
 
-    def use(self, chosen: settings.Library) -> None:
+    def use(self, chosen: settings.ModelSettings) -> None:
         """Follow the person's settings; off the hub all traffic ends."""
         self._chosen = chosen
         self._hub = replace(self._hub, is_offline=chosen.is_offline)

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Protocol
 
 from app.messages import ModelInfo
-from app.race_messages import KindSpeed, LaneResult, PastRace, RacedLane, RaceResult
+from app.race_messages import LaneResult, LaneSummary, RaceResult, RaceSummary, SpeedByKind
 
 OF_MODEL = "model = ? AND dtype = ? AND device = ? AND quantisation = ?"
 LONGEST_KEPT = 200
@@ -45,16 +45,18 @@ class RaceLog:
                 [(race, number, *_columns(lane)) for number, lane in enumerate(result.lanes)],
             )
 
-    def last(self, model: ModelInfo, limit: int) -> list[PastRace]:
+    def last(self, model: ModelInfo, limit: int) -> list[RaceSummary]:
         """The newest races of this model, as it runs here, newest first."""
         with self._database.reading() as connection:
             races = connection.execute(
                 f"SELECT id, at, kind, prompt FROM races WHERE {OF_MODEL} ORDER BY id DESC LIMIT ?",
                 (*_key(model), limit),
             ).fetchall()
-            return [PastRace(at, kind, prompt, _lanes(connection, race)) for race, at, kind, prompt in races]
+            return [
+                RaceSummary(at, kind, prompt, _lanes(connection, race)) for race, at, kind, prompt in races
+            ]
 
-    def summary(self, model: ModelInfo) -> list[KindSpeed]:
+    def summary(self, model: ModelInfo) -> list[SpeedByKind]:
         """The median speed-up of each decoder on each kind of text; speeds that nobody knew are left out."""
         with self._database.reading() as connection:
             rows = connection.execute(
@@ -64,7 +66,7 @@ class RaceLog:
             ).fetchall()
         groups = groupby(rows, key=lambda row: (row[0], row[1]))
         speeds = ((kind, name, [row[2] for row in group]) for (kind, name), group in groups)
-        return [KindSpeed(kind, name, median(of_lane), len(of_lane)) for kind, name, of_lane in speeds]
+        return [SpeedByKind(kind, name, median(of_lane), len(of_lane)) for kind, name, of_lane in speeds]
 
 
 def _key(model: ModelInfo) -> tuple[str, str, str, str]:
@@ -76,13 +78,13 @@ def _columns(lane: LaneResult) -> tuple[str, float, float, float, bool]:
     return lane.run.name, lane.speed_up, numbers.tokens_per_second, numbers.tokens_per_step, lane.is_identical
 
 
-def _lanes(connection: sqlite3.Connection, race: int) -> tuple[RacedLane, ...]:
+def _lanes(connection: sqlite3.Connection, race: int) -> tuple[LaneSummary, ...]:
     rows = connection.execute(
         "SELECT name, speed_up, tokens_per_second, tokens_per_step, is_identical FROM race_lanes"
         " WHERE race = ? ORDER BY lane",
         (race,),
     )
     return tuple(
-        RacedLane(name, speed_up, per_second, per_step, bool(is_identical))
+        LaneSummary(name, speed_up, per_second, per_step, bool(is_identical))
         for name, speed_up, per_second, per_step, is_identical in rows
     )

@@ -9,7 +9,7 @@ from typing import Protocol
 from app.conversation import Asked, Conversations, Overflow, Reads, Reply
 from app.conversation.race import Race
 from app.messages import DecoderName, EngineStatus, ModelChoice, Options, Request
-from app.settings import Library, Settings, SettingsFile, Theme
+from app.settings import ModelSettings, Settings, SettingsFile, Theme
 from app.ui.documents.port import Documents
 from app.ui.models.port import Models
 
@@ -109,7 +109,7 @@ class Desk:
         """Remember how the page is to look. Raises SettingsNotSaved as above."""
         self._choose(lambda settings: replace(settings, theme=theme))
 
-    def choose_library(self, library: Library) -> None:
+    def choose_library(self, library: ModelSettings) -> None:
         """Follow these settings for models, and remember them. Raises SettingsNotSaved as above."""
         self.models.use(library)
         self._choose(lambda settings: replace(settings, library=library))

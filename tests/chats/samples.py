@@ -1,6 +1,6 @@
 """What tests write into chats."""
 
-from app.chat_messages import Mark, Place, Provenance, Written
+from app.chat_messages import ChatVersion, MessageContent, Provenance, TokenMark
 from app.chats import Chats
 from app.messages import Decoding, ModelInfo, Options, Sampling, Split, Statistics
 
@@ -15,16 +15,21 @@ PROVENANCE = Provenance(
     Statistics(9, 3, 40, 20, 15, 18, 400, 1234, Split(30, 10, 1.25), 0.5, 2.25),
     "0.1.0",
 )
-MARKS = (Mark(2, "model", 0), Mark(5, "window", 1), Mark(5, "successor", 1), Mark(9, "history", 2))
-FINISHED = Written("An answer", "done", "", MARKS, PROVENANCE, 1.5)
+MARKS = (
+    TokenMark(2, "model", 0),
+    TokenMark(5, "window", 1),
+    TokenMark(5, "successor", 1),
+    TokenMark(9, "history", 2),
+)
+FINISHED = MessageContent("An answer", "done", "", MARKS, PROVENANCE, 1.5)
 
 
 def answer(
-    chats: Chats, place: Place, question: str, text: str, parent: int | None = None
-) -> tuple[Place, int]:
+    chats: Chats, place: ChatVersion, question: str, text: str, parent: int | None = None
+) -> tuple[ChatVersion, int]:
     """A whole turn; the reply's id."""
     place, reply = chats.ask(place, question, parent)
-    chats.write(reply, Written(text, "done"))
+    chats.write(reply, MessageContent(text, "done"))
     return place, reply
 
 

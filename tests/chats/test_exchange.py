@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chat_messages import ChatManner, ChatPreset, Mark, TakenIn, WritingState, Written
+from app.chat_messages import ChatPreset, ChatSettings, ImportResult, MessageContent, TokenMark, WritingState
 from app.chats import Chats
 from app.chats.values_json import plain
 from app.database import MEMORY, Database
@@ -19,12 +19,12 @@ from tests.chats.samples import FINISHED, PROVENANCE, answer, texts
 from tests.tiers import examples
 
 WRITTEN = st.builds(
-    Written,
+    MessageContent,
     st.text(max_size=30),
     st.sampled_from([state for state in get_args(WritingState) if state != "writing"]),
     st.text(max_size=10),
     st.lists(
-        st.builds(Mark, st.integers(0, 10**6), st.sampled_from(get_args(Origin)), st.integers(0, 999)),
+        st.builds(TokenMark, st.integers(0, 10**6), st.sampled_from(get_args(Origin)), st.integers(0, 999)),
         max_size=5,
     ).map(tuple),
     st.sampled_from([None, PROVENANCE]),
@@ -56,19 +56,19 @@ def said(role: str, text: str, **more: Any) -> dict[str, Any]:
 
 
 def test_a_library_comes_back_as_it_was(chats: Chats, tmp_path: Path) -> None:
-    place = chats.create(ChatManner("Be brief.", Sampling(0.5)), "Work", "Named")
+    place = chats.create(ChatSettings("Be brief.", Sampling(0.5)), "Work", "Named")
     place, reply = chats.ask(place, "Why? 全文 \ud83d")
     chats.write(reply, FINISHED)
     place, second = chats.answer_anew(place, reply)
-    chats.write(second, Written("Other", "stopped", "You stopped this reply."))
+    chats.write(second, MessageContent("Other", "stopped", "You stopped this reply."))
     chats.show(place, reply)
     chats.pin(place.chat, True)
     answer(chats, chats.create(), "q", "a")
-    chats.save_preset(ChatPreset("terse", ChatManner("Be terse.", Sampling(0.1))))
+    chats.save_preset(ChatPreset("terse", ChatSettings("Be terse.", Sampling(0.1))))
     with closing(Database(tmp_path / "other.sqlite")) as database:
         other = Chats(database)
         answer(other, other.create(), "already", "here")
-        assert other.import_json(chats.export_json()) == TakenIn(2, 0)
+        assert other.import_json(chats.export_json()) == ImportResult(2, 0)
         assert whole(other)[-2:] == whole(chats) or whole(other)[:2] == whole(chats)
         assert other.presets() == chats.presets()
         assert [one.line.title for one in other.search("answer")] == ["Named"]
@@ -79,10 +79,12 @@ def test_a_library_comes_back_as_it_was(chats: Chats, tmp_path: Path) -> None:
 @given(
     st.lists(st.tuples(WRITTEN, st.integers(0, 5)), max_size=8), st.text(max_size=20), st.text(max_size=20)
 )
-def test_any_chat_comes_back_as_it_was(replies: list[tuple[Written, int]], system: str, folder: str) -> None:
+def test_any_chat_comes_back_as_it_was(
+    replies: list[tuple[MessageContent, int]], system: str, folder: str
+) -> None:
     one, other = Database(":memory:"), Database(":memory:")
     chats, copied = Chats(one), Chats(other)
-    place, ids = chats.create(ChatManner(system), folder), [0]
+    place, ids = chats.create(ChatSettings(system), folder), [0]
     for written, pick in replies:
         place, reply = chats.ask(place, written.text or "?", parent=ids[pick % len(ids)])
         chats.write(reply, written)
@@ -110,7 +112,7 @@ def test_a_file_of_a_newer_app_is_refused(chats: Chats) -> None:
 
 def test_one_bad_chat_does_not_spoil_the_others(chats: Chats) -> None:
     bad = [None, 3, {}, {"messages": "x"}, "text"]
-    assert chats.import_json(file_of(*bad, a_chat(said("user", "Hi", id=1)))) == TakenIn(1, 0)
+    assert chats.import_json(file_of(*bad, a_chat(said("user", "Hi", id=1)))) == ImportResult(1, 0)
     assert texts(chats, chats.lines()[0].id) == ["Hi"]
     with pytest.raises(ImportBroken, match="None of the chats"):
         chats.import_json(file_of(*bad))
@@ -124,12 +126,15 @@ def test_missing_and_wrong_fields_get_their_defaults(chats: Chats) -> None:
         said("user", "q", id=1), message, title=None, created=None, updated=float("nan"),
         sampling={"temperature": -1}, is_pinned="yes", shown="2", folder=3, of_later={"x": 1},
     )  # fmt: skip
-    assert chats.import_json(file_of(broken)) == TakenIn(1, 0)
+    assert chats.import_json(file_of(broken)) == ImportResult(1, 0)
     line = chats.lines()[0]
     assert (line.title, line.folder, line.is_pinned, line.updated) == ("", "", False, 0.0)
     thread = chats.thread(line.id)
-    assert thread.manner == ChatManner()
-    assert [message.written for message in thread.messages] == [Written("q", "done"), Written("a", "done")]
+    assert thread.manner == ChatSettings()
+    assert [message.written for message in thread.messages] == [
+        MessageContent("q", "done"),
+        MessageContent("a", "done"),
+    ]
 
 
 @pytest.mark.parametrize("updated", [1_763_700_000_000, -5, 1e300, 2_000_000_001])
@@ -140,7 +145,7 @@ def test_a_date_that_cannot_be_is_the_moment_of_the_import(updated: float) -> No
         usual = a_chat(said("user", "r", id=1), created=1.0, updated=2.0)
         chats.import_json(file_of(odd, usual))
         assert [line.updated for line in chats.lines()] == [2_000_000_000.0, 2.0]
-        assert chats.import_json(file_of(odd, usual)) == TakenIn(0, 2), "known by when it was begun"
+        assert chats.import_json(file_of(odd, usual)) == ImportResult(0, 2), "known by when it was begun"
 
 
 def test_messages_that_make_no_sense_are_left_out_and_orphans_are_first_ones(chats: Chats) -> None:
@@ -183,7 +188,7 @@ def test_a_chat_that_is_here_does_not_come_in_twice(chats: Chats) -> None:
     for question in ("q", "q", "half \ud83d"):
         answer(chats, chats.create(), question, "a")
     before = whole(chats)
-    assert chats.import_json(chats.export_json()) == TakenIn(0, 3)
+    assert chats.import_json(chats.export_json()) == ImportResult(0, 3)
     assert whole(chats) == before
 
 
@@ -192,11 +197,11 @@ def test_an_older_copy_of_a_chat_is_known_and_a_newer_one_comes_in_beside_it(cha
     older = chats.export_json()
     answer(chats, place, "more", "b")
     newer = chats.export_json()
-    assert chats.import_json(older) == TakenIn(0, 1)
+    assert chats.import_json(older) == ImportResult(0, 1)
     with closing(Database(MEMORY)) as database:
         elsewhere = Chats(database)
         elsewhere.import_json(older)
-        assert elsewhere.import_json(newer) == TakenIn(1, 0)
+        assert elsewhere.import_json(newer) == ImportResult(1, 0)
         assert sorted(len(chat["messages"]) for chat in whole(elsewhere)) == [2, 4]
 
 
@@ -204,17 +209,17 @@ def test_a_deleted_chat_comes_in_again(chats: Chats) -> None:
     place, _ = answer(chats, chats.create(), "q", "a")
     saved = chats.export_json()
     chats.delete(place.chat)
-    assert chats.import_json(saved) == TakenIn(1, 0)
+    assert chats.import_json(saved) == ImportResult(1, 0)
 
 
 def test_chats_of_a_file_that_say_the_same_all_come_in(chats: Chats) -> None:
     one = a_chat(said("user", "Hi", id=1))
-    assert chats.import_json(file_of(one, one)) == TakenIn(2, 0)
-    assert chats.import_json(file_of(one, one)) == TakenIn(0, 2)
+    assert chats.import_json(file_of(one, one)) == ImportResult(2, 0)
+    assert chats.import_json(file_of(one, one)) == ImportResult(0, 2)
 
 
 def test_presets_that_are_here_stay_as_they_are(chats: Chats) -> None:
-    chats.save_preset(ChatPreset("a", ChatManner("mine")))
+    chats.save_preset(ChatPreset("a", ChatSettings("mine")))
     presets = [
         {"name": "a", "manner": {"system": "theirs"}},
         {"name": "b", "manner": {"system": "new"}},
@@ -227,7 +232,7 @@ def test_presets_that_are_here_stay_as_they_are(chats: Chats) -> None:
 
 def test_only_the_chats_that_were_asked_for_are_written_out(chats: Chats) -> None:
     first, second = chats.create(title="a").chat, chats.create(title="b").chat
-    chats.save_preset(ChatPreset("p", ChatManner()))
+    chats.save_preset(ChatPreset("p", ChatSettings()))
     told = json.loads(chats.export_json([second]))
     assert ([chat["title"] for chat in told["chats"]], told["presets"]) == (["b"], [])
     chats.delete(first)
@@ -245,10 +250,10 @@ def test_a_library_is_written_out_chat_by_chat_while_the_app_goes_on(chats: Chat
 
 
 def test_a_chat_reads_well_as_markdown(chats: Chats) -> None:
-    place, reply = chats.ask(chats.create(ChatManner("Be\nbrief."), title="Why"), "Why?\n")
+    place, reply = chats.ask(chats.create(ChatSettings("Be\nbrief."), title="Why"), "Why?\n")
     chats.write(reply, FINISHED)
     place, reply = chats.ask(place, "And?")
-    chats.write(reply, Written("    code\n", "stopped", "You stopped this reply."))
+    chats.write(reply, MessageContent("    code\n", "stopped", "You stopped this reply."))
     assert chats.export_markdown(place.chat) == (
         "# Why\n\n> Be\n> brief.\n\n## You\n\nWhy?\n\n## org/model\n\nAn answer\n\n"
         "## You\n\nAnd?\n\n## Reply\n\n    code\n\n*You stopped this reply.*\n"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from app.chat_messages import Written
+from app.chat_messages import MessageContent
 from app.chats import Chats
 from app.database import Database
 from tests.chats.samples import answer
@@ -22,7 +22,7 @@ CHECKOUT = Path(__file__).parents[2]
 CHAT_UNTIL_KILLED = """
 import itertools, json, random, sys
 from pathlib import Path
-from app.chat_messages import Mark, Written
+from app.chat_messages import TokenMark, MessageContent
 from app.chats import Chats
 from app.database import Database
 
@@ -46,10 +46,10 @@ while True:
             text = ""
             for word in range(source.randrange(1, 20)):
                 text += f"word{word} " * 50
-                marks = tuple(Mark(end, "window", end) for end in range(word * 20))
-                chats.write(reply, Written(text, marks=marks))
+                marks = tuple(TokenMark(end, "window", end) for end in range(word * 20))
+                chats.write(reply, MessageContent(text, marks=marks))
                 acknowledge(chat=place.chat, version=place.version, reply=reply, text=text, state="writing")
-            chats.write(reply, Written(text, "done"))
+            chats.write(reply, MessageContent(text, "done"))
             acknowledge(chat=place.chat, version=place.version, reply=reply, text=text, state="done")
     if source.random() < 0.3:
         chats.delete(place.chat)
@@ -111,7 +111,7 @@ def check(chats: Chats, told: dict[int, dict[str, Any]], versions: dict[int, int
         assert chats.thread(chat).place.version - versions[chat] in ((0, 1) if chat in last else (0,))
 
 
-def check_reply(written: Written, line: dict[str, Any]) -> None:
+def check_reply(written: MessageContent, line: dict[str, Any]) -> None:
     assert written.text.startswith(line["text"])
     assert written.state in ("done", "interrupted")
     assert line["state"] == "writing" or (written.text, written.state) == (line["text"], "done")

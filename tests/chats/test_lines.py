@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.chat_messages import ChatManner, ChatPreset
+from app.chat_messages import ChatPreset, ChatSettings
 from app.chats import Chats
 from app.database import Database
 from app.errors import ChatNotFound
@@ -84,7 +84,7 @@ def test_a_forgotten_chat_leaves_nothing_behind(chats: Chats, database: Database
 
 
 def test_deleting_all_leaves_no_word_of_it_in_the_file(chats: Chats, database: Database) -> None:
-    chats.save_preset(ChatPreset("p", ChatManner("system")))
+    chats.save_preset(ChatPreset("p", ChatSettings("system")))
     answer(chats, chats.create(title="secrettitle"), "secretquestion", "secretanswer " * 100)
     chats.delete_all()
     assert (chats.lines(), len(chats.presets()), database.is_healthy()) == ((), 1, "")
@@ -106,7 +106,7 @@ def test_what_is_not_there_cannot_be_changed(chats: Chats) -> None:
         lambda: chats.move(9, "x"),
         lambda: chats.delete(9),
         lambda: chats.restore(9),
-        lambda: chats.set_manner(9, ChatManner()),
+        lambda: chats.set_manner(9, ChatSettings()),
         lambda: chats.thread(9),
         lambda: chats.message(9),
         lambda: chats.export_markdown(9),
@@ -116,23 +116,23 @@ def test_what_is_not_there_cannot_be_changed(chats: Chats) -> None:
 
 
 def test_the_manner_of_a_chat_is_its_own(chats: Chats) -> None:
-    place = chats.create(ChatManner("Be brief."))
-    manner = ChatManner("Be long.", Sampling(1.0, 5, 0.5, 0.1, 1.2, 3))
+    place = chats.create(ChatSettings("Be brief."))
+    manner = ChatSettings("Be long.", Sampling(1.0, 5, 0.5, 0.1, 1.2, 3))
     chats.set_manner(place.chat, manner)
     assert chats.thread(place.chat).manner == manner
-    chats.set_manner(place.chat, ChatManner())
-    assert chats.thread(place.chat).manner == ChatManner()
+    chats.set_manner(place.chat, ChatSettings())
+    assert chats.thread(place.chat).manner == ChatSettings()
 
 
 def test_presets_are_kept_by_name(chats: Chats) -> None:
     first, second = (
-        ChatPreset("terse", ChatManner("Be terse.")),
-        ChatPreset("Art", ChatManner("", Sampling(1.0))),
+        ChatPreset("terse", ChatSettings("Be terse.")),
+        ChatPreset("Art", ChatSettings("", Sampling(1.0))),
     )
     chats.save_preset(first)
     chats.save_preset(second)
     assert chats.presets() == (second, first)
-    changed = ChatPreset("terse", ChatManner("Be very terse."))
+    changed = ChatPreset("terse", ChatSettings("Be very terse."))
     chats.save_preset(changed)
     chats.delete_preset("Art")
     chats.delete_preset("never was")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chat_messages import Written
+from app.chat_messages import MessageContent
 from app.chats import Chats
 from app.chats.words import BEFORE, BEHIND, excerpt, folded, question
 from app.database import Database
@@ -84,9 +84,9 @@ def test_titles_come_before_messages_and_no_more_than_asked(chats: Chats) -> Non
 
 def test_a_reply_is_found_once_it_is_complete_and_as_it_is_then(chats: Chats) -> None:
     place, reply = chats.ask(chats.create(title="t"), "q")
-    chats.write(reply, Written("partial"))
+    chats.write(reply, MessageContent("partial"))
     assert found(chats, "partial") == []
-    chats.write(reply, Written("complete", "done"))
+    chats.write(reply, MessageContent("complete", "done"))
     assert (found(chats, "complete"), found(chats, "partial")) == (["t"], [])
     chats.continue_(place, reply)
     assert found(chats, "complete") == []
@@ -101,7 +101,7 @@ def test_a_renamed_chat_is_found_by_its_new_name(chats: Chats) -> None:
 def test_hidden_versions_are_found_too(chats: Chats) -> None:
     place, reply = answer(chats, chats.create(title="t"), "q", "first version")
     place, second = chats.answer_anew(place, reply)
-    chats.write(second, Written("another", "done"))
+    chats.write(second, MessageContent("another", "done"))
     assert found(chats, "first version") == ["t"]
 
 

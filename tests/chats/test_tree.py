@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chat_messages import Place, Written
+from app.chat_messages import ChatVersion, MessageContent
 from app.chats import Chats
 from app.chats.importing import library_of, put_in
 from app.chats.tree import Tree
@@ -76,7 +76,7 @@ def test_a_chat_is_what_was_done_to_it(deeds: list[tuple[str, int]]) -> None:
     database.close()
 
 
-def do(chats: Chats, model: PlainModel, place: Place, deed: str, pick: int, text: str) -> Place:
+def do(chats: Chats, model: PlainModel, place: ChatVersion, deed: str, pick: int, text: str) -> ChatVersion:
     """The same to the chat and to the model."""
     replies = model.replies()
     chosen = replies[pick % len(replies)] if replies else 0
@@ -96,11 +96,11 @@ def do(chats: Chats, model: PlainModel, place: Place, deed: str, pick: int, text
         if chosen not in model.path():
             model.show(chosen)
         return chats.continue_(place, chosen)
-    chats.write(reply, Written(f"a{text}", "done"))
+    chats.write(reply, MessageContent(f"a{text}", "done"))
     return place
 
 
-def compare(chats: Chats, model: PlainModel, place: Place) -> None:
+def compare(chats: Chats, model: PlainModel, place: ChatVersion) -> None:
     thread = chats.thread(place.chat, 1000)
     assert thread.place == place
     assert [message.id for message in thread.messages] == model.path()
@@ -110,7 +110,7 @@ def compare(chats: Chats, model: PlainModel, place: Place) -> None:
     ]
 
 
-def compare_imported(chats: Chats, place: Place, model: PlainModel) -> None:
+def compare_imported(chats: Chats, place: ChatVersion, model: PlainModel) -> None:
     """A chat that was written out and read in is the same under other numbers."""
     other = Database(":memory:")
     with other.writing() as connection:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.chat_messages import ChatManner, Place, Written
+from app.chat_messages import ChatSettings, ChatVersion, MessageContent
 from app.chats import Chats
 from app.database import Database
 from app.errors import ChatNotFound, StaleChat
@@ -28,16 +28,16 @@ def test_a_reply_is_kept_with_its_marks_and_provenance(chats: Chats) -> None:
 
 def test_a_partial_reply_leaves_the_page_its_place(chats: Chats) -> None:
     place, reply = chats.ask(chats.create(), "Why?")
-    chats.write(reply, Written("Be"))
-    chats.write(reply, Written("Because", "done"))
+    chats.write(reply, MessageContent("Be"))
+    chats.write(reply, MessageContent("Because", "done"))
     assert chats.thread(place.chat).place == place
     answer(chats, place, "And?", "So.")
 
 
 def test_a_late_partial_reply_does_not_replace_the_final_one(chats: Chats) -> None:
     _, reply = chats.ask(chats.create(), "Why?")
-    chats.write(reply, Written("Because", "stopped"))
-    chats.write(reply, Written("Be"))
+    chats.write(reply, MessageContent("Because", "stopped"))
+    chats.write(reply, MessageContent("Be"))
     assert (chats.message(reply).text, chats.message(reply).written.state) == ("Because", "stopped")
 
 
@@ -71,7 +71,7 @@ def test_a_page_that_fell_behind_changes_nothing(chats: Chats, deed: object) -> 
 def test_a_new_version_of_a_reply_is_shown_and_the_old_one_kept(chats: Chats) -> None:
     place, first = answer(chats, chats.create(), "Why?", "So.")
     place, second = chats.answer_anew(place, first)
-    chats.write(second, Written("Because.", "done"))
+    chats.write(second, MessageContent("Because.", "done"))
     shown = chats.thread(place.chat).messages[-1]
     assert (shown.text, shown.versions) == ("Because.", (first, second))
     place = chats.show(place, first)
@@ -99,10 +99,10 @@ def test_a_later_question_is_edited_below_its_parent(chats: Chats) -> None:
 
 def test_a_reply_goes_on_where_it_stopped(chats: Chats) -> None:
     place, reply = chats.ask(chats.create(), "Why?")
-    chats.write(reply, Written("Because of", "stopped", "Stopped."))
+    chats.write(reply, MessageContent("Because of", "stopped", "Stopped."))
     place = chats.continue_(place, reply)
     assert (chats.message(reply).text, chats.message(reply).written.state) == ("Because of", "writing")
-    chats.write(reply, Written("Because of that.", "done"))
+    chats.write(reply, MessageContent("Because of that.", "done"))
     assert texts(chats, place.chat) == ["Why?", "Because of that."]
     assert len(chats.search("that")) == 1
 
@@ -137,13 +137,13 @@ def test_a_question_is_no_reply_to_write_anew(chats: Chats) -> None:
     with pytest.raises(ChatNotFound):
         chats.answer_anew(place, question)
     with pytest.raises(ChatNotFound):
-        chats.ask(Place(), "Before there is a chat?")
+        chats.ask(ChatVersion(), "Before there is a chat?")
 
 
 def test_replies_that_nobody_finished_are_interrupted_at_start(chats: Chats) -> None:
     place, done = answer(chats, chats.create(), "Why?", "So.")
     place, cut = chats.ask(place, "And?")
-    chats.write(cut, Written("That is partl"))
+    chats.write(cut, MessageContent("That is partl"))
     chats.interrupted()
     written = chats.message(cut).written
     assert (written.text, written.state) == ("That is partl", "interrupted")
@@ -153,12 +153,12 @@ def test_replies_that_nobody_finished_are_interrupted_at_start(chats: Chats) -> 
 
 
 def test_the_newest_messages_come_first_and_the_others_are_counted(chats: Chats) -> None:
-    place = chats.create(ChatManner("Be brief.", Sampling(0.5)))
+    place = chats.create(ChatSettings("Be brief.", Sampling(0.5)))
     for number in range(5):
         place, _ = answer(chats, place, f"q{number}", f"a{number}")
     thread = chats.thread(place.chat, newest=3)
     assert ([message.text for message in thread.messages], thread.earlier) == (["a3", "q4", "a4"], 7)
-    assert thread.manner == ChatManner("Be brief.", Sampling(0.5))
+    assert thread.manner == ChatSettings("Be brief.", Sampling(0.5))
     assert chats.thread(place.chat, newest=0).earlier == 10
 
 
@@ -174,15 +174,16 @@ def test_the_model_reads_the_path_up_to_the_reply_that_it_is_to_write(chats: Cha
 
 def test_the_model_reads_what_there_is_of_a_reply_that_goes_on(chats: Chats) -> None:
     place, reply = chats.ask(chats.create(), "Why?")
-    chats.write(reply, Written("Because", "stopped"))
+    chats.write(reply, MessageContent("Because", "stopped"))
     place = chats.continue_(place, reply)
     assert chats.path_texts(place.chat, reply)[-1] == Message("assistant", "Because")
 
 
 @pytest.mark.parametrize(
-    "failure", [Written("", "failed"), Written("half", "failed"), Written(" \n", "stopped")]
+    "failure",
+    [MessageContent("", "failed"), MessageContent("half", "failed"), MessageContent(" \n", "stopped")],
 )
-def test_the_model_reads_no_reply_that_failed_nor_its_question(chats: Chats, failure: Written) -> None:
+def test_the_model_reads_no_reply_that_failed_nor_its_question(chats: Chats, failure: MessageContent) -> None:
     place, _ = answer(chats, chats.create(), "Why?", "So.")
     place, failed = chats.ask(place, "Too much?")
     chats.write(failed, failure)
@@ -205,7 +206,7 @@ def test_half_a_character_is_kept_as_a_mark(chats: Chats) -> None:
 
 def test_a_question_behind_a_failed_reply_is_read_without_that_turn(chats: Chats) -> None:
     place, failed = chats.ask(chats.create(), "Why?")
-    chats.write(failed, Written("", "failed", "Memory ran out."))
+    chats.write(failed, MessageContent("", "failed", "Memory ran out."))
     assert chats.texts_before(place.chat) == ()
     assert [message.content for message in chats.path_texts(place.chat)] == ["Why?"], "which is asked anew"
     place, reply = chats.ask(place, "And?")

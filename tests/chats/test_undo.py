@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from app.chat_messages import ChatManner, Written
+from app.chat_messages import ChatSettings, MessageContent
 from app.chats import Chats
 from app.chats.undo import INDEXES
 from app.database import Database, database_in
@@ -35,8 +35,8 @@ def chats(database: Database) -> Chats:
 
 
 def write(chats: Chats, title: str, text: str) -> int:
-    place, reply = chats.begin(ChatManner(system=text), text)
-    chats.write(reply, Written(text, "done"))
+    place, reply = chats.begin(ChatSettings(system=text), text)
+    chats.write(reply, MessageContent(text, "done"))
     chats.rename(place.chat, title)
     return place.chat
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chat_messages import Mark, Provenance
+from app.chat_messages import Provenance, TokenMark
 from app.chats.provenance_json import (
     LETTERS,
     marks_from_json,
@@ -62,14 +62,16 @@ def test_an_integer_is_a_number_and_a_number_no_integer() -> None:
 
 
 @given(
-    st.lists(st.builds(Mark, st.integers(0, 10**9), st.sampled_from(get_args(Origin)), st.integers(0, 10**6)))
+    st.lists(
+        st.builds(TokenMark, st.integers(0, 10**9), st.sampled_from(get_args(Origin)), st.integers(0, 10**6))
+    )
 )
-def test_marks_come_back(marks: list[Mark]) -> None:
+def test_marks_come_back(marks: list[TokenMark]) -> None:
     assert marks_from_json(marks_to_json(marks)) == tuple(marks)
 
 
 def test_the_example_of_the_module() -> None:
-    marks = (Mark(5, "model", 0), Mark(9, "window", 1), Mark(12, "window", 1))
+    marks = (TokenMark(5, "model", 0), TokenMark(9, "window", 1), TokenMark(12, "window", 1))
     assert json.loads(marks_to_json(marks)) == {"ends": [5, 4, 3], "origins": "mww", "steps": [0, 1, 0]}
 
 
@@ -81,7 +83,7 @@ def test_marks_that_make_no_sense_are_none(text: str) -> None:
 
 
 def test_an_origin_that_nobody_knows_is_the_models() -> None:
-    assert marks_from_json('{"ends": [1], "origins": "?", "steps": [0]}') == (Mark(1, "model", 0),)
+    assert marks_from_json('{"ends": [1], "origins": "?", "steps": [0]}') == (TokenMark(1, "model", 0),)
 
 
 def test_every_origin_has_a_letter_of_its_own() -> None:

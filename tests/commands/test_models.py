@@ -188,9 +188,9 @@ def test_offline_asks_nothing(server: FakeHub, run: Run, tmp_path: Path) -> None
 def offline_settings() -> dict[str, Any]:
     from dataclasses import asdict
 
-    from app.settings import Library, Settings
+    from app.settings import ModelSettings, Settings
 
-    return asdict(Settings(library=Library(is_offline=True)))
+    return asdict(Settings(library=ModelSettings(is_offline=True)))
 
 
 def test_the_catalogue_is_listed_by_what_fits(run: Run) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from time import monotonic, sleep
 
-from app.chat_messages import ChatManner, Place, StoredMessage
+from app.chat_messages import ChatSettings, ChatVersion, StoredMessage
 from app.conversation import Asked, Conversations, Reply
 from app.messages import Finished, ModelChoice, Options, Piece, Request, Statistics
 from tests.fakes import DEMO, WordReader
@@ -45,14 +45,14 @@ class Person:
     def __init__(self, chats: Conversations, engine: PatientEngine) -> None:
         self.chats = chats
         self.engine = engine
-        self.place = Place()
+        self.place = ChatVersion()
 
     def ask(self, question: str, answer: str = "") -> None:
         """Ask, and get this answer if there is one."""
         if self.place.chat:
             self.place = self.chats.ask(self.place, question, ASKED)
         else:
-            self.place = self.chats.begin(ChatManner(), False, question, ASKED)
+            self.place = self.chats.begin(ChatSettings(), False, question, ASKED)
         if answer:
             self.get(answer)
 

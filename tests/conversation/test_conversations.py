@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.chat_messages import ChatManner
+from app.chat_messages import ChatSettings
 from app.chats import Chats
 from app.conversation import Asked, Chatbook, ChatTooLong, Conversations, StillWriting, is_private
 from app.database import MEMORY, Database
@@ -47,7 +47,7 @@ def test_an_answer_is_stored_with_its_provenance_and_its_marks(person: Person) -
 
 def test_the_model_reads_the_whole_chat_and_its_instructions(person: Person, engine: PatientEngine) -> None:
     person.ask("One?", "Two.")
-    person.chats.book.stored.set_manner(person.place.chat, ChatManner("Be short."))
+    person.chats.book.stored.set_manner(person.place.chat, ChatSettings("Be short."))
     person.ask("Three?")
     assert engine.read() == [
         ("system", "Be short."),
@@ -164,7 +164,7 @@ def test_turns_that_do_not_count_are_not_taken_for_the_oldest(person: Person, en
 
 
 def test_a_shorter_reply_is_as_long_as_there_is_room(person: Person, engine: PatientEngine) -> None:
-    person.place = person.chats.begin(ChatManner(), False, "a " * 80, replace(ASKED, overflow="shorter"))
+    person.place = person.chats.begin(ChatSettings(), False, "a " * 80, replace(ASKED, overflow="shorter"))
     assert engine.requests[-1].options.max_new_tokens == 18
 
 
@@ -176,13 +176,13 @@ def test_nothing_is_made_of_a_first_question_that_is_too_long(person: Person) ->
 
 def test_without_a_model_nothing_is_counted(person: Person, engine: PatientEngine) -> None:
     engine.words.context = 0
-    assert person.chats.fit(ChatManner(), (Message("user", "a"),), Options()) is None
+    assert person.chats.fit(ChatSettings(), (Message("user", "a"),), Options()) is None
     person.ask("a " * 1000)
     assert len(engine.requests) == 1
 
 
 def test_a_private_chat_never_reaches_the_disk(person: Person, database: Database) -> None:
-    person.place = person.chats.begin(ChatManner(), True, "Secret?", ASKED)
+    person.place = person.chats.begin(ChatSettings(), True, "Secret?", ASKED)
     assert is_private(person.place.chat)
     person.get("Sesame")
     assert person.texts == ["Secret?", "Sesame"]
@@ -213,7 +213,7 @@ def test_closing_waits_until_replies_are_stored(person: Person, engine: PatientE
 
 def test_the_options_of_a_reply_are_stored_as_they_were(person: Person) -> None:
     warm = Options(Sampling(temperature=0.7, seed=3), max_new_tokens=20)
-    person.place = person.chats.begin(ChatManner(), False, "One?", Asked(ModelChoice("demo"), warm))
+    person.place = person.chats.begin(ChatSettings(), False, "One?", Asked(ModelChoice("demo"), warm))
     person.get("Two.")
     provenance = person.messages[-1].written.provenance
     assert provenance is not None

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.chat_messages import ChatManner
+from app.chat_messages import ChatSettings
 from app.chats import Chats
 from app.conversation import Chatbook, Conversations
 from app.conversation.race import BUSY, RACING
@@ -146,7 +146,7 @@ def test_a_finished_race_is_kept_with_what_it_ran_on() -> None:
 
 def test_a_race_is_refused_while_a_reply_is_written(chats: Conversations, engine: SlowEngine) -> None:
     race = make_race(engine, lambda: chats.is_busy)
-    chats.begin(ChatManner(), False, "Hi", ASKED)
+    chats.begin(ChatSettings(), False, "Hi", ASKED)
     with pytest.raises(RaceRefused, match=BUSY):
         race.start(make_plan())
     chats.stop_all()
@@ -161,7 +161,7 @@ def test_a_race_is_refused_while_a_reply_is_written(chats: Conversations, engine
 def test_a_chat_goes_on_behind_a_race(chats: Conversations, engine: SlowEngine) -> None:
     race = make_race(engine, lambda: chats.is_busy)
     race.start(make_plan())
-    place = chats.begin(ChatManner(), False, "Hi", ASKED)
+    place = chats.begin(ChatSettings(), False, "Hi", ASKED)
     race.wait(10)
     chats.close()
     assert chats.thread(place.chat, 1).messages[0].text == engine.text

@@ -3,7 +3,7 @@
 import threading
 from time import monotonic
 
-from app.chat_messages import Mark, Written
+from app.chat_messages import MessageContent, TokenMark
 from app.conversation import Reply
 from app.conversation.recorder import Draft, Recorder
 from app.errors import StoreFull
@@ -19,7 +19,7 @@ def finished(reason: StopReason = "eos") -> Finished:
     return Finished(reason, Statistics(tokens=3, steps=2), DEMO, "auto")
 
 
-def drafted(*events: Event, before: Written | None = None) -> Written:
+def drafted(*events: Event, before: MessageContent | None = None) -> MessageContent:
     draft = Draft(Options(), before)
     draft.take(events)
     return draft.written()
@@ -32,14 +32,14 @@ THERE = piece(" there you", (6, 10), ("window", "model"))
 def test_every_token_is_marked_with_its_end_its_origin_and_its_step() -> None:
     written = drafted(Prefilling(3, 3), HELLO, THERE)
     assert written.text == "Hello there you"
-    assert written.marks == (Mark(5, "model", 0), Mark(11, "window", 1), Mark(15, "model", 1))
+    assert written.marks == (TokenMark(5, "model", 0), TokenMark(11, "window", 1), TokenMark(15, "model", 1))
     assert written.state == "writing"
 
 
 def test_text_that_was_held_back_belongs_to_the_last_token() -> None:
     written = drafted(HELLO, Piece("!", (), (), Statistics()), finished())
     assert written.text == "Hello!"
-    assert written.marks == (Mark(6, "model", 0),)
+    assert written.marks == (TokenMark(6, "model", 0),)
 
 
 def test_a_finished_reply_says_where_it_came_from() -> None:
@@ -59,7 +59,7 @@ def test_stopped_and_failed_replies_keep_what_was_written() -> None:
 def test_a_continued_reply_goes_on_behind_what_was_there() -> None:
     written = drafted(THERE, finished(), before=drafted(HELLO, finished("stopped")))
     assert written.text == "Hello there you"
-    assert written.marks == (Mark(5, "model", 0), Mark(11, "window", 1), Mark(15, "model", 1))
+    assert written.marks == (TokenMark(5, "model", 0), TokenMark(11, "window", 1), TokenMark(15, "model", 1))
 
 
 def test_what_was_good_before_it_was_continued_stays_so_when_that_fails() -> None:
@@ -81,13 +81,13 @@ class Store:
     """Remembers what it was given; fails while it is full."""
 
     def __init__(self, is_full: bool = False) -> None:
-        self.given: list[Written] = []
+        self.given: list[MessageContent] = []
         self.refused = 0
         self.problems: list[str] = []
         self.is_full = is_full
         self._is_done = threading.Event()
 
-    def write(self, written: Written) -> None:
+    def write(self, written: MessageContent) -> None:
         if self.is_full:
             self.refused += 1
             raise StoreFull("The disk is full: free some space.")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from app.chat_messages import ChatManner
+from app.chat_messages import ChatSettings
 from app.chats import Chats
 from app.conversation import Chatbook, Conversations
 from app.conversation.source_prompt import GUARD, NO_ROOM, NOT_FOUND, ORDER, asked_text, guarded, quoted
@@ -23,7 +23,7 @@ from tests.conversation.people import ASKED, PatientEngine, Person
 from tests.engine.tiny import DEMO
 from tests.fakes import FakeLibrary, WordReader
 
-MANNER = ChatManner(collections=(1,))
+MANNER = ChatSettings(collections=(1,))
 LONG = "word " * 60
 LARGE = WordReader(context=400)
 
@@ -179,7 +179,7 @@ def test_a_chat_without_collections_asks_no_documents(
     engine: PatientEngine, ask_documents: Callable[..., Person]
 ) -> None:
     person = ask_documents(FakeLibrary("Cats purr."), "Who purrs?", "Cats [1].")
-    person.chats.book.stored.set_manner(person.place.chat, ChatManner())
+    person.chats.book.stored.set_manner(person.place.chat, ChatSettings())
     person.ask("Why?", "So.")
     assert engine.requests[-1].documents == ()
     assert engine.read()[-1] == ("user", "Why?")

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chat_messages import Written
+from app.chat_messages import MessageContent
 from app.conversation.thinking import Spoken, ThoughtClock, split_thought
 from app.messages import Piece, Statistics
 
-NOTHING = Written()
+NOTHING = MessageContent()
 MENTIONED = "The tag `</think>` ends it."
 
 
@@ -32,7 +32,7 @@ def test_thoughts_are_told_from_answers(text: str, spoken: Spoken) -> None:
     assert split_thought(text) == spoken
 
 
-def clocked(*texts: str, before: Written = NOTHING) -> float:
+def clocked(*texts: str, before: MessageContent = NOTHING) -> float:
     """The seconds of a thought whose pieces come a second apart."""
     clock = ThoughtClock(before)
     for second, text in enumerate(texts, start=1):
@@ -55,9 +55,9 @@ def test_a_thought_that_goes_on_took_no_time_yet() -> None:
 
 
 def test_a_reply_that_goes_on_keeps_what_its_thought_took() -> None:
-    before = Written("<think>hm</think>Yes", thought=7.5)
+    before = MessageContent("<think>hm</think>Yes", thought=7.5)
     assert clocked(" and", " </think> no.", before=before) == 7.5
-    assert clocked("ink>Yes", before=Written("<think>hm</th")) == 1
+    assert clocked("ink>Yes", before=MessageContent("<think>hm</th")) == 1
 
 
 @given(st.lists(st.sampled_from(["<think>", "</think>", "</th", "ink>", "\n", "hm ", "`"]), max_size=8))

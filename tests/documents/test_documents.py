@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.database import Database
-from app.document_messages import Cited, Document
+from app.document_messages import Citation, Document
 from app.documents import Documents
 from app.errors import BadOption, DocumentNotFound, DocumentUnreadable
 
@@ -37,7 +37,7 @@ def test_a_pasted_text_is_found_cited_and_read_again(documents: Documents, notes
     passage = found.passage
     assert passage.text == EGGS[passage.start : passage.end]
     assert documents.passages(document) == (passage,)
-    assert documents.words(Cited(1, document, "", passage.start, passage.end)) == passage.text
+    assert documents.words(Citation(1, document, "", passage.start, passage.end)) == passage.text
 
 
 def test_the_same_text_again_is_kept_once_and_told(documents: Documents, notes: int) -> None:
@@ -94,7 +94,7 @@ def test_a_removed_document_is_gone_with_all_that_was_made_of_it(
     with pytest.raises(DocumentNotFound, match="has been removed"):
         documents.text(document)
     with pytest.raises(DocumentNotFound, match="has been removed"):
-        documents.words(Cited(1, document, "", 0, 5))
+        documents.words(Citation(1, document, "", 0, 5))
     documents.wait()
     assert documents.search([notes], "eggs") == ()
     tables = ("document", "document_text", "passage", "passage_words", "passage_vector")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.database import Database, database_in
-from app.document_messages import Cited, Document
+from app.document_messages import Citation, Document
 from app.documents import Documents, leaving
 from app.documents.passages import cut, scanner_of
 from app.documents.search import vectors
@@ -99,7 +99,7 @@ def test_what_an_answer_cites_is_found_where_it_went(documents: Documents, notes
     document = documents.paste(notes, sections(3), "Manual")
     documents.wait()
     first, second, third = (
-        Cited(1, document, "", one.start, one.end, passage=one.id) for one in documents.passages(document)
+        Citation(1, document, "", one.start, one.end, passage=one.id) for one in documents.passages(document)
     )
     said = documents.words(third)
     documents.paste(notes, sections(3, changed=1), "Manual")
@@ -110,8 +110,8 @@ def test_what_an_answer_cites_is_found_where_it_went(documents: Documents, notes
         documents.words(second)
 
 
-def whole(text: str, document: int) -> Cited:
-    return Cited(1, document, "", 0, len(text), stamp=stamp_of(digest_of([text])))
+def whole(text: str, document: int) -> Citation:
+    return Citation(1, document, "", 0, len(text), stamp=stamp_of(digest_of([text])))
 
 
 def test_a_document_that_was_cited_whole_is_gone_once_it_says_something_else(
@@ -135,7 +135,7 @@ def test_what_is_cited_is_not_looked_for_in_a_text_that_is_not_indexed_yet(
     document = documents.paste(notes, sections(3), "Manual")
     documents.wait()
     third = documents.passages(document)[2]
-    cited = Cited(1, document, "", third.start, third.end, passage=third.id)
+    cited = Citation(1, document, "", third.start, third.end, passage=third.id)
     with held(tmp_path):
         documents.paste(notes, "A foreword.\n\n" + sections(3), "Manual")
         with pytest.raises(DocumentNotFound, match="Manual is being indexed: look again when it is ready"):

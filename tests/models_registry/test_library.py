@@ -9,14 +9,14 @@ from app.errors import ModelError, ModelNotFound
 from app.model_messages import Download, InstalledModel, RowPrice
 from app.models_registry import Hub, ModelLibrary
 from app.models_registry.files.shape import parse_shape
-from app.settings import Library
+from app.settings import ModelSettings
 from tests.models_registry.downloads.test_downloads import wait_for
 from tests.models_registry.hub_server import FakeHub
 from tests.models_registry.installed.test_installed import CONFIG
 from tests.models_registry.model_files import model_files, write
 
 FILES = {**model_files(500_000), "config.json": CONFIG}
-ONLINE = Library()
+ONLINE = ModelSettings()
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_offline_ends_all_traffic_and_makes_no_request(library: ModelLibrary, se
 
 def test_folders_of_the_person_are_listed_where_they_lie(library: ModelLibrary, tmp_path: Path) -> None:
     write(tmp_path / "mine" / "a", FILES)
-    library.use(Library(folders=(str(tmp_path / "mine"),)))
+    library.use(ModelSettings(folders=(str(tmp_path / "mine"),)))
     (model,) = others(library)
     assert (model.name, model.origin, library.freed_by(model)) == ("a", "folder", 0)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.messages import ModelInfo
-from app.race_messages import KindSpeed, RacePrompt, RaceResult, TextKind
+from app.race_messages import RacePrompt, RaceResult, SpeedByKind, TextKind
 from app.races import RaceLog
 from app.races.race_log import LONGEST_KEPT
 from app.settings import assets_dir
@@ -81,10 +81,10 @@ def test_the_summary_is_the_median_by_kind_and_decoder(log: RaceLog) -> None:
         log.add(make_result("code", speed_up))
     log.add(make_result("chat", 0.9))
     assert log.summary(DEMO) == [
-        KindSpeed("chat", "auto", 0.9, 1),
-        KindSpeed("chat", "plain", 1.0, 1),
-        KindSpeed("code", "auto", 1.6, 3),
-        KindSpeed("code", "plain", 1.0, 3),
+        SpeedByKind("chat", "auto", 0.9, 1),
+        SpeedByKind("chat", "plain", 1.0, 1),
+        SpeedByKind("code", "auto", 1.6, 3),
+        SpeedByKind("code", "plain", 1.0, 3),
     ]
 
 

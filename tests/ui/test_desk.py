@@ -8,10 +8,10 @@ from time import sleep
 
 import pytest
 
-from app.chat_messages import ChatManner
+from app.chat_messages import ChatSettings
 from app.errors import SettingsNotSaved
 from app.messages import Decoding, ModelChoice, Options, Sampling
-from app.settings import Library, Settings, SettingsFile
+from app.settings import ModelSettings, Settings, SettingsFile
 from app.ui import Desk
 from app.ui.desk import with_next_seed
 from tests.fake_models import ScriptedModels
@@ -23,7 +23,7 @@ SAMPLED = Options(sampling=Sampling(temperature=0.8, seed=4))
 
 def begin(desk: Desk, options: Options) -> int:
     """A chat with one question and its answer."""
-    place = desk.conversations.begin(ChatManner(), False, "hi", desk.asked(options))
+    place = desk.conversations.begin(ChatSettings(), False, "hi", desk.asked(options))
     desk.chat = place.chat
     desk.conversations.close()
     return place.chat
@@ -56,9 +56,9 @@ def test_seeds_end_where_they_must() -> None:
 
 def test_what_was_chosen_is_on_disk(desk: Desk, tmp_path: Path) -> None:
     desk.choose_options(SAMPLED)
-    desk.choose_library(Library(is_offline=True))
+    desk.choose_library(ModelSettings(is_offline=True))
     saved = SettingsFile(tmp_path).load()
-    assert (saved.options, saved.library) == (SAMPLED, Library(is_offline=True))
+    assert (saved.options, saved.library) == (SAMPLED, ModelSettings(is_offline=True))
 
 
 class SlowFile(SettingsFile):
@@ -119,8 +119,8 @@ def test_the_library_follows_what_was_chosen_even_when_it_cannot_be_saved(
 ) -> None:
     (tmp_path / "settings.json").mkdir()
     with pytest.raises(SettingsNotSaved):
-        desk.choose_library(Library(is_offline=True))
-    assert models.used == [Library(is_offline=True)] and desk.settings.library.is_offline
+        desk.choose_library(ModelSettings(is_offline=True))
+    assert models.used == [ModelSettings(is_offline=True)] and desk.settings.library.is_offline
 
 
 def test_loading_asks_the_engine_and_the_next_question_goes_to_that_model(

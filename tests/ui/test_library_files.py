@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.chat_messages import ChatManner
+from app.chat_messages import ChatSettings
 from app.chats import Chats
 from app.database import Database
 from app.errors import StoreFull
@@ -24,7 +24,7 @@ from tests.ui.conftest import key_of
 def talked(desk: Desk) -> Desk:
     """A desk with two chats and a private one."""
     for is_private, question in ((False, "Why 全文?"), (False, "<b>Then?"), (True, "My secret")):
-        desk.conversations.begin(ChatManner(), is_private, question, desk.asked(Options()))
+        desk.conversations.begin(ChatSettings(), is_private, question, desk.asked(Options()))
     desk.conversations.close()
     return desk
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.chat_messages import ChatManner
+from app.chat_messages import ChatSettings
 from app.messages import Options
 from app.ui import Desk
 from app.ui.controls import show_options
@@ -76,7 +76,7 @@ def test_a_model_is_not_switched_under_a_reply_without_asking(
     actions: OptionActions, desk: Desk, engine: ScriptedEngine
 ) -> None:
     engine.pause, engine.text = 0.01, "word " * 300
-    desk.conversations.begin(ChatManner(), False, "one", desk.asked(Options()))
+    desk.conversations.begin(ChatSettings(), False, "one", desk.asked(Options()))
     problem, question = actions.load_model("org/model", "auto", "auto", "none", "auto")
     assert (problem, engine.loads) == ("", [])
     assert "A reply is being written. Stop it, and load org/model?" in question

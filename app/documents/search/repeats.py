@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from app.document_messages import Found, Passage
+from app.document_messages import Passage, PassageHit
 
 SAME = 0.5
 """Passages that share more of the shorter one than this count as one."""
 
 
-def without_repeats(found: Sequence[Found]) -> list[Found]:
+def without_repeats(found: Sequence[PassageHit]) -> list[PassageHit]:
     """Leaves out what a better one says already: the same words, or the same place of the same text."""
-    kept: list[Found] = []
+    kept: list[PassageHit] = []
     for one in found:
         if not any(_repeats(one.passage, better.passage) for better in kept):
             kept.append(one)

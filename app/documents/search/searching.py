@@ -8,7 +8,7 @@ from concurrent.futures import TimeoutError as StillWaiting
 import numpy as np
 
 from app.database import Database
-from app.document_messages import Found, Passage
+from app.document_messages import Passage, PassageHit
 from app.documents import passage_rows
 from app.documents.embedding import Embeds, Vectors
 from app.documents.search.bm25 import ranked
@@ -38,7 +38,7 @@ class Searcher:
         self._patience = patience
         self._index = VectorIndex(database)
 
-    def search(self, collections: Sequence[int], question: str, limit: int) -> tuple[Found, ...]:
+    def search(self, collections: Sequence[int], question: str, limit: int) -> tuple[PassageHit, ...]:
         """The passages of these collections that are nearest to a question; () when none is near enough."""
         candidates = near_enough(*self.candidates(collections, question))[: limit * SPARE]
         return tuple(without_repeats(self._found(candidates))[:limit])
@@ -58,7 +58,7 @@ class Searcher:
         known = self._index.cosines(model, vector, (one.passage for one in by_words))
         return with_similarity(merged(by_words, by_meaning), known), True
 
-    def _found(self, candidates: Sequence[Candidate]) -> list[Found]:
+    def _found(self, candidates: Sequence[Candidate]) -> list[PassageHit]:
         by_id = {one.passage: one for one in candidates}
         with self._database.reading() as connection:
             passages = passage_rows.passages_of(connection, list(by_id))
@@ -75,5 +75,7 @@ def _in_time(answer: Future[Vectors], patience: float) -> Vectors:
     return vector
 
 
-def _as_found(passage: Passage, one: Candidate) -> Found:
-    return Found(passage, one.worth, one.bm25, one.bm25_rank, one.similarity, one.similarity_rank, one.share)
+def _as_found(passage: Passage, one: Candidate) -> PassageHit:
+    return PassageHit(
+        passage, one.worth, one.bm25, one.bm25_rank, one.similarity, one.similarity_rank, one.share
+    )

@@ -4,7 +4,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.chat_messages import Place
+from app.chat_messages import ChatVersion
 from app.conversation import ChatTooLong, Overflow
 from app.errors import AppError
 from app.messages import Options
@@ -28,7 +28,7 @@ class ChatActions:
     def open(self, seat: Seat) -> None:
         """A page that is opened shows the chat that was looked at last."""
         if self._desk.chat:
-            seat.sit_at(Place(self._desk.chat))
+            seat.sit_at(ChatVersion(self._desk.chat))
 
     def ask(self, seat: Seat, message: str, *controls: Any) -> tuple[Any, str]:
         """Send the message; the box is emptied only once it is on its way."""
@@ -101,7 +101,9 @@ class ChatActions:
         if seat.go_on(place, sitting):  # a deed may take seconds, and the person need not wait for it
             self._desk.chat = place.chat
 
-    def _have_written(self, seat: Seat, pending: Pending, options: Options, overflow: Overflow) -> Place:
+    def _have_written(
+        self, seat: Seat, pending: Pending, options: Options, overflow: Overflow
+    ) -> ChatVersion:
         conversations, place = self._desk.conversations, seat.place
         asked = self._desk.asked(options, overflow)
         match pending.deed:

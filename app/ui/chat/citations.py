@@ -11,7 +11,7 @@ from functools import lru_cache
 from html import escape
 
 from app.counting import counted
-from app.document_messages import Budget, Cited, Sources
+from app.document_messages import Citation, Sources, TokenBudget
 
 _TAG = re.compile(r"(<[^>]*>)")
 _MARKER = re.compile(r"\[(\d{1,3})\]")
@@ -24,7 +24,7 @@ def cited_html(html: str, message: int, sources: Sources | None) -> str:
 
 
 @lru_cache(maxsize=256)
-def _cited(html: str, message: int, cited: tuple[Cited, ...]) -> str:
+def _cited(html: str, message: int, cited: tuple[Citation, ...]) -> str:
     buttons = {source.number: marker_html(message, source) for source in cited}
     return "".join(_parts(html, buttons))
 
@@ -42,7 +42,7 @@ def _parts(html: str, buttons: dict[int, str]) -> Iterator[str]:
         yield part
 
 
-def marker_html(message: int, cited: Cited) -> str:
+def marker_html(message: int, cited: Citation) -> str:
     """[1] as a button."""
     return _button(message, cited, "cite", str(cited.number))
 
@@ -58,7 +58,7 @@ def sources_html(message: int, sources: Sources | None) -> str:
     return f'<div class="cited"><p>Sources: {listed}</p>{told}</div>'
 
 
-def _button(message: int, cited: Cited, kind: str, label: str) -> str:
+def _button(message: int, cited: Citation, kind: str, label: str) -> str:
     spoken = escape(f"Source {cited.number}: {cited.title}")
     return (
         f'<button type="button" class="{kind}" data-do="source" data-name="{message}" data-value="{cited.number}"'
@@ -75,7 +75,7 @@ def _told(sources: Sources) -> Iterator[str]:
         yield f"{counted(sources.left_out, 'passage')} found that did not fit"
 
 
-def budget_in_words(budget: Budget) -> str:
+def budget_in_words(budget: TokenBudget) -> str:
     """ "Prompt: system 20, sources 390, chat 80, question 14; 256 kept for the reply, of 1,024 tokens"."""
     parts = (
         ("system", budget.system),

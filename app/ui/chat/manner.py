@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.chat_messages import ChatManner, ChatPreset
+from app.chat_messages import ChatPreset, ChatSettings
 from app.ui.chat.seat import Seat
 from app.ui.controls import OptionControls, read_options, show_options
 from app.ui.desk import Desk
@@ -96,19 +96,19 @@ class MannerActions:
 
     def _save(self, name: str, system: str, controls: OptionControls) -> None:
         options = read_options(controls, self._desk.settings.options)
-        self._store.save_preset(ChatPreset(name, ChatManner(system, options.sampling)))
+        self._store.save_preset(ChatPreset(name, ChatSettings(system, options.sampling)))
 
     def _try(self, deed: Callable[[], None]) -> None:
         was_done(self._say, deed)
 
 
-def manner_of(desk: Desk, seat: Seat) -> ChatManner:
+def manner_of(desk: Desk, seat: Seat) -> ChatSettings:
     """How the chat that is looked at is answered."""
     chat = seat.place.chat
     return desk.conversations.book.of(chat).manner(chat) if chat else seat.manner
 
 
-def have_manner(desk: Desk, seat: Seat, manner: ChatManner) -> None:
+def have_manner(desk: Desk, seat: Seat, manner: ChatSettings) -> None:
     """Have that chat answered so; one that is not begun yet will be."""
     chat = seat.place.chat
     if not chat:

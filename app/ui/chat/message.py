@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
-from app.chat_messages import StoredMessage, Written
+from app.chat_messages import MessageContent, StoredMessage
 from app.messages import Role
 from app.ui.chat.citations import cited_html, sources_html
 from app.ui.chat.live_text import reply_html
@@ -67,11 +67,11 @@ def _answer(message: StoredMessage, look: Look) -> str:
     return f'<div class="said">{html}</div>{coloured}{_note(written)}{below}'
 
 
-def _coloured(written: Written) -> str:
+def _coloured(written: MessageContent) -> str:
     return f'<div class="coloured">{coloured_html(written.text, written.marks)}</div>'
 
 
-def _note(written: Written) -> str:
+def _note(written: MessageContent) -> str:
     """How it ended, where that is worth a word."""
     sentence = _ending(written)
     kind = " failed" if written.state == "failed" else ""
@@ -79,7 +79,7 @@ def _note(written: Written) -> str:
     return f'<p class="ending{kind}"{role}>{escape(sentence)}</p>' if sentence else ""
 
 
-def _ending(written: Written) -> str:
+def _ending(written: MessageContent) -> str:
     match written.state:
         case "failed":
             return written.note or "This reply failed."
@@ -130,7 +130,7 @@ def _answer_buttons(message: StoredMessage, look: Look) -> Iterator[str]:
         yield _page_button("Details", "details")
 
 
-def can_continue(written: Written) -> bool:
+def can_continue(written: MessageContent) -> bool:
     """Whether a reply ended before its end."""
     if written.state in ("stopped", "interrupted"):
         return True

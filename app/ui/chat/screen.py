@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from html import escape
 
-from app.chat_messages import ChatManner, StoredMessage, Thread
+from app.chat_messages import ChatSettings, StoredMessage, Thread
 from app.conversation import Fit, ReplyState
 from app.messages import DecoderName, EngineStatus, Finished, ModelInfo
 from app.ui.chat.following import Following
@@ -38,7 +38,7 @@ class Screen:
     is_private: bool
     sitting: int
     rewritten: int
-    manner: ChatManner
+    manner: ChatSettings
     engine: EngineStatus
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from app.chat_messages import ChatManner, Place
+from app.chat_messages import ChatSettings, ChatVersion
 from app.ui.chat.echo import Echo
 from app.ui.chat.thread import NEWEST
 
@@ -18,9 +18,9 @@ class Seat:
     way. `sitting` counts how often the page turned to a chat; `instructions` are those that were typed here."""
 
     sitting: int = 0
-    place: Place = field(default_factory=Place)
+    place: ChatVersion = field(default_factory=ChatVersion)
     newest: int = NEWEST
-    manner: ChatManner = field(default_factory=ChatManner)
+    manner: ChatSettings = field(default_factory=ChatSettings)
     is_private: bool = False
     draft: str = ""
     words: str = ""
@@ -30,13 +30,13 @@ class Seat:
     coloured: frozenset[int] = frozenset()
     instructions: Echo = field(default_factory=Echo)
 
-    def sit_at(self, place: Place) -> None:
+    def sit_at(self, place: ChatVersion) -> None:
         """Show this chat, from its newest messages on."""
         self.place, self.newest, self.coloured = place, NEWEST, frozenset()
-        self.is_private, self.manner, self.instructions = False, ChatManner(), Echo()
+        self.is_private, self.manner, self.instructions = False, ChatSettings(), Echo()
         self.sitting += 1
 
-    def go_on(self, place: Place, sitting: int) -> bool:
+    def go_on(self, place: ChatVersion, sitting: int) -> bool:
         """Stand where a deed begun at `sitting` led; whether the page had not turned to another chat since."""
         if self.sitting != sitting:
             return False
@@ -45,5 +45,5 @@ class Seat:
 
     def begin(self, is_private: bool = False) -> None:
         """Show an empty page for a new chat."""
-        self.sit_at(Place())
+        self.sit_at(ChatVersion())
         self.is_private = is_private

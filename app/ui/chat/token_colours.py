@@ -12,11 +12,11 @@ from itertools import groupby
 from operator import attrgetter
 from typing import get_args
 
-from app.chat_messages import Mark
+from app.chat_messages import TokenMark
 from app.messages import Origin
 
 
-def coloured_html(text: str, marks: Sequence[Mark]) -> str:
+def coloured_html(text: str, marks: Sequence[TokenMark]) -> str:
     """The text as it was written, a span for each token and one around each step, under a legend."""
     parts, start = [], 0
     for _, step in groupby(marks, key=attrgetter("step")):
@@ -26,12 +26,12 @@ def coloured_html(text: str, marks: Sequence[Mark]) -> str:
     return f'{_legend(marks)}<p class="tokens">{"".join(parts)}{escape(text[start:])}</p>'
 
 
-def _step(text: str, start: int, tokens: Sequence[Mark]) -> str:
+def _step(text: str, start: int, tokens: Sequence[TokenMark]) -> str:
     spans = "".join(_spans(text, start, tokens))
     return f'<span class="step">{spans}</span>' if spans else ""
 
 
-def _spans(text: str, start: int, tokens: Sequence[Mark]) -> Iterator[str]:
+def _spans(text: str, start: int, tokens: Sequence[TokenMark]) -> Iterator[str]:
     """A span for each token of a step that added text: some are part of a character alone."""
     for mark in tokens:
         piece, start = text[start : mark.end], max(start, mark.end)
@@ -40,7 +40,7 @@ def _spans(text: str, start: int, tokens: Sequence[Mark]) -> Iterator[str]:
             yield f'<span class="origin-{mark.origin}" title="{about}">{escape(piece)}</span>'
 
 
-def in_words(mark: Mark, tokens: int) -> str:
+def in_words(mark: TokenMark, tokens: int) -> str:
     """How a token came: "history · step 12 · 4 tokens in one step"."""
     if mark.step == 0:
         return f"{mark.origin} · with the prompt"
@@ -48,7 +48,7 @@ def in_words(mark: Mark, tokens: int) -> str:
     return f"{mark.origin} · step {mark.step:,} · {together}"
 
 
-def _legend(marks: Sequence[Mark]) -> str:
+def _legend(marks: Sequence[TokenMark]) -> str:
     """What the colours mean, and how much of the text each has."""
     counts = Counter(mark.origin for mark in marks)
     entries = "".join(

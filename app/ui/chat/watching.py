@@ -7,7 +7,7 @@ events since the last look are read.
 from datetime import date
 from time import monotonic
 
-from app.chat_messages import FoundChat, Place, Thread
+from app.chat_messages import ChatSearchResult, ChatVersion, Thread
 from app.conversation import Fit, is_private
 from app.errors import AppError, ChatNotFound
 from app.messages import EngineStatus, Message, Options
@@ -31,7 +31,7 @@ class Watcher:
         self._desk = desk
         self._seat = seat
         self._key: tuple[object, ...] = ()
-        self._thread = Thread(Place())
+        self._thread = Thread(ChatVersion())
         self._is_writing, self._problem, self._rewritten = False, "", 0
         self._messages = self._sidebar = self._chip = ""
         self._cut = (0, True)
@@ -100,7 +100,7 @@ class Watcher:
 
     def _read_thread(self, chat: int) -> Thread:
         if not chat:
-            return Thread(Place(), manner=self._seat.manner)
+            return Thread(ChatVersion(), manner=self._seat.manner)
         thread = self._desk.conversations.thread(chat, self._seat.newest)
         if self._seat.place.chat == chat:  # and not another one, opened while this was read
             self._seat.place = thread.place  # what the page is about to show is what it may change
@@ -116,7 +116,7 @@ class Watcher:
         seat, conversations = self._seat, self._desk.conversations
         book = conversations.book
         lines = book.lines()
-        found: tuple[FoundChat, ...] = book.stored.search(seat.words) if seat.words.strip() else ()
+        found: tuple[ChatSearchResult, ...] = book.stored.search(seat.words) if seat.words.strip() else ()
         return ChatList(
             lines, seat.place.chat, frozenset(line.id for line in lines if conversations.is_writing(line.id)),
             book.stored.folders(), seat.words.strip(), found,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from app.document_messages import Found
+from app.document_messages import PassageHit
 from app.ui.documents.reading import Passport, opening_html
 from app.ui.documents.words import scores_in_words
 from app.ui.pieces import button
@@ -14,21 +14,21 @@ LONGEST = 400
 NEAR = "No passage is near enough to this question: an answer would say that it is not in your documents."
 
 
-def found_html(searched: str, found: Sequence[Found], problem: str = "") -> str:
+def found_html(searched: str, found: Sequence[PassageHit], problem: str = "") -> str:
     """The result of a search; nothing before one."""
     if problem:
         return problem_html(problem)
     if not searched:
         return ""
     clear = button("Clear", "clear", about="the result")
-    over = f'<div class="over"><h3>Found for “{escape(searched)}”</h3>{clear}</div>'
+    over = f'<div class="over"><h3>PassageHit for “{escape(searched)}”</h3>{clear}</div>'
     if not found:
         return f'{over}<p class="facts" role="status">{NEAR}</p>'
     rows = "".join(f"<li>{_row(one)}</li>" for one in found)
-    return f'{over}<ol class="papers" aria-label="Found passages">{rows}</ol>'
+    return f'{over}<ol class="papers" aria-label="PassageHit passages">{rows}</ol>'
 
 
-def _row(found: Found) -> str:
+def _row(found: PassageHit) -> str:
     passage = found.passage
     scores = scores_in_words(found.bm25, found.similarity, found.bm25_rank, found.similarity_rank)
     what = Passport(passage.document, passage.title, passage.start, passage.end, passage.heading, scores)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from app.document_messages import Cited, Collection, Document, Found, Passage
+from app.document_messages import Citation, Collection, Document, Passage, PassageHit
 
 
 class Documents(Protocol):
@@ -57,8 +57,8 @@ class Documents(Protocol):
     def between(self, document: int, start: int, end: int) -> str:
         """The characters of a document's text from `start` to `end`. Raises DocumentNotFound."""
 
-    def words(self, cited: Cited) -> str:
+    def words(self, cited: Citation) -> str:
         """What an answer cites. Raises DocumentNotFound when it has gone, or is no longer said."""
 
-    def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[Found, ...]:
+    def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[PassageHit, ...]:
         """The passages nearest to a question, best first; none when nothing is near enough."""

@@ -6,7 +6,7 @@ from typing import Any
 import gradio as gr
 
 from app.conversation import Conversations
-from app.document_messages import Cited, Sources
+from app.document_messages import Citation, Sources
 from app.errors import AppError
 from app.ui.chat.seat import Seat
 from app.ui.documents.port import Documents
@@ -84,12 +84,12 @@ class ReadingActions:
             return newest.before.sources
         return self._conversations.book.of(chat).message(message).written.sources
 
-    def _whole(self, cited: Cited) -> Passport:
+    def _whole(self, cited: Citation) -> Passport:
         """The whole document. Raises DocumentNotFound where it says something else now."""
         self._documents.words(cited)
         return Passport(cited.document, cited.title, heading=WHOLE)
 
-    def _passage(self, cited: Cited) -> Passport:
+    def _passage(self, cited: Citation) -> Passport:
         """Where the cited words stand now. Raises DocumentNotFound where they do no more."""
         self._documents.words(cited)
         heading, start = "", cited.start

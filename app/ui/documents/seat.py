@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.document_messages import Found
+from app.document_messages import PassageHit
 
 LISTED = 100
 """Documents that a page lists at first, and how many more each time it is asked."""
@@ -26,7 +26,7 @@ class Result:
     """What a search has found, or why it could not."""
 
     searched: str = ""
-    found: tuple[Found, ...] = ()
+    found: tuple[PassageHit, ...] = ()
     problem: str = ""
 
 

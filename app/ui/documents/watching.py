@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.document_messages import Collection, Document, Found
+from app.document_messages import Collection, Document, PassageHit
 from app.ui.documents.collection_list import collections_html
 from app.ui.documents.document_list import documents_html, problem_html, title_html
 from app.ui.documents.found_list import found_html
@@ -82,7 +82,7 @@ def chosen_of(collections: Sequence[Collection], chosen: int) -> Collection | No
     return next((one for one in collections if one.id == chosen), first)
 
 
-def _still_there(seat: DocumentsSeat, documents: Sequence[Document]) -> tuple[Found, ...]:
+def _still_there(seat: DocumentsSeat, documents: Sequence[Document]) -> tuple[PassageHit, ...]:
     """What was found, without the documents that were removed since."""
     here = {document.id for document in documents}
     return tuple(found for found in seat.result.found if found.passage.document in here)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
-from app.chat_messages import Place
+from app.chat_messages import ChatVersion
 from app.messages import Statistics
 from app.step_trace import StepTrace
 
@@ -53,4 +53,4 @@ class Watched(Protocol):
 class Seated(Protocol):
     """Whoever looks at a page: at the chat of this place."""
 
-    place: Place
+    place: ChatVersion

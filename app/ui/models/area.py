@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from app.settings import Library
+from app.settings import ModelSettings
 from app.ui.listening import LISTEN
 from app.ui.models.actions import ModelActions
 from app.ui.models.result_list import Found
@@ -52,7 +52,7 @@ class ModelsArea:
         return [self.results, self.catalogue, self.downloads, self.loaded, self.installed, self.question]
 
 
-def build_models_area(wish: Wish, library: Library) -> ModelsArea:
+def build_models_area(wish: Wish, library: ModelSettings) -> ModelsArea:
     """Build the view inside the current Blocks."""
     with gr.Row(elem_id="models"):
         with gr.Column(elem_id="shop", scale=1):

@@ -15,13 +15,13 @@ from app.model_messages import (
     RowPrice,
     SearchHit,
 )
-from app.settings import Library
+from app.settings import ModelSettings
 
 
 class Models(Protocol):
     """The library. Only `downloads` answers at once; what cannot be done raises an AppError."""
 
-    def use(self, chosen: Library) -> None:
+    def use(self, chosen: ModelSettings) -> None:
         """Follow these settings."""
 
     def memory(self, device: str) -> Memory:

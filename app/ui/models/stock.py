@@ -9,7 +9,7 @@ from app.errors import AppError, ModelError
 from app.messages import DType, ModelChoice, ModelInfo
 from app.model_messages import DiskUse, Fit, InstalledModel, Memory, Precision, Recommendation
 from app.quantisation import Quantisation
-from app.settings import Library
+from app.settings import ModelSettings
 from app.ui.desk import Desk
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class Stock:
     disk: DiskUse
     recommended: tuple[Recommendation, ...]
     installed: tuple[Judged, ...]
-    library: Library
+    library: ModelSettings
     is_logged_in: bool
     loaded_fit: Fit | None
 

@@ -5,14 +5,14 @@ from datetime import datetime
 from html import escape
 
 from app.messages import ModelInfo
-from app.race_messages import KindSpeed, PastRace, TextKind
+from app.race_messages import RaceSummary, SpeedByKind, TextKind
 from app.ui.race.words import KINDS, times, title
 
 PAYS = 1.02
 """A speed-up from which on a decoder pays: less is the clock's noise."""
 
 
-def history_html(model: ModelInfo | None, speeds: Sequence[KindSpeed], races: Sequence[PastRace]) -> str:
+def history_html(model: ModelInfo | None, speeds: Sequence[SpeedByKind], races: Sequence[RaceSummary]) -> str:
     """The chart by kind of text, and the newest races."""
     if model is None:
         return _section("Once a model is loaded, this tells where lookahead pays with it.", "")
@@ -22,7 +22,7 @@ def history_html(model: ModelInfo | None, speeds: Sequence[KindSpeed], races: Se
     return _section(f"Median speed-up over plain, {about}", _chart(speeds)) + _list(races)
 
 
-def advice(speeds: Sequence[KindSpeed]) -> str:
+def advice(speeds: Sequence[SpeedByKind]) -> str:
     """The chart in a sentence: where something pays, and where nothing does."""
     best = _best(speeds)
     pays = [KINDS[kind].lower() for kind, one in best.items() if one.speed_up >= PAYS]
@@ -36,13 +36,13 @@ def _section(words: str, inner: str) -> str:
     return f'<section aria-label="Where it pays"><h3>Where it pays</h3>{told}</section>'
 
 
-def _best(speeds: Sequence[KindSpeed]) -> dict[TextKind, KindSpeed]:
+def _best(speeds: Sequence[SpeedByKind]) -> dict[TextKind, SpeedByKind]:
     """For each kind, in the page's order, the decoder that brings most; plain is the measure."""
     of_kind = {kind: [one for one in speeds if one.kind == kind and one.lane != "plain"] for kind in KINDS}
     return {kind: max(each, key=lambda one: one.speed_up) for kind, each in of_kind.items() if each}
 
 
-def _chart(speeds: Sequence[KindSpeed]) -> str:
+def _chart(speeds: Sequence[SpeedByKind]) -> str:
     best = _best(speeds)
     if not best:
         return ""
@@ -51,14 +51,14 @@ def _chart(speeds: Sequence[KindSpeed]) -> str:
     return f'<p class="advice">{escape(advice(speeds))}</p><div class="pays">{groups}</div>'
 
 
-def _group(kind: TextKind, speeds: Sequence[KindSpeed], best: KindSpeed, most: float) -> str:
+def _group(kind: TextKind, speeds: Sequence[SpeedByKind], best: SpeedByKind, most: float) -> str:
     of_kind = [one for one in speeds if one.kind == kind and one.lane != "plain"]
     of_kind.sort(key=lambda one: -one.speed_up)
     rows = "".join(_row(one, one is best, most) for one in of_kind)
     return f"<h4>{escape(KINDS[kind])}</h4><ul>{rows}</ul>"
 
 
-def _row(one: KindSpeed, is_best: bool, most: float) -> str:
+def _row(one: SpeedByKind, is_best: bool, most: float) -> str:
     pays = " pays" if is_best and one.speed_up >= PAYS else ""
     races = f"{one.races} race{'s' if one.races != 1 else ''}"
     return (
@@ -68,12 +68,12 @@ def _row(one: KindSpeed, is_best: bool, most: float) -> str:
     )
 
 
-def _list(races: Sequence[PastRace]) -> str:
+def _list(races: Sequence[RaceSummary]) -> str:
     rows = "".join(map(_past, races))
     return f'<section aria-label="Last races"><h3>Last races</h3><ul class="past">{rows}</ul></section>'
 
 
-def _past(race: PastRace) -> str:
+def _past(race: RaceSummary) -> str:
     at = datetime.fromtimestamp(race.at).strftime("%d %b, %H:%M")
     lanes = " · ".join(f"{lane.name}: {times(lane.speed_up)}" for lane in race.lanes)
     differs = "" if all(lane.is_identical for lane in race.lanes) else " · texts differ"

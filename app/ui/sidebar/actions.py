@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import gradio as gr
 
-from app.chat_messages import Place, TakenIn
+from app.chat_messages import ChatVersion, ImportResult
 from app.errors import AppError, ChatNotFound
 from app.ui.chat.seat import Seat
 from app.ui.desk import Desk
@@ -70,7 +70,7 @@ class SidebarActions:
             self._deeds[do](seat, chat, value)
         match do:
             case "open":
-                seat.sit_at(Place(chat))
+                seat.sit_at(ChatVersion(chat))
                 self._desk.chat = chat
             case "more":
                 seat.listed += 500
@@ -126,7 +126,7 @@ def _turn(seat: Seat, folder: str, is_unfolded: bool) -> None:
     seat.unfolded = {**seat.unfolded, folder: is_unfolded}
 
 
-def taken_in(taken: TakenIn) -> str:
+def taken_in(taken: ImportResult) -> str:
     """What came of a file, as a sentence."""
     new = "One chat was taken in" if taken.new == 1 else f"{taken.new:,} chats were taken in"
     if not taken.known:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from html import escape
 
-from app.chat_messages import ChatLine, FoundChat
+from app.chat_messages import ChatSearchResult, ChatSummary
 from app.conversation import is_private
 
 FOLDERS = "chat-folders"
@@ -23,12 +23,12 @@ LATER = (*(title for _, title in DAYS), "Older")
 class ChatList:
     """What the sidebar shows. With words, `found` is what they were found in."""
 
-    lines: tuple[ChatLine, ...] = ()
+    lines: tuple[ChatSummary, ...] = ()
     current: int = 0
     writing: frozenset[int] = frozenset()
     folders: tuple[str, ...] = ()
     words: str = ""
-    found: tuple[FoundChat, ...] = ()
+    found: tuple[ChatSearchResult, ...] = ()
     deleted: tuple[str, ...] = ()
     listed: int = 100
     unfolded: Mapping[str, bool] = field(default_factory=dict)
@@ -48,7 +48,7 @@ def _groups(chats: ChatList, today: date) -> str:
     if not chats.lines:
         return '<p class="hint">Your chats will be listed here. They stay on this computer.</p>'
     folders, loose = _apart(chats.lines)
-    groups: dict[str, list[ChatLine]] = {title: [] for title in (*FIRST, *LATER)}
+    groups: dict[str, list[ChatSummary]] = {title: [] for title in (*FIRST, *LATER)}
     for line in loose[: chats.listed]:
         groups[group_of(line, today)].append(line)
     parts = (
@@ -60,23 +60,23 @@ def _groups(chats: ChatList, today: date) -> str:
     return "".join(parts) + _more(chats, loose, *unfolded)
 
 
-def _apart(lines: Iterable[ChatLine]) -> tuple[dict[str, list[ChatLine]], list[ChatLine]]:
+def _apart(lines: Iterable[ChatSummary]) -> tuple[dict[str, list[ChatSummary]], list[ChatSummary]]:
     """Chats by folder, and those that stand in none; pinned ones stand above all folders."""
-    folders: dict[str, list[ChatLine]] = {}
-    loose: list[ChatLine] = []
+    folders: dict[str, list[ChatSummary]] = {}
+    loose: list[ChatSummary] = []
     for line in lines:
         place = folders.setdefault(line.folder, []) if line.folder and not line.is_pinned else loose
         place.append(line)
     return folders, loose
 
 
-def _more(chats: ChatList, *groups: Sequence[ChatLine]) -> str:
+def _more(chats: ChatList, *groups: Sequence[ChatSummary]) -> str:
     """The way to chats of these groups that are not listed."""
     left = sum(max(0, len(lines) - chats.listed) for lines in groups)
     return f'<button class="quiet" data-do="more" data-name="">Show {left:,} more</button>' if left else ""
 
 
-def group_of(line: ChatLine, today: date) -> str:
+def group_of(line: ChatSummary, today: date) -> str:
     """The heading under which a chat is listed."""
     if is_private(line.id):
         return "Private"
@@ -94,11 +94,11 @@ def _day(moment: float) -> date:
         return date.min
 
 
-def _group(title: str, lines: Sequence[ChatLine], chats: ChatList) -> str:
+def _group(title: str, lines: Sequence[ChatSummary], chats: ChatList) -> str:
     return f"<h3>{escape(title)}</h3>{_items(lines, chats)}" if lines else ""
 
 
-def _folder(name: str, lines: Sequence[ChatLine], chats: ChatList) -> str:
+def _folder(name: str, lines: Sequence[ChatSummary], chats: ChatList) -> str:
     """A folder as a line that unfolds it, and its chats below it once it is."""
     is_unfolded, shown = _is_unfolded(name, lines, chats), escape(name)
     turn = (
@@ -117,16 +117,16 @@ def _folder(name: str, lines: Sequence[ChatLine], chats: ChatList) -> str:
     return head + (_items(lines[: chats.listed], chats) if is_unfolded else "")
 
 
-def _is_unfolded(name: str, lines: Sequence[ChatLine], chats: ChatList) -> bool:
+def _is_unfolded(name: str, lines: Sequence[ChatSummary], chats: ChatList) -> bool:
     """As it was turned; else where the chat that is looked at is in it."""
     return chats.unfolded.get(name, any(line.id == chats.current for line in lines))
 
 
-def _items(lines: Iterable[ChatLine], chats: ChatList) -> str:
+def _items(lines: Iterable[ChatSummary], chats: ChatList) -> str:
     return f"<ul>{''.join(_item(line, chats) for line in lines)}</ul>"
 
 
-def _item(line: ChatLine, chats: ChatList, excerpt: str = "") -> str:
+def _item(line: ChatSummary, chats: ChatList, excerpt: str = "") -> str:
     is_current = line.id == chats.current
     current = ' aria-current="page"' if is_current else ""
     writing = '<i class="writing" title="A reply is being written"></i>' if line.id in chats.writing else ""
@@ -137,7 +137,7 @@ def _item(line: ChatLine, chats: ChatList, excerpt: str = "") -> str:
     )
 
 
-def _menu(line: ChatLine) -> str:
+def _menu(line: ChatSummary) -> str:
     """What can be done with a chat; renaming and moving ask for words in place (assets/ui/sidebar.js)."""
     title = escape(line.title)
     private = is_private(line.id)

@@ -1,14 +1,14 @@
 """What is said once is enough."""
 
-from app.document_messages import Found, Passage
+from app.document_messages import Passage, PassageHit
 from app.documents.search.repeats import without_repeats
 
 
-def found(number: int, start: int = 0, end: int = 10, document: int = 1, text: str = "") -> Found:
-    return Found(Passage(number, document, "", start, end, text or f"text {number}"), 1.0)
+def found(number: int, start: int = 0, end: int = 10, document: int = 1, text: str = "") -> PassageHit:
+    return PassageHit(Passage(number, document, "", start, end, text or f"text {number}"), 1.0)
 
 
-def ids(some: list[Found]) -> list[int]:
+def ids(some: list[PassageHit]) -> list[int]:
     return [one.passage.id for one in some]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.chat_messages import Mark, Place, StoredMessage, Thread, Written
+from app.chat_messages import ChatVersion, MessageContent, StoredMessage, Thread, TokenMark
 from app.ui.chat.message import Look
 from app.ui.chat.thoughts import thought_html
 from app.ui.chat.thread import thread_html
@@ -14,10 +14,12 @@ from app.ui.theme import head
 
 pytestmark = pytest.mark.browser
 
-QUESTION = StoredMessage(6, "user", Written("Is\n  <it>?", "done"), versions=(6,))
+QUESTION = StoredMessage(6, "user", MessageContent("Is\n  <it>?", "done"), versions=(6,))
 CODE = "Yes:\n\n```python\n\tx = 1\n```\n"
-ANSWER = StoredMessage(7, "assistant", Written(CODE, "done", marks=(Mark(3, "output", 1),)), versions=(7,))
-THREAD = Thread(Place(1, 1), messages=(QUESTION, ANSWER))
+ANSWER = StoredMessage(
+    7, "assistant", MessageContent(CODE, "done", marks=(TokenMark(3, "output", 1),)), versions=(7,)
+)
+THREAD = Thread(ChatVersion(1, 1), messages=(QUESTION, ANSWER))
 COLOURED = Look(coloured=frozenset({7}))
 BODY = """
 <div class="gradio-container"><div id="main"><div id="chat-search"><input></div>
@@ -52,7 +54,7 @@ def draw(page: Any, look: Look = Look(), thread: Thread = THREAD) -> None:  # no
     page.evaluate("html => { place.innerHTML = html; }", thread_html(thread, look))
 
 
-THOUGHT = replace(ANSWER, written=Written("<think>\nHm.\n</think>\n\nYes.", "done"))
+THOUGHT = replace(ANSWER, written=MessageContent("<think>\nHm.\n</think>\n\nYes.", "done"))
 THOUGHTFUL = replace(THREAD, messages=(QUESTION, THOUGHT))
 LIVE = f'<article class="message" data-message="7">{thought_html("Hm.", is_thinking=True)}</article>'
 
@@ -64,7 +66,9 @@ def draw_live(page: Any, html: str = LIVE) -> None:
 
 def reworded(text: str) -> Thread:
     """The thread with the question sent anew in other words."""
-    return replace(THREAD, messages=(StoredMessage(8, "user", Written(text, "done"), versions=(6, 8)),))
+    return replace(
+        THREAD, messages=(StoredMessage(8, "user", MessageContent(text, "done"), versions=(6, 8)),)
+    )
 
 
 def at_the_old_words() -> Thread:

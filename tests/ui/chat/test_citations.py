@@ -4,16 +4,16 @@ import re
 
 import pytest
 
-from app.chat_messages import StoredMessage, Written
-from app.document_messages import Budget, Cited, Sources
+from app.chat_messages import MessageContent, StoredMessage
+from app.document_messages import Citation, Sources, TokenBudget
 from app.ui.chat.citations import budget_in_words, cited_html, sources_html
 from app.ui.chat.live_text import reply_html
 from app.ui.chat.message import message_html
 
 EVIL = '"><script>alert(1)</script>'
 SOURCES = Sources(
-    "rent", (Cited(1, 5, "Lease", 10, 40, 7.25, 0.61), Cited(2, 6, EVIL, 0, 9)), left_out=3,
-    budget=Budget(20, 390, 80, 14, 256, 1024),
+    "rent", (Citation(1, 5, "Lease", 10, 40, 7.25, 0.61), Citation(2, 6, EVIL, 0, 9)), left_out=3,
+    budget=TokenBudget(20, 390, 80, 14, 256, 1024),
 )  # fmt: skip
 
 
@@ -22,7 +22,9 @@ def numbers(html: str) -> list[str]:
 
 
 def drawn(text: str, sources: Sources | None = SOURCES) -> str:
-    return message_html(StoredMessage(7, "assistant", Written(text, "done", sources=sources), versions=(7,)))
+    return message_html(
+        StoredMessage(7, "assistant", MessageContent(text, "done", sources=sources), versions=(7,))
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,7 @@ def test_below_an_answer_stand_its_sources_and_what_the_prompt_was_made_of() -> 
 
 def test_parts_that_take_nothing_are_not_told() -> None:
     assert (
-        budget_in_words(Budget(0, 100, 0, 5, 64, 512))
+        budget_in_words(TokenBudget(0, 100, 0, 5, 64, 512))
         == "Prompt: sources 100, question 5; 64 kept for the reply, of 512 tokens"
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.chat_messages import ChatManner, ChatPreset
+from app.chat_messages import ChatPreset, ChatSettings
 from app.chats import Chats
 from app.conversation import Chatbook, Conversations
 from app.database import MEMORY, Database
@@ -44,7 +44,7 @@ def test_a_chat_that_is_not_begun_begins_with_its_instructions(
     assert person.desk.conversations.book.lines() == (), "nothing is made of instructions alone"
     person.get("One")
     assert read(engine) == ["Be brief.", "One"]
-    assert person.look().manner == ChatManner("Be brief.")
+    assert person.look().manner == ChatSettings("Be brief.")
 
 
 def test_instructions_hold_from_the_next_message_on_and_for_this_chat_alone(
@@ -90,7 +90,7 @@ def test_a_preset_is_saved_listed_chosen_and_deleted(manner: MannerActions, pers
     assert system == "Edit this."
     assert OptionControls(*controls) == show_options(WARM)
     assert person.desk.settings.options.sampling == WARM.sampling
-    assert person.seat.manner == ChatManner("Edit this.")
+    assert person.seat.manner == ChatSettings("Edit this.")
     gone = manner.delete("Editor")
     assert names(gone) == [] and gone["value"] is None
 

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from app.chat_messages import Mark, Place, Provenance, StoredMessage, Thread, Written
+from app.chat_messages import ChatVersion, MessageContent, Provenance, StoredMessage, Thread, TokenMark
 from app.messages import Decoding, Options, Origin, Sampling, Statistics, StopReason
 from app.settings import assets_dir
 from app.ui.chat.message import Look, can_continue, message_html
@@ -20,16 +20,21 @@ NUMBERS = Statistics(412, 380, 312, 120, 90, time_to_first_token=0.084, seconds=
 PROVENANCE = Provenance(
     DEMO, Options(Sampling(0.7, top_p=0.9, seed=42), Decoding("auto")), "lookahead", "eos", NUMBERS, "1.2.3"
 )
-ANSWER = StoredMessage(7, "assistant", Written("Yes.", "done", provenance=PROVENANCE), versions=(7,))
-QUESTION = StoredMessage(6, "user", Written("Is <it>?", "done"), versions=(6,))
-MARKS = (Mark(1, "model", 0), Mark(2, "output", 1), Mark(2, "output", 1), Mark(4, "model", 1))
+ANSWER = StoredMessage(7, "assistant", MessageContent("Yes.", "done", provenance=PROVENANCE), versions=(7,))
+QUESTION = StoredMessage(6, "user", MessageContent("Is <it>?", "done"), versions=(6,))
+MARKS = (
+    TokenMark(1, "model", 0),
+    TokenMark(2, "output", 1),
+    TokenMark(2, "output", 1),
+    TokenMark(4, "model", 1),
+)
 
 
 def deeds(html: str) -> list[str]:
     return re.findall(r'data-do="([a-z]+)"', html)
 
 
-def ended(reason: StopReason) -> Written:
+def ended(reason: StopReason) -> MessageContent:
     return replace(ANSWER.written, provenance=replace(PROVENANCE, reason=reason))
 
 
@@ -49,7 +54,7 @@ def test_an_answer_can_be_written_anew() -> None:
 
 
 def test_an_answer_that_is_being_written_has_no_buttons() -> None:
-    assert "<footer" not in message_html(replace(ANSWER, written=Written("Ye", "writing")))
+    assert "<footer" not in message_html(replace(ANSWER, written=MessageContent("Ye", "writing")))
 
 
 @pytest.mark.parametrize(
@@ -59,12 +64,12 @@ def test_an_answer_that_is_being_written_has_no_buttons() -> None:
         (ended("stop_string"), False),
         (ended("max_tokens"), True),
         (ended("context"), True),
-        (Written("Ye", "stopped"), True),
-        (Written("Ye", "interrupted"), True),
-        (Written("Ye", "failed", "No."), False),
+        (MessageContent("Ye", "stopped"), True),
+        (MessageContent("Ye", "interrupted"), True),
+        (MessageContent("Ye", "failed", "No."), False),
     ],
 )
-def test_what_ended_before_its_end_can_be_continued(written: Written, can: bool) -> None:
+def test_what_ended_before_its_end_can_be_continued(written: MessageContent, can: bool) -> None:
     assert can_continue(written) == can
     assert ("continue" in deeds(message_html(replace(ANSWER, written=written)))) == can
 
@@ -72,15 +77,15 @@ def test_what_ended_before_its_end_can_be_continued(written: Written, can: bool)
 @pytest.mark.parametrize(
     ("written", "words"),
     [
-        (Written("Ye", "stopped"), "Stopped."),
-        (Written("Ye", "failed", "The <card> is full."), "The &lt;card&gt; is full."),
-        (Written("Ye", "interrupted"), "Interrupted: the app ended"),
+        (MessageContent("Ye", "stopped"), "Stopped."),
+        (MessageContent("Ye", "failed", "The <card> is full."), "The &lt;card&gt; is full."),
+        (MessageContent("Ye", "interrupted"), "Interrupted: the app ended"),
         (ended("max_tokens"), "Cut at the limit of max tokens."),
         (ended("context"), "Cut where the model&#x27;s context ends."),
-        (Written("", "done"), "without a word"),
+        (MessageContent("", "done"), "without a word"),
     ],
 )
-def test_it_is_said_how_an_answer_ended(written: Written, words: str) -> None:
+def test_it_is_said_how_an_answer_ended(written: MessageContent, words: str) -> None:
     html = message_html(replace(ANSWER, written=written))
     assert words in html.split('<p class="ending')[1]
 
@@ -153,7 +158,7 @@ def test_greedy_sampling_has_no_limits() -> None:
 
 
 def test_a_thread_begins_with_what_is_earlier() -> None:
-    thread = Thread(Place(1, 1), messages=(QUESTION, ANSWER), earlier=120)
+    thread = Thread(ChatVersion(1, 1), messages=(QUESTION, ANSWER), earlier=120)
     html = thread_html(thread)
     assert 'data-do="earlier" data-name="6" data-value="50">Show 50 earlier messages' in html
     assert "Show 1 earlier message<" in thread_html(replace(thread, earlier=1))
@@ -162,14 +167,14 @@ def test_a_thread_begins_with_what_is_earlier() -> None:
 
 
 def test_a_thread_shows_from_where_on_the_model_reads() -> None:
-    thread = Thread(Place(1, 1), messages=(QUESTION, ANSWER))
+    thread = Thread(ChatVersion(1, 1), messages=(QUESTION, ANSWER))
     html = thread_html(thread, Look(first_read=7))
     assert html.index("cut-line") < html.index('data-message="7"')
     assert "cut-line" not in thread_html(thread)
 
 
 def test_an_empty_thread_is_nothing() -> None:
-    assert thread_html(Thread(Place())) == ""
+    assert thread_html(Thread(ChatVersion())) == ""
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.chat_messages import ChatManner, Place, Provenance, StoredMessage, Thread, Written
+from app.chat_messages import ChatSettings, ChatVersion, MessageContent, Provenance, StoredMessage, Thread
 from app.conversation import Asked, Fit, Reply, ReplyState, Writing
 from app.messages import (
     DecoderName,
@@ -27,22 +27,24 @@ READY = EngineStatus("ready", model=DEMO)
 NUMBERS = Statistics(tokens=46, steps=20, hits=10, time_to_first_token=0.05, seconds=0.5)
 PIECE = Piece("Hel", (1,), ("model",), NUMBERS, (3,))
 END = Finished("eos", NUMBERS, DEMO, "lookahead")
-QUESTION = StoredMessage(1, "user", Written("hi", "done"), versions=(1,))
-WAITING = StoredMessage(2, "assistant", Written(), versions=(2,))
+QUESTION = StoredMessage(1, "user", MessageContent("hi", "done"), versions=(1,))
+WAITING = StoredMessage(2, "assistant", MessageContent(), versions=(2,))
 ANSWER = replace(
     WAITING,
-    written=Written("Hello", "done", provenance=Provenance(DEMO, Options(), "lookahead", "eos", NUMBERS)),
+    written=MessageContent(
+        "Hello", "done", provenance=Provenance(DEMO, Options(), "lookahead", "eos", NUMBERS)
+    ),
 )
-THREAD = Thread(Place(5, 3), "Hi", messages=(QUESTION, ANSWER))
+THREAD = Thread(ChatVersion(5, 3), "Hi", messages=(QUESTION, ANSWER))
 UNDER_WAY = replace(THREAD, messages=(QUESTION, WAITING))
-EMPTY = Seen(Thread(Place()), False, "", None, frozenset(), False, 0, 0, "auto", None)
+EMPTY = Seen(Thread(ChatVersion()), False, "", None, frozenset(), False, 0, 0, "auto", None)
 
 
-def following(*events: Event, first_read: int = 0, before: Written | None = None) -> Following:
+def following(*events: Event, first_read: int = 0, before: MessageContent | None = None) -> Following:
     """The reply of which this came so far, as it was read."""
     reply = written(*events)
     asked = Asked(ModelChoice("demo"), Options())
-    found = Following(Writing(2, asked, reply, before or Written(), first_read))
+    found = Following(Writing(2, asked, reply, before or MessageContent(), first_read))
     found.read()
     return found
 
@@ -95,7 +97,7 @@ def test_the_numbers_of_a_stored_reply_are_shown_when_its_chat_is_opened() -> No
 def test_the_numbers_are_those_of_the_newest_answer() -> None:
     newest = replace(THREAD, messages=(QUESTION, ANSWER, replace(QUESTION, id=3)))
     assert latest_answer(newest) == ANSWER
-    assert latest_answer(Thread(Place())) is None
+    assert latest_answer(Thread(ChatVersion())) is None
 
 
 def test_a_stored_reply_is_a_reply_that_has_ended() -> None:
@@ -105,7 +107,7 @@ def test_a_stored_reply_is_a_reply_that_has_ended() -> None:
 
 
 def test_a_reply_without_provenance_has_failed() -> None:
-    lost = replace(ANSWER, written=Written("Hel", "failed", "Memory ran out."))
+    lost = replace(ANSWER, written=MessageContent("Hel", "failed", "Memory ran out."))
     assert (stored_state(lost).phase, stored_state(lost).note) == ("failed", "Memory ran out.")
     assert not drawn(replace(EMPTY, thread=replace(THREAD, messages=(lost,)))).is_busy
 
@@ -153,10 +155,10 @@ def test_a_model_without_lookahead_is_plain_whatever_was_asked() -> None:
 
 
 def test_the_meter_and_the_instructions_are_those_of_the_chat() -> None:
-    thread = replace(THREAD, manner=ChatManner("Be brief."))
+    thread = replace(THREAD, manner=ChatSettings("Be brief."))
     page = drawn(replace(EMPTY, thread=thread, fit=Fit(10, 100, 25)))
     assert "10 of 100 tokens" in page.meter
-    assert page.manner == ChatManner("Be brief.")
+    assert page.manner == ChatSettings("Be brief.")
 
 
 def test_a_reply_is_read_once_and_nothing_twice() -> None:
@@ -171,9 +173,9 @@ def test_a_reply_is_read_once_and_nothing_twice() -> None:
 
 
 def test_a_continued_reply_begins_with_what_was_there() -> None:
-    found = following(before=Written("Well, ", "stopped"))
+    found = following(before=MessageContent("Well, ", "stopped"))
     assert "Well," in "".join(found.blocks)
-    assert following(PIECE, before=Written("Well, ", "stopped")).state.text == "Well, Hel"
+    assert following(PIECE, before=MessageContent("Well, ", "stopped")).state.text == "Well, Hel"
 
 
 def test_a_thought_is_timed_while_it_arrives() -> None:

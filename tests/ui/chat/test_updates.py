@@ -4,7 +4,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.chat_messages import ChatManner
+from app.chat_messages import ChatSettings
 from app.messages import Message
 from app.ui import Desk
 from app.ui.chat.manner import MannerActions
@@ -49,12 +49,12 @@ def test_a_reply_leaves_its_place_in_the_moment_in_which_it_stands_in_the_thread
 
 
 def test_another_chat_brings_its_own_instructions_and_a_new_one_none(person: Visitor) -> None:
-    person.seat.manner = ChatManner("Be brief.")
+    person.seat.manner = ChatSettings("Be brief.")
     before = instructions(person)
     person.actions.begin(person.seat)
     assert instructions(person) != before
     assert person.look().manner.system == ""
-    person.seat.manner = ChatManner("Be kind.")
+    person.seat.manner = ChatSettings("Be kind.")
     person.get("One")
     before, chat = instructions(person), person.seat.place
     person.actions.begin(person.seat)

@@ -5,7 +5,7 @@ from time import sleep
 
 import pytest
 
-from app.chat_messages import ChatManner
+from app.chat_messages import ChatSettings
 from app.errors import BadOption, StoreNotUsable
 from app.messages import EngineStatus, Message, ModelChoice, Options
 from app.ui import Desk
@@ -227,7 +227,7 @@ def test_the_cut_line_moves_with_what_is_typed(person: Visitor, engine: Scripted
 def test_instructions_count_before_a_chat_is_begun(person: Visitor) -> None:
     person.actions.type(person.seat, "one")
     assert "3 of 1,024" in person.look().meter
-    person.seat.manner = ChatManner("Be brief.")
+    person.seat.manner = ChatSettings("Be brief.")
     assert "7 of 1,024" in person.look().meter
 
 

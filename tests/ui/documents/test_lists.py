@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.document_messages import Collection, Document, DocumentState, Found, Passage
+from app.document_messages import Collection, Document, DocumentState, Passage, PassageHit
 from app.ui.documents.collection_list import collections_html
 from app.ui.documents.document_list import documents_html, title_html
 from app.ui.documents.found_list import LONGEST, found_html
@@ -87,7 +87,7 @@ def test_nothing_of_a_stranger_is_more_than_text() -> None:
         collections_html([Collection(1, EVIL, 1)], 1, asked=1),
         title_html(Collection(1, EVIL, 1)),
         documents_html([document], 10, asked=1),
-        found_html(EVIL, [Found(passage, 1.0, 1.0, 1)]),
+        found_html(EVIL, [PassageHit(passage, 1.0, 1.0, 1)]),
         found_html(EVIL, [], EVIL),
     )
     assert [html for html in htmls if "<script" in html or "<img" in html] == []
@@ -95,7 +95,7 @@ def test_nothing_of_a_stranger_is_more_than_text() -> None:
 
 def test_long_passages_are_shown_as_far_as_there_is_room() -> None:
     passage = Passage(1, 1, "Lease", 0, 5000, "x" * 5000)
-    assert f"{'x' * LONGEST}…" in found_html("x", [Found(passage, 1.0, 1.0, 1)])
+    assert f"{'x' * LONGEST}…" in found_html("x", [PassageHit(passage, 1.0, 1.0, 1)])
 
 
 @pytest.mark.parametrize(

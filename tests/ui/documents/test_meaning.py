@@ -7,7 +7,7 @@ import gradio as gr
 import pytest
 
 from app.model_messages import Download, DownloadState, FileProgress, InstalledModel
-from app.settings import DEFAULT_EMBEDDER, Library
+from app.settings import DEFAULT_EMBEDDER, ModelSettings
 from app.ui.desk import Desk
 from app.ui.documents.actions import DocumentActions
 from app.ui.documents.meaning import MeaningModel, meaning_html
@@ -82,5 +82,5 @@ def test_one_that_came_and_was_deleted_is_offered_again(
     ],
 )
 def test_what_keeps_it_from_coming_is_told(desk: Desk, changed: dict[str, object], words: str) -> None:
-    desk.choose_library(replace(Library(), **changed))  # type: ignore[arg-type]
+    desk.choose_library(replace(ModelSettings(), **changed))  # type: ignore[arg-type]
     assert words in line(desk) and "<button" not in line(desk)

@@ -8,10 +8,10 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.chat_messages import ChatManner
+from app.chat_messages import ChatSettings
 from app.errors import SettingsNotSaved
 from app.messages import ModelChoice, Options
-from app.settings import Library
+from app.settings import ModelSettings
 from app.ui import Desk
 from app.ui.models.actions import ModelActions
 from app.ui.models.result_list import Found
@@ -107,7 +107,7 @@ def test_switching_and_unloading_ask_while_a_reply_is_written(
     actions: ModelActions, desk: Desk, engine: ScriptedEngine
 ) -> None:
     engine.pause, engine.text = 0.01, "word " * 300
-    place = desk.conversations.begin(ChatManner(), False, "hi", desk.asked(Options()))
+    place = desk.conversations.begin(ChatSettings(), False, "hi", desk.asked(Options()))
     writing = desk.conversations.newest(place.chat)
     assert writing is not None
     asked = question(actions, "load", SMALL.path, "auto")
@@ -169,7 +169,7 @@ def test_the_hub_is_switched_off_and_folders_come_and_go(
 ) -> None:
     actions.switch_off(True)
     assert actions.add_folder(" /models ") == "" and actions.add_folder("/models") == ""
-    assert desk.settings.library == models.used[-1] == Library(("/models",), is_offline=True)
+    assert desk.settings.library == models.used[-1] == ModelSettings(("/models",), is_offline=True)
     question(actions, "forget-folder", "/models")
     assert desk.settings.library.folders == ()
 

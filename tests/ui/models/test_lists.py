@@ -9,7 +9,7 @@ import pytest
 
 from app.messages import EngineStatus
 from app.model_messages import InstalledModel, RemoteModel
-from app.settings import Library
+from app.settings import ModelSettings
 from app.ui.models.catalogue_list import catalogue_html, matching
 from app.ui.models.download_list import count_in_words, downloads_html, told
 from app.ui.models.installed_list import access_html, installed_html, loaded_html
@@ -22,7 +22,7 @@ from tests.fakes import DEMO
 
 READY = EngineStatus("ready", model=DEMO, peak=3 * GB)
 NOBODY: frozenset[str] = frozenset()
-NO_FOLDERS = Library()
+NO_FOLDERS = ModelSettings()
 
 
 def text(html: str) -> str:
@@ -35,7 +35,7 @@ def buttons(html: str) -> list[tuple[str, str, str]]:
     return re.findall(r'data-do="([^"]*)" data-name="([^"]*)" data-value="([^"]*)"', html)
 
 
-def make_stock(*installed: Judged, library: Library = NO_FOLDERS) -> Stock:
+def make_stock(*installed: Judged, library: ModelSettings = NO_FOLDERS) -> Stock:
     models = ScriptedModels()
     offers = tuple(models.recommended(MEMORY, "bfloat16", 4096))
     return Stock(Wish(), MEMORY, models.disk(), offers, installed, library, False, make_fit())
@@ -140,7 +140,7 @@ def test_the_loaded_model_is_neither_loaded_nor_deleted_again() -> None:
 
 
 def test_folders_can_be_taken_off_the_list() -> None:
-    html = installed_html(make_stock(library=Library(folders=("/my models",))), READY)
+    html = installed_html(make_stock(library=ModelSettings(folders=("/my models",))), READY)
     assert buttons(html) == [("forget-folder", "/my models", "")]
 
 
@@ -186,7 +186,7 @@ def test_words_of_strangers_are_shown_as_they_are_and_do_nothing() -> None:
     evil = '<img src=x onerror="alert(1)">'
     model = InstalledModel(evil, Path(evil), "folder", 1, evil, "unusable", evil)
     pages = (
-        installed_html(make_stock(Judged(model, None), library=Library(folders=(evil,))), READY),
+        installed_html(make_stock(Judged(model, None), library=ModelSettings(folders=(evil,))), READY),
         downloads_html((make_download(evil, note=evil),)),
         results_html(Found(evil, problem=evil), NOBODY),
         button("Load", "load", evil, value=evil) + title(f"{evil}/{evil}"),

@@ -7,7 +7,7 @@ import pytest
 from app.conversation.race import Race
 from app.errors import BadOption, StoreNotUsable
 from app.messages import Decoding, ModelChoice, ModelInfo, Options, Sampling
-from app.race_messages import KindSpeed, RacePrompt, TextKind
+from app.race_messages import RacePrompt, SpeedByKind, TextKind
 from app.ui.page_stream import View
 from app.ui.race.actions import Chosen, RaceActions, RaceSeat
 from app.ui.race.controls import NOBODY, read_plan
@@ -132,7 +132,7 @@ class UnsteadyRaces(RememberedRaces):
     is_held = True
     refused = 0
 
-    def summary(self, model: ModelInfo) -> list[KindSpeed]:
+    def summary(self, model: ModelInfo) -> list[SpeedByKind]:
         if self.is_held:
             self.refused += 1
             raise StoreNotUsable("Another program holds the file.")

@@ -1,19 +1,19 @@
 """What races have told, drawn by kind of text."""
 
-from app.race_messages import KindSpeed, PastRace, RacedLane
+from app.race_messages import LaneSummary, RaceSummary, SpeedByKind
 from app.ui.race.history import advice, history_html
 from tests.fakes import DEMO
 from tests.ui.race.test_board import text
 
 SPEEDS = (
-    KindSpeed("chat", "auto", 0.98, 2),
-    KindSpeed("chat", "plain", 1.0, 2),
-    KindSpeed("code", "auto", 1.74, 3),
-    KindSpeed("code", "lookahead 5/4/5", 1.5, 1),
-    KindSpeed("quoting", "auto", 2.1, 1),
+    SpeedByKind("chat", "auto", 0.98, 2),
+    SpeedByKind("chat", "plain", 1.0, 2),
+    SpeedByKind("code", "auto", 1.74, 3),
+    SpeedByKind("code", "lookahead 5/4/5", 1.5, 1),
+    SpeedByKind("quoting", "auto", 2.1, 1),
 )
-RACE = PastRace(
-    0.0, "code", 'Say "<it>".', (RacedLane("plain", 1, 9, 1, True), RacedLane("auto", 1.7, 9, 2, False))
+RACE = RaceSummary(
+    0.0, "code", 'Say "<it>".', (LaneSummary("plain", 1, 9, 1, True), LaneSummary("auto", 1.7, 9, 2, False))
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.chat_messages import ChatManner
+from app.chat_messages import ChatSettings
 from app.messages import EngineStatus, Options, Sampling
 from app.settings import Settings
 from app.ui import Desk
@@ -114,7 +114,7 @@ def test_all_chats_can_be_deleted_private_ones_too(
     actions: SettingsActions, desk: Desk, said: list[str], tmp_path: Path
 ) -> None:
     for is_private in (False, True):
-        desk.conversations.begin(ChatManner(), is_private, "My secret", desk.asked(Options()))
+        desk.conversations.begin(ChatSettings(), is_private, "My secret", desk.asked(Options()))
     upload = uploads_dir(tmp_path) / "some" / "chats.json"
     upload.parent.mkdir(parents=True)
     upload.write_text("My secret", encoding="utf-8")

@@ -5,16 +5,16 @@ from datetime import date, datetime
 
 import pytest
 
-from app.chat_messages import ChatLine, FoundChat
+from app.chat_messages import ChatSearchResult, ChatSummary
 from app.conversation.chatbook import FIRST_PRIVATE
 from app.ui.sidebar.chat_list import ChatList, chat_list_html, excerpt_html, group_of
 
 TODAY = date(2026, 11, 21)
 
 
-def line(chat: int, title: str = "", *, days: int = 0, folder: str = "", pinned: bool = False) -> ChatLine:
+def line(chat: int, title: str = "", *, days: int = 0, folder: str = "", pinned: bool = False) -> ChatSummary:
     noon = datetime(2026, 11, 21 - days, 12).timestamp()
-    return ChatLine(chat, title or f"chat {chat}", folder, pinned, noon)
+    return ChatSummary(chat, title or f"chat {chat}", folder, pinned, noon)
 
 
 def headings(html: str) -> list[str]:
@@ -32,12 +32,12 @@ def test_an_empty_list_says_where_chats_will_be() -> None:
 def test_chats_stand_below_the_day_of_their_newest_message() -> None:
     ages = {0: "Today", 1: "Yesterday", 5: "Last 7 days", 20: "Last 30 days"}
     assert {days: group_of(line(1, days=days), TODAY) for days in ages} == ages
-    assert group_of(ChatLine(1, "old", updated=0.0), TODAY) == "Older"
+    assert group_of(ChatSummary(1, "old", updated=0.0), TODAY) == "Older"
 
 
 @pytest.mark.parametrize("moment", [1_763_700_000_000.0, -1e18, 1e300, float("nan"), float("inf")])
 def test_a_date_that_is_none_spoils_no_list(moment: float) -> None:
-    odd = ChatLine(1, "odd", updated=moment)
+    odd = ChatSummary(1, "odd", updated=moment)
     assert group_of(odd, TODAY) == "Older"
     assert titles(chat_list_html(ChatList((line(2, "new"), odd)), TODAY)) == ["new", "odd"]
 
@@ -98,7 +98,7 @@ def test_no_title_is_markup() -> None:
 
 
 def test_what_is_found_shows_the_words_around_it() -> None:
-    found = (FoundChat(line(7, "Tulips"), "when do \x02tulips\x03 <i>flower"),)
+    found = (ChatSearchResult(line(7, "Tulips"), "when do \x02tulips\x03 <i>flower"),)
     html = chat_list_html(ChatList((line(1),), words="tulips", found=found), TODAY)
     assert titles(html) == ["Tulips"]
     assert "<mark>tulips</mark> &lt;i&gt;flower" in html

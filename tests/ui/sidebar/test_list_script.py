@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.chat_messages import ChatLine
+from app.chat_messages import ChatSummary
 from app.ui.sidebar.chat_list import ChatList, chat_list_html
 from app.ui.theme import head
 
@@ -19,7 +19,7 @@ BODY = """
   foresight.listen(list, (_, deed) => told.push(deed));
 </script>
 """
-ONE, TWO = ChatLine(1, "One"), ChatLine(2, "Two")
+ONE, TWO = ChatSummary(1, "One"), ChatSummary(2, "Two")
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def page(browser: Any) -> Iterator[Any]:
     page.close()
 
 
-def draw(page: Any, *lines: ChatLine) -> None:
+def draw(page: Any, *lines: ChatSummary) -> None:
     """Draw the list anew, as the server does at any time."""
     html = chat_list_html(ChatList(lines), date.today())
     page.evaluate("html => { list.innerHTML = html; }", html)
