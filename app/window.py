@@ -24,7 +24,7 @@ from app.messages import Locate, ModelFolder, Progress
 from app.outside import HUB_WHY, Outside
 from app.races import RaceLog
 from app.settings import DataFolder, Settings, SettingsFile
-from app.ui import Desk, Running, Surroundings, discard_all, serve
+from app.ui import Running, Services, Surroundings, discard_all, serve
 
 CLOSING_SECONDS = 0.2
 """How long the end waits for each thread that was told before to leave off; all of it takes two at most."""
@@ -70,9 +70,9 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, outside:
     ):
         around = Surroundings(folder.path, models.hub.root, log, outside, database, database.note)
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)
-        desk = Desk(conversations, engine, models, race, documents, file, settings)
+        services = Services(conversations, engine, models, race, documents, file, settings)
         in_browser = opening.in_browser and not opening.is_native
-        page = serve(desk, around, opening.port, in_browser, opening.is_native, opening.has_token)
+        page = serve(services, around, opening.port, in_browser, opening.is_native, opening.has_token)
         folder.announce(page.url)
         typer.echo(page.note or f"Foresight is at {page.url}")
         typer.echo("Close its window to end it." if opening.is_native else "End it with Ctrl+C.")

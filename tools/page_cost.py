@@ -31,7 +31,7 @@ from app.models_registry import ModelLibrary, locate
 from app.outside import Outside
 from app.races import RaceLog
 from app.settings import DEMO_MODEL, ModelSettings, Settings, SettingsFile
-from app.ui import Desk, Surroundings, serve
+from app.ui import Services, Surroundings, serve
 from tools.processor_time import ProcessorTime, processor_time
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
@@ -51,8 +51,8 @@ def fill(chats: Chats, messages: int) -> ChatVersion:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Desk]:
-    """A desk with real stores and the real engine, its model loaded."""
+def opened(folder: Path) -> Iterator[Services]:
+    """A services with real stores and the real engine, its model loaded."""
     library = ModelLibrary(folder, ModelSettings(is_offline=True))
     with (
         closing(database_in(folder)) as database,
@@ -64,7 +64,7 @@ def opened(folder: Path) -> Iterator[Desk]:
     ):
         conversations = Conversations(engine, Chatbook(Chats(database), Chats(memory)), documents)
         race = Race(engine, lambda: False, RaceLog(database), str)
-        yield Desk(conversations, engine, library, race, documents, SettingsFile(folder), Settings())
+        yield Services(conversations, engine, library, race, documents, SettingsFile(folder), Settings())
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +85,18 @@ def cost(reply: Reply, before: ProcessorTime) -> Cost:
     return Cost(numbers.tokens_per_second, taken.engine * share, taken.page * share, taken.browser * share)
 
 
-def alone(desk: Desk, request: Request) -> Cost:
+def alone(services: Services, request: Request) -> Cost:
     """The request with nobody looking."""
     reply, before = Reply(), processor_time()
-    desk.engine.submit(request, reply)
+    services.engine.submit(request, reply)
     return cost(reply, before)
 
 
-def followed(desk: Desk, chat: int) -> Cost:
+def followed(services: Services, chat: int) -> Cost:
     """The question in the chat that a page shows."""
-    conversations = desk.conversations
+    conversations = services.conversations
     place = conversations.thread(chat, 1).place
-    asked, before = replace(desk.asked(OPTIONS), overflow="oldest"), processor_time()
+    asked, before = replace(services.asked(OPTIONS), overflow="oldest"), processor_time()
     conversations.ask(place, QUESTION, asked)
     newest = conversations.newest(chat)
     assert newest is not None
@@ -119,9 +119,9 @@ def opening_times(page: Any, title: str, times: int) -> list[float]:
     return found
 
 
-def same_request(desk: Desk, chat: int) -> Request:
+def same_request(services: Services, chat: int) -> Request:
     """What the question in this chat sends, where older turns have to go."""
-    conversations = desk.conversations
+    conversations = services.conversations
     texts = (*conversations.book.stored.path_texts(chat), Message("user", QUESTION))
     fit = conversations.fit(ChatSettings(), texts, OPTIONS)
     return Request(ModelChoice(DEMO_MODEL), texts[fit.left_out if fit else 0 :], OPTIONS)
@@ -133,17 +133,17 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=12)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, opened(Path(folder)) as desk:
-        chats = desk.conversations.book.stored
+    with tempfile.TemporaryDirectory() as folder, opened(Path(folder)) as services:
+        chats = services.conversations.book.stored
         chat, long = fill(chats, asked.messages).chat, fill(chats, 2000)
         loaded = Event()
-        desk.engine.load(ModelChoice(DEMO_MODEL), lambda _is_loaded: loaded.set())
+        services.engine.load(ModelChoice(DEMO_MODEL), lambda _is_loaded: loaded.set())
         loaded.wait()
         page = serve(
-            desk, Surroundings(Path(folder), Path(folder), Path(folder) / "log", Outside({})), 0, False
+            services, Surroundings(Path(folder), Path(folder), Path(folder) / "log", Outside({})), 0, False
         )
         with _browser() as browser:
-            _measure(desk, browser, page.url, chat, asked.rounds)
+            _measure(services, browser, page.url, chat, asked.rounds)
             tab = browser.new_page(viewport={"width": 1366, "height": 768})
             tab.goto(page.url)
             tab.wait_for_selector("#status .ready", timeout=90_000)
@@ -152,16 +152,16 @@ def main() -> None:
     _tell(f"a chat of 2,000 messages opens in {median(times):.2f} s ({min(times):.2f} to {max(times):.2f})")
 
 
-def _measure(desk: Desk, browser: Any, url: str, chat: int, rounds: int) -> None:
+def _measure(services: Services, browser: Any, url: str, chat: int, rounds: int) -> None:
     found: dict[str, list[Cost]] = {"alone": [], "page": []}
     for number in range(rounds + 1):
-        off = alone(desk, same_request(desk, chat))
-        desk.chat = chat
+        off = alone(services, same_request(services, chat))
+        services.chat = chat
         tab = browser.new_page(viewport={"width": 1366, "height": 768})
         tab.goto(url)
         tab.wait_for_selector("#messages article.last")
         sleep(1.5)  # a page that is still being built is not what is measured
-        on = followed(desk, chat)
+        on = followed(services, chat)
         tab.close()
         sleep(1.0)
         if number:  # the first round warms up

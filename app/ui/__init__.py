@@ -1,9 +1,18 @@
 """The window: a Gradio page on 127.0.0.1. Importing this package is cheap; `serve` imports Gradio."""
 
 from app.ui.about.surroundings import Door, Surroundings
-from app.ui.desk import Desk, Engine
 from app.ui.environment import prepare_environment
+from app.ui.services import Engine, Services
 from app.ui.serving import Running, serve
 from app.ui.uploads import discard_all
 
-__all__ = ["Desk", "Door", "Engine", "Running", "Surroundings", "discard_all", "prepare_environment", "serve"]
+__all__ = [
+    "Services",
+    "Door",
+    "Engine",
+    "Running",
+    "Surroundings",
+    "discard_all",
+    "prepare_environment",
+    "serve",
+]

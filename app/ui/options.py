@@ -1,4 +1,4 @@
-"""What events of the option controls and the model boxes do. They translate between them and the desk."""
+"""What events of the option controls and the model boxes do. They translate between them and the services."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from app.errors import AppError
 from app.messages import ModelChoice
 from app.ui.controls import OptionControls, read_model, read_options, show_options
-from app.ui.desk import Desk
+from app.ui.services import Services
 from app.ui.words import problem_html
 
 AskOrLoad = Callable[[ModelChoice], str]
@@ -20,21 +20,21 @@ def changed_with(control: str) -> Sequence[str]:
 
 
 class OptionActions:
-    """The events of one desk's options. No state of its own."""
+    """The events of the app's options. No state of its own."""
 
-    def __init__(self, desk: Desk, ask_or_load: AskOrLoad) -> None:
-        self._desk = desk
+    def __init__(self, services: Services, ask_or_load: AskOrLoad) -> None:
+        self._services = services
         self._ask_or_load = ask_or_load
 
     def choose_options(self, changed: Sequence[str], *controls: Any) -> str:
         """Remember what was changed; the answer is what is wrong with what the page holds, or nothing.
 
         The other controls may be those of a page that fell behind: what they hold counts for its replies alone."""
-        held, options = OptionControls(*controls), self._desk.settings.options
+        held, options = OptionControls(*controls), self._services.settings.options
         try:
             read_options(held, options)
             kept = show_options(options)._replace(**{name: getattr(held, name) for name in changed})
-            self._desk.choose_options(read_options(kept, options))
+            self._services.choose_options(read_options(kept, options))
         except AppError as error:
             return problem_html(str(error))
         return ""

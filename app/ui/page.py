@@ -12,7 +12,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import NotUploaded
 from app.ui.about.surroundings import Door, Surroundings
-from app.ui.desk import Desk
 from app.ui.layout import build_page
 from app.ui.library_files import add_library_files
 from app.ui.models.stock import Shelf
@@ -20,6 +19,7 @@ from app.ui.notice import NoticeActions
 from app.ui.page_socket import add_page_socket
 from app.ui.page_stream import View
 from app.ui.pages import PageEvents, Pages, PageState
+from app.ui.services import Services
 from app.ui.theme import asset, head, make_theme
 from app.ui.uploads import RoomForUploads, named_files, upload_at
 from app.ui.wiring import toast, views_of, wire_home, wire_page
@@ -37,14 +37,14 @@ LARGEST_UPLOAD = "300mb"
 """More than a document may have: what is too long is to be told in words, not turned away at the door."""
 
 
-def build_app(desk: Desk, around: Surroundings, door: Door) -> fastapi.FastAPI:
+def build_app(services: Services, around: Surroundings, door: Door) -> fastapi.FastAPI:
     """The web app with the page at its root."""
     app, pages = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None), Pages()
-    blocks, views = build_blocks(desk, around, door, pages)
+    blocks, views = build_blocks(services, around, door, pages)
     app.add_middleware(RoomForUploads, data_dir=around.data_dir)
     _add_raising(app, door)
     add_page_socket(app, pages, views)
-    add_library_files(app, desk.conversations.book, around.data_dir)
+    add_library_files(app, services.conversations.book, around.data_dir)
     gr.mount_gradio_app(
         app,
         blocks,
@@ -60,7 +60,7 @@ def build_app(desk: Desk, around: Surroundings, door: Door) -> fastapi.FastAPI:
         mcp_server=False,
         favicon_path=str(asset("icon.svg")),
         theme=make_theme(),
-        head=head(desk.settings.theme),
+        head=head(services.settings.theme),
         **_without_run_history(),
     )
     blocks.has_launched = True  # else Gradio does not look where a file lies: only its own `launch` sets it
@@ -99,21 +99,21 @@ class NeededRoutes:
 
 
 def build_blocks(
-    desk: Desk, around: Surroundings, door: Door, pages: Pages
+    services: Services, around: Surroundings, door: Door, pages: Pages
 ) -> tuple[gr.Blocks, Callable[[PageState], Sequence[View[Any]]]]:
     """The page as Gradio Blocks, and what draws each page."""
-    shelf, notice = Shelf(desk), NoticeActions(around.note)
+    shelf, notice = Shelf(services), NoticeActions(around.note)
     blocks = PageBlocks(analytics_enabled=False, title="Foresight", fill_width=True, fill_height=True)
     with blocks:
-        page = build_page(desk.settings, shelf.wish)
+        page = build_page(services.settings, shelf.wish)
         events = PageEvents(pages, toast)
-        wire_page(blocks, page, desk, shelf, events)
-        wire_home(page, desk, around, door, notice, events)
+        wire_page(blocks, page, services, shelf, events)
+        wire_home(page, services, around, door, notice, events)
     # Its queue looks for events a thousand times a second, which takes 6% of the interpreter from the engine.
     blocks._queue.sleep_when_free = QUEUE_SECONDS
     # Gradio would keep some 10,000 sessions with a copy of the page's configuration each. The app has its own.
     blocks.state_session_capacity = SESSIONS
-    return blocks, views_of(page, desk, shelf, notice)
+    return blocks, views_of(page, services, shelf, notice)
 
 
 def _add_raising(app: fastapi.FastAPI, door: Door) -> None:

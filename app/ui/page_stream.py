@@ -7,7 +7,7 @@ A view is looked at now and then and answers with its parts; those that differ f
     bool            data-NAME on the body, which the stylesheets read
     Blocks          a growing list of HTML blocks, of which only the changed ones travel
 
-A look may fail, when a disk does for a while, say: the page keeps what it shows, the part `problem` says what is
+A look may fail, when a disk does for a while, notify: the page keeps what it shows, the part `problem` says what is
 wrong, and the view is looked at again. The page acknowledges what it has drawn and gets nothing more before: a page
 that sleeps costs nothing.
 """

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar, get_type_hints
 
 import gradio as gr
 
-from app.ui.telling import RELOAD, Say
+from app.ui.error_handling import RELOAD, Notify
 
 T = TypeVar("T")
 KEPT = 64
@@ -106,9 +106,9 @@ class PageEvents:
     """Joins events with what they do. Among inputs and outputs may be page values: handlers get and return them
     like any other input or output."""
 
-    def __init__(self, pages: Pages, say: Say) -> None:
+    def __init__(self, pages: Pages, notify: Notify) -> None:
         self.pages = pages
-        self._say = say
+        self._notify = notify
 
     def on(
         self,
@@ -135,7 +135,7 @@ class PageEvents:
         ) -> Iterator[Any]:
             page, others = self.pages.find(request.session_hash), iter(values)
             if page is None:
-                self._say(RELOAD)
+                self._notify(RELOAD)
                 yield gr.skip()
                 return
             arguments = [page.get(each) if isinstance(each, PageValue) else next(others) for each in given]

@@ -12,10 +12,10 @@ from time import monotonic, sleep
 import uvicorn
 
 from app.ui.about.surroundings import Door, Surroundings
-from app.ui.desk import Desk
 from app.ui.guard import Guard
 from app.ui.key import Key
 from app.ui.ports import listen
+from app.ui.services import Services
 from app.ui.slow_clients import WatchedProtocol
 
 START_SECONDS = 30.0
@@ -56,14 +56,14 @@ class Running:
 
 
 def serve(
-    desk: Desk,
+    services: Services,
     around: Surroundings,
     port: int,
     open_browser: bool,
     is_native: bool = False,
     has_token: bool = True,
 ) -> Running:
-    """Show the desk at 127.0.0.1 on `port` or the next free one, to whoever has its token. Raises NoFreePort."""
+    """Serve the page on 127.0.0.1 at `port` or the next free one, for whoever has the token. Raises NoFreePort."""
     listener = listen(port)
     host, port_taken = listener.getsockname()
     door = Door(host, port_taken, is_native, secrets.token_urlsafe(32) if has_token else "")
@@ -71,7 +71,7 @@ def serve(
         # Gradio takes seconds to import, and other commands never need it.
         from app.ui.page import build_app
 
-        page = build_app(desk, around, door)
+        page = build_app(services, around, door)
     server = uvicorn.Server(
         uvicorn.Config(
             Guard(page, Key(door.token, door.port, door.codes)),

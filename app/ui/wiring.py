@@ -21,13 +21,13 @@ from app.ui.chat.screen import chat_parts
 from app.ui.chat.seat import Seat
 from app.ui.chat.watching import Watcher
 from app.ui.controls import OptionControls, show_options
-from app.ui.desk import Desk
 from app.ui.documents.actions import DocumentActions
 from app.ui.documents.area import wire_documents
 from app.ui.documents.meaning import MeaningModel
 from app.ui.documents.reading_actions import ReadingActions
 from app.ui.documents.reading_area import wire_reading
 from app.ui.documents.watching import DocumentsWatcher, documents_parts
+from app.ui.error_handling import try_or_notify
 from app.ui.layout import Page
 from app.ui.live.actions import XrayActions
 from app.ui.live.area import wire_live
@@ -42,29 +42,34 @@ from app.ui.pages import PageEvents, PageState
 from app.ui.race.actions import Chosen, RaceActions
 from app.ui.race.area import wire_race
 from app.ui.race.watching import RaceWatcher, race_parts
+from app.ui.services import Services
 from app.ui.settings.actions import SettingsActions
 from app.ui.settings.area import wire_opening, wire_settings
 from app.ui.sidebar.actions import SidebarActions
 from app.ui.sidebar.area import wire_sidebar
-from app.ui.telling import attempt
 
 
-def wire_page(blocks: gr.Blocks, page: Page, desk: Desk, shelf: Shelf, events: PageEvents) -> None:
+def wire_page(blocks: gr.Blocks, page: Page, services: Services, shelf: Shelf, events: PageEvents) -> None:
     """Wire all views but the settings."""
-    _fill(blocks, page, desk, events)
-    _wire_main(page, desk, events)
-    _wire_models(page, desk, shelf, events)
-    _wire_documents(page, desk, events)
-    _wire_race(page, desk, events)
+    _fill(blocks, page, services, events)
+    _wire_main(page, services, events)
+    _wire_models(page, services, shelf, events)
+    _wire_documents(page, services, events)
+    _wire_race(page, services, events)
 
 
 def wire_home(
-    page: Page, desk: Desk, around: Surroundings, door: Door, notice: NoticeActions, events: PageEvents
+    page: Page,
+    services: Services,
+    around: Surroundings,
+    door: Door,
+    notice: NoticeActions,
+    events: PageEvents,
 ) -> None:
     """Wire the settings and what is told about the app."""
     wire_notice(page.notice, notice, events)
-    view, about = page.settings, AboutActions(desk, around, door)
-    actions = SettingsActions(desk, around.data_dir, toast, door.leaving.set)
+    view, about = page.settings, AboutActions(services, around, door)
+    actions = SettingsActions(services, around.data_dir, toast, door.leaving.set)
     drawer, to_settings = page.main.drawer.controls, page.top.to_settings
     wire_settings(view, drawer, actions, events)
     wire_about(view.about, about, events)
@@ -79,19 +84,19 @@ def toast(sentence: str) -> None:
 
 
 def views_of(
-    page: Page, desk: Desk, shelf: Shelf, notice: NoticeActions
+    page: Page, services: Services, shelf: Shelf, notice: NoticeActions
 ) -> Callable[[PageState], list[View[Any]]]:
     """What draws each page."""
-    meaning = MeaningModel(desk)
+    meaning = MeaningModel(services)
 
     def views(state: PageState) -> list[View[Any]]:
-        chat = Watcher(desk, state.get(page.seat))
-        race = RaceWatcher(desk.race, lambda: desk.engine.status().model)
-        papers = DocumentsWatcher(desk.documents, meaning.look, state.get(page.documents.seat))
+        chat = Watcher(services, state.get(page.seat))
+        race = RaceWatcher(services.race, lambda: services.engine.status().model)
+        papers = DocumentsWatcher(services.documents, meaning.look, state.get(page.documents.seat))
         return [
             View(chat.look, chat_parts, chat.has_turned, ACTIVE_SECONDS),
             View(race.look, race_parts, race.has_turned, ACTIVE_SECONDS),
-            View(ModelsWatcher(desk, shelf).look, models_parts),
+            View(ModelsWatcher(services, shelf).look, models_parts),
             View(papers.look, documents_parts),
             View(notice.show, lambda html: {"notice": html}, lambda: False),
         ]
@@ -99,10 +104,10 @@ def views_of(
     return views
 
 
-def _fill(blocks: gr.Blocks, page: Page, desk: Desk, events: PageEvents) -> None:
-    built = _chosen(desk)
+def _fill(blocks: gr.Blocks, page: Page, services: Services, events: PageEvents) -> None:
+    built = _chosen(services)
 
-    chatting = ChatActions(desk, toast)
+    chatting = ChatActions(services, toast)
 
     def opened(request: gr.Request) -> tuple[Any, ...]:
         """The page's session, and what was chosen since the page was built, when the app started.
@@ -110,15 +115,15 @@ def _fill(blocks: gr.Blocks, page: Page, desk: Desk, events: PageEvents) -> None
         Boxes that are right already are left alone: somebody may be typing in them by now."""
         state = events.pages.open(request.session_hash or "")
         chatting.open(state.get(page.seat))
-        now = zip(_chosen(desk), built, strict=True)
+        now = zip(_chosen(services), built, strict=True)
         return state.session, *(gr.skip() if chosen == then else chosen for chosen, then in now)
 
     def refilled(seat: Seat, event: gr.EventData) -> tuple[Any, ...]:
         """Another chat's instructions, or the model that another page has chosen."""
         what, boxes = event._data.get("do"), page.settings.model.inputs
         if what == "model":
-            return gr.skip(), *astuple(desk.settings.model)
-        system = attempt(toast, lambda: manner_of(desk, seat).system, gr.skip())
+            return gr.skip(), *astuple(services.settings.model)
+        system = try_or_notify(toast, lambda: manner_of(services, seat).system, gr.skip())
         return system, *(gr.skip() for _ in boxes)
 
     boxes = [*page.controls, *page.settings.model.inputs, page.models.is_offline]
@@ -126,25 +131,25 @@ def _fill(blocks: gr.Blocks, page: Page, desk: Desk, events: PageEvents) -> None
     events.on(page.refill.click, refilled, page.seat, [page.main.manner.system, *page.settings.model.inputs])
 
 
-def _chosen(desk: Desk) -> tuple[Any, ...]:
+def _chosen(services: Services) -> tuple[Any, ...]:
     """The values of all boxes, in their order."""
-    model = desk.settings.model
-    return (*show_options(desk.settings.options), *astuple(model), desk.settings.library.is_offline)
+    model = services.settings.model
+    return (*show_options(services.settings.options), *astuple(model), services.settings.library.is_offline)
 
 
-def _wire_main(page: Page, desk: Desk, events: PageEvents) -> None:
+def _wire_main(page: Page, services: Services, events: PageEvents) -> None:
     main, seat, controls = page.main, page.seat, page.controls
-    chatting = ChatActions(desk, toast)
+    chatting = ChatActions(services, toast)
     wire_chat(main.chat, page.question, chatting, seat, controls, events)
-    wire_sidebar(main.sidebar, SidebarActions(desk, toast), chatting, seat, events)
-    wire_manner(main.manner, MannerActions(desk, toast), seat, controls, events)
-    events.on(main.chat.chip.click, ConsultingActions(desk, toast).act, seat)
-    wire_live(page.xray, XrayActions(ReplyWatch(desk)), seat, events)
+    wire_sidebar(main.sidebar, SidebarActions(services, toast), chatting, seat, events)
+    wire_manner(main.manner, MannerActions(services, toast), seat, controls, events)
+    events.on(main.chat.chip.click, ConsultingActions(services, toast).act, seat)
+    wire_live(page.xray, XrayActions(ReplyWatch(services)), seat, events)
 
 
-def _wire_models(page: Page, desk: Desk, shelf: Shelf, events: PageEvents) -> None:
-    actions = ModelActions(desk, shelf, say=toast)
-    model, options = page.settings.model, OptionActions(desk, actions.ask_or_load)
+def _wire_models(page: Page, services: Services, shelf: Shelf, events: PageEvents) -> None:
+    actions = ModelActions(services, shelf, notify=toast)
+    model, options = page.settings.model, OptionActions(services, actions.ask_or_load)
     events.on(page.top.to_models.click, actions.open)
     wire_models(page.models, actions, events)
     for loading in (model.load.click, model.name.submit):
@@ -161,14 +166,14 @@ def _wire_models(page: Page, desk: Desk, shelf: Shelf, events: PageEvents) -> No
         )
 
 
-def _wire_documents(page: Page, desk: Desk, events: PageEvents) -> None:
+def _wire_documents(page: Page, services: Services, events: PageEvents) -> None:
     area = page.documents
-    wire_documents(area, DocumentActions(desk.documents, MeaningModel(desk), toast), events)
-    reading, chat = ReadingActions(desk.documents, desk.conversations), page.main.chat
+    wire_documents(area, DocumentActions(services.documents, MeaningModel(services), toast), events)
+    reading, chat = ReadingActions(services.documents, services.conversations), page.main.chat
     lists = [area.found, area.papers, chat.thread, chat.live]
     wire_reading(page.reading, reading, lists, page.seat, events)
 
 
-def _wire_race(page: Page, desk: Desk, events: PageEvents) -> None:
-    chosen = Chosen(lambda: desk.settings.options, lambda: desk.model)
-    wire_race(page.race, RaceActions(desk.race, ready_prompts(), chosen, toast), events)
+def _wire_race(page: Page, services: Services, events: PageEvents) -> None:
+    chosen = Chosen(lambda: services.settings.options, lambda: services.model)
+    wire_race(page.race, RaceActions(services.race, ready_prompts(), chosen, toast), events)

@@ -1,4 +1,4 @@
-"""A desk with a scripted engine, and a page that shows it."""
+"""A services with a scripted engine, and a page that shows it."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from app.database import MEMORY, Database
 from app.outside import Outside
 from app.races import RaceLog
 from app.settings import Settings, SettingsFile
-from app.ui import Desk, Running, Surroundings, prepare_environment, serve
+from app.ui import Running, Services, Surroundings, prepare_environment, serve
 from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
@@ -40,17 +40,17 @@ def uploads(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def open_desk(
+def open_services(
     engine: ScriptedEngine, models: ScriptedModels, documents: ScriptedDocuments, data_dir: Path
-) -> Iterator[Desk]:
-    """A desk as main makes it: real stores for chats, and the rest does as it is told."""
+) -> Iterator[Services]:
+    """A services as main makes it: real stores for chats, and the rest does as it is told."""
     with (
         closing(Database(data_dir / "foresight.db")) as database,
         closing(Database(MEMORY)) as memory,
         closing(Conversations(engine, Chatbook(Chats(database), Chats(memory)), documents)) as conversations,
     ):
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), str.upper)
-        yield Desk(conversations, engine, models, race, documents, SettingsFile(data_dir), Settings())
+        yield Services(conversations, engine, models, race, documents, SettingsFile(data_dir), Settings())
 
 
 @pytest.fixture
@@ -69,10 +69,10 @@ def documents() -> ScriptedDocuments:
 
 
 @pytest.fixture
-def desk(
+def services(
     engine: ScriptedEngine, models: ScriptedModels, documents: ScriptedDocuments, tmp_path: Path
-) -> Iterator[Desk]:
-    with open_desk(engine, models, documents, tmp_path) as opened:
+) -> Iterator[Services]:
+    with open_services(engine, models, documents, tmp_path) as opened:
         yield opened
 
 
@@ -87,8 +87,8 @@ def key_of(running: Running) -> dict[str, str]:
 
 
 @pytest.fixture
-def running(desk: Desk, around: Surroundings) -> Iterator[Running]:
-    """The desk's page, served on a free port."""
-    page = serve(desk, around, port=0, open_browser=False)
+def running(services: Services, around: Surroundings) -> Iterator[Running]:
+    """The services's page, served on a free port."""
+    page = serve(services, around, port=0, open_browser=False)
     yield page
     page.close()

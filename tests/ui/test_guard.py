@@ -17,7 +17,7 @@ from app.ui.key import Key
 from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
-from tests.ui.conftest import key_of, open_desk
+from tests.ui.conftest import key_of, open_services
 
 UPLOAD = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\nhello\r\n--b--\r\n'
 MULTIPART = {"Content-Type": "multipart/form-data; boundary=b"}
@@ -46,8 +46,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """One page for all these tests: none of them changes it."""
     data_dir: Path = tmp_path_factory.mktemp("data")
     around = Surroundings(data_dir, data_dir / "hub", data_dir / "log", Outside({}))
-    with open_desk(ScriptedEngine(), ScriptedModels(), ScriptedDocuments(), data_dir) as desk:
-        page = serve(desk, around, port=0, open_browser=False)
+    with open_services(ScriptedEngine(), ScriptedModels(), ScriptedDocuments(), data_dir) as services:
+        page = serve(services, around, port=0, open_browser=False)
         yield page
         page.close()
 

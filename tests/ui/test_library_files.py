@@ -13,7 +13,7 @@ from app.chats import Chats
 from app.database import Database
 from app.errors import StoreFull
 from app.messages import Options
-from app.ui import Desk, Running
+from app.ui import Running, Services
 from app.ui.library_files import BACKUP, CHATS
 from app.ui.uploads import uploads_dir
 from tests.page_driver import PageDriver
@@ -21,12 +21,12 @@ from tests.ui.conftest import key_of
 
 
 @pytest.fixture
-def talked(desk: Desk) -> Desk:
-    """A desk with two chats and a private one."""
+def talked(services: Services) -> Services:
+    """A services with two chats and a private one."""
     for is_private, question in ((False, "Why 全文?"), (False, "<b>Then?"), (True, "My secret")):
-        desk.conversations.begin(ChatSettings(), is_private, question, desk.asked(Options()))
-    desk.conversations.close()
-    return desk
+        services.conversations.begin(ChatSettings(), is_private, question, services.asked(Options()))
+    services.conversations.close()
+    return services
 
 
 def get(running: Running, path: str) -> tuple[HTTPResponse, bytes]:
@@ -41,7 +41,7 @@ def titles(chats: Chats) -> set[str]:
 
 
 def test_every_chat_but_private_ones_is_in_one_file_that_comes_in_parts(
-    talked: Desk, running: Running
+    talked: Services, running: Running
 ) -> None:
     response, body = get(running, CHATS)
     assert response.headers["Transfer-Encoding"] == "chunked"
@@ -52,7 +52,7 @@ def test_every_chat_but_private_ones_is_in_one_file_that_comes_in_parts(
 
 
 def test_a_backup_is_the_whole_database_and_leaves_no_copy_behind(
-    talked: Desk, running: Running, tmp_path: Path
+    talked: Services, running: Running, tmp_path: Path
 ) -> None:
     response, body = get(running, BACKUP)
     assert response.headers["Content-Disposition"].startswith('attachment; filename="Foresight backup 2')
@@ -64,12 +64,12 @@ def test_a_backup_is_the_whole_database_and_leaves_no_copy_behind(
 
 
 def test_a_backup_that_the_disk_refuses_is_answered_with_why(
-    desk: Desk, running: Running, tmp_path: Path
+    services: Services, running: Running, tmp_path: Path
 ) -> None:
     def refuse(_target: Path) -> None:
         raise StoreFull("The disk is full: free some space.")
 
-    desk.conversations.book.stored.backup = refuse  # type: ignore[method-assign]
+    services.conversations.book.stored.backup = refuse  # type: ignore[method-assign]
     response, body = get(running, BACKUP)
     assert (response.status, body) == (503, b"The disk is full: free some space.")
     assert list(uploads_dir(tmp_path).iterdir()) == []

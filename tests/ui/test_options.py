@@ -7,7 +7,7 @@ import pytest
 
 from app.chat_messages import ChatSettings
 from app.messages import Options
-from app.ui import Desk
+from app.ui import Services
 from app.ui.controls import show_options
 from app.ui.models.deeds import Deeds
 from app.ui.models.stock import Shelf
@@ -18,8 +18,8 @@ CONTROLS = show_options(Options())
 
 
 @pytest.fixture
-def actions(desk: Desk) -> OptionActions:
-    return OptionActions(desk, Deeds(desk, Shelf(desk)).ask_or_load)
+def actions(services: Services) -> OptionActions:
+    return OptionActions(services, Deeds(services, Shelf(services)).ask_or_load)
 
 
 def choose(actions: OptionActions, **changed: Any) -> str:
@@ -28,29 +28,33 @@ def choose(actions: OptionActions, **changed: Any) -> str:
     return actions.choose_options(changed_with(name), *CONTROLS._replace(**changed))
 
 
-def test_a_page_remembers_what_was_changed_on_it_and_nothing_else(actions: OptionActions, desk: Desk) -> None:
+def test_a_page_remembers_what_was_changed_on_it_and_nothing_else(
+    actions: OptionActions, services: Services
+) -> None:
     choose(actions, max_new_tokens=2000)
     choose(actions, temperature=0.5)  # on another page, where there are 512 still
-    assert desk.settings.options.max_new_tokens == 2000
-    assert desk.settings.options.sampling.temperature == 0.5
+    assert services.settings.options.max_new_tokens == 2000
+    assert services.settings.options.sampling.temperature == 0.5
 
 
-def test_the_decoder_that_was_chosen_comes_back_with_its_switch(actions: OptionActions, desk: Desk) -> None:
+def test_the_decoder_that_was_chosen_comes_back_with_its_switch(
+    actions: OptionActions, services: Services
+) -> None:
     chosen = CONTROLS._replace(decoder="lookahead")
     actions.choose_options(changed_with("decoder"), *chosen)
     actions.choose_options(changed_with("lookahead"), *chosen._replace(lookahead=False))
-    assert desk.settings.options.decoding.decoder == "plain"
+    assert services.settings.options.decoding.decoder == "plain"
     actions.choose_options(changed_with("lookahead"), *chosen)
-    assert desk.settings.options.decoding.decoder == "lookahead"
+    assert services.settings.options.decoding.decoder == "lookahead"
 
 
 def test_options_are_remembered_or_the_reason_is_shown_beside_them(
-    actions: OptionActions, desk: Desk
+    actions: OptionActions, services: Services
 ) -> None:
     assert choose(actions, window=9) == ""
-    assert desk.settings.options.decoding.window == 9
+    assert services.settings.options.decoding.window == 9
     assert "Window must be" in choose(actions, window=-9)
-    assert desk.settings.options.decoding.window == 9
+    assert services.settings.options.decoding.window == 9
 
 
 def test_an_emptied_box_is_told(actions: OptionActions) -> None:
@@ -58,11 +62,11 @@ def test_an_emptied_box_is_told(actions: OptionActions) -> None:
 
 
 def test_settings_that_cannot_be_saved_are_told_and_hold(
-    actions: OptionActions, desk: Desk, tmp_path: Path
+    actions: OptionActions, services: Services, tmp_path: Path
 ) -> None:
     (tmp_path / "settings.json").mkdir()  # as good as a full disk: the file cannot be replaced
     assert "could not be saved" in choose(actions, guesses=3)
-    assert desk.settings.options.decoding.guesses == 3
+    assert services.settings.options.decoding.guesses == 3
 
 
 def test_an_empty_model_box_loads_nothing(actions: OptionActions, engine: ScriptedEngine) -> None:
@@ -73,11 +77,11 @@ def test_an_empty_model_box_loads_nothing(actions: OptionActions, engine: Script
 
 
 def test_a_model_is_not_switched_under_a_reply_without_asking(
-    actions: OptionActions, desk: Desk, engine: ScriptedEngine
+    actions: OptionActions, services: Services, engine: ScriptedEngine
 ) -> None:
     engine.pause, engine.text = 0.01, "word " * 300
-    desk.conversations.begin(ChatSettings(), False, "one", desk.asked(Options()))
+    services.conversations.begin(ChatSettings(), False, "one", services.asked(Options()))
     problem, question = actions.load_model("org/model", "auto", "auto", "none", "auto")
     assert (problem, engine.loads) == ("", [])
     assert "A reply is being written. Stop it, and load org/model?" in question
-    desk.stop()
+    services.stop()

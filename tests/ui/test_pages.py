@@ -6,8 +6,8 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from app.ui.error_handling import RELOAD
 from app.ui.pages import KEPT, PageEvents, Pages, PageValue
-from app.ui.telling import RELOAD
 
 COUNT = PageValue(lambda: 3)
 NAMES: PageValue[list[str]] = PageValue(list)

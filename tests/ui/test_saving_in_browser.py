@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.ui import Desk, Running
+from app.ui import Running, Services
 from tests.page_driver import PageDriver
 from tests.ui.chat.people import Visitor
 
@@ -16,8 +16,8 @@ SAVE = "#chats details.menu >> text=Save as Markdown"
 
 
 @pytest.fixture
-def person(browser: Any, running: Running, desk: Desk) -> Any:
-    Visitor(desk).get(ODD)
+def person(browser: Any, running: Running, services: Services) -> Any:
+    Visitor(services).get(ODD)
     with PageDriver(browser, running.url) as driver:
         yield driver
         assert driver.complaints == []

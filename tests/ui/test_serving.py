@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from app.ui import Desk, Running, Surroundings, prepare_environment, serve
+from app.ui import Running, Services, Surroundings, prepare_environment, serve
 from tests.ui.conftest import key_of
 
 CHECKOUT = Path(__file__).parents[2]
@@ -31,10 +31,12 @@ def test_the_page_names_nothing_outside(running: Running) -> None:
         assert b"https://" not in read(running, resource)
 
 
-def test_a_taken_port_moves_on_and_says_so(running: Running, desk: Desk, around: Surroundings) -> None:
+def test_a_taken_port_moves_on_and_says_so(
+    running: Running, services: Services, around: Surroundings
+) -> None:
     assert running.note == ""
     assert running.url == f"http://127.0.0.1:{running.port}/?token={running.door.token}"
-    second = serve(desk, around, running.port, open_browser=False)
+    second = serve(services, around, running.port, open_browser=False)
     assert second.port > running.port
     assert second.note == f"Port {running.port} is taken, so Foresight is at {second.url}"
     assert second.door.token != running.door.token
@@ -49,8 +51,10 @@ def test_what_a_browser_is_told_opens_the_page_once(running: Running) -> None:
         urlopen(address)
 
 
-def test_without_a_token_everybody_of_this_machine_is_let_in(desk: Desk, around: Surroundings) -> None:
-    page = serve(desk, around, port=0, open_browser=False, has_token=False)
+def test_without_a_token_everybody_of_this_machine_is_let_in(
+    services: Services, around: Surroundings
+) -> None:
+    page = serve(services, around, port=0, open_browser=False, has_token=False)
     try:
         assert page.url == f"http://127.0.0.1:{page.port}"
         assert b'"title":"Foresight"' in urlopen(page.url).read()
@@ -58,8 +62,8 @@ def test_without_a_token_everybody_of_this_machine_is_let_in(desk: Desk, around:
         page.close()
 
 
-def test_a_closed_page_answers_no_more_and_closes_twice(desk: Desk, around: Surroundings) -> None:
-    page = serve(desk, around, port=0, open_browser=False)
+def test_a_closed_page_answers_no_more_and_closes_twice(services: Services, around: Surroundings) -> None:
+    page = serve(services, around, port=0, open_browser=False)
     page.close()
     page.close()
     page.wait()

@@ -8,21 +8,21 @@ from app.ui.about.check import Check
 from app.ui.about.facts import hardware, paths, versions
 from app.ui.about.sockets import own_addresses, own_name, own_sockets
 from app.ui.about.surroundings import Door, Surroundings
-from app.ui.desk import Desk
+from app.ui.services import Services
 
 
 class AboutActions:
     """The events of the about part."""
 
-    def __init__(self, desk: Desk, surroundings: Surroundings, door: Door) -> None:
-        self._desk = desk
+    def __init__(self, services: Services, surroundings: Surroundings, door: Door) -> None:
+        self._services = services
         self._around = surroundings
         self._door = door
 
     def open(self) -> str:
         """Versions, hardware and paths, as they are now."""
-        devices = {memory.device: memory for memory in map(self._desk.models.memory, ("", "cpu"))}
-        machine = hardware(list(devices.values()), self._desk.engine.status())
+        devices = {memory.device: memory for memory in map(self._services.models.memory, ("", "cpu"))}
+        machine = hardware(list(devices.values()), self._services.engine.status())
         return (
             facts_html("Versions", versions())
             + facts_html("Hardware", machine)
@@ -48,5 +48,5 @@ class AboutActions:
             home_checks.check_outside(self._around.outside, own_sockets()),
             home_checks.check_disk(self._around.data_dir),
             home_checks.check_database(self._around.database),
-            home_checks.check_engine(self._desk.engine.status()),
+            home_checks.check_engine(self._services.engine.status()),
         ]

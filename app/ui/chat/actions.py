@@ -1,4 +1,4 @@
-"""What events of the chat do. They translate between the page and the desk, and nothing else."""
+"""What events of the chat do. They translate between the page and the services, and nothing else."""
 
 from typing import Any
 
@@ -12,23 +12,23 @@ from app.ui.chat.meter import Pending, overflow_html, pending_in
 from app.ui.chat.seat import Seat
 from app.ui.chat.thread import NEWEST
 from app.ui.controls import OptionControls, read_options
-from app.ui.desk import Desk
-from app.ui.telling import Say
+from app.ui.error_handling import Notify
+from app.ui.services import Services
 
 NOTHING = ""
 
 
 class ChatActions:
-    """The events of one desk's chats. Each page has a seat, which its events get and change."""
+    """The events of the app's chats. Each page has a seat, which its events get and change."""
 
-    def __init__(self, desk: Desk, say: Say) -> None:
-        self._desk = desk
-        self._say = say
+    def __init__(self, services: Services, notify: Notify) -> None:
+        self._services = services
+        self._notify = notify
 
     def open(self, seat: Seat) -> None:
         """A page that is opened shows the chat that was looked at last."""
-        if self._desk.chat:
-            seat.sit_at(ChatVersion(self._desk.chat))
+        if self._services.chat:
+            seat.sit_at(ChatVersion(self._services.chat))
 
     def ask(self, seat: Seat, message: str, *controls: Any) -> tuple[Any, str]:
         """Send the message; the box is emptied only once it is on its way."""
@@ -66,17 +66,17 @@ class ChatActions:
 
     def stop(self, seat: Seat) -> None:
         """Stop the reply under way in this chat; what was written stays."""
-        self._desk.conversations.stop(seat.place.chat)
+        self._services.conversations.stop(seat.place.chat)
 
     def begin(self, seat: Seat) -> None:
         """An empty page for a new chat; a reply under way in another goes on."""
         seat.begin()
-        self._desk.chat = 0
+        self._services.chat = 0
 
     def begin_private(self, seat: Seat) -> None:
         """The same for a chat that is never stored."""
         seat.begin(is_private=True)
-        self._desk.chat = 0
+        self._services.chat = 0
 
     def _try(
         self, seat: Seat, pending: Pending, controls: tuple[Any, ...], overflow: Overflow = "ask"
@@ -87,25 +87,25 @@ class ChatActions:
         except ChatTooLong as error:
             return overflow_html(error.fit, pending)
         except AppError as error:
-            self._say(str(error))
+            self._notify(str(error))
             return None
         return NOTHING
 
     def _do(self, seat: Seat, pending: Pending, controls: tuple[Any, ...], overflow: Overflow) -> None:
         place, sitting = seat.place, seat.sitting
         if pending.deed == "version":
-            place = self._desk.conversations.book.of(place.chat).show(place, int(pending.name))
+            place = self._services.conversations.book.of(place.chat).show(place, int(pending.name))
         else:
-            options = read_options(OptionControls(*controls), self._desk.settings.options)
+            options = read_options(OptionControls(*controls), self._services.settings.options)
             place = self._have_written(seat, pending, options, overflow)
         if seat.go_on(place, sitting):  # a deed may take seconds, and the person need not wait for it
-            self._desk.chat = place.chat
+            self._services.chat = place.chat
 
     def _have_written(
         self, seat: Seat, pending: Pending, options: Options, overflow: Overflow
     ) -> ChatVersion:
-        conversations, place = self._desk.conversations, seat.place
-        asked = self._desk.asked(options, overflow)
+        conversations, place = self._services.conversations, seat.place
+        asked = self._services.asked(options, overflow)
         match pending.deed:
             case "edit":
                 return conversations.edit(place, int(pending.name), pending.value, asked)
@@ -113,7 +113,7 @@ class ChatActions:
                 return conversations.go_on(place, int(pending.name), asked)
             case "regenerate":
                 answer = int(pending.name)
-                anew = self._desk.asked_anew(place.chat, answer, options, overflow)
+                anew = self._services.asked_anew(place.chat, answer, options, overflow)
                 return conversations.answer_anew(place, answer, anew)
         if place.chat:
             return conversations.ask(place, pending.value, asked)

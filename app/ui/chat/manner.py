@@ -9,9 +9,9 @@ import gradio as gr
 from app.chat_messages import ChatPreset, ChatSettings
 from app.ui.chat.seat import Seat
 from app.ui.controls import OptionControls, read_options, show_options
-from app.ui.desk import Desk
+from app.ui.error_handling import Notify, succeeded, try_or_notify
 from app.ui.pages import PageEvents, PageValue
-from app.ui.telling import Say, attempt, was_done
+from app.ui.services import Services
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,47 +42,49 @@ def build_manner_area() -> MannerArea:
 
 
 class MannerActions:
-    """The events of one desk's instructions and presets."""
+    """The events of the app's instructions and presets."""
 
-    def __init__(self, desk: Desk, say: Say) -> None:
-        self._desk = desk
-        self._say = say
-        self._store = desk.conversations.book.stored
+    def __init__(self, services: Services, notify: Notify) -> None:
+        self._services = services
+        self._notify = notify
+        self._store = services.conversations.book.stored
 
     def choose_system(self, seat: Seat, system: str) -> None:
         """Have this chat answered with these instructions."""
         seat.instructions.send(system)
-        self._try(lambda: have_manner(self._desk, seat, replace(manner_of(self._desk, seat), system=system)))
+        self._try(
+            lambda: have_manner(self._services, seat, replace(manner_of(self._services, seat), system=system))
+        )
 
     def names(self) -> Any:
         """The presets there are."""
-        return attempt(self._say, lambda: gr.update(choices=self._listed()), gr.skip())
+        return try_or_notify(self._notify, lambda: gr.update(choices=self._listed()), gr.skip())
 
     def choose(self, seat: Seat, name: str | None) -> tuple[Any, ...]:
         """Take a preset's instructions for this chat, and its sampling: the system box, then the controls."""
         nothing = (gr.skip(),) * (1 + len(OptionControls._fields))
-        preset = attempt(self._say, lambda: self._preset(name), None)
+        preset = try_or_notify(self._notify, lambda: self._preset(name), None)
         if preset is None:
             return nothing
         self.choose_system(seat, preset.manner.system)
         if preset.manner.sampling is None:
             return (preset.manner.system, *nothing[1:])
-        options = replace(self._desk.settings.options, sampling=preset.manner.sampling)
-        self._try(lambda: self._desk.choose_options(options))
+        options = replace(self._services.settings.options, sampling=preset.manner.sampling)
+        self._try(lambda: self._services.choose_options(options))
         return (preset.manner.system, *show_options(options))
 
     def save(self, name: str | None, system: str, *controls: Any) -> Any:
         """Keep these instructions and this sampling under a name."""
         named = (name or "").strip()
         if not named:
-            self._say("A preset needs a name: type one into its box, then save.")
+            self._notify("A preset needs a name: type one into its box, then save.")
             return self.names()
         self._try(lambda: self._save(named, system, OptionControls(*controls)))
         return self.names()
 
     def delete(self, name: str | None) -> Any:
         """Forget a preset."""
-        return attempt(self._say, lambda: self._delete(name or ""), gr.skip())
+        return try_or_notify(self._notify, lambda: self._delete(name or ""), gr.skip())
 
     def _listed(self) -> list[str]:
         return [preset.name for preset in self._store.presets()]
@@ -95,26 +97,26 @@ class MannerActions:
         return gr.update(choices=self._listed(), value=None)
 
     def _save(self, name: str, system: str, controls: OptionControls) -> None:
-        options = read_options(controls, self._desk.settings.options)
+        options = read_options(controls, self._services.settings.options)
         self._store.save_preset(ChatPreset(name, ChatSettings(system, options.sampling)))
 
     def _try(self, deed: Callable[[], None]) -> None:
-        was_done(self._say, deed)
+        succeeded(self._notify, deed)
 
 
-def manner_of(desk: Desk, seat: Seat) -> ChatSettings:
+def manner_of(services: Services, seat: Seat) -> ChatSettings:
     """How the chat that is looked at is answered."""
     chat = seat.place.chat
-    return desk.conversations.book.of(chat).manner(chat) if chat else seat.manner
+    return services.conversations.book.of(chat).manner(chat) if chat else seat.manner
 
 
-def have_manner(desk: Desk, seat: Seat, manner: ChatSettings) -> None:
+def have_manner(services: Services, seat: Seat, manner: ChatSettings) -> None:
     """Have that chat answered so; one that is not begun yet will be."""
     chat = seat.place.chat
     if not chat:
         seat.manner = manner
-    elif manner != manner_of(desk, seat):
-        desk.conversations.book.of(chat).set_manner(chat, manner)
+    elif manner != manner_of(services, seat):
+        services.conversations.book.of(chat).set_manner(chat, manner)
 
 
 def wire_manner(

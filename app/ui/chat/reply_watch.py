@@ -7,15 +7,15 @@ from dataclasses import asdict
 
 from app.conversation import Reads, Writing
 from app.messages import Piece, Statistics
-from app.ui.desk import Desk
 from app.ui.live.port import KEPT_STEPS, Recording, SeenStep
+from app.ui.services import Services
 
 
 class ReplyWatch:
     """Reads on in a reply's log whenever it is asked. Safe to use from any thread."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._watched: dict[int, _Watched] = {}
         self._lock = threading.Lock()
 
@@ -23,24 +23,24 @@ class ReplyWatch:
         """The newest steps; none where no reply was asked for in this chat since the app began."""
         with self._lock:
             self._forget()
-            writing = self._desk.conversations.newest(chat)
+            writing = self._services.conversations.newest(chat)
             if writing is None:
                 return Recording()
             watched = self._watched.get(chat)
             if watched is None or watched.writing is not writing:
-                watched = self._watched[chat] = _Watched(writing, self._desk.engine.reader())
-            watched.read(self._desk.engine.reader)
+                watched = self._watched[chat] = _Watched(writing, self._services.engine.reader())
+            watched.read(self._services.engine.reader)
             return Recording(tuple(watched.steps), watched.statistics, _settings(writing))
 
     def texts(self, chat: int, ids: Sequence[int]) -> tuple[str, ...]:
         """What each token says to the model that wrote the chat's reply."""
         with self._lock:
             watched = self._watched.get(chat)
-        return (watched.reader if watched else self._desk.engine.reader()).texts(ids)
+        return (watched.reader if watched else self._services.engine.reader()).texts(ids)
 
     def _forget(self) -> None:
         for chat in tuple(self._watched):
-            if self._desk.conversations.newest(chat) is None:
+            if self._services.conversations.newest(chat) is None:
                 del self._watched[chat]
 
 

@@ -1,4 +1,4 @@
-"""Where one page stands. Pages share the desk, and each looks at a chat of its own."""
+"""Where one page stands. Pages share the services, and each looks at a chat of its own."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -15,7 +15,7 @@ from app.ui.chat.chip import chip_html
 from app.ui.chat.following import Following
 from app.ui.chat.screen import Screen, Seen, cut_of, messages_html, screen
 from app.ui.chat.seat import Seat
-from app.ui.desk import Desk
+from app.ui.services import Services
 from app.ui.sidebar.chat_list import ChatList, chat_list_html
 
 LONG = 100_000
@@ -25,10 +25,10 @@ COUNT_SECONDS = 0.4
 
 
 class Watcher:
-    """Sees the desk from one seat, as screens."""
+    """Sees the services from one seat, as screens."""
 
-    def __init__(self, desk: Desk, seat: Seat, count_seconds: float = COUNT_SECONDS) -> None:
-        self._desk = desk
+    def __init__(self, services: Services, seat: Seat, count_seconds: float = COUNT_SECONDS) -> None:
+        self._services = services
         self._seat = seat
         self._key: tuple[object, ...] = ()
         self._thread = Thread(ChatVersion())
@@ -36,7 +36,7 @@ class Watcher:
         self._messages = self._sidebar = self._chip = ""
         self._cut = (0, True)
         self._following: Following | None = None
-        self._meter = _Meter(desk, count_seconds)
+        self._meter = _Meter(services, count_seconds)
         self._screen: Screen | None = None
 
     @property
@@ -48,7 +48,7 @@ class Watcher:
         """The page as it should be now; the very same object while nothing changed."""
         turned = self._look_at_chats()
         wrote = self._following is not None and self._following.read()
-        status = self._desk.engine.status()
+        status = self._services.engine.status()
         # A long chat is drawn first: counting a million characters takes seconds.
         is_late = turned and sum(len(message.text) for message in self._thread.messages) > LONG
         counted = not is_late and self._meter.look(self._thread, self._seat, status)
@@ -65,17 +65,17 @@ class Watcher:
 
     def has_turned(self) -> bool:
         """Whether there is something that the next look must read, render or count, which may take a while."""
-        status = self._desk.engine.status()
+        status = self._services.engine.status()
         is_slow = self._following is not None and self._following.is_slow
         return is_slow or self._key_now() != self._key or self._meter.is_due(self._thread, self._seat, status)
 
     def _key_now(self) -> tuple[object, ...]:
-        seat, conversations = self._seat, self._desk.conversations
+        seat, conversations = self._seat, self._services.conversations
         chat = seat.place.chat
         return (
             conversations.is_writing(chat), conversations.problem(chat), conversations.book.changes, chat,
             seat.sitting, seat.newest, seat.coloured, seat.words, seat.deleted, seat.listed, seat.unfolded,
-            seat.is_private, seat.manner, self._desk.documents.changes,
+            seat.is_private, seat.manner, self._services.documents.changes,
         )  # fmt: skip
 
     def _look_at_chats(self) -> bool:
@@ -93,7 +93,7 @@ class Watcher:
         if before != (system := self._thread.manner.system):
             self._rewritten += not self._seat.instructions.is_of(system)
         self._sidebar = chat_list_html(self._chat_list(), date.today())
-        self._chip = chip_html(self._desk.documents.collections(), self._thread.manner.collections)
+        self._chip = chip_html(self._services.documents.collections(), self._thread.manner.collections)
         self._follow(chat)
         self._key = key
         return True
@@ -101,7 +101,7 @@ class Watcher:
     def _read_thread(self, chat: int) -> Thread:
         if not chat:
             return Thread(ChatVersion(), manner=self._seat.manner)
-        thread = self._desk.conversations.thread(chat, self._seat.newest)
+        thread = self._services.conversations.thread(chat, self._seat.newest)
         if self._seat.place.chat == chat:  # and not another one, opened while this was read
             self._seat.place = thread.place  # what the page is about to show is what it may change
         return thread
@@ -109,11 +109,11 @@ class Watcher:
     def _leave(self, chat: int) -> None:
         if self._seat.place.chat == chat:
             self._seat.begin()
-        if self._desk.chat == chat:
-            self._desk.chat = 0
+        if self._services.chat == chat:
+            self._services.chat = 0
 
     def _chat_list(self) -> ChatList:
-        seat, conversations = self._seat, self._desk.conversations
+        seat, conversations = self._seat, self._services.conversations
         book = conversations.book
         lines = book.lines()
         found: tuple[ChatSearchResult, ...] = book.stored.search(seat.words) if seat.words.strip() else ()
@@ -124,7 +124,7 @@ class Watcher:
         )  # fmt: skip
 
     def _follow(self, chat: int) -> None:
-        newest = self._desk.conversations.newest(chat)
+        newest = self._services.conversations.newest(chat)
         if newest is None:
             self._following = None
         elif self._following is None or self._following.writing is not newest:
@@ -142,10 +142,10 @@ class Watcher:
             is_private=is_private(chat) if (chat := self._thread.place.chat) else seat.is_private,
             sitting=seat.sitting,
             rewritten=self._rewritten,
-            asked=self._desk.asked_decoder(seat.place.chat),
+            asked=self._services.asked_decoder(seat.place.chat),
             fit=self._meter.fit,
             first_read=self._meter.first_read,
-            leaves_out=self._desk.conversations.leaves_out(seat.place.chat),
+            leaves_out=self._services.conversations.leaves_out(seat.place.chat),
             chip=self._chip,
         )
 
@@ -153,11 +153,11 @@ class Watcher:
 class _Meter:
     """Counts the chat and what is being typed, when either changed and not too often."""
 
-    def __init__(self, desk: Desk, seconds: float) -> None:
+    def __init__(self, services: Services, seconds: float) -> None:
         self.fit: Fit | None = None
         self.first_read = 0
         """The first message that stays where not all of them fit, else 0."""
-        self._desk = desk
+        self._services = services
         self._seconds = seconds
         self._key: tuple[object, ...] = ()
         self._chat = 0
@@ -167,7 +167,7 @@ class _Meter:
         """Whether it is time to count."""
         # A reply that grows is counted at its end, unless its chat was opened meanwhile.
         is_growing = (
-            self._desk.conversations.is_writing(thread.place.chat) and thread.place.chat == self._chat
+            self._services.conversations.is_writing(thread.place.chat) and thread.place.chat == self._chat
         )
         is_known = self._key == self._key_now(thread, seat, status)
         return not is_known and not is_growing and monotonic() >= self._due
@@ -180,7 +180,7 @@ class _Meter:
         self._due = monotonic() + self._seconds
         before = self.fit, self.first_read
         try:
-            self.fit = self._count(thread, seat.draft, self._desk.settings.options)
+            self.fit = self._count(thread, seat.draft, self._services.settings.options)
             self.first_read = self._first_read(thread, self.fit)
         except AppError:  # the chat is gone, or the model's template refuses it: that is said when it is sent
             self.fit, self.first_read = None, 0
@@ -189,17 +189,17 @@ class _Meter:
     def _first_read(self, thread: Thread, fit: Fit | None) -> int:
         if fit is None or not fit.fits_without_oldest or not thread.messages:
             return 0
-        store = self._desk.conversations.book.of(thread.place.chat)
+        store = self._services.conversations.book.of(thread.place.chat)
         left = store.path_ids(thread.place.chat, thread.messages[-1].id)[fit.left_out :]
         return left[0] if left else 0  # what is being typed may be all that fits
 
     def _key_now(self, thread: Thread, seat: Seat, status: EngineStatus) -> tuple[object, ...]:
-        is_writing = self._desk.conversations.is_writing(thread.place.chat)
-        longest = self._desk.settings.options.max_new_tokens
+        is_writing = self._services.conversations.is_writing(thread.place.chat)
+        longest = self._services.settings.options.max_new_tokens
         return thread.place, seat.draft, status.model, longest, thread.manner, is_writing
 
     def _count(self, thread: Thread, draft: str, options: Options) -> Fit | None:
-        chat, conversations = thread.place.chat, self._desk.conversations
+        chat, conversations = thread.place.chat, self._services.conversations
         store = conversations.book.of(chat)
         if draft.strip():
             prompt = (*(store.texts_before(chat) if chat else ()), Message("user", draft))

@@ -11,7 +11,7 @@ from app.ui.documents.meaning import MeaningModel
 from app.ui.documents.port import Documents
 from app.ui.documents.seat import LISTED, DocumentsSeat, Question, Result
 from app.ui.documents.watching import chosen_of
-from app.ui.telling import Say, attempt, was_done
+from app.ui.error_handling import Notify, succeeded, try_or_notify
 from app.ui.uploads import discard, upload_at
 
 FIRST_NAME = "My documents"
@@ -28,10 +28,10 @@ ASKED: dict[str, Callable[[int], Question]] = {
 class DocumentActions:
     """The events of the documents' view. Each page has a seat, which its events get and change."""
 
-    def __init__(self, documents: Documents, meaning: MeaningModel, say: Say) -> None:
+    def __init__(self, documents: Documents, meaning: MeaningModel, notify: Notify) -> None:
         self._documents = documents
         self._meaning = meaning
-        self._say = say
+        self._notify = notify
         self._deeds: dict[str, Callable[[int, str], None]] = {
             "rename": documents.rename,
             "delete": lambda collection, _: documents.delete(collection),
@@ -44,15 +44,15 @@ class DocumentActions:
     def act(self, seat: DocumentsSeat, event: gr.EventData) -> None:
         """Do what a button in a list says."""
         do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
-        was_done(self._say, lambda: self._do(seat, do, int(name or 0), value))
+        succeeded(self._notify, lambda: self._do(seat, do, int(name or 0), value))
 
     def paste(self, seat: DocumentsSeat, text: str, title: str) -> tuple[Any, Any]:
         """Take in the text of the box, which is emptied once it is kept."""
         if not text.strip():
-            self._say("There is nothing to add yet: paste a text into the box, or choose files.")
+            self._notify("There is nothing to add yet: paste a text into the box, or choose files.")
             return gr.skip(), gr.skip()
-        is_kept = was_done(
-            self._say, lambda: self._documents.paste(self._collection(seat), text, title.strip())
+        is_kept = succeeded(
+            self._notify, lambda: self._documents.paste(self._collection(seat), text, title.strip())
         )
         return ("", "") if is_kept else (gr.skip(), gr.skip())
 
@@ -60,11 +60,11 @@ class DocumentActions:
         """Take in files that were uploaded; the documents have copies of their own, so the uploads go."""
         if not paths:
             return
-        files = attempt(self._say, lambda: [upload_at(path) for path in paths], [])
+        files = try_or_notify(self._notify, lambda: [upload_at(path) for path in paths], [])
         if not files:
             return
         try:
-            was_done(self._say, lambda: self._documents.add_uploads(self._collection(seat), files))
+            succeeded(self._notify, lambda: self._documents.add_uploads(self._collection(seat), files))
         finally:
             for file in files:
                 discard(file)

@@ -6,9 +6,9 @@ from html import escape
 
 from app.model_messages import Download
 from app.settings import DEFAULT_EMBEDDER
-from app.ui.desk import Desk
 from app.ui.models.download_list import told
 from app.ui.pieces import button
+from app.ui.services import Services
 
 DEFAULT_SIZE = " (90 MB)"
 """Of DEFAULT_EMBEDDER: what another one takes shows when the hub is asked."""
@@ -32,12 +32,12 @@ class Meaning:
 class MeaningModel:
     """The model as it stands now, and how to get it."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     def look(self) -> Meaning:
         """How it stands. Asks no network."""
-        chosen, models = self._desk.settings.library, self._desk.models
+        chosen, models = self._services.settings.library, self._services.models
         wanted = models.hub_id(chosen.embedder)
         obstacle = "the hub is switched off" if chosen.is_offline else ""
         found = (one for one in models.downloads() if one.name == wanted and one.state != "done")
@@ -50,7 +50,7 @@ class MeaningModel:
 
     def get(self) -> None:
         """Download it, or go on with that. Raises AppError."""
-        seen, models = self.look(), self._desk.models
+        seen, models = self.look(), self._services.models
         if seen.download and seen.download.state in ("paused", "failed"):
             models.resume(seen.download.name)
         elif not seen.is_coming:

@@ -1,4 +1,4 @@
-"""What events of the models' view do. They translate between the page and the desk, and nothing else."""
+"""What events of the models' view do. They translate between the page and the services, and nothing else."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -8,24 +8,24 @@ import gradio as gr
 
 from app.errors import AppError
 from app.messages import ModelChoice
-from app.ui.desk import Desk
+from app.ui.error_handling import Notify, try_or_notify
 from app.ui.models import questions
 from app.ui.models.catalogue_list import matching
 from app.ui.models.deeds import Deeds
 from app.ui.models.result_list import Found, results_html, waiting_html
 from app.ui.models.stock import Kept, Shelf, Wish
 from app.ui.models.watching import known
-from app.ui.telling import Say, attempt
+from app.ui.services import Services
 
 
 class ModelActions:
     """The events of the models' view."""
 
-    def __init__(self, desk: Desk, shelf: Shelf, say: Say) -> None:
-        self._desk = desk
+    def __init__(self, services: Services, shelf: Shelf, notify: Notify) -> None:
+        self._services = services
         self._shelf = shelf
-        self._say = say
-        self._deeds = Deeds(desk, shelf)
+        self._notify = notify
+        self._deeds = Deeds(services, shelf)
 
     def open(self) -> None:
         """Look at what there is now."""
@@ -48,7 +48,7 @@ class ModelActions:
             yield Found(), ""
             return
         yield gr.skip(), waiting_html(text)
-        name = self._desk.models.hub_id(text)
+        name = self._services.models.hub_id(text)
         found = self._look_at(Found(words=name), name) if name else self._search(text)
         yield self._shown(found)
 
@@ -58,26 +58,26 @@ class ModelActions:
 
     def switch_off(self, is_offline: bool) -> None:
         """Make no request to the hub, or allow it again."""
-        self._choose(lambda: replace(self._desk.settings.library, is_offline=is_offline))
+        self._choose(lambda: replace(self._services.settings.library, is_offline=is_offline))
 
     def add_folder(self, folder: str) -> str:
         """Have the models of this folder listed, where they lie."""
-        folders = self._desk.settings.library.folders
+        folders = self._services.settings.library.folders
         if folder.strip() and folder.strip() not in folders:
             now = (*folders, folder.strip())
-            self._choose(lambda: replace(self._desk.settings.library, folders=now))
+            self._choose(lambda: replace(self._services.settings.library, folders=now))
         return ""
 
     def log_in(self, token: str) -> str:
         """Keep a token of the hub; the box is emptied once it is kept."""
-        if self._try(lambda: self._desk.models.log_in(token)) is None:
+        if self._try(lambda: self._services.models.log_in(token)) is None:
             return token
         self.open()
         return ""
 
     def log_out(self) -> None:
         """Forget the token."""
-        self._try(self._desk.models.log_out)
+        self._try(self._services.models.log_out)
         self.open()
 
     def ask_or_load(self, choice: ModelChoice) -> str:
@@ -86,18 +86,18 @@ class ModelActions:
 
     def _shown(self, found: Found) -> tuple[Found, str]:
         """A result as it is kept, and as it is shown."""
-        return found, results_html(found, known(self._shelf.look(), self._desk.models.downloads()))
+        return found, results_html(found, known(self._shelf.look(), self._services.models.downloads()))
 
     def _search(self, words: str) -> Found:
         stock = self._shelf.look()
         recommended = tuple(matching(stock, words)) if stock else ()
         try:
-            return Found(words, recommended, tuple(self._desk.models.search(words)))
+            return Found(words, recommended, tuple(self._services.models.search(words)))
         except AppError as error:
             return Found(words, recommended, problem=str(error))
 
     def _look_at(self, found: Found, name: str) -> Found:
-        models, wish = self._desk.models, self._shelf.wish
+        models, wish = self._services.models, self._shelf.wish
         stock = self._shelf.look()
         try:
             memory = stock.memory if stock else models.memory("")
@@ -109,7 +109,7 @@ class ModelActions:
     def _choose(self, library: Callable[[], Any]) -> None:
         def choose() -> None:
             try:
-                self._desk.choose_library(library())
+                self._services.choose_library(library())
             finally:
                 self._shelf.refresh()
 
@@ -117,4 +117,4 @@ class ModelActions:
 
     def _try(self, do: Callable[[], Any]) -> Any:
         """What it returns, or None when it failed, which is said."""
-        return attempt(self._say, do, None)
+        return try_or_notify(self._notify, do, None)

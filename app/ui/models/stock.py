@@ -10,7 +10,7 @@ from app.messages import DType, ModelChoice, ModelInfo
 from app.model_messages import DiskUse, Fit, InstalledModel, Memory, Precision, Recommendation
 from app.quantisation import Quantisation
 from app.settings import ModelSettings
-from app.ui.desk import Desk
+from app.ui.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -60,9 +60,9 @@ class Stock:
 class Shelf:
     """The stock as all pages see it. `look` looks again only after a download ended or a model was loaded."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._wish = wish_of(desk.settings.model)
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._wish = wish_of(services.settings.model)
         self._stock: Stock | None = None
         self._seen: object = None
         self._lock = threading.Lock()
@@ -75,8 +75,8 @@ class Shelf:
     @property
     def precision(self) -> Precision:
         """The precision that the wish comes to."""
-        info = self._desk.engine.status().model
-        return precision_of(self._wish.kept, info if self._desk.settings.model.dtype == "auto" else None)
+        info = self._services.engine.status().model
+        return precision_of(self._wish.kept, info if self._services.settings.model.dtype == "auto" else None)
 
     def judge_for(self, wish: Wish) -> None:
         """Judge all models for this wish."""
@@ -113,17 +113,17 @@ class Shelf:
 
     def _events(self) -> object:
         """What changes the stock without anybody asking: downloads that ended, and the loaded model."""
-        ended = frozenset(d.name for d in self._desk.models.downloads() if d.state == "done")
-        return ended, self._desk.engine.status().model
+        ended = frozenset(d.name for d in self._services.models.downloads() if d.state == "done")
+        return ended, self._services.engine.status().model
 
     def _device(self) -> str:
         """Where models run, as the worker tells it once one is loaded; "" where it is left to the machine."""
-        chosen, info = self._desk.settings.model.device, self._desk.engine.status().model
+        chosen, info = self._services.settings.model.device, self._services.engine.status().model
         return info.device if info else chosen if chosen == "cpu" else ""
 
     def _find(self) -> Stock:
-        models, wish, precision = self._desk.models, self._wish, self.precision
-        status = self._desk.engine.status()
+        models, wish, precision = self._services.models, self._wish, self.precision
+        status = self._services.engine.status()
         memory, info = _without(models.memory(self._device()), status.peak), status.model
         found = tuple(models.installed())
         return Stock(
@@ -132,7 +132,7 @@ class Shelf:
             models.disk(),
             tuple(models.recommended(memory, precision, wish.context)),
             tuple(Judged(model, self._fit(model, memory, precision)) for model in found),
-            self._desk.settings.library,
+            self._services.settings.library,
             models.is_logged_in(),
             next((self._fit(m, memory, held_as(info)) for m in found if info and is_same(m, info)), None),
         )
@@ -141,7 +141,7 @@ class Shelf:
         if model.state != "ready":
             return None
         try:
-            return self._desk.models.judge(model, memory, precision, self._wish.context)
+            return self._services.models.judge(model, memory, precision, self._wish.context)
         except ModelError:  # its row says what is wrong with it
             return None
 

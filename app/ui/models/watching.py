@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from app.messages import EngineStatus, ModelChoice
 from app.model_messages import Download
-from app.ui.desk import Desk
 from app.ui.models.catalogue_list import catalogue_html
 from app.ui.models.download_list import count_in_words, downloads_html
 from app.ui.models.installed_list import access_html, installed_html, loaded_html
 from app.ui.models.stock import Shelf, Stock
 from app.ui.page_stream import Parts
+from app.ui.services import Services
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +28,16 @@ class ModelsScreen:
 class ModelsWatcher:
     """Sees models as screens. One reader; not shared between pages."""
 
-    def __init__(self, desk: Desk, shelf: Shelf) -> None:
-        self._desk = desk
+    def __init__(self, services: Services, shelf: Shelf) -> None:
+        self._services = services
         self._shelf = shelf
         self._seen: object = None
         self._screen: ModelsScreen | None = None
 
     def look(self) -> ModelsScreen:
         """The lists as they should be now; the very same object while nothing changed."""
-        stock, downloads = self._shelf.look(), self._desk.models.downloads()
-        status, chosen = self._desk.engine.status(), self._desk.settings.model
+        stock, downloads = self._shelf.look(), self._services.models.downloads()
+        status, chosen = self._services.engine.status(), self._services.settings.model
         seen = (stock, downloads, status, chosen)
         if self._screen is None or seen != self._seen:
             self._screen = draw(stock, downloads, status, chosen)

@@ -10,9 +10,9 @@ from app.conversation.race_prompts import next_prompt
 from app.errors import AppError
 from app.messages import ModelChoice, Options
 from app.race_messages import RacePrompt, RaceResult, TextKind
+from app.ui.error_handling import Notify
 from app.ui.race.controls import read_plan
 from app.ui.race.report import json_file, picture_file
-from app.ui.telling import Say
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class RaceSeat:
 class RaceActions:
     """The events of the race's view."""
 
-    def __init__(self, race: Race, prompts: tuple[RacePrompt, ...], chosen: Chosen, say: Say) -> None:
+    def __init__(self, race: Race, prompts: tuple[RacePrompt, ...], chosen: Chosen, notify: Notify) -> None:
         self.prompts = prompts
         self.chosen = chosen
         self._race = race
-        self._say = say
+        self._notify = notify
 
     def choose(self, seat: RaceSeat, kind: TextKind, text: str) -> str:
         """The first ready-made prompt of a kind, or the next one; your own comes back with its kind."""

@@ -7,9 +7,9 @@ import gradio as gr
 from app.chat_messages import ChatVersion, ImportResult
 from app.errors import AppError, ChatNotFound
 from app.ui.chat.seat import Seat
-from app.ui.desk import Desk
+from app.ui.error_handling import Notify, succeeded, try_or_notify
 from app.ui.saving import file_html
-from app.ui.telling import Say, attempt, was_done
+from app.ui.services import Services
 from app.ui.uploads import discard, upload_at
 
 NOTHING = ""
@@ -18,10 +18,10 @@ NOTHING = ""
 class SidebarActions:
     """The events of the list of chats."""
 
-    def __init__(self, desk: Desk, say: Say) -> None:
-        self._desk = desk
-        self._book = desk.conversations.book
-        self._say = say
+    def __init__(self, services: Services, notify: Notify) -> None:
+        self._services = services
+        self._book = services.conversations.book
+        self._notify = notify
         self._deeds: dict[str, Callable[[Seat, int, str], None]] = {
             "rename": lambda _, chat, title: self._book.of(chat).rename(chat, title),
             "pin": lambda _, chat, __: self._book.of(chat).pin(chat, True),
@@ -40,9 +40,9 @@ class SidebarActions:
         """Do what a button in the list says; the answer is a file to save, or nothing."""
         do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
         if do in self._folder_deeds:
-            was_done(self._say, lambda: self._folder_deeds[do](seat, name, value))
+            succeeded(self._notify, lambda: self._folder_deeds[do](seat, name, value))
             return NOTHING
-        return attempt(self._say, lambda: self._do(seat, do, int(name or 0), value), NOTHING)
+        return try_or_notify(self._notify, lambda: self._do(seat, do, int(name or 0), value), NOTHING)
 
     def search(self, seat: Seat, words: str) -> None:
         """List the chats that have these words; none lists them all."""
@@ -50,7 +50,7 @@ class SidebarActions:
 
     def bring(self, seat: Seat, path: str | None) -> None:
         """Take in the chats of a file that was saved before; the upload goes."""
-        upload = attempt(self._say, lambda: upload_at(path), None) if path is not None else None
+        upload = try_or_notify(self._notify, lambda: upload_at(path), None) if path is not None else None
         if upload is None:
             return
         try:
@@ -58,12 +58,12 @@ class SidebarActions:
             text = upload.read_text(encoding="utf-8-sig", errors="replace")
             taken = self._book.stored.import_json(text)
         except (AppError, OSError) as error:
-            self._say(str(error))
+            self._notify(str(error))
             return
         finally:
             discard(upload)
         seat.words = ""
-        self._say(taken_in(taken))
+        self._notify(taken_in(taken))
 
     def _do(self, seat: Seat, do: str, chat: int, value: str) -> str:
         if do in self._deeds:
@@ -71,7 +71,7 @@ class SidebarActions:
         match do:
             case "open":
                 seat.sit_at(ChatVersion(chat))
-                self._desk.chat = chat
+                self._services.chat = chat
             case "more":
                 seat.listed += 500
             case "markdown":
@@ -85,10 +85,10 @@ class SidebarActions:
     def _delete(self, seat: Seat, chat: int, _value: str) -> None:
         title = self._title(chat)
         self._book.of(chat).delete(chat)
-        self._desk.conversations.stop(chat)
+        self._services.conversations.stop(chat)
         seat.deleted = (*seat.deleted, (chat, title))
-        if self._desk.chat == chat:
-            self._desk.chat = 0
+        if self._services.chat == chat:
+            self._services.chat = 0
         if seat.place.chat == chat:
             seat.begin()
 

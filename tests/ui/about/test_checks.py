@@ -10,7 +10,7 @@ import pytest
 from app.errors import StoreNotUsable
 from app.messages import EngineStatus
 from app.outside import Outside
-from app.ui import Desk, Running, Surroundings
+from app.ui import Running, Services, Surroundings
 from app.ui.about import door_checks, home_checks
 from app.ui.about.about_html import checks_html
 from app.ui.about.actions import AboutActions
@@ -37,8 +37,8 @@ TRIE = """Main:
 """
 
 
-def test_the_real_page_keeps_its_promises(running: Running, desk: Desk, around: Surroundings) -> None:
-    checks = AboutActions(desk, around, running.door).checks()
+def test_the_real_page_keeps_its_promises(running: Running, services: Services, around: Surroundings) -> None:
+    checks = AboutActions(services, around, running.door).checks()
     assert {check.name: check.words for check in checks if check.verdict == "bad"} == {}
     assert [check.name for check in checks if check.verdict == "unknown"] == ["Chats are whole"]
     assert len(checks) == 9

@@ -1,29 +1,31 @@
-"""People at the desk."""
+"""People at the services."""
 
 from pathlib import Path
 
 import pytest
 
 from app.settings import Settings, SettingsFile
-from app.ui import Desk
+from app.ui import Services
 from tests.fake_models import ScriptedModels
 from tests.fakes import FakeLibrary, ScriptedEngine
 from tests.ui.chat.people import UnsteadyConversations, Visitor
 
 
 @pytest.fixture
-def person(desk: Desk) -> Visitor:
-    return Visitor(desk)
+def person(services: Services) -> Visitor:
+    return Visitor(services)
 
 
 @pytest.fixture
-def other(desk: Desk) -> Visitor:
+def other(services: Services) -> Visitor:
     """Somebody at another page."""
-    return Visitor(desk)
+    return Visitor(services)
 
 
 @pytest.fixture
-def unsteady(desk: Desk, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path) -> Desk:
-    """The same chats at a desk that cannot read them for a while."""
-    conversations = UnsteadyConversations(engine, desk.conversations.book, FakeLibrary())
-    return Desk(conversations, engine, models, desk.race, desk.documents, SettingsFile(tmp_path), Settings())
+def unsteady(services: Services, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path) -> Services:
+    """The same chats at a services that cannot read them for a while."""
+    conversations = UnsteadyConversations(engine, services.conversations.book, FakeLibrary())
+    return Services(
+        conversations, engine, models, services.race, services.documents, SettingsFile(tmp_path), Settings()
+    )

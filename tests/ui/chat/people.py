@@ -1,4 +1,4 @@
-"""Somebody at a page of the desk, without the page: their seat, what they do, and what they are told."""
+"""Somebody at a page of the services, without the page: their seat, what they do, and what they are told."""
 
 from collections.abc import Callable
 from time import monotonic, sleep
@@ -10,7 +10,7 @@ from app.chat_messages import StoredMessage, Thread
 from app.conversation import Conversations
 from app.errors import StoreNotUsable
 from app.messages import Options
-from app.ui import Desk
+from app.ui import Services
 from app.ui.chat.actions import ChatActions
 from app.ui.chat.screen import Screen
 from app.ui.chat.seat import Seat
@@ -29,12 +29,12 @@ def pressed(do: str, name: object = "", value: str = "") -> gr.EventData:
 class Visitor:
     """One page's person. `controls` are what the option controls hold."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+    def __init__(self, services: Services) -> None:
+        self.services = services
         self.seat = Seat()
         self.heard: list[str] = []
-        self.actions = ChatActions(desk, self.heard.append)
-        self.watcher = Watcher(desk, self.seat, count_seconds=0)
+        self.actions = ChatActions(services, self.heard.append)
+        self.watcher = Watcher(services, self.seat, count_seconds=0)
         self.controls: OptionControls = show_options(Options())
 
     def ask(self, text: str) -> tuple[Any, str]:
@@ -52,7 +52,7 @@ class Visitor:
 
     def wait(self) -> None:
         """Until the chat's reply is stored, and seen."""
-        until(lambda: not self.desk.conversations.is_writing(self.seat.place.chat))
+        until(lambda: not self.services.conversations.is_writing(self.seat.place.chat))
         self.look()
 
     def look(self) -> Screen:
@@ -74,7 +74,7 @@ class Visitor:
     @property
     def messages(self) -> tuple[StoredMessage, ...]:
         """The chat as it is stored."""
-        return self.desk.conversations.thread(self.seat.place.chat, 1000).messages
+        return self.services.conversations.thread(self.seat.place.chat, 1000).messages
 
     @property
     def texts(self) -> list[str]:

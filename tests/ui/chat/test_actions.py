@@ -39,7 +39,7 @@ def test_a_message_is_sent_with_what_the_controls_hold(person: Visitor, engine: 
 def test_a_chat_begins_with_its_first_message_and_goes_on_with_the_next(person: Visitor) -> None:
     person.get("One")
     chat = person.seat.place.chat
-    assert person.desk.chat == chat > 0
+    assert person.services.chat == chat > 0
     person.get("Two")
     assert person.seat.place.chat == chat
     assert person.texts[::2] == ["One", "Two"]
@@ -213,7 +213,7 @@ def test_stopping_reaches_the_reply_of_this_chat_alone(
     person.actions.stop(person.seat)
     person.wait()
     assert other.look().is_busy
-    person.desk.stop()
+    person.services.stop()
 
 
 def test_stopping_without_a_reply_does_nothing(person: Visitor) -> None:
@@ -244,7 +244,7 @@ def test_a_private_chat_is_begun_as_one(person: Visitor) -> None:
     assert person.look().is_private
     person.get("Secret")
     assert "Private" in person.look().sidebar
-    assert person.desk.conversations.book.stored.lines() == ()
+    assert person.services.conversations.book.stored.lines() == ()
 
 
 def test_a_new_chat_leaves_the_reply_of_the_other_going(person: Visitor, engine: ScriptedEngine) -> None:
@@ -252,5 +252,5 @@ def test_a_new_chat_leaves_the_reply_of_the_other_going(person: Visitor, engine:
     person.ask("One")
     person.actions.begin(person.seat)
     assert person.look().is_empty
-    assert person.desk.is_busy
-    person.desk.stop()
+    assert person.services.is_busy
+    person.services.stop()

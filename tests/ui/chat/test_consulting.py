@@ -3,7 +3,7 @@
 import pytest
 
 from app.document_messages import Collection
-from app.ui import Desk
+from app.ui import Services
 from app.ui.chat.chip import chip_html
 from app.ui.chat.consulting import ConsultingActions
 from app.ui.documents.reading import Reading
@@ -21,19 +21,21 @@ def lease(documents: ScriptedDocuments) -> int:
 
 
 def turn(visitor: Visitor, collection: int) -> None:
-    ConsultingActions(visitor.desk, visitor.heard.append).act(visitor.seat, pressed("consult", collection))
+    ConsultingActions(visitor.services, visitor.heard.append).act(
+        visitor.seat, pressed("consult", collection)
+    )
 
 
 def act(visitor: Visitor, do: str, value: object = "", reading: Reading = Reading()) -> tuple[Reading, str]:  # noqa: B008
     """Press a button that opens a source of the last answer, or one in the panel."""
     name = visitor.messages[-1].id if do == "source" else ""
-    actions = ReadingActions(visitor.desk.documents, visitor.desk.conversations)
+    actions = ReadingActions(visitor.services.documents, visitor.services.conversations)
     return actions.act(visitor.seat, reading, pressed(do, name, str(value)))
 
 
 @pytest.fixture
-def visitor(desk: Desk) -> Visitor:
-    return Visitor(desk)
+def visitor(services: Services) -> Visitor:
+    return Visitor(services)
 
 
 def test_without_collections_there_is_no_chip() -> None:

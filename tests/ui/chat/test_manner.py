@@ -13,7 +13,7 @@ from app.database import MEMORY, Database
 from app.errors import StoreNotUsable
 from app.messages import Options, Sampling
 from app.settings import Settings, SettingsFile
-from app.ui import Desk
+from app.ui import Services
 from app.ui.chat.manner import MannerActions
 from app.ui.controls import OptionControls, show_options
 from tests.fake_models import ScriptedModels
@@ -25,7 +25,7 @@ WARM = Options(Sampling(temperature=0.9, seed=7))
 
 @pytest.fixture
 def manner(person: Visitor) -> MannerActions:
-    return MannerActions(person.desk, person.heard.append)
+    return MannerActions(person.services, person.heard.append)
 
 
 def names(update: Any) -> list[str]:
@@ -41,7 +41,7 @@ def test_a_chat_that_is_not_begun_begins_with_its_instructions(
     manner: MannerActions, person: Visitor, engine: ScriptedEngine
 ) -> None:
     manner.choose_system(person.seat, "Be brief.")
-    assert person.desk.conversations.book.lines() == (), "nothing is made of instructions alone"
+    assert person.services.conversations.book.lines() == (), "nothing is made of instructions alone"
     person.get("One")
     assert read(engine) == ["Be brief.", "One"]
     assert person.look().manner == ChatSettings("Be brief.")
@@ -62,9 +62,9 @@ def test_instructions_hold_from_the_next_message_on_and_for_this_chat_alone(
 def test_instructions_that_are_as_they_were_change_nothing(manner: MannerActions, person: Visitor) -> None:
     person.get("One")
     manner.choose_system(person.seat, "Be kind.")
-    changes = person.desk.conversations.book.changes
+    changes = person.services.conversations.book.changes
     manner.choose_system(person.seat, "Be kind.")
-    assert person.desk.conversations.book.changes == changes
+    assert person.services.conversations.book.changes == changes
 
 
 def test_a_private_chat_keeps_its_instructions_private(manner: MannerActions, person: Visitor) -> None:
@@ -78,7 +78,7 @@ def test_a_private_chat_keeps_its_instructions_private(manner: MannerActions, pe
 
 def test_instructions_for_a_chat_that_is_gone_are_told(manner: MannerActions, person: Visitor) -> None:
     person.get("One")
-    person.desk.conversations.book.stored.delete(person.seat.place.chat)
+    person.services.conversations.book.stored.delete(person.seat.place.chat)
     manner.choose_system(person.seat, "Be kind.")
     assert "no longer there" in person.heard[0]
 
@@ -89,7 +89,7 @@ def test_a_preset_is_saved_listed_chosen_and_deleted(manner: MannerActions, pers
     system, *controls = manner.choose(person.seat, "Editor")
     assert system == "Edit this."
     assert OptionControls(*controls) == show_options(WARM)
-    assert person.desk.settings.options.sampling == WARM.sampling
+    assert person.services.settings.options.sampling == WARM.sampling
     assert person.seat.manner == ChatSettings("Edit this.")
     gone = manner.delete("Editor")
     assert names(gone) == [] and gone["value"] is None
@@ -120,13 +120,15 @@ class UnreadableChats(Chats):
 
 
 def test_presets_that_cannot_be_read_are_told_and_leave_the_page_as_it_is(
-    desk: Desk, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path
+    services: Services, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path
 ) -> None:
     heard: list[str] = []
     with closing(Database(tmp_path / "busy.sqlite")) as busy, closing(Database(MEMORY)) as memory:
         book = Chatbook(UnreadableChats(busy), Chats(memory))
         talks = Conversations(engine, book, FakeLibrary())
-        held = Desk(talks, engine, models, desk.race, desk.documents, SettingsFile(tmp_path), Settings())
+        held = Services(
+            talks, engine, models, services.race, services.documents, SettingsFile(tmp_path), Settings()
+        )
         manner, person = MannerActions(held, heard.append), Visitor(held)
         assert manner.names() == manner.delete("Editor") == SKIPPED
         assert set(map(str, manner.choose(person.seat, "Editor"))) == {str(SKIPPED)}

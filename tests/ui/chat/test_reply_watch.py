@@ -60,12 +60,12 @@ def ended(person: Visitor, engine: TracingEngine) -> Iterator[None]:
 
 
 def test_without_a_reply_there_is_nothing_to_see(person: Visitor) -> None:
-    assert ReplyWatch(person.desk).recording(person.seat.place.chat) == Recording()
+    assert ReplyWatch(person.services).recording(person.seat.place.chat) == Recording()
 
 
 def test_every_step_with_a_picture_is_kept_with_what_it_wrote(person: Visitor) -> None:
     person.ask("One")
-    recording = ReplyWatch(person.desk).recording(person.seat.place.chat)
+    recording = ReplyWatch(person.services).recording(person.seat.place.chat)
     assert [step.token_ids for step in recording.steps] == [(1,), (2,)]
     assert recording.statistics.steps == 3
     assert recording.settings["model"]["name"] == "demo"  # type: ignore[index]
@@ -73,9 +73,9 @@ def test_every_step_with_a_picture_is_kept_with_what_it_wrote(person: Visitor) -
 
 def test_a_reply_is_read_on(person: Visitor) -> None:
     person.ask("One")
-    watch = ReplyWatch(person.desk)
+    watch = ReplyWatch(person.services)
     watch.recording(person.seat.place.chat)
-    writing = person.desk.conversations.newest(person.seat.place.chat)
+    writing = person.services.conversations.newest(person.seat.place.chat)
     assert writing is not None
     writing.reply.append(Piece("more", (9,), ("model",), Statistics(), (4,), TRACE))
     assert [step.token_ids for step in watch.recording(person.seat.place.chat).steps] == [(1,), (2,), (9,)]
@@ -84,7 +84,7 @@ def test_a_reply_is_read_on(person: Visitor) -> None:
 def test_only_the_newest_steps_are_kept(person: Visitor, engine: TracingEngine) -> None:
     engine.count = KEPT_STEPS + 10
     person.ask("One")
-    steps = ReplyWatch(person.desk).recording(person.seat.place.chat).steps
+    steps = ReplyWatch(person.services).recording(person.seat.place.chat).steps
     assert len(steps) == KEPT_STEPS
     assert steps[-1].token_ids == (engine.count - 1,)
 
@@ -92,7 +92,7 @@ def test_only_the_newest_steps_are_kept(person: Visitor, engine: TracingEngine) 
 def test_pages_watch_the_chats_that_they_look_at(
     person: Visitor, other: Visitor, engine: TracingEngine
 ) -> None:
-    watch = ReplyWatch(person.desk)
+    watch = ReplyWatch(person.services)
 
     def seen(visitor: Visitor) -> list[tuple[int, ...]]:
         return [step.token_ids for step in watch.recording(visitor.seat.place.chat).steps]
@@ -107,7 +107,7 @@ def test_pages_watch_the_chats_that_they_look_at(
 
 
 def test_tokens_are_read_by_the_model_that_wrote_them(person: Visitor, engine: TracingEngine) -> None:
-    watch = ReplyWatch(person.desk)
+    watch = ReplyWatch(person.services)
     person.ask("One")
     watch.recording(person.seat.place.chat)
     engine.words = OtherReader()

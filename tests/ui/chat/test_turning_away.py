@@ -32,7 +32,7 @@ def test_a_message_that_is_sent_late_leaves_the_page_where_it_is(person: Visitor
     assert person.ask("One") == ("", "")
     screen = person.look()
     assert screen.is_empty and screen.is_private
-    assert person.desk.chat == 0, "nor does a page that is opened now show it"
+    assert person.services.chat == 0, "nor does a page that is opened now show it"
     assert "One" in screen.sidebar
 
 

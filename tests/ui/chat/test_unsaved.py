@@ -10,7 +10,7 @@ from app.chats import Chats
 from app.conversation import Chatbook, Conversations
 from app.database import MEMORY, Database
 from app.settings import Settings, SettingsFile
-from app.ui import Desk
+from app.ui import Services
 from tests.fake_models import ScriptedModels
 from tests.fakes import FakeLibrary, NarrowChats, ScriptedEngine
 from tests.ui.chat.people import SKIPPED, Visitor
@@ -24,13 +24,15 @@ def store(tmp_path: Path) -> Iterator[NarrowChats]:
 
 @pytest.fixture
 def squeezed(
-    desk: Desk, store: NarrowChats, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path
+    services: Services, store: NarrowChats, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path
 ) -> Iterator[Visitor]:
     """A person whose answers do not get onto the disk."""
     with closing(Database(MEMORY)) as memory:
         conversations = Conversations(engine, Chatbook(store, Chats(memory)), FakeLibrary())
         file = SettingsFile(tmp_path)
-        yield Visitor(Desk(conversations, engine, models, desk.race, desk.documents, file, Settings()))
+        yield Visitor(
+            Services(conversations, engine, models, services.race, services.documents, file, Settings())
+        )
 
 
 def test_it_stays_in_sight_and_is_told_until_it_is_stored(squeezed: Visitor, store: NarrowChats) -> None:
@@ -50,7 +52,7 @@ def test_it_stays_in_sight_and_is_told_until_it_is_stored(squeezed: Visitor, sto
 
 def test_a_page_that_is_opened_later_sees_it_too(squeezed: Visitor) -> None:
     squeezed.get("One")
-    late = Visitor(squeezed.desk)
+    late = Visitor(squeezed.services)
     late.seat.sit_at(squeezed.seat.place)
     assert late.look().note == squeezed.look().note
     assert late.look().live == squeezed.look().live

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from app.chat_messages import ChatSettings
 from app.messages import Message
-from app.ui import Desk
+from app.ui import Services
 from app.ui.chat.manner import MannerActions
 from app.ui.chat.screen import Screen, chat_parts
 from app.ui.page_stream import View
@@ -70,11 +70,11 @@ def test_instructions_that_another_page_wrote_are_drawn_and_ones_own_are_not(
     person.get("One")
     other.seat.sit_at(person.seat.place)
     mine, theirs = instructions(person), instructions(other)
-    MannerActions(person.desk, person.heard.append).choose_system(person.seat, "Be brief.")
+    MannerActions(person.services, person.heard.append).choose_system(person.seat, "Be brief.")
     assert instructions(person) == mine, "somebody may be typing on"
     assert instructions(other) != theirs and other.look().manner.system == "Be brief."
     theirs = instructions(other)
-    MannerActions(person.desk, person.heard.append).choose_system(person.seat, "")
+    MannerActions(person.services, person.heard.append).choose_system(person.seat, "")
     assert instructions(other) != theirs and other.look().manner.system == ""
 
 
@@ -98,7 +98,7 @@ def test_a_page_is_drawn_again_as_the_reply_comes(person: Visitor, engine: Scrip
         "by which it knows what was opened in it"
     )
     assert len({str(one["blocks"]) for one in shown}) == len(shown)
-    person.desk.stop()
+    person.services.stop()
 
 
 class NotingReader(WordReader):
@@ -122,7 +122,7 @@ def test_what_is_typed_is_counted_beside_the_event_loop(person: Visitor, engine:
 
 
 def test_a_page_that_cannot_be_read_says_so_and_looks_on(
-    person: Visitor, engine: ScriptedEngine, unsteady: Desk
+    person: Visitor, engine: ScriptedEngine, unsteady: Services
 ) -> None:
     engine.pause, engine.text = 0.02, LONG
     person.ask("One")
@@ -138,4 +138,4 @@ def test_a_page_that_cannot_be_read_says_so_and_looks_on(
     first, second = frames([replace(view_of(late), look=look)], 2)
     assert first == {"problem": "Another program holds the file."}
     assert "One" in second["messages"] and second["problem"] == ""
-    person.desk.stop()
+    person.services.stop()

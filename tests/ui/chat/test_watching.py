@@ -8,7 +8,7 @@ import pytest
 from app.chat_messages import ChatSettings
 from app.errors import BadOption, StoreNotUsable
 from app.messages import EngineStatus, Message, ModelChoice, Options
-from app.ui import Desk
+from app.ui import Services
 from app.ui.chat.watching import Watcher
 from tests.fakes import DEMO, ScriptedEngine, WordReader
 from tests.ui.chat.people import UnsteadyConversations, Visitor, until
@@ -112,7 +112,7 @@ def test_looking_away_stops_nothing(person: Visitor, engine: ScriptedEngine) -> 
     write_slowly(engine, "to the very end")
     person.ask("Hi")
     person.look()
-    until(lambda: not person.desk.conversations.is_busy)
+    until(lambda: not person.services.conversations.is_busy)
     assert person.texts == ["Hi", "to the very end"]
 
 
@@ -133,11 +133,11 @@ def test_a_chat_that_another_page_deletes_leaves_an_empty_page(person: Visitor, 
     person.get("One")
     other.seat.sit_at(person.seat.place)
     before = other.look()
-    person.desk.conversations.book.of(person.seat.place.chat).delete(person.seat.place.chat)
+    person.services.conversations.book.of(person.seat.place.chat).delete(person.seat.place.chat)
     after = other.look()
     assert after.is_empty and not before.is_empty
     assert (after.thread, after.sitting > before.sitting) == ("", True)
-    assert (other.seat.place.chat, person.desk.chat) == (0, 0)
+    assert (other.seat.place.chat, person.services.chat) == (0, 0)
     other.get("A new one")
     assert other.texts[0] == "A new one"
 
@@ -149,10 +149,10 @@ def test_a_chat_that_is_deleted_while_it_is_written_leaves_an_empty_page(
     person.ask("One")
     other.seat.sit_at(person.seat.place)
     until(lambda: other.look().live)
-    person.desk.conversations.stop_all()
-    person.desk.conversations.book.stored.delete_all()
+    person.services.conversations.stop_all()
+    person.services.conversations.book.stored.delete_all()
     assert other.look().is_empty
-    until(lambda: not person.desk.is_busy)
+    until(lambda: not person.services.is_busy)
 
 
 def test_a_seat_at_a_chat_that_never_was_is_an_empty_page(person: Visitor) -> None:
@@ -160,7 +160,7 @@ def test_a_seat_at_a_chat_that_never_was_is_an_empty_page(person: Visitor) -> No
     assert person.look().is_empty
 
 
-def test_a_page_that_could_not_be_read_is_read_again(person: Visitor, unsteady: Desk) -> None:
+def test_a_page_that_could_not_be_read_is_read_again(person: Visitor, unsteady: Services) -> None:
     person.get("One")
     assert isinstance(unsteady.conversations, UnsteadyConversations)
     watcher = Watcher(unsteady, person.seat)
@@ -172,7 +172,7 @@ def test_a_page_that_could_not_be_read_is_read_again(person: Visitor, unsteady: 
 
 def test_what_the_engine_does_is_seen_at_once(person: Visitor, engine: ScriptedEngine) -> None:
     person.look()
-    person.desk.choose_model(ModelChoice("org/model"))
+    person.services.choose_model(ModelChoice("org/model"))
     assert "Loading org/model" in person.look().status
     engine.now = EngineStatus("failed", "No such model.")
     assert "No such model." in person.look().status
@@ -250,7 +250,7 @@ def test_other_lengths_of_replies_are_counted_with(person: Visitor, engine: Scri
     engine.words.context = 40
     person.actions.type(person.seat, "word " * 25)
     assert "full" not in person.look().meter.split(">")[0]
-    person.desk.choose_options(Options(max_new_tokens=4))
+    person.services.choose_options(Options(max_new_tokens=4))
     assert "27 of 40 tokens<" in person.look().meter
 
 
@@ -272,7 +272,7 @@ def test_a_chat_that_is_being_written_is_counted_when_it_is_opened_and_at_its_en
 
 
 def test_the_context_is_not_counted_at_every_key(person: Visitor) -> None:
-    watcher = Watcher(person.desk, person.seat, count_seconds=0.2)
+    watcher = Watcher(person.services, person.seat, count_seconds=0.2)
     person.actions.type(person.seat, "one")
     assert "3 of" in watcher.look().meter
     person.actions.type(person.seat, "one two")
@@ -281,7 +281,7 @@ def test_the_context_is_not_counted_at_every_key(person: Visitor) -> None:
 
 
 def test_a_very_long_chat_is_drawn_before_it_is_counted(person: Visitor) -> None:
-    chats = person.desk.conversations.book.stored
+    chats = person.services.conversations.book.stored
     place, _ = chats.add(chats.create(title="Long"), "user", "word " * 30_000)
     person.seat.sit_at(place)
     first, second = person.look(), person.look()

@@ -6,11 +6,11 @@ import gradio as gr
 import pytest
 
 from app.errors import NotUploaded
-from app.ui.desk import Desk
 from app.ui.documents.actions import FIRST_NAME, DocumentActions
 from app.ui.documents.meaning import Meaning, MeaningModel
 from app.ui.documents.seat import DocumentsSeat
 from app.ui.documents.watching import DocumentsScreen, DocumentsWatcher, documents_parts
+from app.ui.services import Services
 from tests.fake_documents import ScriptedDocuments
 
 TEXT = "The tenant pays on the first.\n\nThe landlord keeps the roof."
@@ -27,8 +27,8 @@ def heard() -> list[str]:
 
 
 @pytest.fixture
-def actions(desk: Desk, documents: ScriptedDocuments, heard: list[str]) -> DocumentActions:
-    return DocumentActions(documents, MeaningModel(desk), heard.append)
+def actions(services: Services, documents: ScriptedDocuments, heard: list[str]) -> DocumentActions:
+    return DocumentActions(documents, MeaningModel(services), heard.append)
 
 
 def press(actions: DocumentActions, seat: DocumentsSeat, do: str, name: object = "", value: str = "") -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.ui import Desk
+from app.ui import Services
 from app.ui.chat.seat import Seat
 from app.ui.documents.reading import AROUND, MORE, Passport, Reading, in_button, of_button, opened
 from app.ui.documents.reading_actions import ReadingActions
@@ -15,9 +15,9 @@ LONG = "".join(f"{number:07}\n" for number in range(10_000))
 EVIL = "</p></article><script>alert(1)</script><mark>"
 
 
-def act(desk: Desk, do: str, value: str = "", reading: Reading = Reading()) -> Any:  # noqa: B008
+def act(services: Services, do: str, value: str = "", reading: Reading = Reading()) -> Any:  # noqa: B008
     event = gr.EventData(None, {"do": do, "name": "", "value": value})
-    return ReadingActions(desk.documents, desk.conversations).act(Seat(), reading, event)
+    return ReadingActions(services.documents, services.conversations).act(Seat(), reading, event)
 
 
 def kept(documents: ScriptedDocuments, text: str) -> int:
@@ -33,53 +33,53 @@ def test_a_button_carries_what_it_opens() -> None:
     assert of_button(in_button(what)) == what
 
 
-def test_exactly_the_passage_is_lit_up(desk: Desk, documents: ScriptedDocuments) -> None:
+def test_exactly_the_passage_is_lit_up(services: Services, documents: ScriptedDocuments) -> None:
     text = "The rent.\n\nThe tenant <b>pays</b> 1,200 € & more.\n\nThe end."
     start = text.index("The tenant")
     what = Passport(kept(documents, text), "Lease", start, text.index("\n\nThe end"), "Rent", "BM25 7.00")
-    _, html = act(desk, "read", in_button(what))
+    _, html = act(services, "read", in_button(what))
     assert lit(html) == "The tenant <b>pays</b> 1,200 € & more."
     assert ("Rent" in html, "BM25 7.00" in html) == (True, True)
 
 
 def test_of_a_long_text_what_stands_around_the_passage_is_shown(
-    desk: Desk, documents: ScriptedDocuments
+    services: Services, documents: ScriptedDocuments
 ) -> None:
     what = Passport(kept(documents, LONG), "Lease", 40_000, 40_008)
-    reading, html = act(desk, "read", in_button(what))
+    reading, html = act(services, "read", in_button(what))
     assert lit(html) == "0005000\n"
     assert ("0004500" in html, "0004499" in html, "0005501" in html) == (True, False, False)
     assert f"{40_000 - AROUND:,} characters above" in html
-    _, above = act(desk, "above", reading=reading)
+    _, above = act(services, "above", reading=reading)
     assert ("0003000" in above, "0005501" in above) == (True, False)
-    _, below = act(desk, "below", reading=reading)
+    _, below = act(services, "below", reading=reading)
     assert f"{len(LONG) - 40_008 - AROUND - MORE:,} characters below" in below
 
 
 def test_a_document_that_is_opened_whole_begins_at_its_beginning(
-    desk: Desk, documents: ScriptedDocuments
+    services: Services, documents: ScriptedDocuments
 ) -> None:
-    _, html = act(desk, "read", in_button(Passport(kept(documents, "A text."), "Lease")))
+    _, html = act(services, "read", in_button(Passport(kept(documents, "A text."), "Lease")))
     assert ("A text." in html, "<mark>" in html, "Show more" in html) == (True, False, False)
 
 
-def test_more_ends_where_the_text_ends(desk: Desk, documents: ScriptedDocuments) -> None:
-    reading, html = act(desk, "read", in_button(Passport(kept(documents, "x" * 5000), "Lease")))
+def test_more_ends_where_the_text_ends(services: Services, documents: ScriptedDocuments) -> None:
+    reading, html = act(services, "read", in_button(Passport(kept(documents, "x" * 5000), "Lease")))
     assert "1,000 characters below" in html
-    _, html = act(desk, "below", reading=reading)
+    _, html = act(services, "below", reading=reading)
     assert "Show more" not in html
 
 
-def test_nothing_in_a_document_is_more_than_text(desk: Desk, documents: ScriptedDocuments) -> None:
+def test_nothing_in_a_document_is_more_than_text(services: Services, documents: ScriptedDocuments) -> None:
     what = Passport(kept(documents, EVIL), EVIL, 4, 8, EVIL)
-    _, html = act(desk, "read", in_button(what))
+    _, html = act(services, "read", in_button(what))
     assert (html.count("<mark>"), html.count("</article>"), "<script" in html) == (1, 1, False)
 
 
-def test_a_removed_document_says_so(desk: Desk, documents: ScriptedDocuments) -> None:
+def test_a_removed_document_says_so(services: Services, documents: ScriptedDocuments) -> None:
     document = kept(documents, "A text.")
     documents.remove(document)
-    _, html = act(desk, "read", in_button(Passport(document, "Lease", 0, 3)))
+    _, html = act(services, "read", in_button(Passport(document, "Lease", 0, 3)))
     assert ("has been removed" in html, "Lease" in html) == (True, True)
 
 

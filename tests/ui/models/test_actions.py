@@ -12,7 +12,7 @@ from app.chat_messages import ChatSettings
 from app.errors import SettingsNotSaved
 from app.messages import ModelChoice, Options
 from app.settings import ModelSettings
-from app.ui import Desk
+from app.ui import Services
 from app.ui.models.actions import ModelActions
 from app.ui.models.result_list import Found
 from app.ui.models.stock import Shelf
@@ -25,8 +25,8 @@ SMALL_CHOICE = ModelChoice(f"org/small@{SMALL.revision}")
 
 
 @pytest.fixture
-def shelf(desk: Desk) -> Shelf:
-    return Shelf(desk)
+def shelf(services: Services) -> Shelf:
+    return Shelf(services)
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def heard() -> list[str]:
 
 
 @pytest.fixture
-def actions(desk: Desk, shelf: Shelf, heard: list[str]) -> ModelActions:
-    actions = ModelActions(desk, shelf, heard.append)
+def actions(services: Services, shelf: Shelf, heard: list[str]) -> ModelActions:
+    actions = ModelActions(services, shelf, heard.append)
     actions.open()
     return actions
 
@@ -104,11 +104,11 @@ def test_a_finished_download_is_loaded_from_its_row(
 
 
 def test_switching_and_unloading_ask_while_a_reply_is_written(
-    actions: ModelActions, desk: Desk, engine: ScriptedEngine
+    actions: ModelActions, services: Services, engine: ScriptedEngine
 ) -> None:
     engine.pause, engine.text = 0.01, "word " * 300
-    place = desk.conversations.begin(ChatSettings(), False, "hi", desk.asked(Options()))
-    writing = desk.conversations.newest(place.chat)
+    place = services.conversations.begin(ChatSettings(), False, "hi", services.asked(Options()))
+    writing = services.conversations.newest(place.chat)
     assert writing is not None
     asked = question(actions, "load", SMALL.path, "auto")
     assert "Stop it, and load org/small?" in asked
@@ -165,21 +165,21 @@ def test_everything_is_judged_for_the_wish(
 
 
 def test_the_hub_is_switched_off_and_folders_come_and_go(
-    actions: ModelActions, desk: Desk, models: ScriptedModels
+    actions: ModelActions, services: Services, models: ScriptedModels
 ) -> None:
     actions.switch_off(True)
     assert actions.add_folder(" /models ") == "" and actions.add_folder("/models") == ""
-    assert desk.settings.library == models.used[-1] == ModelSettings(("/models",), is_offline=True)
+    assert services.settings.library == models.used[-1] == ModelSettings(("/models",), is_offline=True)
     question(actions, "forget-folder", "/models")
-    assert desk.settings.library.folders == ()
+    assert services.settings.library.folders == ()
 
 
 def test_settings_that_cannot_be_saved_are_told_and_hold(
-    actions: ModelActions, desk: Desk, heard: list[str], tmp_path: Path
+    actions: ModelActions, services: Services, heard: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "settings.json").mkdir()
     actions.switch_off(True)
-    assert "could not be saved" in heard[0] and desk.settings.library.is_offline
+    assert "could not be saved" in heard[0] and services.settings.library.is_offline
     assert SettingsNotSaved.__name__ not in heard[0]
 
 
@@ -193,8 +193,8 @@ def test_a_token_leaves_the_box_once_it_is_kept(
     assert models.token == ""
 
 
-def test_a_page_draws_only_what_changed(desk: Desk, models: ScriptedModels, shelf: Shelf) -> None:
-    watcher = ModelsWatcher(desk, shelf)
+def test_a_page_draws_only_what_changed(services: Services, models: ScriptedModels, shelf: Shelf) -> None:
+    watcher = ModelsWatcher(services, shelf)
     first = watcher.look()
     assert watcher.look() is first
     models.on_the_way = (make_download("a/b"), make_download(HALF.name, "paused"))
@@ -203,10 +203,10 @@ def test_a_page_draws_only_what_changed(desk: Desk, models: ScriptedModels, shel
     assert after["to-models"] == "Models (1 downloading, 1 paused)"
 
 
-def test_the_model_boxes_follow_a_load(desk: Desk, engine: ScriptedEngine, shelf: Shelf) -> None:
-    watcher = ModelsWatcher(desk, shelf)
+def test_the_model_boxes_follow_a_load(services: Services, engine: ScriptedEngine, shelf: Shelf) -> None:
+    watcher = ModelsWatcher(services, shelf)
     before = models_parts(watcher.look())["model"]
-    desk.choose_model(SMALL_CHOICE)
+    services.choose_model(SMALL_CHOICE)
     assert models_parts(watcher.look())["model"] == before, "it may not load"
     engine.end_loading(True)
     assert models_parts(watcher.look())["model"] != before

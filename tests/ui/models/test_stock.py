@@ -9,18 +9,18 @@ import pytest
 
 from app.messages import ModelChoice
 from app.model_messages import Download
-from app.ui import Desk
+from app.ui import Services
 from app.ui.models.stock import Shelf, Wish, precision_of, to_load, wish_of
 from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import MINE, SMALL, ScriptedModels, make_download
 from tests.fakes import DEMO, ScriptedEngine
-from tests.ui.conftest import open_desk
+from tests.ui.conftest import open_services
 
 
 def test_the_disk_is_looked_at_when_asked_and_after_a_download_or_a_load(
-    desk: Desk, models: ScriptedModels, engine: ScriptedEngine
+    services: Services, models: ScriptedModels, engine: ScriptedEngine
 ) -> None:
-    shelf = Shelf(desk)
+    shelf = Shelf(services)
     assert shelf.look() is None and models.looks == 0
     shelf.refresh()
     assert shelf.look() is shelf.look() and models.looks == 1
@@ -47,8 +47,8 @@ class MeetingModels(ScriptedModels):
 
 def test_pages_that_see_a_change_together_look_once(engine: ScriptedEngine, tmp_path: Path) -> None:
     models = MeetingModels(pages=4)
-    with open_desk(engine, models, ScriptedDocuments(), tmp_path) as desk:
-        shelf = Shelf(desk)
+    with open_services(engine, models, ScriptedDocuments(), tmp_path) as services:
+        shelf = Shelf(services)
         shelf.refresh()
         models.on_the_way = (make_download("a/b", "done", 1000),)
         with ThreadPoolExecutor(4) as pages:
@@ -57,8 +57,10 @@ def test_pages_that_see_a_change_together_look_once(engine: ScriptedEngine, tmp_
         assert stocks == 4 * [shelf.look()]
 
 
-def test_memory_of_the_loaded_model_counts_as_free_for_the_next(desk: Desk, engine: ScriptedEngine) -> None:
-    shelf = Shelf(desk)
+def test_memory_of_the_loaded_model_counts_as_free_for_the_next(
+    services: Services, engine: ScriptedEngine
+) -> None:
+    shelf = Shelf(services)
     engine.now = replace(engine.now, peak=1_000_000_000)
     shelf.refresh()
     stock = shelf.look()
@@ -66,9 +68,9 @@ def test_memory_of_the_loaded_model_counts_as_free_for_the_next(desk: Desk, engi
 
 
 def test_a_cache_that_cannot_be_read_leaves_what_was_seen(
-    desk: Desk, models: ScriptedModels, caplog: pytest.LogCaptureFixture
+    services: Services, models: ScriptedModels, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shelf = Shelf(desk)
+    shelf = Shelf(services)
     shelf.refresh()
     before = shelf.look()
     models.is_unreadable, models.on_the_way = True, (make_download("a/b", "done", 1000),)
@@ -77,11 +79,11 @@ def test_a_cache_that_cannot_be_read_leaves_what_was_seen(
 
 
 def test_memory_is_that_of_the_device_that_the_worker_uses(
-    desk: Desk, models: ScriptedModels, engine: ScriptedEngine
+    services: Services, models: ScriptedModels, engine: ScriptedEngine
 ) -> None:
-    Shelf(desk).refresh()
+    Shelf(services).refresh()
     engine.now = replace(engine.now, model=None)
-    Shelf(desk).refresh()
+    Shelf(services).refresh()
     assert models.devices == ["cpu", ""]
 
 

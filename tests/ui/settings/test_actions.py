@@ -1,4 +1,4 @@
-"""The settings' events: they change the desk, say what went wrong, and can be taken back."""
+"""The settings' events: they change the services, say what went wrong, and can be taken back."""
 
 from pathlib import Path
 from threading import Event
@@ -10,7 +10,7 @@ import pytest
 from app.chat_messages import ChatSettings
 from app.messages import EngineStatus, Options, Sampling
 from app.settings import Settings
-from app.ui import Desk
+from app.ui import Services
 from app.ui.settings.actions import SettingsActions
 from app.ui.uploads import uploads_dir
 from tests.fake_models import ScriptedModels
@@ -35,8 +35,8 @@ def leaving() -> Event:
 
 
 @pytest.fixture
-def actions(desk: Desk, tmp_path: Path, said: list[str], leaving: Event) -> SettingsActions:
-    return SettingsActions(desk, tmp_path, said.append, leaving.set)
+def actions(services: Services, tmp_path: Path, said: list[str], leaving: Event) -> SettingsActions:
+    return SettingsActions(services, tmp_path, said.append, leaving.set)
 
 
 def press(do: str, name: str = "") -> Any:
@@ -77,32 +77,32 @@ def test_a_price_that_cannot_be_had_is_said(
     assert said == [models.refuses]
 
 
-def test_a_preset_is_shown_and_remembered(actions: SettingsActions, desk: Desk) -> None:
+def test_a_preset_is_shown_and_remembered(actions: SettingsActions, services: Services) -> None:
     assert actions.preset(press("preset", "13b")) == ("lookahead", 10, 5, 10)
-    decoding = desk.settings.options.decoding
+    decoding = services.settings.options.decoding
     assert (decoding.decoder, decoding.window, decoding.ngram, decoding.guesses) == ("lookahead", 10, 5, 10)
 
 
-def test_looks_are_remembered_and_nonsense_is_not(actions: SettingsActions, desk: Desk) -> None:
+def test_looks_are_remembered_and_nonsense_is_not(actions: SettingsActions, services: Services) -> None:
     actions.choose_theme(press("theme", "dark"))
     actions.choose_theme(press("theme", "pink"))
-    assert desk.settings.theme == "dark"
+    assert services.settings.theme == "dark"
 
 
-def test_defaults_come_back_and_can_be_undone(actions: SettingsActions, desk: Desk) -> None:
+def test_defaults_come_back_and_can_be_undone(actions: SettingsActions, services: Services) -> None:
     chosen = Options(Sampling(0.7), max_new_tokens=77)
-    desk.choose_options(chosen)
-    desk.choose_theme("dark")
+    services.choose_options(chosen)
+    services.choose_theme("dark")
     before, sentence, *_ = actions.restore()
     assert "Undo" in sentence
-    assert (desk.settings.options, desk.settings.theme) == (Options(), "system")
+    assert (services.settings.options, services.settings.theme) == (Options(), "system")
     actions.undo(before)
-    assert (desk.settings.options, desk.settings.theme) == (chosen, "dark")
+    assert (services.settings.options, services.settings.theme) == (chosen, "dark")
 
 
-def test_there_is_nothing_to_undo_at_first(actions: SettingsActions, desk: Desk) -> None:
+def test_there_is_nothing_to_undo_at_first(actions: SettingsActions, services: Services) -> None:
     actions.undo(None)
-    assert desk.settings == Settings()
+    assert services.settings == Settings()
 
 
 def test_quit_ends_the_app(actions: SettingsActions, leaving: Event) -> None:
@@ -111,15 +111,15 @@ def test_quit_ends_the_app(actions: SettingsActions, leaving: Event) -> None:
 
 
 def test_all_chats_can_be_deleted_private_ones_too(
-    actions: SettingsActions, desk: Desk, said: list[str], tmp_path: Path
+    actions: SettingsActions, services: Services, said: list[str], tmp_path: Path
 ) -> None:
     for is_private in (False, True):
-        desk.conversations.begin(ChatSettings(), is_private, "My secret", desk.asked(Options()))
+        services.conversations.begin(ChatSettings(), is_private, "My secret", services.asked(Options()))
     upload = uploads_dir(tmp_path) / "some" / "chats.json"
     upload.parent.mkdir(parents=True)
     upload.write_text("My secret", encoding="utf-8")
-    assert len(desk.conversations.book.lines()) == 2
+    assert len(services.conversations.book.lines()) == 2
     assert str(tmp_path) in actions.in_folder(press("delete-chats"))
-    assert desk.conversations.book.lines() == ()
+    assert services.conversations.book.lines() == ()
     assert said == ["All chats were deleted."]
     assert all(b"My secret" not in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import NotUploaded
-from app.ui import Desk
+from app.ui import Services
 from app.ui.sidebar.actions import SidebarActions
 from tests.fakes import ScriptedEngine
 from tests.ui.chat.people import Visitor, pressed, until
@@ -19,9 +19,9 @@ LONG = "word after word " * 100
 class Librarian(Visitor):
     """A person who uses the list of chats."""
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
-        self.list = SidebarActions(desk, self.heard.append)
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self.list = SidebarActions(services, self.heard.append)
 
     def do(self, deed: str, chat: int | str = "", value: str = "") -> str:
         """Press a button in the list: the file that it gives, or nothing."""
@@ -40,8 +40,8 @@ class Librarian(Visitor):
 
 
 @pytest.fixture
-def person(desk: Desk) -> Librarian:
-    return Librarian(desk)
+def person(services: Services) -> Librarian:
+    return Librarian(services)
 
 
 def text_of(file: str) -> str:
@@ -54,7 +54,7 @@ def test_a_chat_is_opened(person: Librarian) -> None:
     second = person.begin("The second one?")
     person.do("open", first)
     assert "The first one?" in person.look().thread
-    assert (person.seat.place.chat, person.desk.chat) == (first, first)
+    assert (person.seat.place.chat, person.services.chat) == (first, first)
     person.get("And on.")
     person.do("open", second)
     assert "The second one?" in person.look().thread
@@ -70,7 +70,7 @@ def test_an_opened_chat_shows_its_newest_messages_without_colours(person: Librar
 
 def test_a_chat_that_is_gone_is_told_when_it_is_opened_and_an_empty_page_shown(person: Librarian) -> None:
     chat = person.begin("One?")
-    person.desk.conversations.book.stored.delete(chat)
+    person.services.conversations.book.stored.delete(chat)
     person.do("open", chat)
     assert person.look().is_empty
     person.do("rename", chat, "Anything")
@@ -103,7 +103,7 @@ def test_a_chat_is_put_into_a_folder_and_out_of_it(person: Librarian) -> None:
 
 
 def test_a_folder_is_folded_and_unfolded(person: Librarian) -> None:
-    store = person.desk.conversations.book.stored
+    store = person.services.conversations.book.stored
     chat = store.create(folder="Work").chat
     assert f'data-name="{chat}"' not in person.sidebar
     person.do("unfold", "Work")
@@ -113,7 +113,7 @@ def test_a_folder_is_folded_and_unfolded(person: Librarian) -> None:
 
 
 def test_a_folder_is_renamed_and_stays_unfolded(person: Librarian) -> None:
-    store = person.desk.conversations.book.stored
+    store = person.services.conversations.book.stored
     chat = store.create(folder="Work").chat
     person.do("unfold", "Work")
     person.do("rename-folder", "Work", "Plans")
@@ -138,7 +138,7 @@ def test_a_deleted_chat_can_be_brought_back(person: Librarian) -> None:
 def test_deleting_the_chat_that_is_shown_leaves_an_empty_page(person: Librarian) -> None:
     person.do("delete", person.begin("One?"))
     assert person.look().is_empty
-    assert (person.seat.place.chat, person.desk.chat) == (0, 0)
+    assert (person.seat.place.chat, person.services.chat) == (0, 0)
 
 
 def test_deleting_a_chat_that_is_being_written_stops_its_reply_and_undo_brings_what_came(
@@ -150,7 +150,7 @@ def test_deleting_a_chat_that_is_being_written_stops_its_reply_and_undo_brings_w
     until(lambda: person.look().live)
     person.do("delete", chat)
     assert person.look().is_empty
-    until(lambda: not person.desk.is_busy)
+    until(lambda: not person.services.is_busy)
     person.do("undo")
     person.do("open", chat)
     assert "word after" in person.look().thread
@@ -174,13 +174,13 @@ def test_deletions_are_undone_one_after_the_other_the_last_one_first(person: Lib
     person.do("undo")
     assert "“First?” was deleted." in person.sidebar
     person.do("undo")
-    assert {line.id for line in person.desk.conversations.book.lines()} == {first, second}
+    assert {line.id for line in person.services.conversations.book.lines()} == {first, second}
     assert "was deleted" not in person.sidebar and person.heard == []
 
 
 def test_a_deletion_that_cannot_be_undone_is_told_and_offered_no_more(person: Librarian) -> None:
     person.do("delete", person.begin("Go?"))
-    person.desk.conversations.delete_all()
+    person.services.conversations.delete_all()
     person.do("undo")
     assert "no longer there" in person.heard[0]
     assert "was deleted" not in person.sidebar
@@ -203,7 +203,7 @@ def test_chats_are_found_by_their_words(person: Librarian) -> None:
 
 def test_more_chats_are_listed_when_asked(person: Librarian) -> None:
     for _ in range(102):
-        person.desk.conversations.book.stored.create()
+        person.services.conversations.book.stored.create()
     assert "Show 2 more" in person.sidebar
     person.do("more")
     assert "more</button>" not in person.sidebar
@@ -248,7 +248,7 @@ def test_a_private_chat_can_be_saved_and_is_not_among_all_chats(person: Libraria
     person.actions.begin_private(person.seat)
     person.get("Secret?")
     assert "Secret?" in text_of(person.do("json", person.seat.place.chat))
-    assert json.loads("".join(person.desk.conversations.book.stored.export_parts()))["chats"] == []
+    assert json.loads("".join(person.services.conversations.book.stored.export_parts()))["chats"] == []
 
 
 @pytest.mark.parametrize("content", [b"no json", b"[1, 2]", b'{"chats": 3}', b"\xff\xfe\x00", b""])
@@ -258,7 +258,7 @@ def test_a_file_that_is_broken_is_told_and_changes_nothing(
     (uploads / "broken.json").write_bytes(content)
     person.list.bring(person.seat, str(uploads / "broken.json"))
     assert len(person.heard) == 1 and person.heard[0].endswith(".")
-    assert person.desk.conversations.book.lines() == ()
+    assert person.services.conversations.book.lines() == ()
 
 
 def test_a_file_that_is_not_there_is_told(person: Librarian, uploads: Path) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.ui import Desk, Running
+from app.ui import Running, Services
 from tests.accessibility import grave_findings
 from tests.page_driver import PageDriver
 
@@ -13,9 +13,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_chat_is_moved_and_its_folder_unfolded_and_renamed(
-    browser: Any, running: Running, desk: Desk, scheme: str
+    browser: Any, running: Running, services: Services, scheme: str
 ) -> None:
-    store = desk.conversations.book.stored
+    store = services.conversations.book.stored
     for title, name in (("Tulips", "Garden & Co"), ("Roses", "Garden & Co"), ("Loose", "")):
         store.create(title=title, folder=name)
     with PageDriver(browser, running.url, scheme=scheme) as person:

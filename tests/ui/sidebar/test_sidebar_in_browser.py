@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.ui import Desk, Running
+from app.ui import Running, Services
 from tests.page_driver import PageDriver
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
@@ -13,9 +13,9 @@ CHATS = 40
 
 
 @pytest.fixture
-def person(browser: Any, desk: Desk, running: Running) -> Any:
+def person(browser: Any, services: Services, running: Running) -> Any:
     for number in range(CHATS):
-        desk.conversations.book.stored.create(title=f"Chat number {number}")
+        services.conversations.book.stored.create(title=f"Chat number {number}")
     with PageDriver(browser, running.url) as driver:
         driver.page.wait_for_selector(".chat-line")
         yield driver

@@ -1,4 +1,4 @@
-"""What lies on the desk while the app runs: the chats, the engine and the settings. Pages come and go."""
+"""What every page shares while the app runs: the chats, the engine, the models, the documents and the settings."""
 
 import threading
 from collections.abc import Callable
@@ -33,8 +33,8 @@ class Engine(Protocol):
         """The loaded model's tokenizer."""
 
 
-class Desk:
-    """The one person's things, shared by every page and safe to use from any thread."""
+class Services:
+    """The app's services, shared by every page and safe to use from any thread."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Desk:
         """The same for another answer beside this one.
 
         Sampling is keyed, so the same options would write the same text: then the next seed is taken that no
-        version has. With a changed option (lookahead off, say) the seed stays and the texts can be compared."""
+        version has. With a changed option (lookahead off, notify) the seed stays and the texts can be compared."""
         used = self.conversations.options_used(chat, message) if options.sampling.temperature > 0 else ()
         while options in used:
             options = with_next_seed(options)

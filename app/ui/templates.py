@@ -1,0 +1,34 @@
+"""The page's HTML templates: Jinja2 files in assets/ui/templates, with autoescape on.
+
+A template gets values and loops over them; decisions are made in Python. `macros.html` has what several views use.
+"""
+
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from app.counting import counted
+from app.model_messages import gigabytes
+from app.settings import assets_dir
+
+
+@cache
+def environment() -> Environment:
+    """The one environment. It reads the templates at their first use and keeps them compiled."""
+    made = Environment(
+        loader=FileSystemLoader(assets_dir() / "ui" / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters.update(counted=counted, gigabytes=gigabytes)
+    return made
+
+
+def render(template: str, **values: Any) -> Markup:
+    """The template's HTML for these values. `Markup` is a str that other templates do not escape again."""
+    return Markup(environment().get_template(template).render(**values))

@@ -1,0 +1,155 @@
+"""The services: what is asked with, what is remembered, and what a full disk does."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from time import sleep
+
+import pytest
+
+from app.chat_messages import ChatSettings
+from app.errors import SettingsNotSaved
+from app.messages import Decoding, ModelChoice, Options, Sampling
+from app.settings import ModelSettings, Settings, SettingsFile
+from app.ui import Services
+from app.ui.services import with_next_seed
+from tests.fake_models import ScriptedModels
+from tests.fakes import ScriptedEngine
+
+GREEDY = Options()
+SAMPLED = Options(sampling=Sampling(temperature=0.8, seed=4))
+
+
+def begin(services: Services, options: Options) -> int:
+    """A chat with one question and its answer."""
+    place = services.conversations.begin(ChatSettings(), False, "hi", services.asked(options))
+    services.chat = place.chat
+    services.conversations.close()
+    return place.chat
+
+
+def anew(services: Services, first: Options, options: Options) -> Options:
+    """With which options the answer of a new chat, written with `first`, is regenerated."""
+    chat = begin(services, first)
+    answer = services.conversations.thread(chat, 1).messages[0].id
+    return services.asked_anew(chat, answer, options).options
+
+
+def test_regenerating_a_sampled_reply_unchanged_takes_the_next_seed(services: Services) -> None:
+    assert anew(services, SAMPLED, SAMPLED).sampling.seed == 5
+
+
+def test_regenerating_with_the_switch_flipped_keeps_the_seed_so_texts_can_be_compared(
+    services: Services,
+) -> None:
+    plain = replace(SAMPLED, decoding=Decoding("plain"))
+    assert anew(services, SAMPLED, plain) == plain
+
+
+def test_regenerating_greedily_keeps_the_seed(services: Services) -> None:
+    assert anew(services, GREEDY, GREEDY) == GREEDY
+
+
+def test_seeds_end_where_they_must() -> None:
+    last = replace(SAMPLED, sampling=Sampling(seed=2**63 - 1))
+    assert with_next_seed(last).sampling.seed == 0
+
+
+def test_what_was_chosen_is_on_disk(services: Services, tmp_path: Path) -> None:
+    services.choose_options(SAMPLED)
+    services.choose_library(ModelSettings(is_offline=True))
+    saved = SettingsFile(tmp_path).load()
+    assert (saved.options, saved.library) == (SAMPLED, ModelSettings(is_offline=True))
+
+
+class SlowFile(SettingsFile):
+    """A disk that takes its time over the first settings it is given, until `go_on`."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.is_saving, self.go_on = Event(), Event()
+
+    def save(self, settings: Settings) -> None:
+        self.is_saving.set()
+        self.go_on.wait(10)
+        super().save(settings)
+
+
+def test_what_two_threads_choose_while_a_third_is_saved_all_holds(
+    services: Services, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path
+) -> None:
+    file = SlowFile(tmp_path)
+    slow = Services(
+        services.conversations, engine, models, services.race, services.documents, file, Settings()
+    )
+    slow.choose_model(ModelChoice("org/model"))
+    with ThreadPoolExecutor() as pool:
+        pool.submit(slow.choose_theme, "dark")
+        assert file.is_saving.wait(10)
+        pool.submit(slow.choose_options, SAMPLED)
+        pool.submit(engine.end_loading, True)
+        sleep(0.05)  # both have begun, most likely
+        file.go_on.set()
+    chosen = Settings(ModelChoice("org/model"), SAMPLED, theme="dark")
+    assert slow.settings == SettingsFile(tmp_path).load() == chosen
+
+
+def test_a_model_is_remembered_once_it_is_loaded(
+    services: Services, engine: ScriptedEngine, tmp_path: Path
+) -> None:
+    services.choose_model(ModelChoice("org/model"))
+    assert SettingsFile(tmp_path).load().model == ModelChoice("demo")
+    engine.end_loading(True)
+    assert SettingsFile(tmp_path).load().model == services.settings.model == ModelChoice("org/model")
+
+
+def test_after_a_failed_load_questions_go_to_the_model_before(
+    services: Services, engine: ScriptedEngine
+) -> None:
+    services.choose_model(ModelChoice("org/broken"))
+    assert services.model == ModelChoice("org/broken")
+    engine.end_loading(False)
+    begin(services, GREEDY)
+    assert engine.requests[-1].model == services.settings.model == ModelChoice("demo")
+
+
+def test_the_end_of_an_older_load_does_not_hide_a_newer_one(
+    services: Services, engine: ScriptedEngine
+) -> None:
+    services.choose_model(ModelChoice("org/first"))
+    first_ended = engine.end_loading
+    services.choose_model(ModelChoice("org/second"))
+    first_ended(True)
+    assert (services.settings.model, services.model) == (ModelChoice("org/first"), ModelChoice("org/second"))
+
+
+def test_the_library_follows_what_was_chosen_even_when_it_cannot_be_saved(
+    services: Services, models: ScriptedModels, tmp_path: Path
+) -> None:
+    (tmp_path / "settings.json").mkdir()
+    with pytest.raises(SettingsNotSaved):
+        services.choose_library(ModelSettings(is_offline=True))
+    assert models.used == [ModelSettings(is_offline=True)] and services.settings.library.is_offline
+
+
+def test_loading_asks_the_engine_and_the_next_question_goes_to_that_model(
+    services: Services, engine: ScriptedEngine
+) -> None:
+    services.choose_model(ModelChoice("org/model"))
+    begin(services, GREEDY)
+    assert engine.loads == [ModelChoice("org/model")]
+    assert engine.requests[-1].model == ModelChoice("org/model")
+
+
+def test_settings_that_cannot_be_saved_hold_until_the_app_ends(services: Services, tmp_path: Path) -> None:
+    (tmp_path / "settings.json").mkdir()  # as good as a full disk: the file cannot be replaced
+    with pytest.raises(SettingsNotSaved, match="could not be saved"):
+        services.choose_options(SAMPLED)
+    assert services.settings.options == SAMPLED
+
+
+def test_the_panel_knows_how_the_running_reply_was_asked_for(services: Services) -> None:
+    chat = begin(services, replace(GREEDY, decoding=Decoding("plain")))
+    services.choose_options(GREEDY)
+    assert services.asked_decoder(chat) == "plain"
