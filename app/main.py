@@ -23,7 +23,7 @@ from app.commands.models_cli import models_cli
 from app.commands.opening import asked_documents, engine_in
 from app.commands.printing import show_all_characters
 from app.commands.prompts import Draw, read_prompts, read_sets
-from app.conversation import Asked
+from app.conversation import ReplySettings
 from app.desktop.menu import installing as menu
 from app.desktop.menu.entry import MenuEntry
 from app.desktop.switching import show_page, switch
@@ -31,7 +31,7 @@ from app.desktop.window import require_window
 from app.engine.heap import share_one_heap
 from app.errors import DataFolderInUse, impossible_values
 from app.messages import Decoding, ModelChoice, Options, Sampling
-from app.outside import HUB_WHY, Outside
+from app.network_log import HUB_WHY, NetworkLog
 from app.settings import DEMO_MODEL, DataFolder, data_dir_or_default, default_data_dir
 
 cli = typer.Typer(
@@ -167,7 +167,7 @@ def ask_documents(
             options = Options(
                 Draw(temperature, seed).apply(GREEDY), read_decoding(decoder, Sizes(), "on"), max_new_tokens
             )
-            asked = Asked(ModelChoice(model, dtype, device), options)
+            asked = ReplySettings(ModelChoice(model, dtype, device), options)
         with asked_documents(data_dir) as (store, engine):
             run_ask(store, engine, Question(" ".join(words), collection or ()), asked, as_json)
 
@@ -215,9 +215,9 @@ def bench(
             run_bench(engine, plan, json)
 
 
-def watch_outside() -> Outside:
+def watch_outside() -> NetworkLog:
     """Keep a list of whom this process asks outside this machine, from now on."""
-    outside = Outside(dict.fromkeys(HUB_HOSTS, HUB_WHY))
+    outside = NetworkLog(dict.fromkeys(HUB_HOSTS, HUB_WHY))
     outside.watch()
     return outside
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from app.chat_messages import TokenMark
-from app.chats import words as chat_words
-from app.chats.importing import library_of
-from app.commands.arguments import whole_characters
+from app.chats import search as chat_search
+from app.chats.importing import parse_archive
 from app.commands.printing import shown
 from app.conversation.source_prompt import quoted
 from app.conversation.thinking import split_thought
+from app.display_text import title_of
 from app.document_messages import Citation, Passage, Sources
 from app.documents.cleaning import cleaned
 from app.documents.follow_up import self_contained
@@ -34,8 +34,7 @@ from app.engine.text import StopFilter
 from app.errors import ImportBroken
 from app.models_registry.hub.ids import parse_hub_id
 from app.models_registry.installed.locating import PATH_LIKE
-from app.spacing import spaced
-from app.titles import title_of
+from app.text_normalisation import spaced, without_surrogates
 from app.ui.chat.citations import cited_html
 from app.ui.chat.code import code_html
 from app.ui.chat.formulas import formula_html
@@ -140,7 +139,7 @@ def stops(text: str) -> None:
 def library(text: str) -> None:
     for file in (text, f'{{"chats": {text}', json.dumps({"chats": [{"messages": [{"text": text}]}]})):
         try:
-            library_of(file)
+            parse_archive(file)
         except ImportBroken:
             continue
 
@@ -174,9 +173,9 @@ READERS: dict[str, Read] = {
     "quoted passage": quoted,
     "file name": file_name,
     "file": lambda text: file_html(text, text),
-    "search": lambda text: (chat_words.question(text), chat_words.excerpt("some words", text)),
-    "excerpt": lambda text: chat_words.excerpt(text, "word"),
-    "excerpt by itself": lambda text: chat_words.excerpt(text, text),
+    "search": lambda text: (chat_search.fts_query(text), chat_search.excerpt("some words", text)),
+    "excerpt": lambda text: chat_search.excerpt(text, "word"),
+    "excerpt by itself": lambda text: chat_search.excerpt(text, text),
     "index of chats": spaced,
     "imported file": library,
     "cleaned": cleaned,
@@ -197,7 +196,7 @@ READERS: dict[str, Read] = {
     "stop strings": stops,
     "hub id": hub_id,
     "printed": shown,
-    "argument": whole_characters,
+    "argument": without_surrogates,
     "visible tokens": visible,
 }
 QUICK_SEEDS = (

@@ -7,15 +7,15 @@ from itertools import repeat
 import pytest
 
 from app.chats import Chats
-from app.chats.tree import Tree
-from app.chats.words import excerpt, question
+from app.chats.message_tree import MessageTree
+from app.chats.search import excerpt, fts_query
+from app.display_text import title_of
 from app.documents.passages import cut, scanner_of
 from app.documents.passages.headings import Heading, HeadingPath, marked_heading
 from app.documents.passages.sentences import sentences
 from app.documents.passages.source_code import Definitions
 from app.documents.search.words import indexed, terms
-from app.spacing import normalized, spaced
-from app.titles import title_of
+from app.text_normalisation import normalized, spaced
 from app.ui.chat.code import coloured
 from app.ui.chat.live_markdown import LiveMarkdown
 from app.ui.chat.live_text import LiveText
@@ -94,7 +94,7 @@ def test_a_letter_keeps_the_marks_that_can_be_read() -> None:
 
 
 def test_a_long_search_asks_for_its_first_words() -> None:
-    asked = question("word " * 100_000)
+    asked = fts_query("word " * 100_000)
     assert 100 < asked.count('"word"') < 300
 
 
@@ -110,7 +110,7 @@ def test_a_file_of_chats_of_one_moment_is_known_when_it_comes_again(chats: Chats
 
 
 def test_thousands_of_siblings_share_one_tuple() -> None:
-    tree = Tree(zip(range(1, 5_000), repeat(0)))
+    tree = MessageTree(zip(range(1, 5_000), repeat(0)))
     assert tree.versions(1) is tree.versions(4_999)
 
 

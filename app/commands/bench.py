@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 from app.commands.measuring import Plan, Result, SetResults, means, measure
-from app.conversation import Decodes
-from app.counting import counted
+from app.conversation import ReplyEngine
+from app.display_text import counted
 from app.errors import BadOption
 
 
-def bench(engine: Decodes, plan: Plan, file: Path | None) -> None:
+def bench(engine: ReplyEngine, plan: Plan, file: Path | None) -> None:
     """Run the plan, print each set's table when it is there, write the file."""
     if file:
         _check_writable(file)

@@ -10,13 +10,13 @@ import typer
 
 from app.chat_messages import ChatSummary
 from app.chats import Chats
-from app.commands.arguments import whole_characters
 from app.commands.printing import say, show_json, shown, table
-from app.counting import counted
 from app.database import database_in
+from app.display_text import counted
 from app.errors import BadOption
 from app.model_messages import gigabytes
 from app.settings import data_dir_or_default
+from app.text_normalisation import without_surrogates
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def chats_in(data_dir: Path | None) -> Iterator[Chats]:
 
 def list_chats(store: Chats, as_json: bool) -> None:
     """All chats."""
-    lines = store.lines()
+    lines = store.summaries()
     if as_json:
         return show_json({"chats": lines, "size": store.size()})
     if lines:
@@ -41,12 +41,12 @@ def list_chats(store: Chats, as_json: bool) -> None:
 
 def search_chats(store: Chats, words: str, limit: int, as_json: bool) -> None:
     """The chats that have these words, with where they have them."""
-    words = whole_characters(words)
+    words = without_surrogates(words)
     found = store.search(words, limit)
     if as_json:
         return show_json({"found": found})
     for one in found:
-        typer.echo(f"{shown(table([_row(one.line)]))}\n      {_lit(one.excerpt)}")
+        typer.echo(f"{shown(table([_row(one.summary)]))}\n      {_lit(one.excerpt)}")
     if not found:
         say(f"No chat has {words!r}.")
     return None
@@ -55,7 +55,7 @@ def search_chats(store: Chats, words: str, limit: int, as_json: bool) -> None:
 def export_chats(store: Chats, numbers: list[int], markdown: bool, out: Path | None) -> None:
     """Chats as JSON or Markdown, printed or written."""
     if markdown:
-        wanted = numbers or [line.id for line in store.lines()]
+        wanted = numbers or [line.id for line in store.summaries()]
         text = "\n\n".join(store.export_markdown(chat) for chat in wanted)
     else:
         text = store.export_json(numbers or None)

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import typer
 
-from app.commands.arguments import whole_characters
 from app.commands.printing import say, show_json, shown, table
-from app.counting import counted
 from app.database import database_in
+from app.display_text import counted
 from app.document_messages import Collection, Document, PassageHit
 from app.documents import Documents, require_file
 from app.documents.embedding import NO_EMBEDDER, Embeds
 from app.documents.reading.encodings import text_of
 from app.errors import BadOption, DocumentError, DocumentUnreadable
 from app.settings import data_dir_or_default
+from app.text_normalisation import without_surrogates
 
 EXCERPT = 300
 """Characters of a found passage that are printed."""
@@ -44,7 +44,7 @@ def add_documents(store: Documents, files: Sequence[Path], name: str, title: str
     before = {document.id for document in store.documents(collection)}
     added = list(store.add_files(collection, real))
     if len(real) < len(files):
-        added.append(store.paste(collection, pasted, whole_characters(title)))
+        added.append(store.paste(collection, pasted, without_surrogates(title)))
     store.wait()
     became = {store.became(document) for document in added}
     told = [one for one in store.documents(collection) if one.id in became]
@@ -90,7 +90,7 @@ def search_documents(
     store: Documents, question: str, names: Sequence[str], limit: int, as_json: bool
 ) -> None:
     """The passages that are nearest to a question."""
-    question = whole_characters(question)
+    question = without_surrogates(question)
     if not question.strip():
         raise BadOption("There is no question: type some words.")
     asked = chosen_collections(store, names)

@@ -6,20 +6,21 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from app.chat_messages import ChatSettings
-from app.commands.arguments import whole_characters
 from app.commands.documents import chosen_collections
 from app.commands.generate import numbers
 from app.commands.printing import say, show_json
 from app.commands.replying import stream, whole
-from app.conversation import Asked, Decodes
-from app.conversation.planning import Plan, Planner
+from app.conversation import ReplyEngine, ReplySettings
+from app.conversation.prompt_builder import PreparedReply, PromptBuilder
+from app.conversation.turn import TurnContext
 from app.document_messages import Sources
 from app.documents import Documents
 from app.errors import ModelError
 from app.messages import EngineStatus, ModelChoice, Request
+from app.text_normalisation import without_surrogates
 
 
-class Loads(Decodes, Protocol):
+class Loads(ReplyEngine, Protocol):
     """What asking needs of the engine: it counts by the model's own tokens, so the model comes first."""
 
     def load(self, choice: ModelChoice, ended: Callable[[bool], None]) -> None:
@@ -37,15 +38,16 @@ class Question:
     collections: Sequence[str] = ()
 
 
-def ask_documents(store: Documents, engine: Loads, question: Question, asked: Asked, as_json: bool) -> None:
+def ask_documents(
+    store: Documents, engine: Loads, question: Question, asked: ReplySettings, as_json: bool
+) -> None:
     """Answer from the documents. Raises AppError in words."""
     collections = tuple(one.id for one in chosen_collections(store, question.collections))
     _load(engine, asked.model)
-    text = whole_characters(question.text)
-    planner = Planner(engine.reader, store)
-    manner = ChatSettings(collections=collections)
-    consulted = planner.consult(manner, (), text, asked.options)
-    plan = planner.plan(manner, (), consulted, asked)
+    text = without_surrogates(question.text)
+    prompts = PromptBuilder(engine.reader, store)
+    context = TurnContext(ChatSettings(collections=collections), (), text)
+    plan = prompts.prepare(context, prompts.retrieve(context, asked.options), asked)
     show = _show_json if as_json else _show_text
     show(engine, plan)
 
@@ -57,17 +59,17 @@ def _load(engine: Loads, choice: ModelChoice) -> None:
         raise ModelError(engine.status().note)
 
 
-def _request(plan: Plan) -> Request:
-    return Request(plan.asked.model, plan.prompt, plan.asked.options, plan.documents)
+def _request(plan: PreparedReply) -> Request:
+    return Request(plan.settings.model, plan.prompt, plan.settings.options, plan.documents)
 
 
-def _show_json(engine: Loads, plan: Plan) -> None:
+def _show_json(engine: Loads, plan: PreparedReply) -> None:
     if plan.answer:
         return show_json({"text": plan.answer.text, "sources": plan.sources})
     return show_json({**whole(engine, _request(plan)).to_json(), "sources": plan.sources})
 
 
-def _show_text(engine: Loads, plan: Plan) -> None:
+def _show_text(engine: Loads, plan: PreparedReply) -> None:
     if plan.answer:
         say(plan.answer.text)
         say(f"[{plan.answer.note}]", err=True)

@@ -7,12 +7,12 @@ import typer
 from app.commands.printing import show_json
 from app.commands.prompts import Asked
 from app.commands.replying import stream, whole
-from app.conversation import Decodes
+from app.conversation import ReplyEngine
 from app.messages import ModelChoice, Options, Request, Statistics
 
 
 def generate(
-    engine: Decodes, model: ModelChoice, prompts: Iterable[Asked], options: Options, as_json: bool
+    engine: ReplyEngine, model: ModelChoice, prompts: Iterable[Asked], options: Options, as_json: bool
 ) -> None:
     """Answer the prompts one after the other; the first failure ends it, what was printed stays."""
     show = _show_json if as_json else _show_text
@@ -20,11 +20,11 @@ def generate(
         show(engine, Request(model, asked.prompt, asked.options(options), is_cold=True))
 
 
-def _show_json(engine: Decodes, request: Request) -> None:
+def _show_json(engine: ReplyEngine, request: Request) -> None:
     show_json(whole(engine, request).to_json())
 
 
-def _show_text(engine: Decodes, request: Request) -> None:
+def _show_text(engine: ReplyEngine, request: Request) -> None:
     finished = stream(engine, request).finished
     typer.echo(f"[{finished.decoder}: {numbers(finished.statistics)}]", err=True)
 

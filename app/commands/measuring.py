@@ -10,7 +10,7 @@ from app.commands.bars import progress_bar
 from app.commands.lanes import Lane
 from app.commands.prompts import Asked, PromptSet
 from app.commands.replying import Outcome, follow_quietly, outcome
-from app.conversation import Decodes
+from app.conversation import ReplyEngine
 from app.messages import ModelChoice, ModelInfo, Options, Request
 
 WARM_UP_TOKENS = 16
@@ -73,7 +73,7 @@ class SetResults:
     model: ModelInfo
 
 
-def measure(engine: Decodes, plan: Plan) -> Iterator[SetResults]:
+def measure(engine: ReplyEngine, plan: Plan) -> Iterator[SetResults]:
     """Each set's results as soon as they are there."""
     _warm_up(engine, plan)
     for prompt_set in plan.sets:
@@ -91,13 +91,13 @@ def means(sets: Sequence[SetResults]) -> tuple[Result, ...]:
     return tuple(_mean(column) for column in zip(*(one.results for one in sets), strict=True))
 
 
-def _warm_up(engine: Decodes, plan: Plan) -> None:
+def _warm_up(engine: ReplyEngine, plan: Plan) -> None:
     tokens = min(WARM_UP_TOKENS, plan.options.max_new_tokens)
     for request in plan.requests(plan.sets[0].prompts[0]):
         _run(engine, replace(request, options=replace(request.options, max_new_tokens=tokens)))
 
 
-def _runs(engine: Decodes, plan: Plan, prompt_set: PromptSet) -> Iterator[list[Outcome]]:
+def _runs(engine: ReplyEngine, plan: Plan, prompt_set: PromptSet) -> Iterator[list[Outcome]]:
     """For each round and prompt, one outcome a lane: A B A B."""
     total = plan.rounds * len(prompt_set.prompts) * len(plan.lanes)
     with progress_bar() as bar:
@@ -107,13 +107,13 @@ def _runs(engine: Decodes, plan: Plan, prompt_set: PromptSet) -> Iterator[list[O
                 yield [_counted(engine, request, bar, task) for request in plan.requests(asked)]
 
 
-def _counted(engine: Decodes, request: Request, bar: Progress, task: TaskID) -> Outcome:
+def _counted(engine: ReplyEngine, request: Request, bar: Progress, task: TaskID) -> Outcome:
     result = _run(engine, request)
     bar.advance(task)
     return result
 
 
-def _run(engine: Decodes, request: Request) -> Outcome:
+def _run(engine: ReplyEngine, request: Request) -> Outcome:
     return outcome(request, list(follow_quietly(engine, request)))
 
 

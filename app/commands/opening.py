@@ -12,11 +12,11 @@ from app.commands.documents import documents_in
 from app.commands.printing import say
 from app.conversation.embedder import EngineEmbedder
 from app.documents import Documents
-from app.ending import SECONDS, ending_within
 from app.engine import Engine
 from app.errors import ModelError
 from app.messages import ModelFolder, Progress
 from app.settings import ModelSettings, SettingsFile, data_dir_or_default
+from app.shutdown import SECONDS, ending_within
 
 
 @contextmanager

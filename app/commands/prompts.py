@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from app.commands.arguments import whole_characters
 from app.errors import BadOption
 from app.messages import Message, Options, Prompt, Sampling
 from app.settings import assets_dir
+from app.text_normalisation import without_surrogates
 
 SHIPPED_SETS = ("chat", "tasks", "shell", "code", "quoting", "random")
 """The prompt sets in assets/bench, in the order in which `bench` runs them."""
@@ -140,7 +140,7 @@ def _prompt(item: Any, raw: bool, where: str) -> Prompt:
 def _message(item: Any, where: str) -> Message:
     match item:
         case {"role": "system" | "user" | "assistant" as role, "content": str(content)}:
-            return Message(role, whole_characters(content))
+            return Message(role, without_surrogates(content))
         case _:
             raise BadOption(f"{where}: a message needs a role (system, user or assistant) and a content.")
 
@@ -148,5 +148,5 @@ def _message(item: Any, where: str) -> Message:
 def _as_prompt(text: str, raw: bool, where: str) -> Prompt:
     if not text.strip():
         raise BadOption(f"{where}: the prompt is empty.")
-    readable = whole_characters(text)
+    readable = without_surrogates(text)
     return readable if raw else (Message("user", readable),)

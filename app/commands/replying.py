@@ -8,7 +8,7 @@ from rich.progress import Progress
 
 from app.commands.bars import progress_bar
 from app.commands.printing import say
-from app.conversation import Decodes, Reply
+from app.conversation import Reply, ReplyEngine
 from app.errors import AppError
 from app.messages import Event, Failed, Finished, Loading, Piece, Prefilling, Request
 
@@ -58,12 +58,12 @@ class Outcome:
         }
 
 
-def follow(engine: Decodes, request: Request) -> Iterator[Event]:
+def follow(engine: ReplyEngine, request: Request) -> Iterator[Event]:
     """A request's events as they come, with progress shown; otherwise like `follow_quietly`."""
     return with_progress(follow_quietly(engine, request))
 
 
-def follow_quietly(engine: Decodes, request: Request) -> Iterator[Event]:
+def follow_quietly(engine: ReplyEngine, request: Request) -> Iterator[Event]:
     """A request's events as they come; raises RequestFailed for Failed, and stops the reply when left early."""
     reply = Reply()
     engine.submit(request, reply)
@@ -76,7 +76,7 @@ def follow_quietly(engine: Decodes, request: Request) -> Iterator[Event]:
         reply.stop()
 
 
-def stream(engine: Decodes, request: Request) -> Outcome:
+def stream(engine: ReplyEngine, request: Request) -> Outcome:
     """A reply whose text is printed while it is written; raises RequestFailed for Failed."""
     events: list[Event] = []
     for event in follow(engine, request):
@@ -87,7 +87,7 @@ def stream(engine: Decodes, request: Request) -> Outcome:
     return outcome(request, events)
 
 
-def whole(engine: Decodes, request: Request) -> Outcome:
+def whole(engine: ReplyEngine, request: Request) -> Outcome:
     """A reply once it is finished; raises RequestFailed for Failed."""
     return outcome(request, list(follow(engine, request)))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app.database.transactions import transaction
 from app.errors import StoreTooNew
-from app.requiring import require
+from app.validation import require
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from app.conversation.race_prompts import ready_prompts
+from app.conversation.race_setup import ready_prompts
 from app.settings import Settings
 from app.ui.chat.area import ChatArea, build_chat_area
 from app.ui.chat.manner import MannerArea, build_manner_area

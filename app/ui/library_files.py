@@ -14,7 +14,7 @@ from pathlib import Path
 import fastapi
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
-from app.conversation import Chatbook
+from app.conversation import ChatStores
 from app.errors import AppError
 from app.ui.uploads import discard, uploads_dir
 
@@ -24,7 +24,7 @@ PART = 2**20
 """Bytes of a backup that are read at once."""
 
 
-def add_library_files(app: fastapi.FastAPI, book: Chatbook, data_dir: Path) -> None:
+def add_library_files(app: fastapi.FastAPI, book: ChatStores, data_dir: Path) -> None:
     """Serve both files; private chats are in neither."""
 
     @app.get(CHATS)
@@ -46,7 +46,7 @@ def _file(name: str, kind: str, parts: Iterator[str] | Iterator[bytes]) -> Strea
     return StreamingResponse(parts, media_type=kind, headers=headers)
 
 
-def _copied(book: Chatbook, data_dir: Path) -> Path:
+def _copied(book: ChatStores, data_dir: Path) -> Path:
     """A copy of the database in a folder of its own, on the disk that has room for the database itself."""
     place = uploads_dir(data_dir)
     place.mkdir(parents=True, exist_ok=True)

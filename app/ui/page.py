@@ -44,7 +44,7 @@ def build_app(services: Services, around: Surroundings, door: Door) -> fastapi.F
     app.add_middleware(RoomForUploads, data_dir=around.data_dir)
     _add_raising(app, door)
     add_page_socket(app, pages, views)
-    add_library_files(app, services.conversations.book, around.data_dir)
+    add_library_files(app, services.conversations.stores, around.data_dir)
     gr.mount_gradio_app(
         app,
         blocks,

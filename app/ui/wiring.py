@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.conversation.race_prompts import ready_prompts
+from app.conversation.race_setup import ready_prompts
 from app.ui.about.actions import AboutActions
 from app.ui.about.area import wire_about
 from app.ui.about.surroundings import Door, Surroundings

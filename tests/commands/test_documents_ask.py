@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from app.commands.documents_ask import Question, ask_documents
-from app.conversation import Asked
+from app.conversation import ReplySettings
 from app.database import Database
 from app.documents import Documents
 from app.errors import BadOption, ModelError
 from app.messages import EngineStatus, ModelChoice, Options
 from tests.fakes import ScriptedEngine
 
-ASKED = Asked(ModelChoice("demo"), Options())
+ASKED = ReplySettings(ModelChoice("demo"), Options())
 
 
 class LoadingEngine(ScriptedEngine):

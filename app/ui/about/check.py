@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from app.requiring import require_one_of
+from app.validation import require_one_of
 
 Verdict = Literal["good", "bad", "unknown"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 import app
-from app.conversation.machine import processor_name
+from app.machine_name import processor_name
 from app.messages import EngineStatus, ModelInfo
 from app.model_messages import Memory, gigabytes
 from app.ui.about.surroundings import Surroundings

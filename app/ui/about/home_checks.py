@@ -9,7 +9,7 @@ from pathlib import Path
 from app.errors import StoreError
 from app.messages import EngineStatus
 from app.model_messages import gigabytes
-from app.outside import Contact, Outside
+from app.network_log import Contact, NetworkLog
 from app.ui.about.check import Check, judged
 from app.ui.about.sockets import Socket
 from app.ui.about.surroundings import Database
@@ -18,7 +18,7 @@ LEAST_FREE = 1_000_000_000
 ELSEWHERE = "Downloads run in processes of their own and talk to the hub alone."
 
 
-def check_outside(outside: Outside, sockets: list[Socket] | None) -> Check:
+def check_outside(outside: NetworkLog, sockets: list[Socket] | None) -> Check:
     """Whom this process asked outside this machine since it started, and whom it is connected with now."""
     name = "Nobody outside was asked unless you wanted it"
     contacts = outside.contacts()

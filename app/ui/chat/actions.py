@@ -94,7 +94,7 @@ class ChatActions:
     def _do(self, seat: Seat, pending: Pending, controls: tuple[Any, ...], overflow: Overflow) -> None:
         place, sitting = seat.place, seat.sitting
         if pending.deed == "version":
-            place = self._services.conversations.book.of(place.chat).show(place, int(pending.name))
+            place = self._services.conversations.stores.of(place.chat).show(place, int(pending.name))
         else:
             options = read_options(OptionControls(*controls), self._services.settings.options)
             place = self._have_written(seat, pending, options, overflow)
@@ -110,13 +110,13 @@ class ChatActions:
             case "edit":
                 return conversations.edit(place, int(pending.name), pending.value, asked)
             case "continue":
-                return conversations.go_on(place, int(pending.name), asked)
+                return conversations.continue_reply(place, int(pending.name), asked)
             case "regenerate":
                 answer = int(pending.name)
                 anew = self._services.asked_anew(place.chat, answer, options, overflow)
-                return conversations.answer_anew(place, answer, anew)
+                return conversations.regenerate(place, answer, anew)
         if place.chat:
-            return conversations.ask(place, pending.value, asked)
+            return conversations.send(place, pending.value, asked)
         return conversations.begin(seat.manner, seat.is_private, pending.value, asked)
 
 

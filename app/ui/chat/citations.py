@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from html import escape
 
-from app.counting import counted
+from app.display_text import counted
 from app.document_messages import Citation, Sources, TokenBudget
 
 _TAG = re.compile(r"(<[^>]*>)")

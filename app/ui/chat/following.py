@@ -1,6 +1,6 @@
 """One reply, folded as it comes: what is new of its log at every look, and nothing twice."""
 
-from app.conversation import ReplyState, Writing, fold
+from app.conversation import ReplyState, StartedReply, fold
 from app.conversation.thinking import ThoughtClock
 from app.messages import Piece
 from app.ui.chat.citations import cited_html
@@ -11,7 +11,7 @@ from app.ui.live.trail import Trail, extend
 class Following:
     """A reply as far as it was read. One reader."""
 
-    def __init__(self, writing: Writing) -> None:
+    def __init__(self, writing: StartedReply) -> None:
         self.writing = writing
         self.state = ReplyState(text=writing.before.text)
         self.trail = Trail()

@@ -47,7 +47,7 @@ class MannerActions:
     def __init__(self, services: Services, notify: Notify) -> None:
         self._services = services
         self._notify = notify
-        self._store = services.conversations.book.stored
+        self._store = services.conversations.stores.stored
 
     def choose_system(self, seat: Seat, system: str) -> None:
         """Have this chat answered with these instructions."""
@@ -66,12 +66,12 @@ class MannerActions:
         preset = try_or_notify(self._notify, lambda: self._preset(name), None)
         if preset is None:
             return nothing
-        self.choose_system(seat, preset.manner.system)
-        if preset.manner.sampling is None:
-            return (preset.manner.system, *nothing[1:])
-        options = replace(self._services.settings.options, sampling=preset.manner.sampling)
+        self.choose_system(seat, preset.settings.system)
+        if preset.settings.sampling is None:
+            return (preset.settings.system, *nothing[1:])
+        options = replace(self._services.settings.options, sampling=preset.settings.sampling)
         self._try(lambda: self._services.choose_options(options))
-        return (preset.manner.system, *show_options(options))
+        return (preset.settings.system, *show_options(options))
 
     def save(self, name: str | None, system: str, *controls: Any) -> Any:
         """Keep these instructions and this sampling under a name."""
@@ -107,7 +107,7 @@ class MannerActions:
 def manner_of(services: Services, seat: Seat) -> ChatSettings:
     """How the chat that is looked at is answered."""
     chat = seat.place.chat
-    return services.conversations.book.of(chat).manner(chat) if chat else seat.manner
+    return services.conversations.stores.of(chat).settings(chat) if chat else seat.manner
 
 
 def have_manner(services: Services, seat: Seat, manner: ChatSettings) -> None:
@@ -116,7 +116,7 @@ def have_manner(services: Services, seat: Seat, manner: ChatSettings) -> None:
     if not chat:
         seat.manner = manner
     elif manner != manner_of(services, seat):
-        services.conversations.book.of(chat).set_manner(chat, manner)
+        services.conversations.stores.of(chat).set_settings(chat, manner)
 
 
 def wire_manner(

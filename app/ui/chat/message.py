@@ -59,7 +59,7 @@ def _question(message: StoredMessage) -> str:
 
 
 def _answer(message: StoredMessage, look: Look) -> str:
-    written = message.written
+    written = message.content
     html = reply_html(written.text, written.thought)
     html = cited_html(html, message.id, written.sources)
     coloured = _coloured(written) if message.id in look.coloured else ""
@@ -105,7 +105,7 @@ def _editor(message: StoredMessage) -> str:
 
 
 def _footer(message: StoredMessage, look: Look) -> str:
-    if message.written.state == "writing":
+    if message.content.state == "writing":
         return ""
     parts = _question_buttons(message, look) if message.role == "user" else _answer_buttons(message, look)
     return f"<footer>{_versions(message, look)}{''.join(parts)}</footer>{_details(message)}"
@@ -118,7 +118,7 @@ def _question_buttons(message: StoredMessage, look: Look) -> Iterator[str]:
 
 
 def _answer_buttons(message: StoredMessage, look: Look) -> Iterator[str]:
-    written = message.written
+    written = message.content
     yield _copy(message)
     yield _deed("Regenerate", "regenerate", message.id, look.is_busy)
     if can_continue(written):
@@ -138,7 +138,7 @@ def can_continue(written: MessageContent) -> bool:
 
 
 def _details(message: StoredMessage) -> str:
-    provenance = message.written.provenance
+    provenance = message.content.provenance
     return f'<div class="details" hidden>{provenance_html(provenance)}</div>' if provenance else ""
 
 

@@ -4,12 +4,12 @@ import json
 from dataclasses import astuple, dataclass
 from html import escape
 
-from app.conversation import Fit
+from app.conversation import ContextFit
 from app.ui.models.questions import ask
 from app.ui.pieces import button
 
 
-def meter_html(fit: Fit | None, leaves_out: bool = False) -> str:
+def meter_html(fit: ContextFit | None, leaves_out: bool = False) -> str:
     """The meter; nothing while no model is there to count for. `leaves_out` as in `Conversations`."""
     if fit is None:
         return ""
@@ -21,7 +21,7 @@ def meter_html(fit: Fit | None, leaves_out: bool = False) -> str:
     )
 
 
-def in_words(fit: Fit, leaves_out: bool = False) -> str:
+def in_words(fit: ContextFit, leaves_out: bool = False) -> str:
     """The chat against the context, and what will have to be chosen where it is too long."""
     used = f"{fit.tokens:,} of {fit.context:,} tokens"
     if fit.fits:
@@ -40,7 +40,7 @@ class Pending:
     value: str = ""
 
 
-def overflow_html(fit: Fit, pending: Pending) -> str:
+def overflow_html(fit: ContextFit, pending: Pending) -> str:
     """The question before anything is left out; its buttons carry the deed that they let go on."""
     value = json.dumps(astuple(pending))
     choices = []

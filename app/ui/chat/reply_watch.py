@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
-from app.conversation import Reads, Writing
+from app.conversation import StartedReply, TokenReader
 from app.messages import Piece, Statistics
 from app.ui.live.port import KEPT_STEPS, Recording, SeenStep
 from app.ui.services import Services
@@ -23,7 +23,7 @@ class ReplyWatch:
         """The newest steps; none where no reply was asked for in this chat since the app began."""
         with self._lock:
             self._forget()
-            writing = self._services.conversations.newest(chat)
+            writing = self._services.conversations.newest_reply(chat)
             if writing is None:
                 return Recording()
             watched = self._watched.get(chat)
@@ -40,21 +40,21 @@ class ReplyWatch:
 
     def _forget(self) -> None:
         for chat in tuple(self._watched):
-            if self._services.conversations.newest(chat) is None:
+            if self._services.conversations.newest_reply(chat) is None:
                 del self._watched[chat]
 
 
 class _Watched:
     """A reply as far as it was read."""
 
-    def __init__(self, writing: Writing, reader: Reads) -> None:
+    def __init__(self, writing: StartedReply, reader: TokenReader) -> None:
         self.writing = writing
         self.reader = reader
         self.steps: deque[SeenStep] = deque(maxlen=KEPT_STEPS)
         self.statistics = Statistics()
         self._read = 0
 
-    def read(self, newest_reader: Callable[[], Reads]) -> None:
+    def read(self, newest_reader: Callable[[], TokenReader]) -> None:
         """Take in the new steps; the model that writes the first one is loaded then."""
         events = self.writing.reply.wait(self._read, timeout=0)
         self._read += len(events)
@@ -66,5 +66,5 @@ class _Watched:
                     self.steps.append(SeenStep(event.trace, event.token_ids))
 
 
-def _settings(writing: Writing) -> Mapping[str, object]:
-    return {"model": asdict(writing.asked.model), "options": asdict(writing.asked.options)}
+def _settings(writing: StartedReply) -> Mapping[str, object]:
+    return {"model": asdict(writing.settings.model), "options": asdict(writing.settings.options)}

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from html import escape
 
 from app.chat_messages import ChatSettings, StoredMessage, Thread
-from app.conversation import Fit, ReplyState
+from app.conversation import ContextFit, ReplyState
 from app.messages import DecoderName, EngineStatus, Finished, ModelInfo
 from app.ui.chat.following import Following
 from app.ui.chat.message import Look
@@ -75,7 +75,7 @@ class Seen:
     sitting: int
     rewritten: int
     asked: DecoderName
-    fit: Fit | None
+    fit: ContextFit | None
     first_read: int = 0
     leaves_out: bool = False
     chip: str = ""
@@ -102,7 +102,7 @@ def screen(seen: Seen, messages: str, sidebar: str, status: EngineStatus) -> Scr
         is_private=seen.is_private,
         sitting=seen.sitting,
         rewritten=seen.rewritten,
-        manner=thread.manner,
+        manner=thread.settings,
         engine=status,
     )
 
@@ -150,9 +150,9 @@ def latest_answer(thread: Thread) -> StoredMessage | None:
 
 def stored_state(message: StoredMessage) -> ReplyState:
     """A stored answer as the state of a reply that has ended."""
-    provenance = message.written.provenance
+    provenance = message.content.provenance
     if provenance is None:
-        return ReplyState(phase="failed", text=message.text, note=message.written.note)
+        return ReplyState(phase="failed", text=message.text, note=message.content.note)
     finished = Finished(provenance.reason, provenance.statistics, provenance.model, provenance.decoder)
     return ReplyState("finished", message.text, provenance.statistics, finished=finished)
 

@@ -8,7 +8,7 @@ from datetime import date
 from time import monotonic
 
 from app.chat_messages import ChatSearchResult, ChatVersion, Thread
-from app.conversation import Fit, is_private
+from app.conversation import ContextFit, is_private
 from app.errors import AppError, ChatNotFound
 from app.messages import EngineStatus, Message, Options
 from app.ui.chat.chip import chip_html
@@ -73,7 +73,7 @@ class Watcher:
         seat, conversations = self._seat, self._services.conversations
         chat = seat.place.chat
         return (
-            conversations.is_writing(chat), conversations.problem(chat), conversations.book.changes, chat,
+            conversations.is_writing(chat), conversations.problem(chat), conversations.stores.changes, chat,
             seat.sitting, seat.newest, seat.coloured, seat.words, seat.deleted, seat.listed, seat.unfolded,
             seat.is_private, seat.manner, self._services.documents.changes,
         )  # fmt: skip
@@ -82,7 +82,7 @@ class Watcher:
         key, chat = self._key_now(), self._seat.place.chat
         if key == self._key:
             return False
-        before = self._thread.manner.system
+        before = self._thread.settings.system
         try:
             self._thread = self._read_thread(chat)
         except ChatNotFound:  # deleted on another page
@@ -90,20 +90,20 @@ class Watcher:
             return self._look_at_chats()
         # As it was when the thread was read: a reply that ends in between is drawn at the next look.
         self._is_writing, self._problem = bool(key[0]), str(key[1])
-        if before != (system := self._thread.manner.system):
+        if before != (system := self._thread.settings.system):
             self._rewritten += not self._seat.instructions.is_of(system)
         self._sidebar = chat_list_html(self._chat_list(), date.today())
-        self._chip = chip_html(self._services.documents.collections(), self._thread.manner.collections)
+        self._chip = chip_html(self._services.documents.collections(), self._thread.settings.collections)
         self._follow(chat)
         self._key = key
         return True
 
     def _read_thread(self, chat: int) -> Thread:
         if not chat:
-            return Thread(ChatVersion(), manner=self._seat.manner)
+            return Thread(ChatVersion(), settings=self._seat.manner)
         thread = self._services.conversations.thread(chat, self._seat.newest)
         if self._seat.place.chat == chat:  # and not another one, opened while this was read
-            self._seat.place = thread.place  # what the page is about to show is what it may change
+            self._seat.place = thread.version  # what the page is about to show is what it may change
         return thread
 
     def _leave(self, chat: int) -> None:
@@ -114,8 +114,8 @@ class Watcher:
 
     def _chat_list(self) -> ChatList:
         seat, conversations = self._seat, self._services.conversations
-        book = conversations.book
-        lines = book.lines()
+        book = conversations.stores
+        lines = book.summaries()
         found: tuple[ChatSearchResult, ...] = book.stored.search(seat.words) if seat.words.strip() else ()
         return ChatList(
             lines, seat.place.chat, frozenset(line.id for line in lines if conversations.is_writing(line.id)),
@@ -124,7 +124,7 @@ class Watcher:
         )  # fmt: skip
 
     def _follow(self, chat: int) -> None:
-        newest = self._services.conversations.newest(chat)
+        newest = self._services.conversations.newest_reply(chat)
         if newest is None:
             self._following = None
         elif self._following is None or self._following.writing is not newest:
@@ -139,7 +139,7 @@ class Watcher:
             problem=self._problem,
             following=self._following,
             coloured=seat.coloured,
-            is_private=is_private(chat) if (chat := self._thread.place.chat) else seat.is_private,
+            is_private=is_private(chat) if (chat := self._thread.version.chat) else seat.is_private,
             sitting=seat.sitting,
             rewritten=self._rewritten,
             asked=self._services.asked_decoder(seat.place.chat),
@@ -154,7 +154,7 @@ class _Meter:
     """Counts the chat and what is being typed, when either changed and not too often."""
 
     def __init__(self, services: Services, seconds: float) -> None:
-        self.fit: Fit | None = None
+        self.fit: ContextFit | None = None
         self.first_read = 0
         """The first message that stays where not all of them fit, else 0."""
         self._services = services
@@ -167,7 +167,7 @@ class _Meter:
         """Whether it is time to count."""
         # A reply that grows is counted at its end, unless its chat was opened meanwhile.
         is_growing = (
-            self._services.conversations.is_writing(thread.place.chat) and thread.place.chat == self._chat
+            self._services.conversations.is_writing(thread.version.chat) and thread.version.chat == self._chat
         )
         is_known = self._key == self._key_now(thread, seat, status)
         return not is_known and not is_growing and monotonic() >= self._due
@@ -176,7 +176,7 @@ class _Meter:
         """Whether the count changed."""
         if not self.is_due(thread, seat, status):
             return False
-        self._key, self._chat = self._key_now(thread, seat, status), thread.place.chat
+        self._key, self._chat = self._key_now(thread, seat, status), thread.version.chat
         self._due = monotonic() + self._seconds
         before = self.fit, self.first_read
         try:
@@ -186,23 +186,23 @@ class _Meter:
             self.fit, self.first_read = None, 0
         return (self.fit, self.first_read) != before
 
-    def _first_read(self, thread: Thread, fit: Fit | None) -> int:
+    def _first_read(self, thread: Thread, fit: ContextFit | None) -> int:
         if fit is None or not fit.fits_without_oldest or not thread.messages:
             return 0
-        store = self._services.conversations.book.of(thread.place.chat)
-        left = store.path_ids(thread.place.chat, thread.messages[-1].id)[fit.left_out :]
+        store = self._services.conversations.stores.of(thread.version.chat)
+        left = store.path_ids(thread.version.chat, thread.messages[-1].id)[fit.left_out :]
         return left[0] if left else 0  # what is being typed may be all that fits
 
     def _key_now(self, thread: Thread, seat: Seat, status: EngineStatus) -> tuple[object, ...]:
-        is_writing = self._services.conversations.is_writing(thread.place.chat)
+        is_writing = self._services.conversations.is_writing(thread.version.chat)
         longest = self._services.settings.options.max_new_tokens
-        return thread.place, seat.draft, status.model, longest, thread.manner, is_writing
+        return thread.version, seat.draft, status.model, longest, thread.settings, is_writing
 
-    def _count(self, thread: Thread, draft: str, options: Options) -> Fit | None:
-        chat, conversations = thread.place.chat, self._services.conversations
-        store = conversations.book.of(chat)
+    def _count(self, thread: Thread, draft: str, options: Options) -> ContextFit | None:
+        chat, conversations = thread.version.chat, self._services.conversations
+        store = conversations.stores.of(chat)
         if draft.strip():
             prompt = (*(store.texts_before(chat) if chat else ()), Message("user", draft))
         else:
             prompt = store.path_texts(chat) if chat else ()
-        return conversations.fit(thread.manner, prompt, options) if prompt else None
+        return conversations.fit(thread.settings, prompt, options) if prompt else None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from app.counting import counted
+from app.display_text import counted
 from app.document_messages import Collection
 from app.ui.pieces import button
 

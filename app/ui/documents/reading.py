@@ -10,11 +10,11 @@ from dataclasses import astuple, dataclass, replace
 from html import escape
 from time import time_ns
 
-from app.counting import counted
+from app.display_text import counted
 from app.messages import Message
-from app.requiring import require
 from app.ui.pieces import button
 from app.ui.words import problem_html
+from app.validation import require
 
 AROUND = 4_000
 """Characters that are shown before and behind a passage at first."""

@@ -79,10 +79,10 @@ class ReadingActions:
 
     def _sources(self, chat: int, message: int) -> Sources | None:
         """Of the reply that is being written, the store may not know them yet."""
-        newest = self._conversations.newest(chat)
+        newest = self._conversations.newest_reply(chat)
         if newest and newest.message == message and newest.before.sources:
             return newest.before.sources
-        return self._conversations.book.of(chat).message(message).written.sources
+        return self._conversations.stores.of(chat).message(message).content.sources
 
     def _whole(self, cited: Citation) -> Passport:
         """The whole document. Raises DocumentNotFound where it says something else now."""

@@ -1,6 +1,6 @@
 """What the page says of documents, in words."""
 
-from app.counting import counted
+from app.display_text import counted
 from app.document_messages import Collection, Document, DocumentState
 
 STATES: dict[DocumentState, str] = {

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from app.chat_messages import ChatVersion
 from app.messages import Statistics
-from app.step_trace import StepTrace
+from app.step_trace import TRACED_STEPS, StepTrace
 
-KEPT_STEPS = 256
+KEPT_STEPS = TRACED_STEPS
 """How many steps of a reply the X-ray goes back."""
 
 

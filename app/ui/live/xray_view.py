@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from app.requiring import require
 from app.ui.live.port import Recording, SeenStep
+from app.validation import require
 
 Move = Literal["live", "pause", "first", "back", "forward", "last", "go"]
 MOVES = get_args(Move)

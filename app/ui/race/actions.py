@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from app.conversation.race import Race
-from app.conversation.race_prompts import next_prompt
+from app.conversation.race_setup import next_prompt
 from app.errors import AppError
 from app.messages import ModelChoice, Options
 from app.race_messages import RacePrompt, RaceResult, TextKind

@@ -4,7 +4,7 @@ import json
 from html import escape
 
 from app.conversation.race import RaceState
-from app.conversation.race_rules import HALF
+from app.conversation.race_setup import HALF
 from app.race_messages import LaneRun, RaceResult
 from app.ui.race.course import Course, Runner, thinned
 from app.ui.race.words import UNKNOWN, badge_words, clock, difference_words, rate, seconds, times, title
@@ -67,11 +67,11 @@ def status_words(state: RaceState) -> str:
 
 
 def _running_words(state: RaceState) -> str:
-    heat = state.heats[-1]
-    if not heat.is_beside:
-        lanes = sum(not each.is_beside for each in state.heats)
+    lane = state.replies[-1]
+    if not lane.is_reference:
+        lanes = sum(not each.is_reference for each in state.replies)
         return f"Lane {lanes} is running; those before it are shown at the same clock."
-    rows = "in the lanes' width" if heat.decoding.same_text else "one row a step"
+    rows = "in the lanes' width" if lane.decoding.same_text else "one row a step"
     return f"First, beside the race: plain, {rows}, as a measure."
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from app.conversation.lane_reading import LaneReader
+from app.conversation.decoder_comparison import LaneReader
 from app.conversation.race import Race, RaceState
 from app.conversation.reply import Reply
 from app.messages import ModelInfo
@@ -73,7 +73,8 @@ class RaceWatcher:
         """Each heat as far as it has come. What is new is read, and nothing else."""
         known = self._readers
         self._readers = {
-            heat.reply: known.get(heat.reply) or LaneReader(heat.decoding, heat.reply) for heat in state.heats
+            lane.reply: known.get(lane.reply) or LaneReader(lane.decoding, lane.reply)
+            for lane in state.replies
         }
         return [reader.read() for reader in self._readers.values()]
 

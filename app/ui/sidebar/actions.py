@@ -20,7 +20,7 @@ class SidebarActions:
 
     def __init__(self, services: Services, notify: Notify) -> None:
         self._services = services
-        self._book = services.conversations.book
+        self._book = services.conversations.stores
         self._notify = notify
         self._deeds: dict[str, Callable[[Seat, int, str], None]] = {
             "rename": lambda _, chat, title: self._book.of(chat).rename(chat, title),
@@ -119,7 +119,7 @@ class SidebarActions:
         )
 
     def _title(self, chat: int) -> str:
-        return next((line.title for line in self._book.lines() if line.id == chat), "") or "New chat"
+        return next((line.title for line in self._book.summaries() if line.id == chat), "") or "New chat"
 
 
 def _turn(seat: Seat, folder: str, is_unfolded: bool) -> None:

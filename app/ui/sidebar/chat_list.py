@@ -165,7 +165,7 @@ def _button(do: str, name: int, words: str) -> str:
 def _found(chats: ChatList) -> str:
     if not chats.found:
         return f'<p class="hint">No chat has “{escape(chats.words)}”.</p>'
-    items = "".join(_item(found.line, chats, excerpt_html(found.excerpt)) for found in chats.found)
+    items = "".join(_item(found.summary, chats, excerpt_html(found.excerpt)) for found in chats.found)
     return f"<h3>Found</h3><ul>{items}</ul>"
 
 

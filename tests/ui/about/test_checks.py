@@ -9,7 +9,7 @@ import pytest
 
 from app.errors import StoreNotUsable
 from app.messages import EngineStatus
-from app.outside import Outside
+from app.network_log import NetworkLog
 from app.ui import Running, Services, Surroundings
 from app.ui.about import door_checks, home_checks
 from app.ui.about.about_html import checks_html
@@ -100,18 +100,18 @@ def test_a_policy_that_names_others_is_noticed(policy: str, verdict: str) -> Non
 
 
 def test_contacts_are_listed_with_their_reasons_and_strangers_are_bad() -> None:
-    outside = Outside({"hub.example": "the hub"})
+    outside = NetworkLog({"hub.example": "the hub"})
     assert "No request left this machine" in home_checks.check_outside(outside, None).words
-    outside.hear("socket.connect", (None, ("hub.example", 443)))
+    outside.audit("socket.connect", (None, ("hub.example", 443)))
     known = home_checks.check_outside(outside, [])
     assert known.verdict == "good" and "hub.example (once, the hub)" in known.words
-    outside.hear("socket.connect", (None, ("spy.example", 443)))
+    outside.audit("socket.connect", (None, ("spy.example", 443)))
     assert "spy.example (once)" in home_checks.check_outside(outside, []).words
 
 
 def test_a_connection_that_python_did_not_tell_of_is_noticed() -> None:
     silent_one = Socket("192.0.2.5", 5000, "192.0.2.9", False, "1")
-    check = home_checks.check_outside(Outside({}), [silent_one])
+    check = home_checks.check_outside(NetworkLog({}), [silent_one])
     assert check.verdict == "bad" and "192.0.2.9" in check.words
 
 

@@ -5,7 +5,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from app.conversation.machine import parse_cpuinfo
+from app.machine_name import parse_cpuinfo
 from app.messages import EngineStatus
 from app.model_messages import Memory
 from app.ui.about.about_html import facts_html

@@ -54,7 +54,7 @@ def draw(page: Any, look: Look = Look(), thread: Thread = THREAD) -> None:  # no
     page.evaluate("html => { place.innerHTML = html; }", thread_html(thread, look))
 
 
-THOUGHT = replace(ANSWER, written=MessageContent("<think>\nHm.\n</think>\n\nYes.", "done"))
+THOUGHT = replace(ANSWER, content=MessageContent("<think>\nHm.\n</think>\n\nYes.", "done"))
 THOUGHTFUL = replace(THREAD, messages=(QUESTION, THOUGHT))
 LIVE = f'<article class="message" data-message="7">{thought_html("Hm.", is_thinking=True)}</article>'
 

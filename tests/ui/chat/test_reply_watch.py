@@ -75,7 +75,7 @@ def test_a_reply_is_read_on(person: Visitor) -> None:
     person.ask("One")
     watch = ReplyWatch(person.services)
     watch.recording(person.seat.place.chat)
-    writing = person.services.conversations.newest(person.seat.place.chat)
+    writing = person.services.conversations.newest_reply(person.seat.place.chat)
     assert writing is not None
     writing.reply.append(Piece("more", (9,), ("model",), Statistics(), (4,), TRACE))
     assert [step.token_ids for step in watch.recording(person.seat.place.chat).steps] == [(1,), (2,), (9,)]

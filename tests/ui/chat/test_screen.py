@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.chat_messages import ChatSettings, ChatVersion, MessageContent, Provenance, StoredMessage, Thread
-from app.conversation import Asked, Fit, Reply, ReplyState, Writing
+from app.conversation import ContextFit, Reply, ReplySettings, ReplyState, StartedReply
 from app.messages import (
     DecoderName,
     EngineStatus,
@@ -31,7 +31,7 @@ QUESTION = StoredMessage(1, "user", MessageContent("hi", "done"), versions=(1,))
 WAITING = StoredMessage(2, "assistant", MessageContent(), versions=(2,))
 ANSWER = replace(
     WAITING,
-    written=MessageContent(
+    content=MessageContent(
         "Hello", "done", provenance=Provenance(DEMO, Options(), "lookahead", "eos", NUMBERS)
     ),
 )
@@ -43,8 +43,8 @@ EMPTY = Seen(Thread(ChatVersion()), False, "", None, frozenset(), False, 0, 0, "
 def following(*events: Event, first_read: int = 0, before: MessageContent | None = None) -> Following:
     """The reply of which this came so far, as it was read."""
     reply = written(*events)
-    asked = Asked(ModelChoice("demo"), Options())
-    found = Following(Writing(2, asked, reply, before or MessageContent(), first_read))
+    asked = ReplySettings(ModelChoice("demo"), Options())
+    found = Following(StartedReply(2, asked, reply, before or MessageContent(), first_read))
     found.read()
     return found
 
@@ -107,7 +107,7 @@ def test_a_stored_reply_is_a_reply_that_has_ended() -> None:
 
 
 def test_a_reply_without_provenance_has_failed() -> None:
-    lost = replace(ANSWER, written=MessageContent("Hel", "failed", "Memory ran out."))
+    lost = replace(ANSWER, content=MessageContent("Hel", "failed", "Memory ran out."))
     assert (stored_state(lost).phase, stored_state(lost).note) == ("failed", "Memory ran out.")
     assert not drawn(replace(EMPTY, thread=replace(THREAD, messages=(lost,)))).is_busy
 
@@ -155,15 +155,15 @@ def test_a_model_without_lookahead_is_plain_whatever_was_asked() -> None:
 
 
 def test_the_meter_and_the_instructions_are_those_of_the_chat() -> None:
-    thread = replace(THREAD, manner=ChatSettings("Be brief."))
-    page = drawn(replace(EMPTY, thread=thread, fit=Fit(10, 100, 25)))
+    thread = replace(THREAD, settings=ChatSettings("Be brief."))
+    page = drawn(replace(EMPTY, thread=thread, fit=ContextFit(10, 100, 25)))
     assert "10 of 100 tokens" in page.meter
     assert page.manner == ChatSettings("Be brief.")
 
 
 def test_a_reply_is_read_once_and_nothing_twice() -> None:
     reply = Reply()
-    found = Following(Writing(2, Asked(ModelChoice("demo"), Options()), reply))
+    found = Following(StartedReply(2, ReplySettings(ModelChoice("demo"), Options()), reply))
     assert not found.read()
     reply.append(PIECE)
     assert found.read() and not found.read()

@@ -133,7 +133,7 @@ def test_a_chat_that_another_page_deletes_leaves_an_empty_page(person: Visitor, 
     person.get("One")
     other.seat.sit_at(person.seat.place)
     before = other.look()
-    person.services.conversations.book.of(person.seat.place.chat).delete(person.seat.place.chat)
+    person.services.conversations.stores.of(person.seat.place.chat).delete(person.seat.place.chat)
     after = other.look()
     assert after.is_empty and not before.is_empty
     assert (after.thread, after.sitting > before.sitting) == ("", True)
@@ -150,7 +150,7 @@ def test_a_chat_that_is_deleted_while_it_is_written_leaves_an_empty_page(
     other.seat.sit_at(person.seat.place)
     until(lambda: other.look().live)
     person.services.conversations.stop_all()
-    person.services.conversations.book.stored.delete_all()
+    person.services.conversations.stores.stored.delete_all()
     assert other.look().is_empty
     until(lambda: not person.services.is_busy)
 
@@ -281,7 +281,7 @@ def test_the_context_is_not_counted_at_every_key(person: Visitor) -> None:
 
 
 def test_a_very_long_chat_is_drawn_before_it_is_counted(person: Visitor) -> None:
-    chats = person.services.conversations.book.stored
+    chats = person.services.conversations.stores.stored
     place, _ = chats.add(chats.create(title="Long"), "user", "word " * 30_000)
     person.seat.sit_at(place)
     first, second = person.look(), person.look()
