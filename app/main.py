@@ -16,7 +16,6 @@ from app.commands.chats_cli import chats_cli
 from app.commands.documents_cli import documents_cli
 from app.commands.edge import sentences
 from app.commands.generate import generate as run_generate
-from app.commands.gpu_report import gpu_report as run_gpu_report
 from app.commands.lanes import Sizes, read_decoding, read_lanes
 from app.commands.measuring import Plan
 from app.commands.models_cli import models_cli
@@ -194,13 +193,8 @@ def bench(
     ignore_eos: given.IgnoreEos = False,
     rounds: Annotated[int, typer.Option(help="How often all prompts run.")] = 2,
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the numbers here, too.")] = None,
-    gpu_report: given.GpuReport = None,
 ) -> None:
-    """Compare decoders on the same prompts, in turn, in one process; or measure what a CUDA card does."""
-    if gpu_report is not None:
-        with sentences():
-            run_gpu_report(gpu_report)
-        return
+    """Compare decoders on the same prompts, in turn, in one process."""
     draw = Draw(temperature, seed)
     with sentences():
         sets = read_sets(prompts or [], raw, draw)

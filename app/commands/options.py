@@ -87,14 +87,6 @@ AttentionOption = Annotated[
 ]
 MaxNewTokens = Annotated[int, typer.Option("--max-new-tokens", metavar="M")]
 IgnoreEos = Annotated[bool, typer.Option("--ignore-eos", help="Write on to the token limit.")]
-GpuReport = Annotated[
-    Path | None,
-    typer.Option(
-        "--gpu-report",
-        metavar="DIR",
-        help="Instead: measure this machine's CUDA card in at most 8 minutes, and write tables and pictures there.",
-    ),
-]
 Stop = Annotated[list[str] | None, typer.Option("--stop", help="End at this string; may be repeated.")]
 Decoder = Annotated[
     DecoderName | None,
