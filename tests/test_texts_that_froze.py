@@ -10,10 +10,9 @@ from app.chats import Chats
 from app.chats.message_tree import MessageTree
 from app.chats.search import excerpt, fts_query
 from app.display_text import title_of
-from app.documents.passages import cut, scanner_of
-from app.documents.passages.headings import Heading, HeadingPath, marked_heading
-from app.documents.passages.sentences import sentences
-from app.documents.passages.source_code import Definitions
+from app.documents.chunking import chunks
+from app.documents.outline import CodeOutline, Line, WritingOutline, marked_heading
+from app.documents.search.sentences import sentences
 from app.documents.search.words import indexed, terms
 from app.text_normalisation import normalized, spaced
 from app.ui.chat.code import coloured
@@ -29,9 +28,10 @@ __all__ = ["chats", "database"]
 
 
 def path_below(title: str) -> str:
-    path = HeadingPath()
-    path.enter(Heading(1, title))
-    return path.text
+    outline = WritingOutline()
+    outline.begins_section(Line(0, f"# {title}"), Line(0, ""))
+    outline.enter(Line(0, f"# {title}"))
+    return outline.path(0, title)
 
 
 def live_formula(text: str) -> None:
@@ -79,11 +79,11 @@ def test_code_of_a_usual_kind_keeps_its_colours() -> None:
 
 def test_definitions_far_within_others_cost_no_more() -> None:
     deep = "".join(f"{' ' * depth}def f{depth}():\n" for depth in range(100))
-    definitions = Definitions()
-    for line in deep.splitlines():
-        definitions.look(line)
-    assert len(definitions.look("").split(" \u203a ")) < 20
-    heads = [passage.heading for passage in cut([deep, "\n" * 3_000, "x"], scanner_of("a.py"))]
+    outline = CodeOutline()
+    for at, line in enumerate(deep.splitlines()):
+        outline.enter(Line(at, line))
+    assert 10 < len(outline.path(99, "x").split(" \u203a ")) < 20
+    heads = [passage.heading for passage in chunks([deep, "\n" * 3_000, "x"], "a.py")]
     assert max(map(len, heads)) < 2_000
 
 

@@ -9,9 +9,6 @@ from collections.abc import Iterator
 END = re.compile(
     "(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019\u00bb)\\]]*+\\s+|[\u3002\uff01\uff1f\uff61]+[\u300d\u300f\u201d\u2019\uff09]*\\s*"
 )
-ENDS_LINE = re.compile(
-    "[.!?\u2026:][\"'\u201d\u2019\u00bb)\\]]*\\s*$|[\u3002\uff01\uff1f\uff61][\u300d\u300f\u201d\u2019\uff09]*\\s*$"
-)
 ABBREVIATIONS = frozenset(
     ("mr", "mrs", "ms", "dr", "prof", "st", "sr", "jr", "vs", "etc", "e.g", "i.e", "cf", "al", "approx", "no",
      "nos", "art", "sec", "fig", "vol", "ch", "pp", "inc", "ltd", "co", "corp", "bzw", "usw", "nr", "abs", "ca",
@@ -31,11 +28,6 @@ def sentences(line: str) -> Iterator[tuple[int, int]]:
             yield begin, end
             begin = end
     yield begin, len(line)
-
-
-def ends_sentence(line: str) -> bool:
-    """Whether a sentence ends where this line does."""
-    return ENDS_LINE.search(line) is not None
 
 
 def _is_end(line: str, begin: int, found: re.Match[str]) -> bool:

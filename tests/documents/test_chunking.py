@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.documents.passages import Cut, cut, scanner_of
-from app.documents.passages.cutting import MOST, OVERLAP
-from app.documents.passages.pieces import weight_of
+from app.documents.chunking import MAX_WEIGHT, OVERLAP, Chunk, chunks, weight_of
 
 WORDS = st.sampled_from(
     ["Eggs", "boil.", "Why?", "e.g.", "蛋要煮", "六分钟。", "x" * 300, "a\u0301", "👩‍🍳", "# H", "## Sub", "- item",
@@ -18,8 +16,8 @@ TEXTS = st.lists(WORDS, max_size=120).map(" ".join) | st.text(max_size=400)
 SOURCES = st.sampled_from(["pasted", "a.md", "a.py", "a.pdf"])
 
 
-def passages(text: str, source: str = "pasted") -> list[Cut]:
-    return list(cut([text], scanner_of(source)))
+def passages(text: str, source: str = "pasted") -> list[Chunk]:
+    return list(chunks([text], source))
 
 
 @given(TEXTS, SOURCES)
@@ -37,7 +35,7 @@ def test_all_that_is_said_is_in_a_passage(text: str, source: str) -> None:
 @given(TEXTS, SOURCES)
 def test_passages_are_short_enough_and_go_forward(text: str, source: str) -> None:
     found = passages(text, source)
-    assert all(weight_of(one.text) <= MOST for one in found)
+    assert all(weight_of(one.text) <= MAX_WEIGHT for one in found)
     for one, following in pairwise(found):
         assert one.start < following.start and one.end < following.end
         assert weight_of(text[following.start : one.end]) <= OVERLAP
@@ -47,11 +45,11 @@ def test_passages_are_short_enough_and_go_forward(text: str, source: str) -> Non
 def test_it_does_not_matter_in_which_parts_a_text_comes(text: str, source: str, data: st.DataObject) -> None:
     ends = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=5)))
     parts = [text[begin:end] for begin, end in zip([0, *ends], [*ends, len(text)], strict=True)]
-    assert list(cut(parts, scanner_of(source))) == passages(text, source)
+    assert list(chunks(parts, source)) == passages(text, source)
 
 
 def test_a_short_text_is_one_passage() -> None:
-    assert passages(" Eggs boil.\n\nSo does milk.\n") == [Cut(1, 26, "Eggs boil.\n\nSo does milk.")]
+    assert passages(" Eggs boil.\n\nSo does milk.\n") == [Chunk(1, 26, "Eggs boil.\n\nSo does milk.")]
 
 
 def test_a_section_begins_a_passage_below_its_headings() -> None:
@@ -110,7 +108,7 @@ def test_a_block_of_code_is_kept_whole_where_it_fits() -> None:
     code = "```python\n" + "print('a line of code')\n\n" * 45 + "```"
     found = passages(f"{prose}\n\n{code}\n\nWords behind it.")
     assert [one for one in found if code in one.text]
-    assert weight_of(code) > MOST // 2
+    assert weight_of(code) > MAX_WEIGHT // 2
 
 
 def test_source_code_is_cut_before_definitions_and_says_what_is_around() -> None:
@@ -137,4 +135,4 @@ def test_a_passage_across_pages_says_both() -> None:
 def test_a_line_without_end_is_cut_between_characters(letter: str) -> None:
     text = letter * 40_000
     found = passages(text)
-    assert all(one.text.startswith(letter) and weight_of(one.text) <= MOST for one in found)
+    assert all(one.text.startswith(letter) and weight_of(one.text) <= MAX_WEIGHT for one in found)
