@@ -41,7 +41,7 @@ class Opening:
     has_token: bool = True
 
 
-def run_window(folder: DataFolder, opening: Opening, model: str | None, outside: NetworkLog) -> None:
+def run_window(folder: DataFolder, opening: Opening, model: str | None, network_log: NetworkLog) -> None:
     """Show the page until the person ends it. Raises AppError where something is not as it must be."""
     # The hub's client reads its environment while it is imported: see main.
     from app.models_registry import ModelLibrary, folder_here, locate
@@ -52,7 +52,9 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, outside:
     log = log_path(folder.path)
     write_log(log)
     discard_all(folder.path)
-    outside.explain(urlsplit(models.hub.address).hostname or "", HUB_WHY)  # the person may use another hub
+    network_log.explain(
+        urlsplit(models.hub.address).hostname or "", HUB_WHY
+    )  # the person may use another hub
 
     def located(name: str, progress: Progress) -> ModelFolder:
         return locate(name, progress, models.hub)  # asked at every load: it may have been switched off
@@ -68,7 +70,7 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, outside:
         closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
         closing(Conversations(engine, book, documents)) as conversations,
     ):
-        around = Surroundings(folder.path, models.hub.root, log, outside, database, database.note)
+        around = Surroundings(folder.path, models.hub.root, log, network_log, database, database.note)
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)
         services = Services(conversations, engine, models, race, documents, file, settings)
         in_browser = opening.in_browser and not opening.is_native

@@ -16,7 +16,7 @@ import pytest
 from app.chat_messages import TokenMark
 from app.chats import search as chat_search
 from app.chats.importing import parse_archive
-from app.commands.printing import shown
+from app.commands.console import printable
 from app.conversation.source_prompt import quoted
 from app.conversation.thinking import split_thought
 from app.display_text import title_of
@@ -205,7 +205,7 @@ READERS: dict[str, Read] = {
     "page of a PDF": _tidied,
     "stop strings": stops,
     "hub id": hub_id,
-    "printed": shown,
+    "printed": printable,
     "argument": without_surrogates,
     "visible tokens": visible,
 }

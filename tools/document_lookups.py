@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from threading import Event
 
 from app.chat_messages import ChatSettings
-from app.commands.replying import Outcome, follow_quietly, outcome
+from app.commands.reply_output import FinishedReply, events_of, finished_reply
 from app.conversation import ReplySettings
 from app.conversation.prompt_builder import PreparedReply, PromptBuilder
 from app.conversation.turn import TurnContext
@@ -133,11 +133,11 @@ def opened(model: str) -> Iterator[tuple[Engine, Documents]]:
         yield engine, store
 
 
-def answered(engine: Engine, plan: PreparedReply, decoding: Decoding) -> Outcome:
+def answered(engine: Engine, plan: PreparedReply, decoding: Decoding) -> FinishedReply:
     """The answer to a plan, written with this decoder, cold."""
     options = replace(plan.settings.options, decoding=decoding)
     request = Request(plan.settings.model, plan.prompt, options, plan.documents, is_cold=True)
-    return outcome(request, list(follow_quietly(engine, request)))
+    return finished_reply(request, list(events_of(engine, request)))
 
 
 def speeds(engine: Engine, plans: Sequence[PreparedReply], rounds: int) -> dict[str, float]:

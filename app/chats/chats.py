@@ -143,7 +143,7 @@ class Chats:
         while has_more and monotonic() < deadline:
             with self._database.writing() as connection:
                 has_more = deletion.merge(connection)
-        self._database.fold()
+        self._database.checkpoint()
 
     def delete_all(self) -> None:
         """Erases all chats and returns their disk space. Presets stay."""

@@ -52,10 +52,10 @@ def test_what_was_exported_comes_in_while_the_app_has_them_open(
     file = tmp_path / "chats.json"
     assert run("export", "--data-dir", folder, "--out", file).returncode == 0
     already = run("import", file, "--data-dir", folder).stdout
-    assert already == "0 chats came in. 2 chats were here already.\n"
+    assert already == "0 chats imported. 2 chats were here already.\n"
     for line in chats.summaries():
         chats.delete(line.id)
-    assert run("import", file, "--data-dir", folder).stdout == "2 chats came in.\n"
+    assert run("import", file, "--data-dir", folder).stdout == "2 chats imported.\n"
     eggs = next(line for line in chats.summaries() if line.title == "Eggs")
     one = run("export", str(eggs.id), "--data-dir", folder).stdout
     assert [chat["title"] for chat in json.loads(one)["chats"]] == ["Eggs"]
@@ -78,11 +78,11 @@ def test_a_backup_made_while_the_app_has_them_open_is_whole(
     ("arguments", "code", "sentence"),
     [
         (("export", "999"), 1, "no longer there"),
-        (("export", "--out", "nowhere/x.json"), 2, "choose another file"),
+        (("export", "--out", "nowhere/x.json"), 2, "Choose another file"),
         (("import", "nowhere.json"), 2, "cannot be read"),
         (("import", "run.py"), 1, "Choose a file that Foresight exported"),
-        (("backup", "nowhere/x.sqlite"), 1, "choose another file"),
-        (("backup", "."), 1, "choose a file in it"),
+        (("backup", "nowhere/x.sqlite"), 1, "Choose another file"),
+        (("backup", "."), 1, "Choose a file in it"),
     ],
 )
 def test_what_cannot_be_done_is_a_sentence(

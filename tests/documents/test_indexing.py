@@ -317,9 +317,9 @@ def test_while_the_disk_takes_no_more_documents_wait_and_say_why(
         with database.reading() as connection:
             pages = connection.execute("PRAGMA page_count").fetchone()[0]
             connection.execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(StoreFull, match="free some space"):
+    with pytest.raises(StoreFull, match="Free some disk space"):
         documents.wait()
-    assert "free some space" in documents.problem
+    assert "Free some disk space" in documents.problem
     with database.reading() as connection:
         connection.execute("PRAGMA max_page_count = 1000000")
     documents.again(document)

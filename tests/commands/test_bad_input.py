@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from app.commands.lanes import LANES
+from app.commands.decoder_options import LANES
 from app.main import cli
 
 CPU = ("--device", "cpu", "--dtype", "float32")
@@ -89,15 +89,15 @@ def test_a_missing_prompts_file_is_named() -> None:
     [
         (
             ("--decoders", "plain,fancy"),
-            f"There is no lane 'fancy': choose among {LANES}, separated by commas.",
+            f"Unknown decoder 'fancy'. Choose from {LANES}, separated by commas.",
         ),
         (
             ("--decoders", "auto:many"),
-            f"There is no lane 'auto:many': choose among {LANES}, separated by commas.",
+            f"Unknown decoder 'auto:many'. Choose from {LANES}, separated by commas.",
         ),
         (("--decoders", "auto:999"), "Rows must be from 0 (auto) to 256, got 999."),
         (("--decoders", "plain,plain"), "Decoders must be different ones, got plain,plain."),
-        (("--decoders", ""), f"There is no lane '': choose among {LANES}, separated by commas."),
+        (("--decoders", ""), f"Unknown decoder ''. Choose from {LANES}, separated by commas."),
         (("--rounds", "0"), "Rounds must be at least 1, got 0."),
         (("--max-new-tokens", "0"), "Max new tokens must be at least 1, got 0."),
         (("--ngram", "99"), "Ngram must be from 2 to 16, got 99."),
@@ -117,7 +117,7 @@ def prompts_file(folder: Path, prompt: str = "Hello") -> Path:
 def test_a_report_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     report = tmp_path / "none" / "report.json"
     result = run("bench", "--prompts", str(prompts_file(tmp_path)), "--json", str(report), *CPU)
-    assert "choose another place for --json" in sentence(result, code=2)
+    assert "Choose another file for --json" in sentence(result, code=2)
 
 
 def test_a_model_that_is_not_there_is_a_failure(tmp_path: Path) -> None:

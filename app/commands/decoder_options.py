@@ -1,15 +1,16 @@
-"""Which decoder runs and how wide, as the command line says it: by options, or as the lanes of a benchmark.
+"""The decoder and its sizes from the command line: as options, or as the lanes of a benchmark.
 
     plain   auto   auto:32 (rows)   lookahead   lookahead:15/5/15 (W/N/G)   lookahead:7b   prompt-lookup
     jacobi   jacobi:8 (W)
 
-What is given by hand wins over a preset. A size that the chosen decoder would not look at is refused, since the
-person expects it to do something; plain alone takes them all, as the other end of a comparison.
+Explicit sizes win over a preset. A size that the chosen decoder does not use is refused; only plain accepts them
+all, as the other side of a comparison.
 """
 
 from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
 
+from app.conversation.decoder_comparison import Lane
 from app.errors import BadOption, impossible_values
 from app.messages import PRESETS, DecoderName, Decoding, Preset
 
@@ -21,8 +22,8 @@ LANES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """What was said about a decoder's sizes; None: nothing."""
+class DecoderSizes:
+    """The sizes that were given; None for those that were not."""
 
     preset: Preset | None = None
     window: int | None = None
@@ -32,52 +33,44 @@ class Sizes:
 
     @property
     def has_w_n_g(self) -> bool:
-        """Whether anything was said about lookahead's own sizes."""
+        """Whether any of lookahead's own sizes was given."""
         return any(size is not None for size in (self.preset, self.window, self.ngram, self.guesses))
 
     def apply(self, decoding: Decoding) -> Decoding:
-        """The decoding with these sizes: its own, under the preset's, under those given by hand."""
+        """The decoding with these sizes. Explicit sizes win over the preset, and the preset over its own."""
         sizes = (decoding.window, decoding.ngram, decoding.guesses)
         window, ngram, guesses = PRESETS[self.preset] if self.preset else sizes
         with impossible_values():
             return replace(
                 decoding,
-                window=_said(self.window, window),
-                ngram=_said(self.ngram, ngram),
-                guesses=_said(self.guesses, guesses),
-                rows=_said(self.rows, decoding.rows),
+                window=_given(self.window, window),
+                ngram=_given(self.ngram, ngram),
+                guesses=_given(self.guesses, guesses),
+                rows=_given(self.rows, decoding.rows),
             )
 
 
-def _said(size: int | None, otherwise: int) -> int:
+def _given(size: int | None, otherwise: int) -> int:
     return otherwise if size is None else size
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """One column of a comparison: a decoding under the name that the person gave it."""
-
-    name: str
-    decoding: Decoding
-
-
-def read_decoding(decoder: DecoderName | None, sizes: Sizes, same_text: OnOff) -> Decoding:
-    """The decoding that the options mean: auto, unless W, N, G or a preset without a decoder ask for lookahead."""
+def read_decoding(decoder: DecoderName | None, sizes: DecoderSizes, same_text: OnOff) -> Decoding:
+    """The decoding of these options. The default is auto, or lookahead where W, N, G or a preset are given."""
     chosen = decoder or ("lookahead" if sizes.has_w_n_g else "auto")
     if sizes.rows is not None and chosen not in ("auto", "plain"):
         raise BadOption(
-            f"--rows is the budget of auto: leave it out, or give --decoder auto instead of {chosen}."
+            f"--rows is only for --decoder auto, and the decoder is {chosen}. Leave it out or choose auto."
         )
     if sizes.has_w_n_g and chosen in ("auto", "prompt-lookup"):
         raise BadOption(
-            f"--preset, --window, --ngram and --guesses are for --decoder lookahead: {chosen} takes none of them"
-            + (", but --rows." if chosen == "auto" else ".")
+            "--preset, --window, --ngram and --guesses are only for --decoder lookahead, and the decoder is "
+            + (f"{chosen}. It has --rows instead." if chosen == "auto" else f"{chosen}.")
         )
     return sizes.apply(Decoding(chosen, same_text=same_text == "on"))
 
 
 def read_lanes(text: str, base: Decoding) -> list[Lane]:
-    """The lanes of a list such as `plain,auto:32,lookahead:7b`; sizes that a lane leaves out are the base's."""
+    """The lanes of a list such as `plain,auto:32,lookahead:7b`. Other sizes are those of `base`."""
     return [Lane(name, _decoding(name, base)) for name in map(str.strip, text.split(","))]
 
 
@@ -90,19 +83,19 @@ def _decoding(lane: str, base: Decoding) -> Decoding:
     )
 
 
-def _sizes(lane: str, said: list[str]) -> Sizes:
-    """What stands behind the lane's colon."""
-    match lane.partition(":")[0], said:
+def _sizes(lane: str, sizes: list[str]) -> DecoderSizes:
+    """The sizes after the lane's colon."""
+    match lane.partition(":")[0], sizes:
         case _, []:
-            return Sizes()
+            return DecoderSizes()
         case "lookahead", [("7b" | "13b" | "33b") as preset]:
-            return Sizes(preset=preset)
+            return DecoderSizes(preset=preset)
         case "lookahead", [window, ngram, guesses]:
-            return Sizes(None, *(_number(lane, size) for size in (window, ngram, guesses)))
+            return DecoderSizes(None, *(_number(lane, size) for size in (window, ngram, guesses)))
         case "auto", [rows]:
-            return Sizes(rows=_number(lane, rows))
+            return DecoderSizes(rows=_number(lane, rows))
         case "jacobi", [window]:
-            return Sizes(window=_number(lane, window))
+            return DecoderSizes(window=_number(lane, window))
     raise _unknown(lane)
 
 
@@ -113,4 +106,4 @@ def _number(lane: str, size: str) -> int:
 
 
 def _unknown(lane: str) -> BadOption:
-    return BadOption(f"There is no lane {lane!r}: choose among {LANES}, separated by commas.")
+    return BadOption(f"Unknown decoder {lane!r}. Choose from {LANES}, separated by commas.")

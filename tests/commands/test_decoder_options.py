@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.commands.lanes import Sizes, read_decoding, read_lanes
+from app.commands.decoder_options import DecoderSizes, read_decoding, read_lanes
 from app.errors import BadOption
 from app.messages import DecoderName, Decoding
 
@@ -10,45 +10,57 @@ BASE = Decoding(window=6, ngram=3, guesses=2, rows=12, same_text=False)
 
 
 def test_auto_decides_unless_something_else_is_said() -> None:
-    assert read_decoding(None, Sizes(), "on") == Decoding("auto")
-    assert read_decoding(None, Sizes(rows=32), "off") == Decoding("auto", rows=32, same_text=False)
+    assert read_decoding(None, DecoderSizes(), "on") == Decoding("auto")
+    assert read_decoding(None, DecoderSizes(rows=32), "off") == Decoding("auto", rows=32, same_text=False)
 
 
 def test_w_n_g_or_a_preset_ask_for_lookahead() -> None:
-    assert read_decoding(None, Sizes(window=9), "on") == Decoding("lookahead", window=9)
-    assert read_decoding(None, Sizes(preset="13b"), "on") == Decoding("lookahead", 10, 5, 10)
+    assert read_decoding(None, DecoderSizes(window=9), "on") == Decoding("lookahead", window=9)
+    assert read_decoding(None, DecoderSizes(preset="13b"), "on") == Decoding("lookahead", 10, 5, 10)
 
 
 def test_what_is_given_by_hand_wins_over_the_preset() -> None:
-    sizes = Sizes(preset="7b", guesses=3)
+    sizes = DecoderSizes(preset="7b", guesses=3)
     assert read_decoding("lookahead", sizes, "on") == Decoding("lookahead", 15, 5, 3)
 
 
 def test_nothing_and_zero_are_not_the_same() -> None:
-    assert read_decoding(None, Sizes(window=0, guesses=0), "on") == Decoding("lookahead", window=0, guesses=0)
+    assert read_decoding(None, DecoderSizes(window=0, guesses=0), "on") == Decoding(
+        "lookahead", window=0, guesses=0
+    )
 
 
 @pytest.mark.parametrize(
     ("decoder", "sizes", "sentence"),
     [
-        ("auto", Sizes(preset="7b"), "are for --decoder lookahead: auto takes none of them, but --rows."),
-        ("prompt-lookup", Sizes(ngram=3), "are for --decoder lookahead: prompt-lookup takes none of them."),
+        (
+            "auto",
+            DecoderSizes(preset="7b"),
+            "are only for --decoder lookahead, and the decoder is auto. It has --rows instead.",
+        ),
+        (
+            "prompt-lookup",
+            DecoderSizes(ngram=3),
+            "are only for --decoder lookahead, and the decoder is prompt-lookup.",
+        ),
         (
             "lookahead",
-            Sizes(rows=8),
-            "--rows is the budget of auto: leave it out, or give --decoder auto instead",
+            DecoderSizes(rows=8),
+            "--rows is only for --decoder auto, and the decoder is lookahead.",
         ),
-        ("jacobi", Sizes(rows=8), "instead of jacobi."),
+        ("jacobi", DecoderSizes(rows=8), "and the decoder is jacobi. Leave it out or choose auto."),
     ],
 )
-def test_a_size_that_would_do_nothing_is_refused(decoder: DecoderName, sizes: Sizes, sentence: str) -> None:
+def test_a_size_that_would_do_nothing_is_refused(
+    decoder: DecoderName, sizes: DecoderSizes, sentence: str
+) -> None:
     with pytest.raises(BadOption) as caught:
         read_decoding(decoder, sizes, "on")
     assert sentence in str(caught.value)
 
 
 def test_plain_takes_every_size_as_the_other_end_of_a_comparison() -> None:
-    assert read_decoding("plain", Sizes("7b", rows=8), "on") == Decoding("plain", 15, 5, 15, rows=8)
+    assert read_decoding("plain", DecoderSizes("7b", rows=8), "on") == Decoding("plain", 15, 5, 15, rows=8)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +104,7 @@ def test_a_lane_that_is_none_is_named_with_those_that_are(lane: str) -> None:
     with pytest.raises(BadOption) as caught:
         read_lanes(f"plain,{lane}", BASE)
     assert str(caught.value).startswith(
-        f"There is no lane {lane!r}: choose among plain, auto, auto:32 (rows), "
+        f"Unknown decoder {lane!r}. Choose from plain, auto, auto:32 (rows), "
     )
 
 

@@ -1,4 +1,4 @@
-"""One request from the command line: its events with progress on standard error, and what came of it."""
+"""Runs one request for a command: progress on standard error, text as it is written, and the finished reply."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -6,22 +6,17 @@ from typing import Any
 
 from rich.progress import Progress
 
-from app.commands.bars import progress_bar
-from app.commands.printing import say
+from app.commands.console import print_text, progress_bar
 from app.conversation import Reply, ReplyEngine
-from app.errors import AppError
+from app.errors import ReplyFailed
 from app.messages import Event, Failed, Finished, Loading, Piece, Prefilling, Request
 
 LONG_PROMPT = 2_000
-"""Prompt tokens from which on reading the prompt is worth a bar."""
-
-
-class RequestFailed(AppError):
-    """The engine's own sentence about a request."""
+"""Reading a prompt of this many tokens shows a progress bar."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FinishedReply:
     """A finished reply."""
 
     request: Request
@@ -58,47 +53,58 @@ class Outcome:
         }
 
 
-def follow(engine: ReplyEngine, request: Request) -> Iterator[Event]:
-    """A request's events as they come, with progress shown; otherwise like `follow_quietly`."""
-    return with_progress(follow_quietly(engine, request))
+def numbers_line(finished: Finished) -> str:
+    """The statistics of a reply in one line."""
+    numbers = finished.statistics
+    return (
+        f"[{finished.decoder}: {numbers.tokens_per_step:.2f} tokens per step, "
+        f"{numbers.tokens_per_second:.1f} tokens/s, hit rate {numbers.hit_rate:.0%}, "
+        f"coverage {numbers.coverage:.0%}, {numbers.rows_per_step:.1f} rows per step, "
+        f"first token after {numbers.time_to_first_token:.2f} s]"
+    )
 
 
-def follow_quietly(engine: ReplyEngine, request: Request) -> Iterator[Event]:
-    """A request's events as they come; raises RequestFailed for Failed, and stops the reply when left early."""
+def events_with_progress(engine: ReplyEngine, request: Request) -> Iterator[Event]:
+    """Yields a request's events like `events_of`, and shows progress."""
+    return _with_progress(events_of(engine, request))
+
+
+def events_of(engine: ReplyEngine, request: Request) -> Iterator[Event]:
+    """Yields a request's events. Raises ReplyFailed for Failed; stops the reply when the caller leaves early."""
     reply = Reply()
     engine.submit(request, reply)
     try:
         for event in reply.events():
             if isinstance(event, Failed):
-                raise RequestFailed(event.sentence)
+                raise ReplyFailed(event.sentence)
             yield event
     finally:
         reply.stop()
 
 
-def stream(engine: ReplyEngine, request: Request) -> Outcome:
-    """A reply whose text is printed while it is written; raises RequestFailed for Failed."""
+def stream_reply(engine: ReplyEngine, request: Request) -> FinishedReply:
+    """Prints a reply's text while it is written. Raises ReplyFailed."""
     events: list[Event] = []
-    for event in follow(engine, request):
+    for event in events_with_progress(engine, request):
         events.append(event)
         if isinstance(event, Piece):
-            say(event.text, is_line=False)
-    say("")
-    return outcome(request, events)
+            print_text(event.text, is_line=False)
+    print_text("")
+    return finished_reply(request, events)
 
 
-def whole(engine: ReplyEngine, request: Request) -> Outcome:
-    """A reply once it is finished; raises RequestFailed for Failed."""
-    return outcome(request, list(follow(engine, request)))
+def wait_for_reply(engine: ReplyEngine, request: Request) -> FinishedReply:
+    """Waits for a reply. Raises ReplyFailed."""
+    return finished_reply(request, list(events_with_progress(engine, request)))
 
 
-def outcome(request: Request, events: list[Event]) -> Outcome:
-    """What a whole reply came to; the last event is Finished."""
+def finished_reply(request: Request, events: list[Event]) -> FinishedReply:
+    """The reply of these events, the last of which is Finished."""
     pieces = [event for event in events if isinstance(event, Piece)]
     finished = events[-1]
     if not isinstance(finished, Finished):
         raise ValueError(f"a reply ends with Finished, got {finished!r}")
-    return Outcome(
+    return FinishedReply(
         request,
         text="".join(piece.text for piece in pieces),
         token_ids=tuple(token for piece in pieces for token in piece.token_ids),
@@ -106,8 +112,8 @@ def outcome(request: Request, events: list[Event]) -> Outcome:
     )
 
 
-def with_progress(events: Iterator[Event]) -> Iterator[Event]:
-    """The same events; while there is nothing to read yet, a bar on standard error says what is going on."""
+def _with_progress(events: Iterator[Event]) -> Iterator[Event]:
+    """Yields the same events, with a progress bar on standard error until the first text."""
     bar = progress_bar()
     task = bar.add_task("Starting the engine", total=None)
     bar.start()

@@ -2,7 +2,8 @@
 
 import pytest
 
-from app.commands.replying import RequestFailed, follow, outcome
+from app.commands.reply_output import events_with_progress, finished_reply
+from app.errors import ReplyFailed
 from app.messages import Decoding, Finished, ModelChoice, Options, Piece, Request, Sampling
 from tests.commands.scripted import ScriptedDecoders
 
@@ -34,12 +35,12 @@ FIELDS = [
 
 
 def test_the_outcome_is_the_whole_text_with_all_its_tokens() -> None:
-    result = outcome(REQUEST, list(follow(ScriptedDecoders(), REQUEST)))
+    result = finished_reply(REQUEST, list(events_with_progress(ScriptedDecoders(), REQUEST)))
     assert (result.text, result.token_ids) == (" 0 1 2 3 4 5 6", (0, 1, 2, 3, 4, 5, 6))
 
 
 def test_the_json_of_an_outcome_has_the_promised_fields() -> None:
-    json = outcome(REQUEST, list(follow(ScriptedDecoders(), REQUEST))).to_json()
+    json = finished_reply(REQUEST, list(events_with_progress(ScriptedDecoders(), REQUEST))).to_json()
     assert list(json) == FIELDS
     assert (json["steps"], json["tokens_per_step"], json["hit_rate"]) == (3, 2.0, 2 / 3)
     assert (json["decoder"], json["seed"], json["stop_reason"]) == ("auto", 5, "max_tokens")
@@ -52,13 +53,13 @@ def test_the_json_of_an_outcome_has_the_promised_fields() -> None:
 
 def test_a_failed_reply_raises_the_engines_own_sentence() -> None:
     engine = ScriptedDecoders(failure="Memory ran out: close other programs.")
-    with pytest.raises(RequestFailed, match=r"^Memory ran out: close other programs\.$"):
-        list(follow(engine, REQUEST))
+    with pytest.raises(ReplyFailed, match=r"^Memory ran out: close other programs\.$"):
+        list(events_with_progress(engine, REQUEST))
 
 
 def test_leaving_early_stops_the_reply() -> None:
     engine = ScriptedDecoders()
-    events = follow(engine, REQUEST)
+    events = events_with_progress(engine, REQUEST)
     for event in events:
         if isinstance(event, Piece):
             break
@@ -67,7 +68,7 @@ def test_leaving_early_stops_the_reply() -> None:
 
 
 def test_a_reply_without_an_end_has_no_outcome() -> None:
-    events = list(follow(ScriptedDecoders(), REQUEST))
+    events = list(events_with_progress(ScriptedDecoders(), REQUEST))
     assert isinstance(events[-1], Finished)
     with pytest.raises(ValueError, match="a reply ends with Finished, got Piece"):
-        outcome(Request(ModelChoice("demo"), "Once", Options(decoding=Decoding("plain"))), events[:-1])
+        finished_reply(Request(ModelChoice("demo"), "Once", Options(decoding=Decoding("plain"))), events[:-1])
