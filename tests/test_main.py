@@ -108,5 +108,5 @@ def test_a_data_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None
         out, err = app.communicate(timeout=SECONDS)
     assert (app.returncode, out) == (1, "")
     assert err.startswith(f"Error: The data folder {tmp_path / 'file'} cannot be used (")
-    assert err.endswith("choose another one with --data-dir.\n")
+    assert err.endswith("Choose another one with --data-dir.\n")
     assert err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""The history of races: on which kind of text a decoder pays, on this machine."""
+"""The history of races: which decoder is fast on which kind of text, on this machine."""
 
 from app.races.race_log import RaceLog
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.test_bench import FIELDS as BENCH_FIELDS
-from tests.commands.test_replying import FIELDS
+from tests.commands.test_reply_output import FIELDS
 from tests.commands.typed import CHECKOUT, command, typed
 
 CPU = ("--device", "cpu", "--dtype", "float32")

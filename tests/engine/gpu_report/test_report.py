@@ -83,7 +83,7 @@ def test_the_page_has_the_tables(written: tuple[Path, list[SectionResult]]) -> N
         "## Soak",
     ):
         assert words in page
-    assert "flash: Attention by flash cannot be used here" in page
+    assert "flash: The attention backend flash cannot be used here" in page
 
 
 def test_there_are_pictures(written: tuple[Path, list[SectionResult]]) -> None:
