@@ -121,7 +121,7 @@ class ChatNotFound(AppError):
     """The chat, or the message, has been deleted."""
 
     def __init__(self, what: str = "chat") -> None:
-        super().__init__(f"This {what} has been deleted. Choose another one from the list.")
+        super().__init__(f"This {what} is no longer there. Choose another one from the list.")
 
 
 class ImportBroken(AppError):
