@@ -1,39 +1,5 @@
 """All errors that the person sees, as sentences that say what happened and what to do.
 
-AppError                     shown to the person as it is
-├── BadOption                an argument or a setting has an impossible value
-│   └── AttentionUnavailable the chosen attention backend cannot be used here
-├── SettingsNotSaved         the data folder cannot be written (full disk, no permission)
-├── SettingsNotRead          the settings file exists and cannot be opened
-├── DataFolderInUse          another Foresight runs on this data folder
-├── ProcessNotStarted        the system could not start a child process
-├── WindowUnavailable        the native window cannot be opened
-├── MenuNotWritten           the entry in the application menu cannot be written or removed
-├── NoFreePort               no port between the chosen one and the last one tried is free
-├── StoreError               the database of chats and documents
-│   ├── StoreFull            its disk is full or does not accept writes
-│   ├── StoreNotUsable       it cannot be opened or written, or another program holds it
-│   ├── StoreTooNew          a newer version of the app has migrated it
-│   ├── StoreUnsupported     this Python's SQLite is too old, or has no full-text search
-│   └── StoreBroken          part of it is damaged
-├── StaleChat                the chat has changed since the page was drawn
-├── ChatNotFound             the chat, or the message, has been deleted
-├── ImportBroken             the file is not an export of chats
-├── DocumentError            a document cannot be read, found or used
-│   ├── DocumentUnreadable   its file is damaged, encrypted, too large, or has no text in it
-│   └── DocumentNotFound     the document, or the collection, has been deleted
-├── ModelError               a model cannot be used
-│   ├── ModelNotFound        no such folder, or no such model on the hub
-│   ├── ModelGated           the hub requires a login and accepted terms
-│   ├── DiskFull             the disk has not enough space for it
-│   ├── ModelUnsafe          the weights are pickled, not safetensors
-│   ├── ModelBroken          files are missing, incomplete or do not match
-│   └── ModelTooLarge        loading or decoding ran out of memory
-├── PromptTooLong            the prompt does not fit the model's context
-├── RaceRefused              a race cannot start now
-├── ReplyFailed              the engine failed a reply that a race or a command waits for
-└── EngineClosed             the app is shutting down
-
 Domain code raises these. The UI and the command line show `str(error)`; nothing else catches them.
 """
 
