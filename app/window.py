@@ -21,7 +21,7 @@ from app.errors import StoreError, impossible_values
 from app.machine_name import machine_name
 from app.messages import Locate, ModelFolder, Progress
 from app.network_log import HUB_WHY, NetworkLog
-from app.races import RaceLog
+from app.race_log import RaceLog
 from app.settings import DataFolder, Settings, SettingsFile
 from app.shutdown import SECONDS, end_within
 from app.ui import Running, Services, Surroundings, discard_all, serve

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from app.messages import ModelInfo
+from app.race_log import PROMPT_EXCERPT, RaceLog
 from app.race_messages import RacePrompt, RaceResult, SpeedByKind, TextKind
-from app.races import RaceLog
-from app.races.race_log import PROMPT_EXCERPT
 from app.settings import assets_dir
 from tests.fakes import DEMO
 from tests.racing import AUTO, HALF, LOOKAHEAD, PLAIN, LaneEngine, make_plan, run_race
