@@ -29,7 +29,7 @@ _FORMS = re.compile(r"^(?=\s*(?:\[\d+\]|Question:))", re.MULTILINE)
 _GAPS = re.compile(r"\n\s*\n+")
 
 
-def asked_text(passages: Sequence[str], question: str) -> str:
+def question_with_sources(passages: Sequence[str], question: str) -> str:
     """The user message: the question with passages before it, or alone if there are none."""
     if not passages:
         return question
