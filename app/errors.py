@@ -1,40 +1,6 @@
-"""Everything that can go wrong in words a person can act on.
+"""All errors that the person sees, as sentences that say what happened and what to do.
 
-AppError                     shown to the user as written
-├── BadOption                an argument or a setting has an impossible value
-│   └── AttentionUnavailable the attention backend that was asked for cannot be used here
-├── SettingsNotSaved         the data folder cannot be written (full disk, no permission)
-├── SettingsNotRead          the settings are there and cannot be opened
-├── DataFolderInUse          another Foresight runs on this data folder
-├── ProcessNotStarted        the system starts no process beside the app now
-├── WindowUnavailable        no window of its own can be opened for the page
-├── MenuNotWritten           the entry in the system's menu cannot be written or removed
-├── NoFreePort               nothing between the asked port and the last tried one is free
-├── StoreError               the file that keeps chats and documents
-│   ├── StoreFull            its disk is full, or did not take what was written
-│   ├── StoreNotUsable       it cannot be opened or written, or another program holds it
-│   ├── StoreTooNew          a newer app has changed its form
-│   ├── StoreUnsupported     this Python's SQLite is too old, or cannot search
-│   └── StoreBroken          part of it is damaged
-├── StaleChat                the chat has changed since the page was drawn
-├── ChatNotFound             the chat, or the message, has been deleted
-├── ImportBroken             a file is no export of chats
-├── DocumentError            a document cannot be read, found or used
-│   ├── DocumentUnreadable   its file is damaged, encrypted, too large, or has no text in it
-│   └── DocumentNotFound     the document, or the collection, has been deleted
-├── ModelError               a model cannot be used
-│   ├── ModelNotFound        no such folder, or no such model on the hub
-│   ├── ModelGated           the hub gives it only to who has logged in and accepted its terms
-│   ├── DiskFull             the disk has no room for it
-│   ├── ModelUnsafe          the weights are pickled, not safetensors
-│   ├── ModelBroken          files are missing, cut short or do not fit together
-│   └── ModelTooLarge        loading or decoding ran out of memory
-├── PromptTooLong            the prompt does not fit the model's context
-├── RaceRefused              a race cannot begin now
-├── ReplyFailed              the engine failed a reply that a race or a command waits for
-└── EngineClosed             the app is shutting down
-
-Domain code raises these; the edges (UI, command line) show `str(error)`; nobody else catches them.
+Domain code raises these. The UI and the command line show `str(error)`; nothing else catches them.
 """
 
 from collections.abc import Iterator
@@ -42,7 +8,7 @@ from contextlib import contextmanager
 
 
 class AppError(Exception):
-    """Shown to the user as written: one or two sentences that end with what to do."""
+    """Shown to the person as it is: one or two sentences that end with what to do."""
 
 
 class BadOption(AppError):
@@ -50,10 +16,10 @@ class BadOption(AppError):
 
 
 class AttentionUnavailable(BadOption):
-    """The attention backend that was asked for cannot be used on this machine or with this model."""
+    """The chosen attention backend cannot be used on this machine or with this model."""
 
     def __init__(self, name: str, reason: str) -> None:
-        super().__init__(f"Attention by {name} cannot be used here: {reason}. Choose attention auto.")
+        super().__init__(f"The attention backend {name} cannot be used here: {reason}. Choose auto.")
 
 
 class SettingsNotSaved(AppError):
@@ -61,7 +27,7 @@ class SettingsNotSaved(AppError):
 
 
 class SettingsNotRead(AppError):
-    """The settings file is there and cannot be opened; it is left as it is."""
+    """The settings file exists and cannot be opened. It is not changed."""
 
 
 class DataFolderInUse(AppError):
@@ -69,15 +35,15 @@ class DataFolderInUse(AppError):
 
 
 class ProcessNotStarted(AppError):
-    """The system did not start a process beside the app."""
+    """The system could not start a child process."""
 
 
 class WindowUnavailable(AppError):
-    """No window of its own can be opened for the page."""
+    """The native window cannot be opened."""
 
 
 class MenuNotWritten(AppError):
-    """The entry in the system's menu could not be written or removed."""
+    """The entry in the application menu could not be written or removed."""
 
 
 class NoFreePort(AppError):
@@ -85,11 +51,11 @@ class NoFreePort(AppError):
 
 
 class StoreError(AppError):
-    """The file that keeps chats and documents cannot do what was asked; what was saved before is kept."""
+    """The database of chats and documents failed. What was saved before is kept."""
 
 
 class StoreFull(StoreError):
-    """The disk did not take what was to be written."""
+    """The disk is full or does not accept writes."""
 
 
 class StoreNotUsable(StoreError):
@@ -97,7 +63,7 @@ class StoreNotUsable(StoreError):
 
 
 class StoreTooNew(StoreError):
-    """A newer app has changed the form of the file."""
+    """A newer version of the app has migrated the file."""
 
 
 class StoreUnsupported(StoreError):
@@ -109,31 +75,30 @@ class StoreBroken(StoreError):
 
 
 class StaleChat(AppError):
-    """Somebody wants to change a chat that has changed since."""
+    """The chat has changed since the page was drawn."""
 
     def __init__(self) -> None:
         super().__init__(
-            "This chat went on in another window, so nothing was changed: "
-            "look at what is new there, then send it again."
+            "This chat was changed in another window, so nothing was sent. Check what is new, then try again."
         )
 
 
 class ChatNotFound(AppError):
-    """A chat, or a message of it, is not there."""
+    """The chat, or the message, has been deleted."""
 
     def __init__(self, what: str = "chat") -> None:
-        super().__init__(f"This {what} is no longer there: choose another one from the list.")
+        super().__init__(f"This {what} is no longer there. Choose another one from the list.")
 
 
 class ImportBroken(AppError):
-    """A file that was to be imported is no export of chats."""
+    """The file is not an export of chats."""
 
 
 class NotUploaded(AppError):
-    """The page named a file that nobody uploaded to it."""
+    """The page named a file that was not uploaded."""
 
     def __init__(self) -> None:
-        super().__init__("The page named a file that was not uploaded to it: choose the file again.")
+        super().__init__("This file was not uploaded. Choose it again.")
 
 
 class DocumentError(AppError):
@@ -157,19 +122,19 @@ class ModelNotFound(ModelError):
 
 
 class ModelGated(ModelError):
-    """The hub gives the model only to people who have logged in and accepted its terms."""
+    """The hub requires a login and accepted terms for this model."""
 
 
 class DiskFull(ModelError):
-    """The disk has no room for the model."""
+    """The disk has not enough space for the model."""
 
 
 class ModelUnsafe(ModelError):
-    """The weights are only there as pickles, which can run code when opened."""
+    """The weights exist only as pickle files, which can run code when they are opened."""
 
 
 class ModelBroken(ModelError):
-    """Files of the model are missing, cut short, or do not fit together."""
+    """Files of the model are missing, incomplete or do not match."""
 
 
 class ModelTooLarge(ModelError):
@@ -181,13 +146,13 @@ class PromptTooLong(AppError):
 
     def __init__(self, tokens: int, context: int) -> None:
         super().__init__(
-            f"The prompt has {tokens:,} tokens and the model's context holds {context:,}: "
-            "shorten it, start a new chat, or choose a model with a longer context."
+            f"The prompt has {tokens:,} tokens and the model's context holds {context:,}. "
+            "Shorten it, start a new chat, or choose a model with a longer context."
         )
 
 
 class RaceRefused(AppError):
-    """A race cannot begin while the engine writes something else."""
+    """A race cannot start while the engine is writing something else."""
 
 
 class ReplyFailed(AppError):
@@ -195,17 +160,17 @@ class ReplyFailed(AppError):
 
 
 class EngineClosed(AppError):
-    """The app is shutting down and takes no more requests."""
+    """The app is closing and accepts no more requests."""
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says first; the name of its type where it says nothing."""
+    """The first line of an error's message, or the name of its type."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextmanager
 def impossible_values() -> Iterator[None]:
-    """For the edges: turn a value that a message refuses (ValueError) into a BadOption, as a sentence."""
+    """Turns a ValueError of a value's checks into a BadOption with a sentence."""
     try:
         yield
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The name of what a model runs on."""
+"""The name of the processor or GPU that a model runs on."""
 
 import platform
 import shutil
@@ -10,13 +10,13 @@ SECONDS = 5.0
 
 
 def machine_name(device: str) -> str:
-    """The processor of this device and the system: "AMD Ryzen 7 7840U, Linux". Takes a moment."""
+    """The processor of a torch device, and the system: "AMD Ryzen 7 7840U, Linux". Takes a moment."""
     name = _gpu(device) if device.startswith("cuda") else ""
     return ", ".join(filter(None, (name or processor_name(), platform.system())))
 
 
 def processor_name() -> str:
-    """The processor as the system names it."""
+    """The processor's name according to the system."""
     info = Path("/proc/cpuinfo")
     if info.exists():
         return parse_cpuinfo(info.read_text(encoding="utf-8")) or platform.machine()
@@ -26,14 +26,14 @@ def processor_name() -> str:
 
 
 def parse_cpuinfo(text: str) -> str:
-    """The first `model name` of /proc/cpuinfo; "" where it has none, as on ARM."""
+    """The first `model name` in /proc/cpuinfo; "" if there is none, as on ARM."""
     lines = (line.partition(":") for line in text.splitlines())
     return next((value.strip() for key, _, value in lines if key.strip() == "model name"), "")
 
 
 def _mac_processor() -> str:
     try:
-        told = subprocess.run(
+        result = subprocess.run(
             ["sysctl", "-n", "machdep.cpu.brand_string"],
             capture_output=True,
             text=True,
@@ -42,18 +42,18 @@ def _mac_processor() -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return told.stdout.strip()
+    return result.stdout.strip()
 
 
 def _gpu(device: str) -> str:
-    """The driver's own tool knows it; "" where it does not answer."""
+    """The GPU's name according to nvidia-smi; "" if that fails."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return ""
     number = device.partition(":")[2] or "0"
     query = (tool, f"--id={number}", "--query-gpu=name", "--format=csv,noheader")
     try:
-        told = subprocess.run(query, capture_output=True, text=True, timeout=SECONDS, check=True)
+        result = subprocess.run(query, capture_output=True, text=True, timeout=SECONDS, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return told.stdout.strip()
+    return result.stdout.strip()

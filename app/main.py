@@ -46,7 +46,7 @@ HUB_HOSTS = ("huggingface.co", "hf.co")
 def desktop(
     context: typer.Context,
     port: Annotated[
-        int, typer.Option(min=1, max=65_535, help="If it is taken, the next free one is used.")
+        int, typer.Option(min=1, max=65_535, help="The page's port; if it is taken, the next free one.")
     ] = 7860,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Do not open the page in the browser.")

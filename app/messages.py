@@ -1,4 +1,4 @@
-"""Frozen values that cross layers: what is asked of the engine, and the events it answers with.
+"""Frozen values that cross layers: requests to the engine, and the events of its replies.
 
 A `Request` goes in; a reply is a series of events that ends with exactly one `Finished` or `Failed`:
 
@@ -39,12 +39,12 @@ class Message:
 
 
 Prompt = tuple[Message, ...] | str
-"""A chat's messages, or raw text that is sent without a chat template."""
+"""A chat's messages, or raw text without a chat template."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the next token is drawn; temperature 0 is greedy. Off: top_k 0, top_p 1, min_p 0, penalty 1."""
+    """How the next token is sampled; temperature 0 is greedy. Off: top_k 0, top_p 1, min_p 0, penalty 1."""
 
     temperature: float = 0.0
     top_k: int = 0
@@ -64,21 +64,21 @@ class Sampling:
 
 
 MAX_ROWS = 256
-"""The widest block that auto may be given."""
+"""The largest row budget of auto."""
 
 Preset = Literal["7b", "13b", "33b"]
 PRESETS: Mapping[Preset, tuple[int, int, int]] = MappingProxyType(
     {"7b": (15, 5, 15), "13b": (10, 5, 10), "33b": (7, 5, 7)}
 )
-"""W, N and G that lookahead's authors advise for models of these sizes (Fu et al. 2024, table 1 of their post)."""
+"""W, N and G recommended by lookahead's authors for models of these sizes (Fu et al. 2024, table 1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
     """Which decoder runs and how wide.
 
-    W, N and G (LADE: WINDOW_SIZE, LEVEL, GUESS_SET_SIZE) are lookahead's; `rows` is auto's budget per step, where 0
-    leaves it to the tuner. `same_text` keeps half-precision text the same whichever decoder writes it."""
+    W, N and G (LADE: WINDOW_SIZE, LEVEL, GUESS_SET_SIZE) are lookahead's; `rows` is auto's budget per step; 0 lets
+    the tuner choose. With `same_text` half-precision text is the same with every decoder."""
 
     decoder: DecoderName = "auto"
     window: int = 5
@@ -97,7 +97,7 @@ class Decoding:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Everything about a reply but its prompt and its model."""
+    """Everything about a reply except its prompt and its model."""
 
     sampling: Sampling = field(default_factory=Sampling)
     decoding: Decoding = field(default_factory=Decoding)
@@ -112,7 +112,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """A model as the person names it (folder or hub id), and where and how precisely it runs."""
+    """A model (folder or hub id), and its precision, device, quantisation and attention backend."""
 
     name: str
     dtype: DType = "auto"
@@ -130,7 +130,7 @@ class ModelChoice:
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """A model's files on this machine. `label` is shown beside the name: "demo", or nothing."""
+    """A model's files on this machine. `label` is shown next to the name: "demo", or nothing."""
 
     path: Path
     name: str
@@ -139,19 +139,19 @@ class ModelFolder:
 
 
 Progress = Callable[[str, int, int], None]
-"""Told (what is going on, done, total) while a model is on its way; what it raises ends that."""
+"""Called with (what is going on, done, total) while a model is loaded. An exception from it cancels loading."""
 Locate = Callable[[str, Progress], ModelFolder]
-"""The name of a model -> its files on this machine, downloaded if need be."""
+"""The name of a model -> its files on this machine, downloaded if necessary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One reply to be written.
+    """A request for one reply.
 
-    A chat that ends with the assistant's words asks for their continuation: the pieces are what comes behind.
+    A chat that ends with an assistant message asks for its continuation; the pieces are what follows.
 
-    `documents` are texts that the reply may quote: the pool reads them. A cold request owes nothing to earlier
-    ones: their cache and pool are dropped first, as a benchmark needs it."""
+    `documents` are texts that the reply may quote: the n-gram pool learns them. Before a cold request the cache and
+    the pool of earlier ones are dropped, as benchmarks need it."""
 
     model: ModelChoice
     prompt: Prompt
@@ -165,10 +165,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What was loaded. `lookahead_note` says why it decodes plainly, and is "" where lookahead works;
-    `same_text_note` which steps write the same text; the notes of `attention` ("" where the model keeps its own)
-    of `graphs` (whether steps are CUDA graphs) and of the device why it is no better; `fused_note` what layers do
-    in kernels of our own. `quantised_share` is of its parameters."""
+    """The loaded model.
+
+    `lookahead_note` is why it decodes plainly, "" where lookahead works; `same_text_note` is which steps write the
+    same text. `attention_note`, `graphs_note` (CUDA graphs) and `device_note` are why nothing better is used;
+    `attention` is "" where the model keeps its own. `fused_note` is which layers run in our own kernels.
+    `quantised_share` is the share of its parameters."""
 
     name: str
     label: str
@@ -192,7 +194,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """The model is on its way: `what` says it in words; with `total` 0 nobody knows how much is left."""
+    """The model is being loaded: `what` describes the step; `total` is 0 where it is unknown."""
 
     what: str
     done: int = 0
@@ -209,10 +211,10 @@ class Prefilling:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one step added. `text` may be empty while a character or a stop string is only half there.
+    """What one step added. `text` may be empty while a character or a stop string is incomplete.
 
-    `ends` say for each token how much of `text` is there once it has come: token i is text[ends[i-1]:ends[i]]. A
-    piece without tokens is the end of the newest token's text, which was held back."""
+    `ends` are the ends of the tokens in `text`: token i is text[ends[i-1]:ends[i]]. A piece without tokens has text
+    of the newest token that was held back."""
 
     text: str
     token_ids: tuple[int, ...]
@@ -224,7 +226,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The reply is complete, for this reason. The pieces' texts joined are the reply."""
+    """The reply is complete. The joined texts of its pieces are the reply."""
 
     reason: StopReason
     statistics: Statistics
@@ -234,7 +236,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The reply ended with an error: one or two sentences for the person. What was written before stays."""
+    """The reply ended with an error, as one or two sentences. What was written before stays."""
 
     sentence: str
 
@@ -247,9 +249,9 @@ EnginePhase = Literal["starting", "loading", "ready", "busy", "failed", "closed"
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """What the worker does now. `note` is a sentence for the person; `model` is the loaded one, if any.
+    """What the engine does now. `note` is a sentence for the person; `model` is the loaded one, if any.
 
-    `peak` are the bytes that model took at most so far, 0 where nobody can tell."""
+    `peak` is the model's peak memory in bytes, 0 where it is unknown."""
 
     phase: EnginePhase
     note: str = ""

@@ -1,9 +1,9 @@
-"""Values about races: one prompt, two or three decoders in turn, and what came of it.
+"""Values of races: one prompt, two or three decoders in turn, and the results.
 
-    speed-up     a lane's tokens per second over those of the fastest plain: one row a step, whatever same text asks
-    identity     a lane's tokens against plain of the same width class, token by token
+    speed-up     a lane's tokens per second over those of the fastest plain decoding
+    identity     a lane's tokens compared with those of plain decoding, padded to the same bucket of rows
 
-Both plains are one where nothing is padded; else the race runs the missing ones beside its lanes.
+Without padding both are the same plain decoding; otherwise the race runs what is missing in addition to its lanes.
 """
 
 from dataclasses import dataclass, field
@@ -26,11 +26,11 @@ TextKind = Literal["chat", "code", "maths", "quoting", "own"]
 """What kind of text a race's prompt asks for."""
 FEWEST_LANES, MOST_LANES = 2, 3
 LONGEST_PROMPT = 200_000
-"""Characters of a race's prompt: more is no race but a wait."""
+"""Most characters of a race's prompt."""
 
 
 def lane_name(decoding: Decoding) -> str:
-    """A lane as it is called everywhere: "plain", "auto", "auto 32 rows", "lookahead 5/4/5", "jacobi 8"."""
+    """The display name of a lane: "plain", "auto", "auto 32 rows", "lookahead 5/4/5", "jacobi 8"."""
     match decoding.decoder:
         case "lookahead":
             return f"lookahead {decoding.window}/{decoding.ngram}/{decoding.guesses}"
@@ -57,7 +57,7 @@ class RacePrompt:
 
 @dataclass(frozen=True, slots=True)
 class RacePlan:
-    """What is raced. The lanes' sampling and length are those of `options`, as is whether text must be the same."""
+    """The prompt and the lanes of a race. Sampling, length and same text are those of `options`."""
 
     prompt: RacePrompt
     lanes: tuple[Decoding, ...]
@@ -75,24 +75,24 @@ class RacePlan:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The prompt as the engine is asked."""
+        """The prompt as a chat."""
         return (Message("user", self.prompt.text),)
 
     @property
     def same_text(self) -> bool:
-        """Whether lanes are to write the same text in half precision, too."""
+        """Whether lanes must write the same text in half precision, too."""
         return self.options.decoding.same_text
 
 
 Curve = tuple[tuple[float, int], ...]
-"""(seconds since the first token, tokens written by then), a point a step."""
+"""(seconds since the first token, tokens so far) for each step."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneRun:
-    """What one lane wrote so far. `ends` say for each token how much of the text was there once it had come.
+    """What one lane has written so far. `ends` are the ends of the tokens in the text.
 
-    `decoder` is the one that ran: a model that cannot branch decodes plainly whatever was asked."""
+    `decoder` is the one that really ran: a model without lookahead support decodes plainly."""
 
     decoding: Decoding
     decoder: DecoderName
@@ -105,12 +105,12 @@ class LaneRun:
 
     @property
     def name(self) -> str:
-        """What the lane is called."""
+        """The lane's display name."""
         return lane_name(self.decoding)
 
     @property
     def tokens(self) -> int:
-        """Tokens written, the prefill's first one included."""
+        """Tokens written, including the first one from the prefill."""
         return self.curve[-1][1] if self.curve else 0
 
     @property
@@ -119,11 +119,11 @@ class LaneRun:
         return self.curve[-1][0] if self.curve else 0.0
 
     def tokens_at(self, seconds: float) -> int:
-        """How many tokens were there at this time of the lane's own clock."""
+        """The number of tokens at this time of the lane's own clock."""
         return max((tokens for at, tokens in self.curve if at <= seconds), default=0)
 
     def token_text(self, index: int) -> str:
-        """What a token added to the text; nothing behind the last one."""
+        """The text of a token; "" after the last one."""
         if index >= len(self.ends):
             return ""
         return self.text[self.ends[index - 1] if index else 0 : self.ends[index]]
@@ -131,7 +131,7 @@ class LaneRun:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first token at which a lane and plain part, counted from 0; `margin` where the model was asked."""
+    """The first token at which a lane and plain differ, counted from 0; `margin` if it is known."""
 
     index: int
     said: str
@@ -141,7 +141,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class LaneResult:
-    """A lane that has run. Speed-up 0 where there is no speed to compare; no difference is identical text."""
+    """A finished lane. `speed_up` is 0 if it is unknown; without a `difference` the text is identical."""
 
     run: LaneRun
     speed_up: float = 0.0
@@ -149,13 +149,13 @@ class LaneResult:
 
     @property
     def is_identical(self) -> bool:
-        """Whether it wrote what plain wrote."""
+        """Whether its text is that of plain."""
         return self.difference is None
 
 
 @dataclass(frozen=True, slots=True)
 class RaceResult:
-    """A race that was run to its end. `fastest_plain` is what speed-ups are measured against."""
+    """A finished race. Speed-ups are measured against `fastest_plain`."""
 
     plan: RacePlan
     model: ModelInfo
@@ -167,13 +167,13 @@ class RaceResult:
 
     @property
     def winner(self) -> LaneResult:
-        """The lane with most tokens per second."""
+        """The lane with the most tokens per second."""
         return max(self.lanes, key=lambda lane: lane.run.statistics.tokens_per_second)
 
 
 @dataclass(frozen=True, slots=True)
 class LaneSummary:
-    """A lane of a race of the past, in numbers alone."""
+    """The numbers of a lane of an earlier race."""
 
     name: str
     speed_up: float
@@ -184,7 +184,7 @@ class LaneSummary:
 
 @dataclass(frozen=True, slots=True)
 class RaceSummary:
-    """A race as the history lists it; `at` in seconds since 1970."""
+    """An earlier race in the history; `at` in seconds since 1970."""
 
     at: float
     kind: TextKind
@@ -194,7 +194,7 @@ class RaceSummary:
 
 @dataclass(frozen=True, slots=True)
 class SpeedByKind:
-    """How much a decoder brings on a kind of text: the median speed-up of so many races."""
+    """The median speed-up of a lane on a kind of text, over a number of races."""
 
     kind: TextKind
     lane: str

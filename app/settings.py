@@ -1,7 +1,7 @@
-"""Where the app keeps its files, and what the person last chose.
+"""The data folder, and the settings in it: one small JSON file.
 
-The settings are one small JSON file in the data folder. A new file is written beside the old one and then
-takes its place, so a full disk or a crash leaves the old settings whole.
+A new settings file is written first and then replaces the old one, so that a full disk or a crash leaves the old
+settings intact.
 """
 
 import json
@@ -23,36 +23,36 @@ from app.validation import require, require_one_of
 
 log = logging.getLogger(__name__)
 DEMO_MODEL = "demo"
-"""The name under which the model that ships with the app is chosen."""
+"""The name of the model that ships with the app."""
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
-"""The sentence-embedding model that documents are found by meaning with, once it is on this machine."""
+"""The sentence-embedding model for searching documents by meaning, once it is downloaded."""
 Theme = Literal["system", "light", "dark"]
-"""How the page looks."""
+"""The colours of the page."""
 
 
 def default_data_dir() -> Path:
-    """The folder that this platform gives to the app's data."""
-    import platformdirs  # which a bare checkout on a measuring machine does without
+    """The platform's folder for the app's data."""
+    import platformdirs  # imported here: measuring machines do without it
 
     return Path(platformdirs.user_data_dir("foresight", appauthor=False))
 
 
 def data_dir_or_default(chosen: Path | None) -> Path:
-    """The folder that the person named, as a whole path, or the usual one."""
+    """The chosen folder as an absolute path, or the default one."""
     return (chosen or default_data_dir()).expanduser().absolute()
 
 
 def assets_dir() -> Path:
-    """The shipped files: inside the package once installed, beside it in a checkout."""
+    """The shipped files: in the package when installed, next to it in a checkout."""
     installed = Path(__file__).parent / "assets"
     return installed if installed.exists() else Path(__file__).parent.parent / "assets"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Where models come from: folders of the person's beside the hub's cache, and whether the hub may be asked.
+    """Additional model folders, and whether the hub may be contacted.
 
-    `embedder` is the hub id or the folder of the model that finds documents by meaning."""
+    `embedder` is the hub id or the folder of the embedding model for documents."""
 
     folders: tuple[str, ...] = ()
     is_offline: bool = False
@@ -61,7 +61,7 @@ class ModelSettings:
 
     def __post_init__(self) -> None:
         is_named = isinstance(self.embedder, str) and bool(self.embedder.strip())
-        require(is_named, "an embedder must be a hub id or a folder", self.embedder)
+        require(is_named, "the embedding model must be a hub id or a folder", self.embedder)
         are_paths = all(isinstance(folder, str) and folder.strip() for folder in self.folders)
         require(are_paths, "a model folder must be a path", self.folders)
         require(
@@ -70,13 +70,13 @@ class ModelSettings:
 
     @property
     def paths(self) -> list[Path]:
-        """The folders; ~ is the person's own."""
+        """The folders, with ~ expanded."""
         return [Path(folder).expanduser() for folder in self.folders]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the person last chose."""
+    """The person's choices."""
 
     model: ModelChoice = field(default_factory=lambda: ModelChoice(DEMO_MODEL))
     options: Options = field(default_factory=Options)
@@ -88,13 +88,13 @@ class Settings:
 
 
 class SettingsFile:
-    """The settings on disk."""
+    """The settings file."""
 
     def __init__(self, data_dir: Path) -> None:
         self.path = data_dir / "settings.json"
 
     def load(self) -> Settings:
-        """The saved settings. A file that makes no sense is kept beside as `.broken`; defaults take over.
+        """Reads the settings. An invalid file is renamed to `.broken`, and the defaults are returned.
 
         Raises SettingsNotRead for a file that cannot be opened."""
         try:
@@ -103,16 +103,16 @@ class SettingsFile:
             return Settings()
         except OSError as error:
             raise SettingsNotRead(
-                f"The settings in {self.path} cannot be read ({error.strerror}): "
-                "let this user read the file, or choose another folder with --data-dir."
+                f"The settings in {self.path} cannot be read ({error.strerror}). "
+                "Give this user read access, or choose another folder with --data-dir."
             ) from error
         except (ValueError, TypeError, KeyError, AttributeError):
-            with suppress(OSError):  # a disk that is not to be written: it stays where it is
+            with suppress(OSError):  # read-only disk: the file stays
                 self.path.replace(self.path.with_suffix(".json.broken"))
             return Settings()
 
     def save(self, settings: Settings) -> None:
-        """Replace the saved settings whole, or raise SettingsNotSaved and leave the old ones."""
+        """Writes the settings. Raises SettingsNotSaved, and then the old ones are kept."""
         draft = self.path.with_suffix(".json.new")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,17 +122,17 @@ class SettingsFile:
                 os.fsync(file.fileno())
             draft.replace(self.path)
         except OSError as error:
-            with suppress(OSError):  # where nothing can be written there may be nothing to remove
+            with suppress(OSError):  # there may be nothing to remove
                 draft.unlink()
             raise SettingsNotSaved(
-                f"The settings could not be saved in {self.path.parent} ({error.strerror}): "
-                "free some disk space or choose another folder with --data-dir. The old settings are kept."
+                f"The settings could not be saved in {self.path.parent} ({error.strerror}). "
+                "Free some disk space, or choose another folder with --data-dir. The old settings are kept."
             ) from error
 
 
 def _from_json(saved: dict[str, Any]) -> Settings:
     options = saved["options"]
-    library = saved.get("library", {})  # files of the first version have none
+    library = saved.get("library", {})  # files of version 0 have none
     return Settings(
         model=ModelChoice(**saved["model"]),
         options=replace(
@@ -145,29 +145,29 @@ def _from_json(saved: dict[str, Any]) -> Settings:
     )
 
 
-def _keep_private(folder: Path) -> None:
-    """Take from everybody but the owner what they may do with a folder and all that lies in it.
+def _make_private(folder: Path) -> None:
+    """Removes all rights of other users on a folder and everything in it.
 
-    On Windows the profile that it lies in does that."""
+    On Windows the user profile has such rights already."""
     if os.name != "posix":
         return
     inside = (Path(place, name) for place, *names in os.walk(folder) for name in chain(*names))
     try:
         for path in chain((folder,), inside):
-            with suppress(FileNotFoundError):  # gone meanwhile: whoever has the folder works on
+            with suppress(FileNotFoundError):  # deleted meanwhile by the running app
                 mode = path.stat(follow_symlinks=path == folder).st_mode
                 if mode & 0o077 and not stat.S_ISLNK(mode):
                     path.chmod(stat.S_IMODE(mode) & ~0o077)
     except PermissionError:
         log.warning(
-            "Other users of this machine may read the data folder %s: this user may not change its rights. "
-            "Choose another one with --data-dir to keep your chats to yourself.",
+            "Other users of this machine can read the data folder %s, and you may not change its permissions. "
+            "Choose another folder with --data-dir to keep your chats private.",
             folder,
         )
 
 
 class DataFolder:
-    """The app's data folder, held by one running instance at a time."""
+    """The app's data folder, locked by one running instance at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -175,48 +175,48 @@ class DataFolder:
         self._address = path / "in-use.address"
 
     def hold(self) -> None:
-        """Take the folder for this process; the system lets go of it however the process ends.
+        """Locks the folder for this process; the system unlocks it when the process ends.
 
         Raises DataFolderInUse when another instance has it, SettingsNotSaved when it cannot be written."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _keep_private(self.path)
+            _make_private(self.path)
             self._lock.acquire(timeout=0)
-            self._address.unlink(missing_ok=True)  # an instance that was killed left its own
+            self._address.unlink(missing_ok=True)  # left by an instance that was killed
         except Timeout as error:
             raise DataFolderInUse(
-                f"Foresight is already running on {self.path}{self._where()}: "
-                "use that window, or start this one with another --data-dir."
+                f"Foresight is already running on {self.path}{self._where()}. "
+                "Use that window, or start this one with another --data-dir."
             ) from error
         except OSError as error:
             raise SettingsNotSaved(
-                f"The data folder {self.path} cannot be used ({error.strerror}): "
-                "choose another one with --data-dir."
+                f"The data folder {self.path} cannot be used ({error.strerror}). "
+                "Choose another one with --data-dir."
             ) from error
 
     def announce(self, address: str) -> None:
-        """Leave the page's address, its token included, for a second instance of this user: a courtesy that no
-        full disk may turn into a failure to start."""
+        """Writes the page's address, with its token, for a second instance of this user. Failing to write it is no
+        reason not to start."""
         with suppress(OSError):
             self._address.touch(mode=0o600)
             self._address.write_text(address, encoding="utf-8")
 
     def release(self) -> None:
-        """Let another instance have the folder."""
-        with suppress(OSError):  # gone with its disk, or not to be written any more
+        """Unlocks the folder."""
+        with suppress(OSError):  # its disk is gone or read-only
             self._address.unlink()
         self._lock.release()
 
     def running_at(self) -> str:
-        """The address that the instance which has the folder announced; "" while there is none that makes sense."""
+        """The address announced by the instance that has the folder; "" if there is none."""
         try:
             address = self._address.read_text(encoding="utf-8")
             return address if urlsplit(address).port else ""
-        except (OSError, ValueError):  # not announced yet, half written, or just released
+        except (OSError, ValueError):  # not announced yet, incomplete, or just released
             return ""
 
     def is_held(self) -> bool:
-        """Whether some instance has the folder now."""
+        """Whether an instance has locked the folder."""
         try:
             with self._lock.acquire(timeout=0):
                 return False

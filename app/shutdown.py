@@ -1,8 +1,8 @@
-"""A process that was asked to end does so, whatever its threads are at.
+"""Ends the process within a time limit, even if a thread hangs.
 
-Python ends when its main thread does, and that one waits: for the interpreter's lock, which C code may hold, and
-for threads that never come back. A thread of faulthandler waits for neither: it writes down where every thread
-stands, and ends the process. What the stores have acknowledged is on the disk by then.
+A normal exit waits for the interpreter's lock, which C code may hold, and for threads that never return. A timer of
+faulthandler waits for neither: it logs the stack of every thread and ends the process. What the stores have
+acknowledged is on the disk by then.
 """
 
 import faulthandler
@@ -12,23 +12,23 @@ from contextlib import contextmanager
 from pathlib import Path
 
 SECONDS = 5.0
-"""For the end of the app, from the moment that the person asks for it."""
+"""The time limit of the app's end, from the moment that the person asks for it."""
 
 
 def end_within(seconds: float, log: Path) -> None:
-    """End this process after so many seconds if it still runs then; the log tells what held it up."""
+    """Ends this process after this many seconds, and logs the stacks of its threads."""
     try:
         file = os.open(
             log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600
         )  # stays open until the process ends
-    except OSError:  # a full disk does not keep the app from ending
+    except OSError:  # a full disk must not prevent the end
         file = os.open(os.devnull, os.O_WRONLY)
     faulthandler.dump_traceback_later(seconds, exit=True, file=file)
 
 
 @contextmanager
 def ending_within(seconds: float) -> Iterator[None]:
-    """As `end_within`, for a process that goes on once this is over."""
+    """Like `end_within`, but only while the block runs."""
     with Path(os.devnull).open("ab") as nowhere:
         faulthandler.dump_traceback_later(seconds, exit=True, file=nowhere)
         try:

@@ -1,11 +1,11 @@
-"""What a reply has cost and earned so far."""
+"""The statistics of a reply: tokens, steps, hits, rows and times."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How the newest step spent its rows, and its cost against plain's step; 0 where nothing was measured."""
+    """The rows of the newest step, and its cost relative to a plain step; 0 if that was not measured."""
 
     tree: int = 1
     window: int = 0

@@ -1,10 +1,10 @@
-"""The rows that a step feeds to the model, by the sizes that were chosen: one formula for engine and settings.
+"""The number of rows that a step feeds to the model: one formula for the engine and the settings page.
 
 With W=5, N=4, G=5:
 
-    tree      1 + G·(N-1) = 16    the current token, and 5 guesses of 3 tokens where no two begin alike
-    window    W·(N-1) - 1 = 14    its first place is the current token's
-    read           16 + 5 = 21    logits: every row of the tree, and the window's top row
+    tree      1 + G·(N-1) = 16    the current token, and 5 guesses of 3 tokens without common prefixes
+    window    W·(N-1) - 1 = 14    its first token is the current token
+    logits         16 + 5 = 21    every row of the tree, and the window's top row
 """
 
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from app.messages import Decoding
 
 PROMPT_LOOKUP_DRAFTS = 10
-"""The tokens that prompt lookup copies at most."""
+"""Most tokens that prompt lookup copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepRows:
-    """What a step has at most: rows of the tree, the current token included; of the window; and with logits."""
+    """The most rows of a step: of the tree with the current token, of the window, and with logits (`read`)."""
 
     tree: int
     window: int
@@ -25,7 +25,7 @@ class StepRows:
 
     @property
     def total(self) -> int:
-        """All rows that are fed."""
+        """All rows."""
         return self.tree + self.window
 
 
@@ -40,7 +40,7 @@ def window_rows(width: int, ngram: int) -> int:
 
 
 def step_rows(decoding: Decoding) -> StepRows | None:
-    """The widest step of these sizes; None where auto finds its rows while it writes."""
+    """The largest step with these sizes; None where auto chooses while it decodes."""
     match decoding.decoder:
         case "plain":
             return StepRows(1, 0, 1)

@@ -1,10 +1,10 @@
-"""One step as a picture: what was drafted and guessed, which path the model took, what it wanted instead.
+"""The trace of one step: its draft tree, the tokens the model predicted, and the accepted path.
 
 current 7, drafts 8 (then 9) and 5; the model says 8 behind 7 and 4 behind 8:
 
 tokens    7  8  9  5        row 0 is the current token
 parents  -1  0  1  0
-said      8  4  .  .        what the model holds likeliest behind each row
+said      8  4  .  .        the model's most likely token after each row
 accepted  0  1              the rows whose keys were kept; the step wrote 8 and 4
 """
 
@@ -14,15 +14,15 @@ from typing import Literal
 from app.validation import require
 
 Origin = Literal["model", "window", "prompt", "output", "document", "history", "successor"]
-"""Who proposed a token: the model itself (always right), or the pool's source that drafted it."""
+"""Who proposed a token: the model itself, or the source in the n-gram pool that drafted it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepTrace:
     """The draft tree of one step by its rows, and the window by its rows of tokens, oldest guesses first.
 
-    All tokens are ids. A step that drafted nothing has row 0 alone; a prefill's first token has no rows. The
-    current token stands in the window's first place, as it is fed; without a window there are no rows of it."""
+    All tokens are ids. A step without drafts has only row 0; the first token from the prefill has no rows. The
+    window's first token is the current token; without a window it has no rows."""
 
     tokens: tuple[int, ...] = ()
     parents: tuple[int, ...] = ()
@@ -46,7 +46,7 @@ TRACED_STEPS = 256
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """The two likeliest tokens at a place of a text, as text, and by how much the first one's logit leads."""
+    """The two most likely tokens at a position, as text, and the difference of their logits."""
 
     first: str
     second: str

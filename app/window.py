@@ -1,4 +1,4 @@
-"""The window's parts, put together: stores, engine, library and page, from start to end."""
+"""Builds the app: database, engine, models, documents, conversations and page; and closes them in order."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -21,19 +21,18 @@ from app.errors import StoreError, impossible_values
 from app.machine_name import machine_name
 from app.messages import Locate, ModelFolder, Progress
 from app.network_log import HUB_WHY, NetworkLog
-from app.races import RaceLog
+from app.race_log import RaceLog
 from app.settings import DataFolder, Settings, SettingsFile
 from app.shutdown import SECONDS, end_within
 from app.ui import Running, Services, Surroundings, discard_all, serve
 
 CLOSING_SECONDS = 0.2
-"""How long the end waits for each thread that was told before to leave off; all of it takes two at most."""
+"""How long closing waits for each thread; in total it takes at most two seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How the page is opened: at which port, in the browser or not, in a window of its own or not, and whether it
-    asks for a token."""
+    """How the page is opened: its port, in the browser or in a native window, with or without a token."""
 
     port: int
     in_browser: bool
@@ -42,7 +41,7 @@ class Opening:
 
 
 def run_window(folder: DataFolder, opening: Opening, model: str | None, network_log: NetworkLog) -> None:
-    """Show the page until the person ends it. Raises AppError where something is not as it must be."""
+    """Runs the app until the person closes it. Raises AppError."""
     # The hub's client reads its environment while it is imported: see main.
     from app.models_registry import ModelLibrary, folder_here, locate
 
@@ -52,23 +51,21 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, network_
     log = log_path(folder.path)
     write_log(log)
     discard_all(folder.path)
-    network_log.explain(
-        urlsplit(models.hub.address).hostname or "", HUB_WHY
-    )  # the person may use another hub
+    network_log.explain(urlsplit(models.hub.address).hostname or "", HUB_WHY)  # the hub may be another one
 
     def located(name: str, progress: Progress) -> ModelFolder:
-        return locate(name, progress, models.hub)  # asked at every load: it may have been switched off
+        return locate(name, progress, models.hub)  # at every load: the hub may be switched off
 
     def embedding_model() -> ModelFolder | None:
-        return folder_here(settings.library.embedder, models.hub)  # it may come while the window is open
+        return folder_here(settings.library.embedder, models.hub)  # it may be downloaded later
 
     with (
         closing(database_in(folder.path)) as database,
-        open_chatbook(database) as book,
+        open_chat_stores(database) as stores,
         closing(models),
         _engine(located, folder.path / "steps") as engine,
         closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
-        closing(Conversations(engine, book, documents)) as conversations,
+        closing(Conversations(engine, stores, documents)) as conversations,
     ):
         around = Surroundings(folder.path, models.hub.root, log, network_log, database, database.note)
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)
@@ -77,22 +74,22 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, network_
         page = serve(services, around, opening.port, in_browser, opening.is_native, opening.has_token)
         folder.announce(page.url)
         typer.echo(page.note or f"Foresight is at {page.url}")
-        typer.echo("Close its window to end it." if opening.is_native else "End it with Ctrl+C.")
-        # Only now: torch takes longer to import than the page takes to answer.
+        typer.echo("Close its window to quit." if opening.is_native else "Press Ctrl+C to quit.")
+        # After the page: importing torch takes longer than showing the page.
         engine.load(settings.model)
         try:
             _stay(page, folder, opening)
         finally:
             end_within(SECONDS, log)
             race.stop()
-            engine.stop()  # ends the replies under way, which are then stored as far as they are
+            engine.stop()  # ends replies; what is written is then stored
             page.close()
             race.close(CLOSING_SECONDS)
             engine.close(CLOSING_SECONDS)
 
 
 def _stay(page: Running, folder: DataFolder, opening: Opening) -> None:
-    """Until the page is closed for good."""
+    """Waits until the person closes the app."""
     try:
         if opening.is_native:
             show_window(page.url, folder.path / "window", page.door.leaving, page.door.wanted)
@@ -103,9 +100,9 @@ def _stay(page: Running, folder: DataFolder, opening: Opening) -> None:
 
 @contextmanager
 def _engine(locate: Locate, notes_dir: Path) -> Iterator[Engine]:
-    """An engine that is not waited for at the end: it may be importing torch, which cannot be interrupted.
+    """An engine whose end is hardly waited for: it may be importing torch, which cannot be interrupted.
 
-    What it loads is in files already, and what it writes is the stores' to keep."""
+    Nothing is lost: models are files already, and replies are in the stores."""
     engine = Engine(locate, notes_dir)
     try:
         yield engine
@@ -121,19 +118,19 @@ def _chosen(settings: Settings, model: str | None) -> Settings:
 
 
 @contextmanager
-def open_chatbook(database: Database) -> Iterator[ChatStores]:
-    """The stored chats, as an ended run left them, and an empty store for private ones.
+def open_chat_stores(database: Database) -> Iterator[ChatStores]:
+    """The stored chats, and an empty store for private ones.
 
-    Deleted chats are forgotten at the end; those of a run that was killed, at the start."""
+    Deleted chats are erased at the end, or at the next start if the app was killed."""
     if database.note:
         typer.echo(database.note)
     stored = Chats(database)
-    with suppress(StoreError):  # a full disk keeps nobody from reading what is there
+    with suppress(StoreError):  # with a full disk chats can still be read
         stored.mark_interrupted()
         stored.purge()
     try:
         with closing(Database(MEMORY)) as memory:
             yield ChatStores(stored, Chats(memory))
     finally:
-        with suppress(StoreError):  # a disk that fails now: the next start forgets them
+        with suppress(StoreError):  # the next start erases them
             stored.purge()

@@ -1,10 +1,10 @@
 """Imports point one way, and what must stay in one place does.
 
     run.py → app.main → {app.window → app.ui, app.commands} → app.conversation →
-        {engine, models_registry, chats, documents, races} →
+        {engine, models_registry, chats, documents} →
         {messages and other values, database, settings, errors, validation, …}
 
-The five domains in braces do not know each other. Commands may also use the engine and the registry; the UI
+The four domains in braces do not know each other. Commands may also use the engine and the registry; the UI
 may not.
 Imports inside functions count like the others: laziness is no way around the direction.
 """
@@ -27,8 +27,9 @@ BASE = {
     "app", "messages", "model_messages", "chat_messages", "race_messages", "document_messages",
     "step_trace", "step_rows", "statistics", "settings", "database", "errors", "quantisation", "validation",
     "text_normalisation", "display_text", "child_process", "shutdown", "network_log", "machine_name",
+    "race_log",
 }  # fmt: skip
-DOMAINS = {"engine", "models_registry", "chats", "documents", "races"}
+DOMAINS = {"engine", "models_registry", "chats", "documents"}
 ALLOWED = {
     "run": {"main"},
     "main": {"ui", "window", "commands", "desktop", "conversation", *DOMAINS, *BASE},
@@ -43,7 +44,7 @@ ALLOWED = {
     "tools": {"tools", "commands", "ui", "conversation", *DOMAINS, *BASE},
 }
 LIGHT = (
-    "ui", "desktop", "conversation", "models_registry", "chats", "documents", "races", "commands", "main", "window",
+    "ui", "desktop", "conversation", "models_registry", "chats", "documents", "commands", "main", "window",
     *BASE,
 )  # fmt: skip
 HEAVY = {"torch", "transformers"}

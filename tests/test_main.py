@@ -50,7 +50,7 @@ def test_a_taken_port_moves_on_a_second_start_says_where_it_is_and_ctrl_c_frees_
             note = app.stdout.readline().strip()
             assert note.startswith(f"Port {taken_port} is taken, so Foresight is at http://127.0.0.1:")
             address = note.split()[-1]
-            assert app.stdout.readline() == "End it with Ctrl+C.\n"
+            assert app.stdout.readline() == "Press Ctrl+C to quit.\n"
             assert urlopen(address, timeout=SECONDS).status == 200
 
             with start(tmp_path, taken_port) as second:
@@ -108,5 +108,5 @@ def test_a_data_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None
         out, err = app.communicate(timeout=SECONDS)
     assert (app.returncode, out) == (1, "")
     assert err.startswith(f"Error: The data folder {tmp_path / 'file'} cannot be used (")
-    assert err.endswith("choose another one with --data-dir.\n")
+    assert err.endswith("Choose another one with --data-dir.\n")
     assert err.count("\n") == 1

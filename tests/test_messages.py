@@ -97,4 +97,4 @@ def test_messages_cannot_be_changed_on_their_way() -> None:
 
 def test_a_prompt_that_is_too_long_says_by_how_much_and_what_to_do() -> None:
     sentence = str(PromptTooLong(tokens=12_345, context=1024))
-    assert "12,345" in sentence and "1,024" in sentence and "shorten it" in sentence
+    assert "12,345" in sentence and "1,024" in sentence and "Shorten it" in sentence

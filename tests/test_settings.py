@@ -171,7 +171,7 @@ def test_a_full_disk_is_told_and_leaves_the_old_settings(tmp_path: Path) -> None
     child = run_child(SAVE_ON_A_FULL_DISK, tmp_path)
     assert child.returncode == 1, child.stderr
     assert child.stderr.startswith(f"The settings could not be saved in {tmp_path}")
-    assert "free some disk space" in child.stderr and "Traceback" not in child.stderr
+    assert "Free some disk space" in child.stderr and "Traceback" not in child.stderr
     assert file.load() == UNUSUAL
     assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
 
@@ -187,7 +187,7 @@ def test_a_data_folder_that_is_a_file_is_told(tmp_path: Path) -> None:
     taken.write_text("mine", encoding="utf-8")
     with pytest.raises(SettingsNotSaved, match="--data-dir"):
         SettingsFile(taken).save(Settings())
-    with pytest.raises(SettingsNotSaved, match=r"cannot be used .*: choose another one with --data-dir"):
+    with pytest.raises(SettingsNotSaved, match=r"cannot be used .*Choose another one with --data-dir"):
         DataFolder(taken).hold()
     assert taken.read_text(encoding="utf-8") == "mine"
 
@@ -248,7 +248,7 @@ def test_rights_that_cannot_be_changed_are_told_and_the_app_starts(
     folder = DataFolder(tmp_path)
     folder.hold()
     folder.release()
-    assert "Other users of this machine may read the data folder" in caplog.text
+    assert "Other users of this machine can read the data folder" in caplog.text
 
 
 def test_a_released_folder_can_be_held_again(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_the_shipped_files_are_found_from_any_folder(tmp_path: Path, monkeypatch
 
 def test_settings_that_cannot_be_opened_are_told_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "settings.json").mkdir()
-    with pytest.raises(SettingsNotRead, match=r"settings.json cannot be read \(.*\): .* --data-dir"):
+    with pytest.raises(SettingsNotRead, match=r"settings.json cannot be read \(.*\)\. .* --data-dir"):
         SettingsFile(tmp_path).load()
 
 
@@ -337,7 +337,7 @@ def test_what_a_dead_instance_left_keeps_nobody_from_starting(
 def test_an_address_that_makes_no_sense_is_none(tmp_path: Path, content: bytes) -> None:
     with another_instance(tmp_path):
         (tmp_path / "in-use.address").write_bytes(content)
-        with pytest.raises(DataFolderInUse, match=r"already running on .*: use that window") as told:
+        with pytest.raises(DataFolderInUse, match=r"already running on .*Use that window") as told:
             DataFolder(tmp_path).hold()
     assert "(at" not in str(told.value)
 

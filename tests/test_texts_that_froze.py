@@ -103,7 +103,7 @@ def test_a_file_of_chats_of_one_moment_is_known_when_it_comes_again(chats: Chats
     file = json.dumps({"chats": told})
     assert chats.import_json(file).new == 300
     reads: list[str] = []
-    with chats._database.reading() as connection:
+    with chats.database.reading() as connection:
         connection.set_trace_callback(reads.append)
     assert chats.import_json(file).new == 0
     assert sum("FROM message" in one for one in reads) < 10

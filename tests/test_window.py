@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.database import Database
-from app.window import open_chatbook
+from app.window import open_chat_stores
 
 
 def left(database: Database) -> list[str]:
@@ -16,7 +16,7 @@ def left(database: Database) -> list[str]:
 
 def test_a_deleted_chat_is_forgotten_when_the_app_ends_however_it_does(tmp_path: Path) -> None:
     with closing(Database(tmp_path / "foresight.sqlite")) as database:
-        with pytest.raises(KeyboardInterrupt), open_chatbook(database) as book:
+        with pytest.raises(KeyboardInterrupt), open_chat_stores(database) as book:
             book.stored.create(title="kept")
             book.stored.delete(book.stored.create(title="deleted").chat)
             assert left(database) == ["kept", "deleted"], "so that it can be undone"
@@ -26,9 +26,9 @@ def test_a_deleted_chat_is_forgotten_when_the_app_ends_however_it_does(tmp_path:
 
 def test_a_deleted_chat_of_a_run_that_was_killed_is_forgotten_at_the_start(tmp_path: Path) -> None:
     with closing(Database(tmp_path / "foresight.sqlite")) as database:
-        with open_chatbook(database) as book:
+        with open_chat_stores(database) as book:
             chat = book.stored.create(title="deleted").chat
         with database.writing() as connection:
             connection.execute("UPDATE chat SET deleted = 1.0 WHERE id = ?", (chat,))
-        with open_chatbook(database):
+        with open_chat_stores(database):
             assert left(database) == []

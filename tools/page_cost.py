@@ -29,7 +29,7 @@ from app.engine import Engine
 from app.messages import Decoding, Finished, Message, ModelChoice, Options, Request
 from app.models_registry import ModelLibrary, locate
 from app.network_log import NetworkLog
-from app.races import RaceLog
+from app.race_log import RaceLog
 from app.settings import DEMO_MODEL, ModelSettings, Settings, SettingsFile
 from app.ui import Services, Surroundings, serve
 from tools.processor_time import ProcessorTime, processor_time

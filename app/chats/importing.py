@@ -18,9 +18,9 @@ from app.chats.message_tree import ROOT
 from app.errors import ImportBroken
 from app.text_normalisation import storable
 
-Said = tuple[str, str, float]
-BEGUN = "SELECT id FROM chat WHERE created = ? AND deleted IS NULL"
-SAID = f"SELECT chat, role, text, created FROM message WHERE chat IN ({BEGUN})"
+MessageKey = tuple[str, str, float]
+CREATED_AT = "SELECT id FROM chat WHERE created = ? AND deleted IS NULL"
+MESSAGES_OF = f"SELECT chat, role, text, created FROM message WHERE chat IN ({CREATED_AT})"
 
 
 def parse_archive(text: str) -> ChatArchive:
@@ -52,25 +52,25 @@ class _KnownChats:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._having: dict[float, dict[Said, set[int]]] = {}
-        self._begun: dict[float, set[int]] = {}
+        self._with_message: dict[float, dict[MessageKey, set[int]]] = {}
+        self._created: dict[float, set[int]] = {}
 
     def has(self, record: ChatRecord) -> bool:
         """Whether a chat of the same creation time has all these messages."""
-        if record.created not in self._begun:
+        if record.created not in self._created:
             self._read(record.created)
-        having = self._having[record.created]
+        with_message = self._with_message[record.created]
         wanted = {(one.role, storable(one.text), one.created) for one in record.messages}
-        chats = sorted((having.get(one, set()) for one in wanted), key=len)
-        return bool(set.intersection(*chats) if chats else self._begun[record.created])
+        chats = sorted((with_message.get(one, set()) for one in wanted), key=len)
+        return bool(set.intersection(*chats) if chats else self._created[record.created])
 
     def _read(self, created: float) -> None:
-        having: dict[Said, set[int]] = defaultdict(set)
-        self._having[created] = having
-        begun = self._connection.execute(BEGUN, (created,)).fetchall()
-        self._begun[created] = {row["id"] for row in begun}
-        for row in self._connection.execute(SAID, (created,)):
-            having[row["role"], row["text"], row["created"]].add(row["chat"])
+        with_message: dict[MessageKey, set[int]] = defaultdict(set)
+        self._with_message[created] = with_message
+        rows = self._connection.execute(CREATED_AT, (created,)).fetchall()
+        self._created[created] = {row["id"] for row in rows}
+        for row in self._connection.execute(MESSAGES_OF, (created,)):
+            with_message[row["role"], row["text"], row["created"]].add(row["chat"])
 
 
 def _put_chat(connection: sqlite3.Connection, record: ChatRecord, now: float) -> None:

@@ -12,7 +12,7 @@ from app.messages import Message
 TEXTS = "SELECT id, role, text, state FROM message WHERE chat = ?"
 
 
-def thread(connection: sqlite3.Connection, chat: int, newest: int) -> Thread:
+def thread(connection: sqlite3.Connection, chat: int, newest: int = 50) -> Thread:
     """The newest messages of the shown path. Raises ChatNotFound."""
     row = require_chat(connection, chat)
     tree = tree_of(connection, chat)
@@ -33,8 +33,11 @@ def message(connection: sqlite3.Connection, wanted: int) -> StoredMessage:
     return stored(connection, [wanted], tree)[0]
 
 
-def path_texts(connection: sqlite3.Connection, chat: int, upto: int | None) -> tuple[Message, ...]:
-    """What the model reads down to a message, by default the shown leaf. A last reply that is empty is left out."""
+def path_texts(connection: sqlite3.Connection, chat: int, upto: int | None = None) -> tuple[Message, ...]:
+    """What the model reads down to a message, by default the shown leaf, without the system prompt.
+
+    Replies that failed or stayed empty are left out with their questions. An empty last reply is to be written: it
+    is left out, and its question stays."""
     return _texts(_prompt_path(_path(connection, chat, upto)))
 
 
@@ -43,7 +46,7 @@ def path_ids(connection: sqlite3.Connection, chat: int, upto: int) -> tuple[int,
     return tuple(row["id"] for row in _prompt_path(_path(connection, chat, upto)))
 
 
-def texts_before(connection: sqlite3.Connection, chat: int, upto: int | None) -> tuple[Message, ...]:
+def texts_before(connection: sqlite3.Connection, chat: int, upto: int | None = None) -> tuple[Message, ...]:
     """What the model reads before a new question below a message, by default below the shown leaf."""
     return _texts(_without_failed_turns(_path(connection, chat, upto)))
 

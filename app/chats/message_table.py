@@ -61,8 +61,8 @@ def reopen(connection: sqlite3.Connection, message: int) -> None:
     connection.execute("DELETE FROM message_words WHERE rowid = ?", (message,))
 
 
-def interrupt(connection: sqlite3.Connection) -> None:
-    """Marks each message in state "writing" as interrupted."""
+def mark_interrupted(connection: sqlite3.Connection) -> None:
+    """Marks each message in state "writing" as interrupted. To be called at the start of the app."""
     for row in connection.execute("SELECT id, text FROM message WHERE state = 'writing'").fetchall():
         connection.execute(
             "UPDATE message SET state = 'interrupted', note = ? WHERE id = ?", (INTERRUPTED, row["id"])

@@ -45,8 +45,10 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
-def search(connection: sqlite3.Connection, words: str, limit: int) -> tuple[ChatSearchResult, ...]:
-    """Chats with all of these words in their title, then chats with all of them in one message."""
+def search(connection: sqlite3.Connection, words: str, limit: int = 30) -> tuple[ChatSearchResult, ...]:
+    """Chats with all of these words in their title, then chats with all of them in one message.
+
+    The last word matches as a prefix."""
     query = fts_query(words)
     if not query:
         return ()

@@ -14,8 +14,8 @@ from app.chats import ChatStores
 from app.conversation.context_window import ContextFit
 from app.conversation.engine_protocol import ReplyEngine
 from app.conversation.prompt_builder import PreparedReply, PromptBuilder
-from app.conversation.recorder import Recorder, ReplyDraft
 from app.conversation.reply import Reply
+from app.conversation.reply_recorder import ReplyDraft, ReplyRecorder
 from app.conversation.retrieval import DocumentSearch
 from app.conversation.turn import (
     Continuation,
@@ -70,7 +70,7 @@ class Conversations:
         self._engine = engine
         self._prompts = PromptBuilder(engine.reader, documents)
         self._started: Mapping[int, StartedReply] = {}
-        self._recorders: dict[int, Recorder] = {}
+        self._recorders: dict[int, ReplyRecorder] = {}
         self._unsaved: dict[int, UnsavedReply] = {}
         self._leaving_out: frozenset[int] = frozenset()
         self._lock = threading.RLock()
@@ -210,7 +210,7 @@ class Conversations:
         first_read = store.path_ids(chat, message)[prepared.left_out] if prepared.left_out else 0
         self._started = {**others, chat: StartedReply(message, settings, reply, before, first_read)}
         draft = ReplyDraft(settings.options, before)
-        self._recorders[chat] = Recorder(
+        self._recorders[chat] = ReplyRecorder(
             reply,
             draft,
             lambda content: store.write(message, content),

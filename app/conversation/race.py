@@ -57,7 +57,7 @@ class RacingEngine(ReplyEngine, Protocol):
 
 
 class RaceHistory(Protocol):
-    """The finished races: `app.races.RaceLog`, or a list in tests."""
+    """The finished races: `app.race_log.RaceLog`, or a list in tests."""
 
     def add(self, result: RaceResult) -> None:
         """Saves a race."""

@@ -1,4 +1,4 @@
-"""What a reader has seen of a reply so far, as one value: pure, so the UI and its tests need no engine."""
+"""The state of a reply, folded from its events by a pure function."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ Phase = Literal["waiting", "loading", "prefilling", "decoding", "finished", "fai
 
 @dataclass(frozen=True, slots=True)
 class ReplyState:
-    """A reply folded from its events."""
+    """A reply so far."""
 
     phase: Phase = "waiting"
     text: str = ""
@@ -30,12 +30,12 @@ class ReplyState:
 
     @property
     def is_done(self) -> bool:
-        """Whether no more events will come."""
+        """Whether the reply has ended."""
         return self.phase in ("finished", "failed")
 
 
 def fold(state: ReplyState, events: Iterable[Event]) -> ReplyState:
-    """The state after these events: fold(fold(s, a), b) == fold(s, a + b)."""
+    """The state after these events. fold(fold(s, a), b) == fold(s, a + b)."""
     for event in events:
         state = _after(state, event)
     return state

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from app.conversation.source_prompt import asked_text, quoted
+from app.conversation.source_prompt import question_with_sources, quoted
 from app.document_messages import Citation, Passage, PassageHit, Sources, TokenBudget
 from app.documents.search.focusing import focused
 from app.documents.texts import digest_of, stamp_of
@@ -77,7 +77,7 @@ class RetrievedContext:
     @property
     def message(self) -> Message:
         """The question as the model reads it."""
-        return Message("user", asked_text(self.passages, self.question))
+        return Message("user", question_with_sources(self.passages, self.question))
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -133,10 +133,11 @@ class _SourceBudget:
 
     def tokens_of(self, passages: Sequence[str]) -> int:
         """What these passages add to the prompt, instructions included."""
-        asked, alone = (
-            self.room.count((Message("user", asked_text(texts, self.question)),)) for texts in (passages, ())
+        with_passages, alone = (
+            self.room.count((Message("user", question_with_sources(texts, self.question)),))
+            for texts in (passages, ())
         )
-        return asked - alone
+        return with_passages - alone
 
     def holds(self, passages: Sequence[str]) -> bool:
         """Whether these passages fit, counted together."""
@@ -190,8 +191,8 @@ def _citation(number: int, hit: PassageHit, starts: Mapping[int, int]) -> Citati
 
 def _spent(before: tuple[Message, ...], message: Message, sources: int, room: PromptRoom) -> TokenBudget:
     head = before[:1] if before and before[0].role == "system" else ()
-    asked = room.count((message,))
+    question = room.count((message,))
     # With the question behind it: some templates take no system prompt alone.
-    system = room.count((*head, message)) - asked
-    history = max(0, room.count((*before, message)) - system - asked)
-    return TokenBudget(system, sources, history, asked, room.reply, room.context)
+    system = room.count((*head, message)) - question
+    history = max(0, room.count((*before, message)) - system - question)
+    return TokenBudget(system, sources, history, question, room.reply, room.context)

@@ -15,7 +15,7 @@ from app.messages import Piece
 
 OPENING, END = "<think>", "</think>"
 _CLOSING = re.compile(END)
-# Without an opening, only what nobody would write about: the tag alone on its line.
+# Without an opening tag only an end tag alone on its line counts: others may be mentioned in the text.
 _LONE_CLOSING = re.compile(rf"^[ \t]*{END}[ \t]*$", re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""One SQLite file for everything that the app keeps."""
+"""The SQLite database: opening, transactions, migrations, backup."""
 
 from app.database.database import MEMORY, Database, database_in
 

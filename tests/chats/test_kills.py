@@ -38,19 +38,19 @@ while True:
     place = chats.create(folder=f"run {sys.argv[2]}")
     for _ in range(source.randrange(1, 5)):
         place, reply = chats.ask(place, f"What is {source.random()}?")
-        acknowledge(chat=place.chat, version=place.version, reply=reply, text="", state="writing")
+        acknowledge(chat=place.chat, version=place.number, reply=reply, text="", state="writing")
         for attempt in range(source.randrange(1, 3)):
             if attempt:
                 place, reply = chats.regenerate(place, reply)
-                acknowledge(chat=place.chat, version=place.version, reply=reply, text="", state="writing")
+                acknowledge(chat=place.chat, version=place.number, reply=reply, text="", state="writing")
             text = ""
             for word in range(source.randrange(1, 20)):
                 text += f"word{word} " * 50
                 marks = tuple(TokenMark(end, "window", end) for end in range(word * 20))
                 chats.write(reply, MessageContent(text, marks=marks))
-                acknowledge(chat=place.chat, version=place.version, reply=reply, text=text, state="writing")
+                acknowledge(chat=place.chat, version=place.number, reply=reply, text=text, state="writing")
             chats.write(reply, MessageContent(text, "done"))
-            acknowledge(chat=place.chat, version=place.version, reply=reply, text=text, state="done")
+            acknowledge(chat=place.chat, version=place.number, reply=reply, text=text, state="done")
     if source.random() < 0.3:
         chats.delete(place.chat)
         chats.purge()

@@ -96,9 +96,7 @@ def test_a_text_from_the_input_is_read_in_its_own_encoding(folder: Path) -> None
 def test_what_is_no_text_is_not_taken_from_the_input(folder: Path) -> None:
     done = run(folder, "add", "-", said="\x01\x02\x03" * 99)
     assert done.returncode == 1
-    assert (
-        done.stderr == "Error: What came on the standard input is no text: save it as a file, and add that.\n"
-    )
+    assert done.stderr == "Error: Standard input is not text. Save it as a file, and add the file.\n"
     assert run(folder, "list").stdout == "0 collections.\n"
 
 
@@ -138,7 +136,7 @@ def test_with_the_model_for_it_passages_are_found_by_meaning_too(folder: Path, t
 def test_without_the_model_for_it_a_search_says_how_to_get_it(folder: Path, eggs: Path) -> None:
     run(folder, "add", eggs)
     assert run(folder, "search", "eggs").stderr == (
-        "[found by words alone: to find by meaning, too, get the model: "
+        "[searched by words only: to search by meaning, too, download the embedding model: "
         "python run.py models download sentence-transformers/all-MiniLM-L6-v2]\n"
     )
 
@@ -152,14 +150,14 @@ def test_a_damaged_model_for_meaning_is_told_and_words_search_alone(
     run(folder, "add", eggs)
     found = run(folder, "search", "eggs")
     assert "[1] eggs.md" in found.stdout
-    assert found.stderr.splitlines()[-1].startswith("[found by words alone: The embedding model ")
+    assert found.stderr.splitlines()[-1].startswith("[searched by words only: The embedding model ")
 
 
 def test_what_cannot_be_read_ends_with_its_sentence(folder: Path, eggs: Path, tmp_path: Path) -> None:
     locked = files.pdf(tmp_path / "locked.pdf", "Eggs", password="x")
     done = run(folder, "add", locked, eggs)
     assert "failed" in done.stdout and "locked.pdf is encrypted" in done.stdout and "ready" in done.stdout
-    assert (done.returncode, done.stderr) == (1, "Error: 1 of 2 files could not be read: see above.\n")
+    assert (done.returncode, done.stderr) == (1, "Error: 1 of 2 files could not be read. See above.\n")
 
 
 @pytest.mark.parametrize(
@@ -168,10 +166,10 @@ def test_what_cannot_be_read_ends_with_its_sentence(folder: Path, eggs: Path, tm
         (["add", "nowhere.txt"], "There is no file nowhere.txt: check its name.", 1),
         (["add", "docs"], "docs is no file: choose files, not folders.", 1),
         (["add", "-"], "There is nothing to read in this text: paste some words.", 1),
-        (["list", "--collection", "No"], "There is no collection 'No' (there are: none yet)", 2),
+        (["list", "--collection", "No"], "There is no collection 'No'. Existing collections: none yet", 2),
         (["remove", "7"], "This document is no longer there", 1),
-        (["remove"], "Say either which documents to remove, or which collection", 2),
-        (["search", " "], "There is no question: type some words.", 2),
+        (["remove"], "Give either document numbers or --collection NAME", 2),
+        (["search", " "], "There is no question. Type some words.", 2),
         (["search", "x", "--collection", "No"], "There is no collection 'No'", 2),
     ],
 )

@@ -74,18 +74,18 @@ def test_a_model_is_found_judged_downloaded_verified_and_deleted(server: FakeHub
     done = run("download", "org/small", "--json")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert lines[-1]["state"] == "done" and lines[-1]["done"] == lines[-1]["size"] == model["size"]
-    assert run("download", "org/small").stdout.startswith("org/small is here already: ")
+    assert run("download", "org/small").stdout.startswith("org/small is already on this machine: ")
 
     listed = told(run("list", "--json"))
     assert [(m["name"], m["state"]) for m in listed["models"]] == [("demo", "ready"), ("org/small", "ready")]
-    assert "every byte is right" in run("verify", "org/small").stdout
+    assert "all checksums match" in run("verify", "org/small").stdout
     weights = Path(lines[-1]["folder"]) / "model.safetensors"
     weights.resolve().write_bytes(weights.read_bytes()[:-1] + b"x")
     damaged = run("verify", "org/small")
     assert damaged.returncode == 1 and "its checksum is wrong" in damaged.stderr
 
     asked = run("remove", "org/small", answer="n\n")
-    assert asked.returncode == 1 and "That frees 2.00 MB. [y/N]" in asked.stdout and weights.exists()
+    assert asked.returncode == 1 and "This frees 2.00 MB. [y/N]" in asked.stdout and weights.exists()
     assert told(run("remove", "org/small", "--yes", "--json"))["freed"] >= model["size"]
     assert len(told(run("list", "--json"))["models"]) == 1
 
@@ -111,7 +111,7 @@ def test_ctrl_c_pauses_and_the_same_command_goes_on(
         child.send_signal(signal.SIGINT)
         _, words = child.communicate(timeout=SECONDS)
     assert child.returncode == 130
-    assert words == "Paused. The same command goes on: python run.py models download org/small\n"
+    assert words == "Paused. To continue: python run.py models download org/small\n"
     server.pace = 0
     server.asked.clear()
     assert run("download", "org/small").returncode == 0

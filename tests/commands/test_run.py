@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.test_bench import FIELDS as BENCH_FIELDS
-from tests.commands.test_replying import FIELDS
+from tests.commands.test_reply_output import FIELDS
 from tests.commands.typed import CHECKOUT, command, typed
 
 CPU = ("--device", "cpu", "--dtype", "float32")
@@ -48,20 +48,6 @@ def test_prompts_and_chats_of_a_file_are_answered_as_json_lines(tmp_path: Path) 
     assert (lines[0]["seed"], lines[0]["dtype"], lines[0]["device"]) == (3, "float32", "cpu")
 
 
-def test_a_benchmark_finds_both_decoders_identical_and_writes_its_report(tmp_path: Path) -> None:
-    file, report = tmp_path / "prompts.jsonl", tmp_path / "report.json"
-    file.write_text('{"prompt": "Hello"}\n', encoding="utf-8")
-    options = ("--max-new-tokens", "24", "--rounds", "1", "--json", str(report))
-    done = typed("bench", "--model", "demo", "--prompts", str(file), *options, *CPU)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "identical" in done.stdout
-    found = json.loads(report.read_text(encoding="utf-8"))
-    assert [entry["decoder"] for entry in found["decoders"]] == ["plain", "auto"]
-    assert [set(entry) for entry in found["decoders"]] == [BENCH_FIELDS, BENCH_FIELDS]
-    assert [entry["identical"] for entry in found["decoders"]] == [True, True]
-    assert found["decoders"][0]["tokens_per_step"] == 1.0
-
-
 def test_the_lanes_of_a_benchmark_run_over_every_set_and_write_one_text(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / f"{name}.jsonl").write_text('{"prompt": "Hello", "temperature": 0.8}\n', encoding="utf-8")
@@ -76,6 +62,8 @@ def test_the_lanes_of_a_benchmark_run_over_every_set_and_write_one_text(tmp_path
     assert [one["set"] for one in found["sets"]] == ["one", "two"]
     assert list(found["lanes"]) == [entry["decoder"] for entry in found["decoders"]] == lanes.split(",")
     assert all(entry["identical"] for one in found["sets"] for entry in one["decoders"])
+    assert all(set(entry) == BENCH_FIELDS for entry in found["decoders"])
+    assert found["decoders"][0]["tokens_per_step"] == 1.0
 
 
 def test_a_failure_is_one_sentence_without_a_traceback() -> None:

@@ -12,7 +12,7 @@ from app.conversation import ChatStores, Conversations
 from app.conversation.race import Race
 from app.database import MEMORY, Database
 from app.network_log import NetworkLog
-from app.races import RaceLog
+from app.race_log import RaceLog
 from app.settings import Settings, SettingsFile
 from app.ui import Running, Services, Surroundings, prepare_environment, serve
 from tests.fake_documents import ScriptedDocuments

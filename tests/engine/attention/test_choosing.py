@@ -41,7 +41,7 @@ def test_what_cannot_be_is_refused_with_a_reason(
     name: AttentionName, machine: Machine, heads: Heads, words: str
 ) -> None:
     assert words in refusal(name, machine, heads)
-    with pytest.raises(AttentionUnavailable, match=r"cannot be used here: .*Choose attention auto\."):
+    with pytest.raises(AttentionUnavailable, match=r"cannot be used here: .*Choose auto\."):
         choose(name, machine, heads)
 
 

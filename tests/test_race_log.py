@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from app.messages import ModelInfo
+from app.race_log import PROMPT_EXCERPT, RaceLog
 from app.race_messages import RacePrompt, RaceResult, SpeedByKind, TextKind
-from app.races import RaceLog
-from app.races.race_log import LONGEST_KEPT
 from app.settings import assets_dir
 from tests.fakes import DEMO
 from tests.racing import AUTO, HALF, LOOKAHEAD, PLAIN, LaneEngine, make_plan, run_race
@@ -107,7 +106,7 @@ def test_a_difference_is_remembered(log: RaceLog) -> None:
 
 def test_of_a_long_prompt_the_beginning_is_kept(log: RaceLog) -> None:
     log.add(run_race(LaneEngine(), make_plan(text="x" * 5000)))
-    assert len(log.last(DEMO, 1)[0].prompt) == LONGEST_KEPT
+    assert len(log.last(DEMO, 1)[0].prompt) == PROMPT_EXCERPT
 
 
 def test_a_deleted_race_takes_its_lanes_along(log: RaceLog, database: OneFile) -> None:

@@ -26,7 +26,7 @@ Done = Callable[[str], None]
 """Called once when recording has ended, with the reason why the whole reply could not be stored, or ""."""
 
 
-class Recorder:
+class ReplyRecorder:
     """Stores one reply, on its own thread."""
 
     def __init__(self, reply: Reply, draft: "ReplyDraft", write: Write, done: Done) -> None:

@@ -1,39 +1,28 @@
-"""Races in SQLite, by the model as it ran: another dtype or device is another race track."""
+"""The history of races in SQLite, by model, dtype, device and quantisation."""
 
 import sqlite3
-from contextlib import AbstractContextManager
 from itertools import groupby
 from statistics import median
-from typing import Protocol
 
+from app.database import Database
 from app.messages import ModelInfo
 from app.race_messages import LaneResult, LaneSummary, RaceResult, RaceSummary, SpeedByKind
 
 OF_MODEL = "model = ? AND dtype = ? AND device = ? AND quantisation = ?"
-LONGEST_KEPT = 200
-"""Characters of a prompt that are kept: enough to know it again."""
-
-
-class Transactions(Protocol):
-    """What the log needs of the database."""
-
-    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        """One state of the database, however many statements look at it."""
-
-    def writing(self) -> AbstractContextManager[sqlite3.Connection]:
-        """A transaction, whose changes are kept together or not at all."""
+PROMPT_EXCERPT = 200
+"""Characters of a prompt that are saved."""
 
 
 class RaceLog:
-    """Safe to use from any thread, as the database is."""
+    """The finished races. Safe to use from any thread."""
 
-    def __init__(self, database: Transactions) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, result: RaceResult) -> None:
-        """Keep a race's numbers."""
+        """Saves a race's numbers."""
         prompt = result.plan.prompt
-        row = (result.at, *_key(result.model), prompt.kind, prompt.text[:LONGEST_KEPT])
+        row = (result.at, *_key(result.model), prompt.kind, prompt.text[:PROMPT_EXCERPT])
         with self._database.writing() as connection:
             race = connection.execute(
                 "INSERT INTO races (at, model, dtype, device, quantisation, kind, prompt)"
@@ -46,7 +35,7 @@ class RaceLog:
             )
 
     def last(self, model: ModelInfo, limit: int) -> list[RaceSummary]:
-        """The newest races of this model, as it runs here, newest first."""
+        """The newest races of this model as it runs now, newest first."""
         with self._database.reading() as connection:
             races = connection.execute(
                 f"SELECT id, at, kind, prompt FROM races WHERE {OF_MODEL} ORDER BY id DESC LIMIT ?",
@@ -57,7 +46,7 @@ class RaceLog:
             ]
 
     def summary(self, model: ModelInfo) -> list[SpeedByKind]:
-        """The median speed-up of each decoder on each kind of text; speeds that nobody knew are left out."""
+        """The median speed-up of each lane on each kind of text; unknown speeds are left out."""
         with self._database.reading() as connection:
             rows = connection.execute(
                 "SELECT kind, name, speed_up FROM race_lanes JOIN races ON races.id = race"
