@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import NotUploaded
-from app.ui.about.surroundings import Door, Surroundings
+from app.ui.app_context import AppContext, Endpoint
 from app.ui.layout import build_page
 from app.ui.library_files import add_library_files
 from app.ui.models.stock import Shelf
@@ -34,17 +34,17 @@ NEEDED = re.compile(
 )
 """The paths that the page asks for."""
 LARGEST_UPLOAD = "300mb"
-"""More than a document may have: what is too long is to be told in words, not turned away at the door."""
+"""More than a document may have: what is too long is to be told in words, not turned away before."""
 
 
-def build_app(services: Services, around: Surroundings, door: Door) -> fastapi.FastAPI:
+def build_app(services: Services, app_context: AppContext, endpoint: Endpoint) -> fastapi.FastAPI:
     """The web app with the page at its root."""
     app, pages = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None), Pages()
-    blocks, views = build_blocks(services, around, door, pages)
-    app.add_middleware(RoomForUploads, data_dir=around.data_dir)
-    _add_raising(app, door)
+    blocks, views = build_blocks(services, app_context, endpoint, pages)
+    app.add_middleware(RoomForUploads, data_dir=app_context.data_dir)
+    _add_raising(app, endpoint)
     add_page_socket(app, pages, views)
-    add_library_files(app, services.conversations.book, around.data_dir)
+    add_library_files(app, services.conversations.book, app_context.data_dir)
     gr.mount_gradio_app(
         app,
         blocks,
@@ -99,16 +99,16 @@ class NeededRoutes:
 
 
 def build_blocks(
-    services: Services, around: Surroundings, door: Door, pages: Pages
+    services: Services, app_context: AppContext, endpoint: Endpoint, pages: Pages
 ) -> tuple[gr.Blocks, Callable[[PageState], Sequence[View[Any]]]]:
     """The page as Gradio Blocks, and what draws each page."""
-    shelf, notice = Shelf(services), NoticeActions(around.note)
+    shelf, notice = Shelf(services), NoticeActions(app_context.note)
     blocks = PageBlocks(analytics_enabled=False, title="Foresight", fill_width=True, fill_height=True)
     with blocks:
         page = build_page(services.settings, shelf.wish)
         events = PageEvents(pages, toast)
         wire_page(blocks, page, services, shelf, events)
-        wire_home(page, services, around, door, notice, events)
+        wire_home(page, services, app_context, endpoint, notice, events)
     # Its queue looks for events a thousand times a second, which takes 6% of the interpreter from the engine.
     blocks._queue.sleep_when_free = QUEUE_SECONDS
     # Gradio would keep some 10,000 sessions with a copy of the page's configuration each. The app has its own.
@@ -116,12 +116,16 @@ def build_blocks(
     return blocks, views_of(page, services, shelf, notice)
 
 
-def _add_raising(app: fastapi.FastAPI, door: Door) -> None:
+def _add_raising(app: fastapi.FastAPI, endpoint: Endpoint) -> None:
     @app.post("/foresight/raise")
     def bring_to_front() -> fastapi.Response:
         """Bring the app's own window to the front; where it has none, the address that a second start can open."""
-        door.wanted.set()
-        return fastapi.Response(status_code=204) if door.is_native else PlainTextResponse(door.address_once())
+        endpoint.raise_requested.set()
+        return (
+            fastapi.Response(status_code=204)
+            if endpoint.is_native
+            else PlainTextResponse(endpoint.one_time_url())
+        )
 
 
 def _without_run_history() -> dict[str, Any]:

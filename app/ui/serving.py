@@ -11,7 +11,7 @@ from time import monotonic, sleep
 
 import uvicorn
 
-from app.ui.about.surroundings import Door, Surroundings
+from app.ui.app_context import AppContext, Endpoint
 from app.ui.guard import Guard
 from app.ui.key import Key
 from app.ui.ports import listen
@@ -31,18 +31,20 @@ PING_SECONDS = 5.0
 class Running:
     """A page that answers."""
 
-    def __init__(self, server: uvicorn.Server, thread: threading.Thread, door: Door, asked_port: int) -> None:
+    def __init__(
+        self, server: uvicorn.Server, thread: threading.Thread, endpoint: Endpoint, asked_port: int
+    ) -> None:
         self._server = server
         self._thread = thread
-        self.door = door
-        self.port = door.port
-        self.url = door.address
-        moved = asked_port not in (0, door.port)
+        self.endpoint = endpoint
+        self.port = endpoint.port
+        self.url = endpoint.url
+        moved = asked_port not in (0, endpoint.port)
         self.note = f"Port {asked_port} is taken, so Foresight is at {self.url}" if moved else ""
 
     def wait(self) -> None:
         """Return when the page is closed for good, or somebody pressed Quit; a KeyboardInterrupt passes through."""
-        while self._thread.is_alive() and not self.door.leaving.wait(0.5):
+        while self._thread.is_alive() and not self.endpoint.quit_requested.wait(0.5):
             pass
 
     def close(self) -> None:
@@ -57,7 +59,7 @@ class Running:
 
 def serve(
     services: Services,
-    around: Surroundings,
+    app_context: AppContext,
     port: int,
     open_browser: bool,
     is_native: bool = False,
@@ -66,15 +68,15 @@ def serve(
     """Serve the page on 127.0.0.1 at `port` or the next free one, for whoever has the token. Raises NoFreePort."""
     listener = listen(port)
     host, port_taken = listener.getsockname()
-    door = Door(host, port_taken, is_native, secrets.token_urlsafe(32) if has_token else "")
+    endpoint = Endpoint(host, port_taken, is_native, secrets.token_urlsafe(32) if has_token else "")
     with collecting_later():
         # Gradio takes seconds to import, and other commands never need it.
         from app.ui.page import build_app
 
-        page = build_app(services, around, door)
+        page = build_app(services, app_context, endpoint)
     server = uvicorn.Server(
         uvicorn.Config(
-            Guard(page, Key(door.token, door.port, door.codes)),
+            Guard(page, Key(endpoint.token, endpoint.port, endpoint.one_time_codes)),
             http=WatchedProtocol,
             lifespan="on",
             ws="websockets-sansio",
@@ -91,9 +93,9 @@ def serve(
     thread = threading.Thread(target=server.run, args=([listener],), name="page", daemon=True)
     thread.start()
     _wait_until_started(server, thread)
-    running = Running(server, thread, door, port)
+    running = Running(server, thread, endpoint, port)
     if open_browser:
-        webbrowser.open(door.address_once())
+        webbrowser.open(endpoint.one_time_url())
     return running
 
 

@@ -11,7 +11,7 @@ import gradio as gr
 from app.conversation.race_prompts import ready_prompts
 from app.ui.about.actions import AboutActions
 from app.ui.about.area import wire_about
-from app.ui.about.surroundings import Door, Surroundings
+from app.ui.app_context import AppContext, Endpoint
 from app.ui.chat.actions import ChatActions
 from app.ui.chat.area import wire_chat
 from app.ui.chat.consulting import ConsultingActions
@@ -61,15 +61,15 @@ def wire_page(blocks: gr.Blocks, page: Page, services: Services, shelf: Shelf, e
 def wire_home(
     page: Page,
     services: Services,
-    around: Surroundings,
-    door: Door,
+    app_context: AppContext,
+    endpoint: Endpoint,
     notice: NoticeActions,
     events: PageEvents,
 ) -> None:
     """Wire the settings and what is told about the app."""
     wire_notice(page.notice, notice, events)
-    view, about = page.settings, AboutActions(services, around, door)
-    actions = SettingsActions(services, around.data_dir, toast, door.leaving.set)
+    view, about = page.settings, AboutActions(services, app_context, endpoint)
+    actions = SettingsActions(services, app_context.data_dir, toast, endpoint.quit_requested.set)
     drawer, to_settings = page.main.drawer.controls, page.top.to_settings
     wire_settings(view, drawer, actions, events)
     wire_about(view.about, about, events)

@@ -7,17 +7,17 @@ from app.ui.about.about_html import checks_html, facts_html, waiting_html
 from app.ui.about.check import Check
 from app.ui.about.facts import hardware, paths, versions
 from app.ui.about.sockets import own_addresses, own_name, own_sockets
-from app.ui.about.surroundings import Door, Surroundings
+from app.ui.app_context import AppContext, Endpoint
 from app.ui.services import Services
 
 
 class AboutActions:
     """The events of the about part."""
 
-    def __init__(self, services: Services, surroundings: Surroundings, door: Door) -> None:
+    def __init__(self, services: Services, surroundings: AppContext, endpoint: Endpoint) -> None:
         self._services = services
         self._around = surroundings
-        self._door = door
+        self._door = endpoint
 
     def open(self) -> str:
         """Versions, hardware and paths, as they are now."""

@@ -10,7 +10,7 @@ import app
 from app.conversation.machine import processor_name
 from app.messages import EngineStatus, ModelInfo
 from app.model_messages import Memory, gigabytes
-from app.ui.about.surroundings import Surroundings
+from app.ui.app_context import AppContext
 from app.ui.status import describe
 
 PACKAGES = ("torch", "transformers", "gradio", "huggingface_hub", "safetensors")
@@ -72,7 +72,7 @@ def _memory_name(memory: Memory) -> str:
     return "Memory" if memory.device == "cpu" else f"Memory of {memory.device}"
 
 
-def paths(surroundings: Surroundings) -> list[Fact]:
+def paths(surroundings: AppContext) -> list[Fact]:
     """Where files are, and what became of one that could not be read."""
     return [
         Fact("Data", str(surroundings.data_dir)),

@@ -12,7 +12,7 @@ from app.model_messages import gigabytes
 from app.outside import Contact, Outside
 from app.ui.about.check import Check, judged
 from app.ui.about.sockets import Socket
-from app.ui.about.surroundings import Database
+from app.ui.app_context import Database
 
 LEAST_FREE = 1_000_000_000
 ELSEWHERE = "Downloads run in processes of their own and talk to the hub alone."

@@ -10,15 +10,15 @@ import pytest
 from app.errors import StoreNotUsable
 from app.messages import EngineStatus
 from app.outside import Outside
-from app.ui import Running, Services, Surroundings
+from app.ui import AppContext, Running, Services
 from app.ui.about import door_checks, home_checks
 from app.ui.about.about_html import checks_html
 from app.ui.about.actions import AboutActions
 from app.ui.about.check import Check
 from app.ui.about.sockets import Socket, own_sockets, parse_fib_trie, parse_sockets
-from app.ui.about.surroundings import Door
+from app.ui.app_context import Endpoint
 
-DOOR = Door("127.0.0.1", 7860, token="secret")
+DOOR = Endpoint("127.0.0.1", 7860, token="secret")
 TABLE = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1EB4 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0 100 0 0 10 0
    1: 0100007F:1EB5 0A0200C0:01BB 01 00000000:00000000 00:00000000 00000000     0        0 4712 1 0 100 0 0 10 0
@@ -37,8 +37,10 @@ TRIE = """Main:
 """
 
 
-def test_the_real_page_keeps_its_promises(running: Running, services: Services, around: Surroundings) -> None:
-    checks = AboutActions(services, around, running.door).checks()
+def test_the_real_page_keeps_its_promises(
+    running: Running, services: Services, app_context: AppContext
+) -> None:
+    checks = AboutActions(services, app_context, running.endpoint).checks()
     assert {check.name: check.words for check in checks if check.verdict == "bad"} == {}
     assert [check.name for check in checks if check.verdict == "unknown"] == ["Chats are whole"]
     assert len(checks) == 9
@@ -51,18 +53,18 @@ def test_a_page_that_others_can_reach_is_noticed() -> None:
 
 def test_a_listener_at_another_address_is_found_by_knocking() -> None:
     with socket.create_server(("127.0.0.2", 0)) as server:
-        door = Door("127.0.0.1", server.getsockname()[1])
-        assert door_checks.check_bound(door, None, {"127.0.0.2"}).verdict == "bad"
+        endpoint = Endpoint("127.0.0.1", server.getsockname()[1])
+        assert door_checks.check_bound(endpoint, None, {"127.0.0.2"}).verdict == "bad"
 
 
 def answering(status: int, policy: str = "") -> door_checks.Ask:
-    def ask(_door: Door, _method: str, _headers: Mapping[str, str]) -> tuple[int, Mapping[str, str]]:
+    def ask(_door: Endpoint, _method: str, _headers: Mapping[str, str]) -> tuple[int, Mapping[str, str]]:
         return status, {"content-security-policy": policy}
 
     return ask
 
 
-def silent(_door: Door, _method: str, _headers: Mapping[str, str]) -> tuple[int, Mapping[str, str]]:
+def silent(_door: Endpoint, _method: str, _headers: Mapping[str, str]) -> tuple[int, Mapping[str, str]]:
     raise OSError("nobody answers")
 
 
@@ -75,8 +77,8 @@ def test_a_door_that_lets_strangers_in_is_noticed() -> None:
 def test_the_check_of_the_key_comes_without_it_and_a_page_that_has_none_is_noticed() -> None:
     came_with: list[str] = []
 
-    def ask(door: Door, _method: str, _headers: Mapping[str, str]) -> tuple[int, Mapping[str, str]]:
-        came_with.append(door.token)
+    def ask(endpoint: Endpoint, _method: str, _headers: Mapping[str, str]) -> tuple[int, Mapping[str, str]]:
+        came_with.append(endpoint.token)
         return 403, {}
 
     assert door_checks.check_key(DOOR, ask).verdict == "good"

@@ -98,7 +98,7 @@ def test_all_chats_are_deleted_once_that_is_confirmed(person: PageDriver) -> Non
 
 def test_quit_ends_the_app_and_says_so(person: PageDriver, running: Running) -> None:
     person.page.click("#quit")
-    assert running.door.leaving.wait(5)
+    assert running.endpoint.quit_requested.wait(5)
     assert "ended" in person.page.evaluate("getComputedStyle(document.body, '::after').content")
 
 
