@@ -18,12 +18,12 @@ from app.ui.chat.seat import Seat
 from app.ui.controls import show_options
 from app.ui.documents.area import DocumentsArea, build_documents_area
 from app.ui.documents.reading_area import ReadingArea, build_reading_area
-from app.ui.listening import LISTEN
 from app.ui.live.area import LiveArea, XrayArea, build_live_area, build_xray_area
 from app.ui.models.area import ModelsArea, build_models_area
 from app.ui.models.stock import Wish
 from app.ui.notice import build_notice
-from app.ui.pages import PageValue
+from app.ui.page_events import LISTEN
+from app.ui.page_sessions import PageValue
 from app.ui.race.area import RaceArea, build_race_area
 from app.ui.settings.area import SettingsView, build_settings_view
 from app.ui.settings_area import SettingsArea, build_settings_area

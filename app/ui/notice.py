@@ -4,8 +4,7 @@ from html import escape
 
 import gradio as gr
 
-from app.ui.listening import LISTEN
-from app.ui.pages import PageEvents
+from app.ui.page_events import LISTEN, PageEvents
 
 
 class NoticeActions:

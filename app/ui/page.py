@@ -16,9 +16,10 @@ from app.ui.layout import build_page
 from app.ui.library_files import add_library_files
 from app.ui.models.stock import Shelf
 from app.ui.notice import NoticeActions
+from app.ui.page_events import PageEvents
+from app.ui.page_sessions import Pages, PageSession
 from app.ui.page_socket import add_page_socket
 from app.ui.page_stream import View
-from app.ui.pages import PageEvents, Pages, PageState
 from app.ui.services import Services
 from app.ui.theme import asset, head, make_theme
 from app.ui.uploads import RoomForUploads, named_files, upload_at
@@ -100,7 +101,7 @@ class NeededRoutes:
 
 def build_blocks(
     services: Services, app_context: AppContext, endpoint: Endpoint, pages: Pages
-) -> tuple[gr.Blocks, Callable[[PageState], Sequence[View[Any]]]]:
+) -> tuple[gr.Blocks, Callable[[PageSession], Sequence[View[Any]]]]:
     """The page as Gradio Blocks, and what draws each page."""
     shelf, notice = Shelf(services), NoticeActions(app_context.note)
     blocks = PageBlocks(analytics_enabled=False, title="Foresight", fill_width=True, fill_height=True)

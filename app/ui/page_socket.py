@@ -16,8 +16,8 @@ from typing import Any
 
 import fastapi
 
+from app.ui.page_sessions import Pages, PageSession
 from app.ui.page_stream import PageStream, View
-from app.ui.pages import Pages, PageState
 
 ROUTE = "/foresight/page"
 UNKNOWN_PAGE = 4404
@@ -28,7 +28,7 @@ CLOSED = (1000, 1001)
 
 
 def add_page_socket(
-    app: fastapi.FastAPI, pages: Pages, views: Callable[[PageState], Sequence[View[Any]]]
+    app: fastapi.FastAPI, pages: Pages, views: Callable[[PageSession], Sequence[View[Any]]]
 ) -> None:
     """Serve it."""
 

@@ -37,8 +37,9 @@ from app.ui.models.stock import Shelf
 from app.ui.models.watching import ModelsWatcher, models_parts
 from app.ui.notice import NoticeActions, wire_notice
 from app.ui.options import OptionActions, changed_with
+from app.ui.page_events import PageEvents
+from app.ui.page_sessions import PageSession
 from app.ui.page_stream import ACTIVE_SECONDS, View
-from app.ui.pages import PageEvents, PageState
 from app.ui.race.actions import Chosen, RaceActions
 from app.ui.race.area import wire_race
 from app.ui.race.watching import RaceWatcher, race_parts
@@ -85,11 +86,11 @@ def toast(sentence: str) -> None:
 
 def views_of(
     page: Page, services: Services, shelf: Shelf, notice: NoticeActions
-) -> Callable[[PageState], list[View[Any]]]:
+) -> Callable[[PageSession], list[View[Any]]]:
     """What draws each page."""
     meaning = MeaningModel(services)
 
-    def views(state: PageState) -> list[View[Any]]:
+    def views(state: PageSession) -> list[View[Any]]:
         chat = Watcher(services, state.get(page.seat))
         race = RaceWatcher(services.race, lambda: services.engine.status().model)
         papers = DocumentsWatcher(services.documents, meaning.look, state.get(page.documents.seat))

@@ -14,9 +14,9 @@ import uvicorn
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from app.ui.page_sessions import Pages, PageSession
 from app.ui.page_socket import NOT_UNDERSTOOD, ROUTE, UNKNOWN_PAGE, add_page_socket
 from app.ui.page_stream import Parts, View
-from app.ui.pages import Pages, PageState
 
 SECONDS = 10
 
@@ -35,7 +35,7 @@ class Server:
         self._thread = threading.Thread(target=self._server.run, args=([listener],), daemon=True)
         self._thread.start()
 
-    def _views(self, _page: PageState) -> list[View[Any]]:
+    def _views(self, _page: PageSession) -> list[View[Any]]:
         def look() -> Parts:
             self.looks += 1
             return {"number": str(self.looks)}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import gradio as gr
 
 from app.ui.about.actions import AboutActions
-from app.ui.pages import PageEvents
+from app.ui.page_events import PageEvents
 
 
 @dataclass(frozen=True, slots=True)

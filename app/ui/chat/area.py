@@ -7,8 +7,8 @@ import gradio as gr
 
 from app.ui.chat.actions import ChatActions
 from app.ui.chat.seat import Seat
-from app.ui.listening import LISTEN
-from app.ui.pages import PageEvents, PageValue
+from app.ui.page_events import LISTEN, PageEvents
+from app.ui.page_sessions import PageValue
 
 MESSAGES = f"foresight.thread(element); {LISTEN}"
 

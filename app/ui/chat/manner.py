@@ -10,7 +10,8 @@ from app.chat_messages import ChatPreset, ChatSettings
 from app.ui.chat.seat import Seat
 from app.ui.controls import OptionControls, read_options, show_options
 from app.ui.error_handling import Notify, succeeded, try_or_notify
-from app.ui.pages import PageEvents, PageValue
+from app.ui.page_events import PageEvents
+from app.ui.page_sessions import PageValue
 from app.ui.services import Services
 
 

@@ -6,8 +6,8 @@ import gradio as gr
 
 from app.ui.documents.actions import DocumentActions
 from app.ui.documents.seat import DocumentsSeat
-from app.ui.listening import LISTEN
-from app.ui.pages import PageEvents, PageValue
+from app.ui.page_events import LISTEN, PageEvents
+from app.ui.page_sessions import PageValue
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ import gradio as gr
 from app.ui.chat.seat import Seat
 from app.ui.documents.reading import Reading
 from app.ui.documents.reading_actions import ReadingActions
-from app.ui.pages import PageEvents, PageValue
+from app.ui.page_events import PageEvents
+from app.ui.page_sessions import PageValue
 
 CLOSE = '<button type="button" class="act" data-close="reading" title="Close (Esc)">Close</button>'
 

@@ -7,7 +7,8 @@ import gradio as gr
 
 from app.ui.live.actions import XrayActions
 from app.ui.live.xray_view import XrayView
-from app.ui.pages import PageEvents, PageValue
+from app.ui.page_events import PageEvents
+from app.ui.page_sessions import PageValue
 from app.ui.saving import build_file_place
 
 CONTROLS = (

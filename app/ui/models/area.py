@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import gradio as gr
 
 from app.settings import ModelSettings
-from app.ui.listening import LISTEN
 from app.ui.models.actions import ModelActions
 from app.ui.models.result_list import Found
 from app.ui.models.stock import Wish
-from app.ui.pages import PageEvents, PageValue
+from app.ui.page_events import LISTEN, PageEvents
+from app.ui.page_sessions import PageValue
 
 KEPT = (
     ("Automatic", "auto"),

@@ -8,7 +8,8 @@ import gradio as gr
 
 from app.messages import Decoding
 from app.race_messages import MOST_LANES
-from app.ui.pages import PageEvents, PageValue
+from app.ui.page_events import PageEvents
+from app.ui.page_sessions import PageValue
 from app.ui.race.actions import RaceActions, RaceSeat
 from app.ui.race.controls import DECODERS, FIRST_LANES, NOBODY, USUAL_TOKENS
 from app.ui.race.words import KINDS

@@ -10,9 +10,9 @@ from app.messages import ModelChoice
 from app.settings import Theme
 from app.ui.about.area import AboutArea, build_about_area
 from app.ui.controls import OptionControls
-from app.ui.listening import LISTEN
 from app.ui.model_area import ModelArea, build_model_area
-from app.ui.pages import PageEvents, PageValue
+from app.ui.page_events import LISTEN, PageEvents
+from app.ui.page_sessions import PageValue
 from app.ui.settings.actions import SettingsActions
 from app.ui.settings.decoder_part import DecoderPart, build_decoder_part
 from app.ui.settings.theme_html import theme_html

@@ -6,7 +6,7 @@ import gradio as gr
 
 from app.messages import MAX_ROWS, PRESETS
 from app.ui.controls import OptionControls
-from app.ui.listening import LISTEN
+from app.ui.page_events import LISTEN
 
 DECODERS = (
     ("Auto: rows as they pay", "auto"),

@@ -7,8 +7,8 @@ import gradio as gr
 from app.ui.chat.actions import ChatActions
 from app.ui.chat.seat import Seat
 from app.ui.library_files import BACKUP, CHATS
-from app.ui.listening import LISTEN
-from app.ui.pages import PageEvents, PageValue
+from app.ui.page_events import LISTEN, PageEvents
+from app.ui.page_sessions import PageValue
 from app.ui.saving import build_file_place
 from app.ui.sidebar.actions import SidebarActions
 

@@ -15,7 +15,8 @@ import uvicorn
 from app.ui.chat.seat import Seat
 from app.ui.live.actions import XrayActions
 from app.ui.live.area import build_live_area, build_xray_area, wire_live
-from app.ui.pages import PageEvents, Pages, PageValue
+from app.ui.page_events import PageEvents
+from app.ui.page_sessions import Pages, PageValue
 from app.ui.theme import head, make_theme
 from tests.ui.live.traces import ESSAY, PLAIN, Watching
 

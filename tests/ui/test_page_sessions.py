@@ -7,7 +7,8 @@ import gradio as gr
 import pytest
 
 from app.ui.error_handling import RELOAD
-from app.ui.pages import KEPT, PageEvents, Pages, PageValue
+from app.ui.page_events import PageEvents
+from app.ui.page_sessions import KEPT, Pages, PageValue
 
 COUNT = PageValue(lambda: 3)
 NAMES: PageValue[list[str]] = PageValue(list)

@@ -1,105 +1,30 @@
-"""The open pages, and what the server keeps for each of them: its chat, its search results, its X-ray.
-
-Gradio's own session state is not used: with a `gr.State` every page holds a connection open, of which a browser has
-six for all tabs together. The values here live as long as their page, by Gradio's session hash:
-
-    load event   ->  open         the page exists
-    WebSocket    ->  connect      the page is drawn: see page_socket.py
-    closed       ->  disconnect   its values go
-    lost         ->  disconnect   its values stay for a while, since it may come back
-"""
+"""Joins the events of Gradio's components with handlers, which may get and return values of their page."""
 
 import inspect
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar, get_type_hints
+from html import escape
+from typing import Any, get_type_hints
 
 import gradio as gr
 
 from app.ui.error_handling import RELOAD, Notify
+from app.ui.page_sessions import Pages, PageSession, PageValue
 
-T = TypeVar("T")
-KEPT = 64
-"""How many pages without a connection are kept; a page that was lost longest ago goes first."""
-LISTENING: dict[str, Any] = {
+LISTEN = "foresight.listen(element, trigger)"
+"""For `js_on_load` of a component whose HTML has buttons with data-do: pressing one becomes a click event of the
+component, with `do`, `name` and `value` as its data. See assets/ui/foresight.js."""
+EVENT_OPTIONS: dict[str, Any] = {
     "show_progress": "hidden",
     "concurrency_limit": None,  # one page's events never wait for another's
     "api_visibility": "private",  # none is part of an API
 }
 
 
-class PageValue(Generic[T]):
-    """A value that each page has for itself, made when it is first asked for."""
-
-    def __init__(self, make: Callable[[], T]) -> None:
-        self.make = make
-
-
-class PageState:
-    """One page's values; `connections` counts its WebSockets: a page may come back before its loss was noticed."""
-
-    def __init__(self, session: str) -> None:
-        self.session = session
-        self.connections = 0
-        self._values: dict[PageValue[Any], Any] = {}
-
-    def get(self, value: PageValue[T]) -> T:
-        """The page's own value."""
-        if value not in self._values:
-            self._values[value] = value.make()
-        kept: T = self._values[value]
-        return kept
-
-    def set(self, value: PageValue[T], now: T) -> None:
-        """Keep another one."""
-        self._values[value] = now
-
-
-class Pages:
-    """All pages that are open, or were lost a short while ago. Safe to use from any thread."""
-
-    def __init__(self) -> None:
-        self._pages: OrderedDict[str, PageState] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._pages)
-
-    def open(self, session: str) -> PageState:
-        """A new page."""
-        page = PageState(session)
-        with self._lock:
-            self._pages[session] = page
-            self._forget_oldest()
-        return page
-
-    def find(self, session: str | None) -> PageState | None:
-        """The page of this session; None where another run of the app has drawn it, or it is long gone."""
-        return self._pages.get(session or "")
-
-    def connect(self, session: str) -> PageState | None:
-        """The same, once its WebSocket is there."""
-        with self._lock:
-            if page := self._pages.get(session):
-                page.connections += 1
-            return page
-
-    def disconnect(self, page: PageState, is_closed: bool) -> None:
-        """A WebSocket of the page has ended: because the page was closed, or for a reason that may pass."""
-        with self._lock:
-            page.connections -= 1
-            if is_closed and not page.connections:
-                self._pages.pop(page.session, None)
-            elif page.session in self._pages:
-                self._pages.move_to_end(page.session)
-                self._forget_oldest()
-
-    def _forget_oldest(self) -> None:
-        lost = [page for page in self._pages.values() if not page.connections]
-        for page in lost[:-KEPT]:
-            del self._pages[page.session]
+def toast(sentence: str) -> None:
+    """Show a sentence as a toast."""
+    # A toast is drawn as HTML.
+    gr.Warning(escape(sentence), duration=8)
 
 
 class PageEvents:
@@ -122,7 +47,7 @@ class PageEvents:
         given, drawn = _listed(inputs), _listed(outputs)
         if any(isinstance(each, PageValue) for each in (*given, *drawn)):
             handler = self._for_page(handler, given, drawn)
-        return listener(handler, _components(given), _components(drawn), **{**LISTENING, **options})
+        return listener(handler, _components(given), _components(drawn), **{**EVENT_OPTIONS, **options})
 
     def _for_page(
         self, handler: Callable[..., Any], given: Sequence[Any], drawn: Sequence[Any]
@@ -159,7 +84,7 @@ class PageEvents:
         return without_event if event_at is None else with_event
 
 
-def _kept(page: PageState, drawn: Sequence[Any], result: Any) -> Any:
+def _kept(page: PageSession, drawn: Sequence[Any], result: Any) -> Any:
     """The result without the page's values, which are kept."""
     if len(drawn) < 2 or result == gr.skip():
         return result
