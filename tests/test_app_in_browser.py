@@ -188,11 +188,10 @@ def race(person: PageDriver) -> None:
     person.page.wait_for_selector("#race [data-replay]", timeout=120_000)
 
 
-def test_a_race_ends_with_badges_and_is_saved(person: PageDriver) -> None:
+def test_a_race_ends_with_badges_and_is_exported(person: PageDriver) -> None:
     race(person)
     assert person.page.locator("#race .lane .badge >> text=identical text").count() == 2
-    assert person.saved("#race-save-picture").startswith("<svg")
-    assert '"lanes"' in person.saved("#race-save-json")
+    assert '"lanes"' in person.saved("#race-export-json")
     assert person.page.locator("#race-history .past > *").count() >= 1
 
 
@@ -218,7 +217,7 @@ def test_the_self_check_is_good(person: PageDriver) -> None:
     person.page.click("#to-settings")
     person.page.click("#self-check")
     person.page.wait_for_selector("#checks li")
-    assert person.page.locator("#checks i:not(.good)").count() == 0
+    assert person.page.locator("#checks i:not(.passed)").count() == 0
 
 
 def test_the_page_is_there_by_day_and_by_night(
@@ -245,7 +244,7 @@ def test_a_race_and_an_xray_are_accessible(browser: Any, app: AppProcess) -> Non
         assert grave_by_day_and_by_night(driver.page) == []
         driver.page.keyboard.press("Escape")
         race(driver)
-        driver.page.click("#race .texts summary >> nth=0")
+        driver.page.click("#race .outputs summary >> nth=0")
         assert grave_by_day_and_by_night(driver.page) == []
 
 

@@ -16,16 +16,16 @@ from app.ui.chat.area import ChatArea, build_chat_area
 from app.ui.chat.manner import MannerArea, build_manner_area
 from app.ui.chat.seat import Seat
 from app.ui.controls import show_options
-from app.ui.documents.area import DocumentsArea, build_documents_area
-from app.ui.documents.reading_area import ReadingArea, build_reading_area
+from app.ui.documents.reader import ReaderPanel, build_reader
+from app.ui.documents.view import DocumentsView, build_documents_view
 from app.ui.live.area import LiveArea, XrayArea, build_live_area, build_xray_area
-from app.ui.models.area import ModelsArea, build_models_area
-from app.ui.models.stock import Wish
+from app.ui.models.inventory import FitTarget
+from app.ui.models.view import ModelsView, build_models_view
 from app.ui.notice import build_notice
 from app.ui.page_events import LISTEN
 from app.ui.page_sessions import PageValue
-from app.ui.race.area import RaceArea, build_race_area
-from app.ui.settings.area import SettingsView, build_settings_view
+from app.ui.race.view import RaceView, build_race_view
+from app.ui.settings.view import SettingsView, build_settings_view
 from app.ui.settings_area import SettingsArea, build_settings_area
 from app.ui.sidebar.area import SidebarArea, build_sidebar
 from app.ui.theme import asset
@@ -63,12 +63,12 @@ class Page:
     notice: gr.HTML
     main: Main
     question: gr.HTML
-    models: ModelsArea
-    documents: DocumentsArea
-    race: RaceArea
+    models: ModelsView
+    documents: DocumentsView
+    race: RaceView
     settings: SettingsView
     xray: XrayArea
-    reading: ReadingArea
+    reader: ReaderPanel
 
     @property
     def controls(self) -> list[gr.components.Component]:
@@ -76,7 +76,7 @@ class Page:
         return [*self.main.drawer.controls, *self.settings.decoder.controls]
 
 
-def build_page(settings: Settings, wish: Wish) -> Page:
+def build_page(settings: Settings, fit_target: FitTarget) -> Page:
     """Build everything inside the current Blocks, as it was chosen last."""
     return Page(
         seat=PageValue(Seat),
@@ -88,12 +88,12 @@ def build_page(settings: Settings, wish: Wish) -> Page:
         notice=build_notice(),
         main=_main(settings),
         question=gr.HTML(elem_id="chat-question", elem_classes="asks", js_on_load=LISTEN),
-        models=build_models_area(wish, settings.library),
-        documents=build_documents_area(),
-        race=build_race_area(ready_prompts()[0].text, settings.options.decoding),
+        models=build_models_view(fit_target, settings.library),
+        documents=build_documents_view(),
+        race=build_race_view(ready_prompts()[0].text, settings.options.decoding),
         settings=build_settings_view(settings.model, show_options(settings.options), settings.theme),
         xray=build_xray_area(),
-        reading=build_reading_area(),
+        reader=build_reader(),
     )
 
 

@@ -14,7 +14,7 @@ from app.errors import NotUploaded
 from app.ui.app_context import AppContext, Endpoint
 from app.ui.layout import build_page
 from app.ui.library_files import add_library_files
-from app.ui.models.stock import Shelf
+from app.ui.models.inventory import InventoryCache
 from app.ui.notice import NoticeActions
 from app.ui.page_events import PageEvents
 from app.ui.page_sessions import Pages, PageSession
@@ -103,18 +103,18 @@ def build_blocks(
     services: Services, app_context: AppContext, endpoint: Endpoint, pages: Pages
 ) -> tuple[gr.Blocks, Callable[[PageSession], Sequence[View[Any]]]]:
     """The page as Gradio Blocks, and what draws each page."""
-    shelf, notice = Shelf(services), NoticeActions(app_context.note)
+    inventory, notice = InventoryCache(services), NoticeActions(app_context.note)
     blocks = PageBlocks(analytics_enabled=False, title="Foresight", fill_width=True, fill_height=True)
     with blocks:
-        page = build_page(services.settings, shelf.wish)
+        page = build_page(services.settings, inventory.target)
         events = PageEvents(pages, toast)
-        wire_page(blocks, page, services, shelf, events)
+        wire_page(blocks, page, services, inventory, events)
         wire_home(page, services, app_context, endpoint, notice, events)
     # Its queue looks for events a thousand times a second, which takes 6% of the interpreter from the engine.
     blocks._queue.sleep_when_free = QUEUE_SECONDS
     # Gradio would keep some 10,000 sessions with a copy of the page's configuration each. The app has its own.
     blocks.state_session_capacity = SESSIONS
-    return blocks, views_of(page, services, shelf, notice)
+    return blocks, views_of(page, services, inventory, notice)
 
 
 def _add_raising(app: fastapi.FastAPI, endpoint: Endpoint) -> None:

@@ -32,3 +32,8 @@ def environment() -> Environment:
 def render(template: str, **values: Any) -> Markup:
     """The template's HTML for these values. `Markup` is a str that other templates do not escape again."""
     return Markup(environment().get_template(template).render(**values))
+
+
+def render_macro(template: str, macro: str, **values: Any) -> Markup:
+    """The HTML of one macro of a template: views whose parts are sent one by one have a macro for each part."""
+    return Markup(getattr(environment().get_template(template).module, macro)(**values))

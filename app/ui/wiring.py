@@ -9,8 +9,7 @@ from typing import Any
 import gradio as gr
 
 from app.conversation.race_prompts import ready_prompts
-from app.ui.about.actions import AboutActions
-from app.ui.about.area import wire_about
+from app.ui.about.view import AboutActions
 from app.ui.app_context import AppContext, Endpoint
 from app.ui.chat.actions import ChatActions
 from app.ui.chat.area import wire_chat
@@ -21,40 +20,37 @@ from app.ui.chat.screen import chat_parts
 from app.ui.chat.seat import Seat
 from app.ui.chat.watching import Watcher
 from app.ui.controls import OptionControls, show_options
-from app.ui.documents.actions import DocumentActions
-from app.ui.documents.area import wire_documents
-from app.ui.documents.meaning import MeaningModel
-from app.ui.documents.reading_actions import ReadingActions
-from app.ui.documents.reading_area import wire_reading
-from app.ui.documents.watching import DocumentsWatcher, documents_parts
+from app.ui.documents.reader import ReaderActions
+from app.ui.documents.render import DocumentsRenderer
+from app.ui.documents.semantic_search import SemanticSearch
+from app.ui.documents.view import DocumentsActions
 from app.ui.error_handling import try_or_notify
 from app.ui.layout import Page
 from app.ui.live.actions import XrayActions
 from app.ui.live.area import wire_live
-from app.ui.models.actions import ModelActions
-from app.ui.models.area import wire_models
-from app.ui.models.stock import Shelf
-from app.ui.models.watching import ModelsWatcher, models_parts
+from app.ui.models.actions import ModelsActions
+from app.ui.models.inventory import InventoryCache
+from app.ui.models.render import ModelsRenderer
 from app.ui.notice import NoticeActions, wire_notice
 from app.ui.options import OptionActions, changed_with
 from app.ui.page_events import PageEvents
 from app.ui.page_sessions import PageSession
 from app.ui.page_stream import ACTIVE_SECONDS, View
-from app.ui.race.actions import Chosen, RaceActions
-from app.ui.race.area import wire_race
-from app.ui.race.watching import RaceWatcher, race_parts
+from app.ui.race.render import RaceRenderer
+from app.ui.race.view import RaceActions
 from app.ui.services import Services
-from app.ui.settings.actions import SettingsActions
-from app.ui.settings.area import wire_opening, wire_settings
+from app.ui.settings.view import SettingsActions
 from app.ui.sidebar.actions import SidebarActions
 from app.ui.sidebar.area import wire_sidebar
 
 
-def wire_page(blocks: gr.Blocks, page: Page, services: Services, shelf: Shelf, events: PageEvents) -> None:
+def wire_page(
+    blocks: gr.Blocks, page: Page, services: Services, inventory: InventoryCache, events: PageEvents
+) -> None:
     """Wire all views but the settings."""
     _fill(blocks, page, services, events)
     _wire_main(page, services, events)
-    _wire_models(page, services, shelf, events)
+    _wire_models(page, services, inventory, events)
     _wire_documents(page, services, events)
     _wire_race(page, services, events)
 
@@ -69,13 +65,10 @@ def wire_home(
 ) -> None:
     """Wire the settings and what is told about the app."""
     wire_notice(page.notice, notice, events)
-    view, about = page.settings, AboutActions(services, app_context, endpoint)
-    actions = SettingsActions(services, app_context.data_dir, toast, endpoint.quit_requested.set)
-    drawer, to_settings = page.main.drawer.controls, page.top.to_settings
-    wire_settings(view, drawer, actions, events)
-    wire_about(view.about, about, events)
-    wire_opening(to_settings, view, drawer, actions, events)
-    events.on(to_settings.click, about.open, outputs=view.about.facts)
+    opening, panel = page.top.to_settings, page.main.drawer.controls
+    settings = SettingsActions(services, app_context.data_dir, toast, endpoint.quit_requested.set)
+    page.settings.connect(settings, panel, opening, events)
+    page.settings.about.connect(AboutActions(services, app_context, endpoint), opening, events)
 
 
 def toast(sentence: str) -> None:
@@ -85,20 +78,20 @@ def toast(sentence: str) -> None:
 
 
 def views_of(
-    page: Page, services: Services, shelf: Shelf, notice: NoticeActions
+    page: Page, services: Services, inventory: InventoryCache, notice: NoticeActions
 ) -> Callable[[PageSession], list[View[Any]]]:
     """What draws each page."""
-    meaning = MeaningModel(services)
+    semantic_search = SemanticSearch(services)
 
     def views(state: PageSession) -> list[View[Any]]:
         chat = Watcher(services, state.get(page.seat))
-        race = RaceWatcher(services.race, lambda: services.engine.status().model)
-        papers = DocumentsWatcher(services.documents, meaning.look, state.get(page.documents.seat))
+        race = RaceRenderer(services.race, lambda: services.engine.status().model)
+        documents = DocumentsRenderer(services.documents, semantic_search, state.get(page.documents.state))
         return [
             View(chat.look, chat_parts, chat.has_turned, ACTIVE_SECONDS),
-            View(race.look, race_parts, race.has_turned, ACTIVE_SECONDS),
-            View(ModelsWatcher(services, shelf).look, models_parts),
-            View(papers.look, documents_parts),
+            View(race.render, dict, race.reads_database, ACTIVE_SECONDS),
+            View(ModelsRenderer(services, inventory).render, dict),
+            View(documents.render, dict),
             View(notice.show, lambda html: {"notice": html}, lambda: False),
         ]
 
@@ -148,13 +141,13 @@ def _wire_main(page: Page, services: Services, events: PageEvents) -> None:
     wire_live(page.xray, XrayActions(ReplyWatch(services)), seat, events)
 
 
-def _wire_models(page: Page, services: Services, shelf: Shelf, events: PageEvents) -> None:
-    actions = ModelActions(services, shelf, notify=toast)
+def _wire_models(page: Page, services: Services, inventory: InventoryCache, events: PageEvents) -> None:
+    actions = ModelsActions(services, inventory, toast)
     model, options = page.settings.model, OptionActions(services, actions.ask_or_load)
     events.on(page.top.to_models.click, actions.open)
-    wire_models(page.models, actions, events)
+    page.models.connect(actions, events)
     for loading in (model.load.click, model.name.submit):
-        events.on(loading, options.load_model, model.inputs, [model.problem, page.models.question])
+        events.on(loading, options.load_model, model.inputs, [model.problem, page.models.dialog])
     for name, control in zip(OptionControls._fields, page.controls, strict=True):
         # `input` is the person's own change; `change` would also fire when a page is filled at load.
         # While a slider moves only its last place counts.
@@ -168,13 +161,15 @@ def _wire_models(page: Page, services: Services, shelf: Shelf, events: PageEvent
 
 
 def _wire_documents(page: Page, services: Services, events: PageEvents) -> None:
-    area = page.documents
-    wire_documents(area, DocumentActions(services.documents, MeaningModel(services), toast), events)
-    reading, chat = ReadingActions(services.documents, services.conversations), page.main.chat
-    lists = [area.found, area.papers, chat.thread, chat.live]
-    wire_reading(page.reading, reading, lists, page.seat, events)
+    view, chat = page.documents, page.main.chat
+    view.connect(DocumentsActions(services.documents, SemanticSearch(services), toast), events)
+    openers = [view.results, view.documents, chat.thread, chat.live]
+    reader = ReaderActions(services.documents, services.conversations)
+    page.reader.connect(reader, openers, page.seat, events)
 
 
 def _wire_race(page: Page, services: Services, events: PageEvents) -> None:
-    chosen = Chosen(lambda: services.settings.options, lambda: services.model)
-    wire_race(page.race, RaceActions(services.race, ready_prompts(), chosen, toast), events)
+    actions = RaceActions(
+        services.race, ready_prompts(), lambda: services.settings.options, lambda: services.model
+    )
+    page.race.connect(actions, events)

@@ -114,7 +114,7 @@ def test_the_xray(person: PageDriver) -> None:
 def test_the_other_views(person: PageDriver, view: str) -> None:
     person.page.click(f"#to-{view}")
     person.page.mouse.move(0, 0)
-    ready = {"models": "#catalogue .card", "documents": "#papers .empty", "settings": "#facts h4"}
+    ready = {"models": "#catalogue .card", "documents": "#document-list .empty", "settings": "#facts h4"}
     person.page.wait_for_selector(ready[view])
     if view == "settings":
         person.page.click("#self-check")

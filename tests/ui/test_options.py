@@ -9,8 +9,8 @@ from app.chat_messages import ChatSettings
 from app.messages import Options
 from app.ui import Services
 from app.ui.controls import show_options
-from app.ui.models.deeds import Deeds
-from app.ui.models.stock import Shelf
+from app.ui.models.actions import ModelsActions
+from app.ui.models.inventory import InventoryCache
 from app.ui.options import OptionActions, changed_with
 from tests.fakes import ScriptedEngine
 
@@ -19,7 +19,7 @@ CONTROLS = show_options(Options())
 
 @pytest.fixture
 def actions(services: Services) -> OptionActions:
-    return OptionActions(services, Deeds(services, Shelf(services)).ask_or_load)
+    return OptionActions(services, ModelsActions(services, InventoryCache(services), print).ask_or_load)
 
 
 def choose(actions: OptionActions, **changed: Any) -> str:
@@ -83,5 +83,5 @@ def test_a_model_is_not_switched_under_a_reply_without_asking(
     services.conversations.begin(ChatSettings(), False, "one", services.asked(Options()))
     problem, question = actions.load_model("org/model", "auto", "auto", "none", "auto")
     assert (problem, engine.loads) == ("", [])
-    assert "A reply is being written. Stop it, and load org/model?" in question
+    assert "A reply is being written. Stop it and load org/model?" in question
     services.stop()

@@ -4,9 +4,11 @@ import json
 from dataclasses import astuple, dataclass
 from html import escape
 
+from markupsafe import Markup
+
 from app.conversation import Fit
-from app.ui.models.questions import ask
 from app.ui.pieces import button
+from app.ui.templates import render_macro
 
 
 def meter_html(fit: Fit | None, leaves_out: bool = False) -> str:
@@ -54,7 +56,8 @@ def overflow_html(fit: Fit, pending: Pending) -> str:
         f"This chat has {fit.tokens:,} tokens; with {fit.reserve:,} kept for the reply that is more than the "
         f"{fit.context:,} of the model's context. Nothing is left out unless you say so."
     )
-    return ask(sentence, "".join(choices), button("Cancel", "no"))
+    buttons = Markup("".join(choices) + button("Cancel", "no"))
+    return render_macro("macros.html", "dialog", sentence=sentence, buttons=buttons)
 
 
 def pending_in(value: str) -> Pending:

@@ -6,8 +6,7 @@ from app.document_messages import Collection
 from app.ui import Services
 from app.ui.chat.chip import chip_html
 from app.ui.chat.consulting import ConsultingActions
-from app.ui.documents.reading import Reading
-from app.ui.documents.reading_actions import WHOLE, ReadingActions
+from app.ui.documents.reader import WHOLE, ReaderActions, ReaderState
 from tests.fake_documents import ScriptedDocuments
 from tests.fakes import ScriptedEngine
 from tests.ui.chat.people import Visitor, pressed
@@ -26,11 +25,16 @@ def turn(visitor: Visitor, collection: int) -> None:
     )
 
 
-def act(visitor: Visitor, do: str, value: object = "", reading: Reading = Reading()) -> tuple[Reading, str]:  # noqa: B008
+def act(
+    visitor: Visitor,
+    do: str,
+    value: object = "",
+    reading: ReaderState = ReaderState(),  # noqa: B008
+) -> tuple[ReaderState, str]:
     """Press a button that opens a source of the last answer, or one in the panel."""
     name = visitor.messages[-1].id if do == "source" else ""
-    actions = ReadingActions(visitor.services.documents, visitor.services.conversations)
-    return actions.act(visitor.seat, reading, pressed(do, name, str(value)))
+    actions = ReaderActions(visitor.services.documents, visitor.services.conversations)
+    return actions.click(visitor.seat, reading, pressed(do, name, str(value)))
 
 
 @pytest.fixture
