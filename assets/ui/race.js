@@ -1,6 +1,6 @@
-// The race: runs a finished race again at one clock for all lanes.
+// Replays a finished race, all lanes at the same time.
 (() => {
-  const SHORTEST = 2.5, LONGEST = 12; // seconds that a replay takes; the clock shows the race's own time
+  const SHORTEST = 2.5, LONGEST = 12; // seconds of a replay; the clock shows the time of the race
 
   // [[seconds, tokens], …] at a time: the tokens of the last point that is not later.
   const tokensAt = (curve, time) => {

@@ -37,7 +37,7 @@ def test_without_the_model_its_download_is_offered(
     assert "Keyword search only. Download all-MiniLM-L6-v2 (90 MB) to add semantic search." in line(services)
     assert 'data-do="download-embedder"' in line(services)
     press(services, documents)
-    assert models.deeds == [("start", DEFAULT_EMBEDDER)]
+    assert models.calls == [("start", DEFAULT_EMBEDDER)]
 
 
 def test_a_running_download_shows_its_progress_and_no_button(
@@ -47,7 +47,7 @@ def test_a_running_download_shows_its_progress_and_no_button(
     assert "Downloading all-MiniLM-L6-v2: 45 MB of 90 MB" in line(services)
     assert '<progress value="45000000" max="90000000"' in line(services) and "<button" not in line(services)
     press(services, documents)
-    assert models.deeds == []
+    assert models.calls == []
 
 
 @pytest.mark.parametrize("state", ["paused", "failed"])
@@ -57,7 +57,7 @@ def test_a_stopped_download_says_why_and_can_be_resumed(
     on_the_way(models, state, "The hub <b>cannot</b> be reached.")
     assert "The hub &lt;b&gt;cannot&lt;/b&gt; be reached." in line(services) and "Resume" in line(services)
     press(services, documents)
-    assert models.deeds == [("resume", DEFAULT_EMBEDDER)]
+    assert models.calls == [("resume", DEFAULT_EMBEDDER)]
 
 
 def test_once_it_is_installed_both_kinds_of_search_are_named(
@@ -73,7 +73,7 @@ def test_a_model_that_was_deleted_is_offered_again(
 ) -> None:
     on_the_way(models, "done")
     press(services, documents)
-    assert models.deeds == [("start", DEFAULT_EMBEDDER)]
+    assert models.calls == [("start", DEFAULT_EMBEDDER)]
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_documents_are_cancelled_and_tried_again(
     press(actions, state, "cancel", document)
     assert "Try again" in str(renderer.render()["document-list"])
     press(actions, state, "retry", document)
-    assert documents.deeds[-2:] == [("cancel", document), ("again", document)]
+    assert documents.calls[-2:] == [("cancel", document), ("again", document)]
 
 
 def test_a_collection_is_chosen_and_renamed(

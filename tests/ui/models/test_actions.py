@@ -54,7 +54,7 @@ def dialog(actions: ModelsActions, do: str, name: object = "", value: str = "") 
 def test_downloads_are_started_paused_and_resumed(actions: ModelsActions, models: ScriptedModels) -> None:
     for do in ("download", "pause", "resume"):
         assert dialog(actions, do, "org/coder") == ""
-    assert models.deeds == [("start", "org/coder"), ("pause", "org/coder"), ("resume", "org/coder")]
+    assert models.calls == [("start", "org/coder"), ("pause", "org/coder"), ("resume", "org/coder")]
 
 
 def test_what_cannot_be_done_is_said(
@@ -71,16 +71,16 @@ def test_cancelling_asks_when_something_has_come(actions: ModelsActions, models:
         actions, "cancel", "a/much"
     )
     assert dialog(actions, "cancel", "a/nothing") == ""
-    assert models.deeds == [("cancel", "a/nothing")]
+    assert models.calls == [("cancel", "a/nothing")]
     dialog(actions, "cancel-now", "a/much")
-    assert models.deeds[-1] == ("cancel", "a/much")
+    assert models.calls[-1] == ("cancel", "a/much")
 
 
 def test_deleting_asks_first_and_says_what_it_frees(actions: ModelsActions, models: ScriptedModels) -> None:
     assert "Delete org/small from this computer? This frees 2.00 GB." in dialog(actions, "delete", SMALL.path)
-    assert models.deeds == []
+    assert models.calls == []
     dialog(actions, "delete-now", SMALL.path)
-    assert models.deeds == [("delete", "org/small")] and SMALL not in models.here
+    assert models.calls == [("delete", "org/small")] and SMALL not in models.here
 
 
 def test_a_model_that_has_gone_meanwhile_is_a_sentence(actions: ModelsActions, notified: list[str]) -> None:
@@ -137,7 +137,7 @@ def test_a_search_says_that_it_looks_and_then_what_it_found(actions: ModelsActio
 
 def test_a_pasted_address_is_inspected_itself(actions: ModelsActions, models: ScriptedModels) -> None:
     *_, (found, _) = actions.search("https://hub/a/b")
-    assert models.deeds == [("look at", "a/b")]
+    assert models.calls == [("look at", "a/b")]
     [(looked, page)] = found.inspected
     assert (looked.repo, page) == ("a/b", "https://hub/a/b")
 

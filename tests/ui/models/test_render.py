@@ -92,7 +92,7 @@ def test_the_bar_tells_its_parts_and_marks_where_memory_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "deeds"),
+    ("state", "actions"),
     [
         ("queued", ["pause", "cancel"]),
         ("running", ["pause", "cancel"]),
@@ -101,9 +101,9 @@ def test_the_bar_tells_its_parts_and_marks_where_memory_ends() -> None:
         ("done", ["load-download", "dismiss"]),
     ],
 )
-def test_a_download_offers_what_can_be_done_with_it(state: str, deeds: list[str]) -> None:
+def test_a_download_offers_what_can_be_done_with_it(state: str, actions: list[str]) -> None:
     html = downloads_html((make_download("org/x", state),))  # type: ignore[arg-type]
-    assert buttons(html) == [(deed, "org/x", "") for deed in deeds]
+    assert buttons(html) == [(action, "org/x", "") for action in actions]
     assert html.count("<progress") == (0 if state == "done" else 3)
 
 
@@ -142,7 +142,7 @@ def test_installed_models_say_what_they_are_and_why_they_cannot_be_used() -> Non
 
 def test_what_fits_with_int4_is_offered_so_and_what_is_too_big_can_be_loaded_anyway() -> None:
     tight = installed_html(make_inventory(InstalledFit(SMALL, make_fit("fits with int4", 9 * GB))), READY)
-    assert [deed[2] for deed in buttons(tight)[:2]] == ["int4", "auto"]
+    assert [value for _, _, value in buttons(tight)[:2]] == ["int4", "auto"]
     assert "Load with int4 Load anyway" in text(tight)
     assert "Load anyway" in text(
         installed_html(make_inventory(InstalledFit(SMALL, make_fit("too big"))), READY)

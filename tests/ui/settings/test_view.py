@@ -60,7 +60,7 @@ def test_the_price_of_a_row_is_asked_for_once_a_model(
 ) -> None:
     for _ in range(3):
         actions.cost(True, "lookahead", 0, 5, 4, 5)
-    assert models.deeds == [("row price", "demo")]
+    assert models.calls == [("row price", "demo")]
 
 
 def test_without_a_model_nothing_is_asked(
@@ -68,7 +68,7 @@ def test_without_a_model_nothing_is_asked(
 ) -> None:
     engine.now = EngineStatus("ready", "No model is loaded.")
     assert "Load a model to see" in actions.cost(True, "lookahead", 0, 5, 4, 5)
-    assert models.deeds == []
+    assert models.calls == []
 
 
 def test_a_price_that_cannot_be_had_is_said(
