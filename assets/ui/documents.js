@@ -53,54 +53,8 @@
   // Before others: Escape means the panel, unless something is asked that lies over it.
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !isOpen() || document.body.dataset.xray === "open") return;
-    if (document.body.dataset.chip === "open" || document.querySelector(".question, .in-place, details.menu[open]")) return;
+    if (document.body.dataset.collections === "open" || document.querySelector(".question, .in-place, details.menu[open]")) return;
     event.stopPropagation();
     close();
-  }, true);
-})();
-
-// The chip above the message box: its choices are drawn anew by the server at any time, so whether they are open is
-// kept here, and the choice that had the focus gets it back.
-(() => {
-  const isOpen = () => document.body.dataset.chip === "open";
-  const button = () => document.querySelector(".chip > .open");
-  let focused = ""; // the choice that was pressed last
-
-  const tell = () => {
-    const state = String(isOpen());
-    if (button() && button().getAttribute("aria-expanded") !== state) button().setAttribute("aria-expanded", state);
-  };
-  const show = (open) => {
-    if (open) document.body.dataset.chip = "open";
-    else delete document.body.dataset.chip;
-    focused = "";
-    tell();
-  };
-
-  // Call before `foresight.listen(element, trigger)`.
-  window.foresight.chip = (element) => {
-    element.addEventListener("click", ({ target }) => {
-      if (target.closest(".chip > .open")) show(!isOpen());
-      focused = target.closest("[data-do=consult]")?.dataset.name ?? "";
-    });
-    const drawn = () => {
-      if (!button()) show(false);
-      tell();
-      if (focused && document.activeElement === document.body) element.querySelector(`[data-name="${focused}"]`)?.focus();
-    };
-    const options = { childList: true, subtree: true, attributes: true, attributeFilter: ["aria-expanded"] };
-    new MutationObserver(drawn).observe(element, options);
-    drawn();
-  };
-
-  // It may be drawn anew by the press that is being told of, and is then in no document any more.
-  document.addEventListener("click", ({ target }) => {
-    if (isOpen() && target.isConnected && !target.closest("#chip")) show(false);
-  });
-  document.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !isOpen()) return;
-    event.stopPropagation();
-    show(false);
-    button()?.focus();
   }, true);
 })();

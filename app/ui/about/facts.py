@@ -11,7 +11,7 @@ from app.conversation.machine import processor_name
 from app.messages import EngineStatus, ModelInfo
 from app.model_messages import Memory, gigabytes
 from app.ui.about.surroundings import Surroundings
-from app.ui.status import describe
+from app.ui.top_bar import describe
 
 PACKAGES = ("torch", "transformers", "gradio", "huggingface_hub", "safetensors")
 

@@ -7,7 +7,7 @@ from app.document_messages import PassageHit
 from app.ui.documents.reading import Passport, opening_html
 from app.ui.documents.words import scores_in_words
 from app.ui.pieces import button
-from app.ui.words import problem_html
+from app.ui.templates import problem_html
 
 LONGEST = 400
 """Characters of a passage that are shown; pressing it opens all of it."""

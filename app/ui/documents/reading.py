@@ -14,7 +14,7 @@ from app.counting import counted
 from app.messages import Message
 from app.requiring import require
 from app.ui.pieces import button
-from app.ui.words import problem_html
+from app.ui.templates import problem_html
 
 AROUND = 4_000
 """Characters that are shown before and behind a passage at first."""

@@ -8,7 +8,7 @@ import gradio as gr
 from app.conversation import Conversations
 from app.document_messages import Citation, Sources
 from app.errors import AppError
-from app.ui.chat.seat import Seat
+from app.ui.chat.state import ChatState
 from app.ui.documents.port import Documents
 from app.ui.documents.reading import (
     Passport,
@@ -36,14 +36,14 @@ class ReadingActions:
         self._documents = documents
         self._conversations = conversations
 
-    def act(self, seat: Seat, reading: Reading, event: gr.EventData) -> Panel:
+    def act(self, chat: ChatState, reading: Reading, event: gr.EventData) -> Panel:
         """Open what a button says, or show more of what is open: the reading, and how it looks."""
         do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
         match do:
             case "read":
                 return self._show(opened(of_button(value)))
             case "source":
-                return self._open_source(seat.place.chat, int(name), int(value))
+                return self._open_source(chat.version.chat, int(name), int(value))
             case "above" | "below":
                 return self._show(with_more(reading, do))
             case "passage":

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from app.ui.chat.seat import Seat
+from app.ui.chat.state import ChatState
 from app.ui.documents.reading import Reading
 from app.ui.documents.reading_actions import ReadingActions
 from app.ui.page_events import PageEvents
@@ -34,7 +34,7 @@ def wire_reading(
     area: ReadingArea,
     actions: ReadingActions,
     places: Sequence[gr.HTML],
-    seat: PageValue[Seat],
+    seat: PageValue[ChatState],
     events: PageEvents,
 ) -> None:
     """Join the panel, and the places whose buttons open it, with what they do."""

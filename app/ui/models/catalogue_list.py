@@ -8,7 +8,7 @@ from app.model_messages import Recommendation, Use, Verdict, gigabytes
 from app.ui.models.pieces import fit_html, legend, title
 from app.ui.models.stock import Stock
 from app.ui.pieces import badge, button, facts
-from app.ui.words import parameters_in_words
+from app.ui.templates import parameters_in_words
 
 HEADINGS: dict[Verdict, str] = {
     "fits": "Fits this machine",

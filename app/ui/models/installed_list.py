@@ -8,8 +8,8 @@ from app.model_messages import InstalledModel, gigabytes
 from app.ui.models.pieces import fit_html, title
 from app.ui.models.stock import Judged, Stock, is_same
 from app.ui.pieces import badge, button, facts
-from app.ui.status import PHASES, describe
-from app.ui.words import problem_html
+from app.ui.templates import problem_html
+from app.ui.top_bar import PHASES, describe
 
 ORIGINS = {"demo": "ships with the app", "hub": "in the hub's cache", "folder": "in your folder"}
 

@@ -7,7 +7,7 @@ from app.model_messages import Recommendation, RemoteModel, SearchHit, gigabytes
 from app.ui.models.catalogue_list import rows_html
 from app.ui.models.pieces import fit_html, title
 from app.ui.pieces import badge, button, facts, link
-from app.ui.words import parameters_in_words, problem_html
+from app.ui.templates import parameters_in_words, problem_html
 
 
 @dataclass(frozen=True, slots=True)

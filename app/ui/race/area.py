@@ -8,12 +8,12 @@ import gradio as gr
 
 from app.messages import Decoding
 from app.race_messages import MOST_LANES
+from app.ui.file_export import build_file_output
 from app.ui.page_events import PageEvents
 from app.ui.page_sessions import PageValue
 from app.ui.race.actions import RaceActions, RaceSeat
 from app.ui.race.controls import DECODERS, FIRST_LANES, NOBODY, USUAL_TOKENS
 from app.ui.race.words import KINDS
-from app.ui.saving import build_file_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def build_race_area(first_prompt: str, sizes: Decoding) -> RaceArea:
             notes, texts = _html("notes"), _html("texts")
         with gr.Column(elem_id="race-side", scale=0, min_width=320):
             history = _html("history")
-        file = build_file_place("race-file")
+        file = build_file_output("race-file")
     return RaceArea(
         kind, another, text, tokens, lanes, start, stop, problem, status, board, notes, texts, history, picture,
         everything, file, PageValue(RaceSeat),

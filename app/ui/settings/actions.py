@@ -10,8 +10,8 @@ import gradio as gr
 from app.messages import PRESETS, Decoding, Options
 from app.model_messages import Precision, RowPrice
 from app.settings import Theme
-from app.ui.controls import OptionControls, show_options
 from app.ui.error_handling import Notify, try_or_notify
+from app.ui.option_controls import OptionValues, to_values
 from app.ui.services import Services
 from app.ui.settings.cost_html import cost_html
 from app.ui.settings.folder import folder_html, measure_folder, open_folder
@@ -78,15 +78,15 @@ class SettingsActions:
         before = self._services.settings
         self._try(lambda: self._services.choose_options(Options()))
         self._try(lambda: self._services.choose_theme("system"))
-        return before, restored_html(), theme_html("system"), *show_options(Options())
+        return before, restored_html(), theme_html("system"), *to_values(Options())
 
     def undo(self, before: Any) -> tuple[Any, ...]:
         """Options and looks as they were before `restore`."""
         if before is None:
-            return (gr.skip(),) * (3 + len(OptionControls._fields))
+            return (gr.skip(),) * (3 + len(OptionValues._fields))
         self._try(lambda: self._services.choose_options(before.options))
         self._try(lambda: self._services.choose_theme(before.theme))
-        return None, "", theme_html(before.theme), *show_options(before.options)
+        return None, "", theme_html(before.theme), *to_values(before.options)
 
     def quit(self) -> None:
         """End the app."""

@@ -9,8 +9,8 @@ import gradio as gr
 from app.messages import ModelChoice
 from app.settings import Theme
 from app.ui.about.area import AboutArea, build_about_area
-from app.ui.controls import OptionControls
-from app.ui.model_area import ModelArea, build_model_area
+from app.ui.model_controls import ModelControls, build_model_controls
+from app.ui.option_controls import OptionValues
 from app.ui.page_events import LISTEN, PageEvents
 from app.ui.page_sessions import PageValue
 from app.ui.settings.actions import SettingsActions
@@ -22,7 +22,7 @@ from app.ui.settings.theme_html import theme_html
 class SettingsView:
     """The view's components."""
 
-    model: ModelArea
+    model: ModelControls
     decoder: DecoderPart
     theme: gr.HTML
     folder: gr.HTML
@@ -33,11 +33,11 @@ class SettingsView:
     about: AboutArea
 
 
-def build_settings_view(model: ModelChoice, options: OptionControls, theme: Theme) -> SettingsView:
+def build_settings_view(model: ModelChoice, options: OptionValues, theme: Theme) -> SettingsView:
     """Build the view inside the current Blocks."""
     with gr.Row(elem_id="settings"):
         with gr.Column(elem_id="choices", scale=1):
-            model_area = build_model_area(model)
+            model_area = build_model_controls(model)
             decoder = build_decoder_part(options)
             with gr.Column(elem_classes="part"):
                 looks = gr.HTML(theme_html(theme), elem_id="theme", js_on_load=LISTEN)

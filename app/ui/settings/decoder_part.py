@@ -1,11 +1,11 @@
-"""Which decoder runs while lookahead is on, and how wide: the second half of `OptionControls`."""
+"""Which decoder runs while lookahead is on, and how wide: the second half of `OptionValues`."""
 
 from dataclasses import dataclass
 
 import gradio as gr
 
 from app.messages import MAX_ROWS, PRESETS
-from app.ui.controls import OptionControls
+from app.ui.option_controls import OptionValues
 from app.ui.page_events import LISTEN
 
 DECODERS = (
@@ -31,7 +31,7 @@ class DecoderPart:
 
     @property
     def controls(self) -> tuple[gr.components.Component, ...]:
-        """The controls in the order of `OptionControls`, behind those of the drawer."""
+        """The controls in the order of `OptionValues`, behind those of the drawer."""
         return (self.decoder, self.rows, self.window, self.ngram, self.guesses, self.same_text)
 
     @property
@@ -40,7 +40,7 @@ class DecoderPart:
         return [self.decoder, self.rows, self.window, self.ngram, self.guesses]
 
 
-def build_decoder_part(now: OptionControls) -> DecoderPart:
+def build_decoder_part(now: OptionValues) -> DecoderPart:
     """Build the part inside the current Blocks."""
     with gr.Column(elem_id="decoding", elem_classes="part"):
         gr.HTML("<h3>Decoder</h3><p class='hint'>Used while the Lookahead switch beside the chat is on.</p>",

@@ -6,7 +6,7 @@ from typing import Any
 import gradio as gr
 
 from app.ui import Services
-from app.ui.chat.seat import Seat
+from app.ui.chat.state import ChatState
 from app.ui.documents.reading import AROUND, MORE, Passport, Reading, in_button, of_button, opened
 from app.ui.documents.reading_actions import ReadingActions
 from tests.fake_documents import ScriptedDocuments
@@ -17,7 +17,7 @@ EVIL = "</p></article><script>alert(1)</script><mark>"
 
 def act(services: Services, do: str, value: str = "", reading: Reading = Reading()) -> Any:  # noqa: B008
     event = gr.EventData(None, {"do": do, "name": "", "value": value})
-    return ReadingActions(services.documents, services.conversations).act(Seat(), reading, event)
+    return ReadingActions(services.documents, services.conversations).act(ChatState(), reading, event)
 
 
 def kept(documents: ScriptedDocuments, text: str) -> int:

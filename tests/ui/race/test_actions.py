@@ -149,7 +149,7 @@ def test_a_view_whose_history_cannot_be_read_says_so_and_looks_on(engine: LaneEn
         races.is_held = races.refused < 2
         return watcher.look()
 
-    first, second = frames([View(look, race_parts, watcher.has_turned, 0.0)], 2)
+    first, second = frames([View(lambda: race_parts(look()), watcher.has_turned, 0.0)], 2)
     assert first == {"problem": "Another program holds the file."}
     assert "Last races" in second["race-history"] and second["problem"] == ""
 
