@@ -38,6 +38,8 @@ class StepTrace:
         require(all(0 <= row < rows for row in self.accepted), "accepted rows must be rows", self.accepted)
 
 
+KEPT_TRACES = 256
+"""How many of a reply's newest traces are kept: as far back as the X-ray goes."""
 NO_TRACE = StepTrace()
 """Of what is no step."""
 

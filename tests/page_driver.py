@@ -123,9 +123,9 @@ class PageDriver:
 
     def consult(self) -> None:
         """Have the chat ask the first collection."""
-        self.page.click(".chip > .open")
-        self.page.click(".chip [role=checkbox]")
-        self.page.wait_for_selector(".chip.on")
+        self.page.click(".collection-picker > .open")
+        self.page.click(".collection-picker [role=checkbox]")
+        self.page.wait_for_selector(".collection-picker.on")
         self.page.keyboard.press("Escape")
 
     def remove_document(self) -> None:

@@ -156,7 +156,7 @@ def test_a_chat_that_outgrows_the_model_asks_first_and_shows_its_cut(person: Pag
 
 
 def test_instructions_hold_for_their_chat_alone(person: PageDriver) -> None:
-    person.page.click("#manner .label-wrap")
+    person.page.click("#chat-settings .label-wrap")
     person.page.fill("#system textarea", "Answer in one word.")  # as pasting does: no key is pressed
     person.page.wait_for_timeout(400)
     person.ask("Hi there")

@@ -8,13 +8,18 @@ log, so none of them is a special case:
     reader B:                                     2 ----------- 3      (came late, start=2)
 
 Stopping sets a flag that the decoder looks at before each step. Readers that leave stop nothing.
+
+Of the traces of steps, which are large, only the newest ones are kept: older pieces lose theirs.
 """
 
 import threading
+from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from time import monotonic
 
-from app.messages import Event, Failed, Finished
+from app.messages import Event, Failed, Finished, Piece
+from app.step_trace import KEPT_TRACES, NO_TRACE
 
 
 class Reply:
@@ -22,6 +27,7 @@ class Reply:
 
     def __init__(self) -> None:
         self._events: list[Event] = []
+        self._traced: deque[int] = deque()  # where the pieces with a trace stand
         self._changed = threading.Condition()
         self._stop = threading.Event()
 
@@ -31,6 +37,7 @@ class Reply:
             if self._has_ended():
                 raise RuntimeError(f"reply has ended, got {event!r}")
             self._events.append(event)
+            self._drop_old_trace(event)
             self._changed.notify_all()
 
     def stop(self) -> None:
@@ -66,6 +73,16 @@ class Reply:
                 if not self._changed.wait(left):
                     break
             return self._events[start:]
+
+    def _drop_old_trace(self, newest: Event) -> None:
+        if not isinstance(newest, Piece) or not newest.trace.tokens:
+            return
+        self._traced.append(len(self._events) - 1)
+        if len(self._traced) > KEPT_TRACES:
+            oldest = self._traced.popleft()
+            piece = self._events[oldest]
+            assert isinstance(piece, Piece)
+            self._events[oldest] = replace(piece, trace=NO_TRACE)
 
     def _has_ended(self) -> bool:
         return bool(self._events) and isinstance(self._events[-1], Finished | Failed)

@@ -1,23 +1,30 @@
-"""Serving the page: a socket of our own, the guard around everything, a server on its own thread."""
+"""Serves the page: Gradio's environment, a listening socket, the guard around everything, a server thread."""
 
 import gc
 import logging
+import os
 import secrets
+import socket
 import threading
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic, sleep
 
 import uvicorn
 
+from app.errors import NoFreePort
 from app.ui.app_context import AppContext, Endpoint
 from app.ui.guard import Guard
 from app.ui.key import Key
-from app.ui.ports import listen
 from app.ui.services import Services
 from app.ui.slow_clients import WatchedProtocol
+from app.ui.uploads import uploads_dir
 
+LOOPBACK = "127.0.0.1"
+PORTS_TRIED = 20
+"""How many ports are tried, the requested one included."""
 START_SECONDS = 30.0
 GRACE_SECONDS = 0.5
 """How long what is being answered may take at the end."""
@@ -28,8 +35,22 @@ PING_SECONDS = 5.0
 """A page whose browser does not answer pings for so long is gone."""
 
 
+def prepare_environment(environ: MutableMapping[str, str], data_dir: Path) -> None:
+    """Set what Gradio reads while it is imported: no GRADIO_* of the shell, no telemetry, uploads in `data_dir`.
+
+    A GRADIO_SHARE or GRADIO_ALLOWED_PATHS left from another program must not open this one."""
+    for name in [name for name in environ if name.startswith("GRADIO_")]:
+        del environ[name]
+    environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    # Else Gradio sums up all events in a pandas table after each event, for a page that is closed here.
+    environ["GRADIO_ANALYTICS_CACHE_FREQUENCY"] = str(2**31)
+    environ["GRADIO_ANALYTICS_MAX_EVENTS"] = "1"
+    environ["GRADIO_TEMP_DIR"] = str(uploads_dir(data_dir))
+    environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+
+
 class Running:
-    """A page that answers."""
+    """A page that is being served."""
 
     def __init__(
         self, server: uvicorn.Server, thread: threading.Thread, endpoint: Endpoint, asked_port: int
@@ -118,3 +139,31 @@ def _wait_until_started(server: uvicorn.Server, thread: threading.Thread) -> Non
         if not thread.is_alive() or monotonic() > deadline:
             raise RuntimeError("the page's server did not start")
         sleep(0.005)
+
+
+def listen(port: int) -> socket.socket:
+    """Return a listening socket on 127.0.0.1, at `port` or the first free one after it. 0 takes any free port.
+
+    The socket is handed to the server as it is, so nobody can take the port in between."""
+    last = min(port + PORTS_TRIED - 1, 65535)
+    for candidate in range(port, last + 1):
+        if found := _try(candidate):
+            return found
+    raise NoFreePort(
+        f"No port from {port} to {last} is free on {LOOPBACK}: choose another one with --port, or close "
+        "a program that uses one of them."
+    )
+
+
+def _try(port: int) -> socket.socket | None:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # On Windows this option would let two programs share the port.
+    if os.name == "posix":
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((LOOPBACK, port))
+        listener.listen(128)
+    except OSError:
+        listener.close()
+        return None
+    return listener

@@ -53,54 +53,8 @@
   // Capture phase: Escape closes the reader, unless a question, a menu or the X-ray is open above it.
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !isOpen() || document.body.dataset.xray === "open") return;
-    if (document.body.dataset.chip === "open" || document.querySelector(".question, .in-place, details.menu[open]")) return;
+    if (document.body.dataset.collections === "open" || document.querySelector(".question, .in-place, details.menu[open]")) return;
     event.stopPropagation();
     close();
-  }, true);
-})();
-
-// The choice of collections above the message box. The server may render it again at any time, so the page keeps
-// whether it is open, and gives the focus back to the choice that had it.
-(() => {
-  const isOpen = () => document.body.dataset.chip === "open";
-  const button = () => document.querySelector(".chip > .open");
-  let focused = ""; // the choice that was clicked last
-
-  const updateState = () => {
-    const state = String(isOpen());
-    if (button() && button().getAttribute("aria-expanded") !== state) button().setAttribute("aria-expanded", state);
-  };
-  const show = (open) => {
-    if (open) document.body.dataset.chip = "open";
-    else delete document.body.dataset.chip;
-    focused = "";
-    updateState();
-  };
-
-  // Call before `foresight.listen(element, trigger)`.
-  window.foresight.chip = (element) => {
-    element.addEventListener("click", ({ target }) => {
-      if (target.closest(".chip > .open")) show(!isOpen());
-      focused = target.closest("[data-do=consult]")?.dataset.name ?? "";
-    });
-    const update = () => {
-      if (!button()) show(false);
-      updateState();
-      if (focused && document.activeElement === document.body) element.querySelector(`[data-name="${focused}"]`)?.focus();
-    };
-    const options = { childList: true, subtree: true, attributes: true, attributeFilter: ["aria-expanded"] };
-    new MutationObserver(update).observe(element, options);
-    update();
-  };
-
-  // The click may have caused a new rendering; its target is then no longer in the document.
-  document.addEventListener("click", ({ target }) => {
-    if (isOpen() && target.isConnected && !target.closest("#chip")) show(false);
-  });
-  document.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !isOpen()) return;
-    event.stopPropagation();
-    show(false);
-    button()?.focus();
   }, true);
 })();

@@ -55,8 +55,8 @@ def test_the_chat_in_all_its_states(person: PageDriver, engine: ScriptedEngine) 
     person.page.wait_for_selector(".coloured")
     person.page.hover(".message.user")
     person.page.click(".message.user footer [data-show=editor]")
-    person.page.click("#manner button")
-    person.page.click("#drawer .label-wrap")
+    person.page.click("#chat-settings button")
+    person.page.click("#reply-options .label-wrap")
     person.page.click("#fewer-numbers")
     assert grave_by_day_and_by_night(person.page) == []
 

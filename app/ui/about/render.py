@@ -16,8 +16,8 @@ from app.outside import Contact
 from app.ui.about.checks import Check
 from app.ui.app_context import AppContext
 from app.ui.services import Services
-from app.ui.status import describe
 from app.ui.templates import render_macro
+from app.ui.top_bar import describe
 
 TEMPLATE = "about.html"
 PACKAGES = ("torch", "transformers", "gradio", "huggingface_hub", "safetensors")

@@ -19,7 +19,7 @@ from app.conversation import Conversations
 from app.document_messages import Citation, Sources
 from app.errors import AppError
 from app.requiring import require
-from app.ui.chat.seat import Seat
+from app.ui.chat.state import ChatState
 from app.ui.documents.service import DocumentsService
 from app.ui.page_events import PageEvents
 from app.ui.page_sessions import PageValue
@@ -103,14 +103,14 @@ class ReaderActions:
         self._documents = documents
         self._conversations = conversations
 
-    def click(self, chat: Seat, state: ReaderState, event: gr.EventData) -> Panel:
+    def click(self, chat: ChatState, state: ReaderState, event: gr.EventData) -> Panel:
         """Open what a button refers to, or show more of what is open."""
         do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
         match do:
             case "read":
                 return self._show(open_ref(DocumentRef.from_json(value)))
             case "source":
-                return self._open_source(chat.place.chat, int(name), int(value))
+                return self._open_source(chat.version.chat, int(name), int(value))
             case "above" | "below":
                 return self._show(show_more(state, do))
             case "passage":
@@ -198,7 +198,7 @@ class ReaderPanel:
         self,
         actions: ReaderActions,
         openers: Sequence[gr.HTML],
-        chat: PageValue[Seat],
+        chat: PageValue[ChatState],
         events: PageEvents,
     ) -> None:
         """Join the panel, and the components whose buttons open it, with the actions."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import gradio as gr
 
 from app.document_messages import Collection, PassageHit
-from app.errors import AppError
+from app.errors import AppError, impossible_values
 from app.ui.documents.semantic_search import SemanticSearch
 from app.ui.documents.service import DocumentsService
 from app.ui.error_handling import Notify, succeeded, try_or_notify
@@ -74,7 +74,7 @@ class DocumentsActions:
         self._documents = documents
         self._notify = notify
         self._actions: dict[str, Callable[[int, str], None]] = {
-            "rename": documents.rename,
+            "rename": self._rename,
             "delete": lambda collection, _: documents.delete(collection),
             "cancel": lambda document, _: documents.cancel(document),
             "retry": lambda document, _: documents.again(document),
@@ -129,7 +129,7 @@ class DocumentsActions:
     def _do(self, state: DocumentsState, do: str, name: int, value: str) -> None:
         match do:
             case "create":
-                state.open(self._documents.create(value))
+                state.open(self._create(value))
             case "choose":
                 state.open(name)
             case "ask-delete" | "ask-remove" | "no":
@@ -141,6 +141,14 @@ class DocumentsActions:
             case _ if do in self._actions:
                 state.confirmation = Confirmation()
                 self._actions[do](name, value)
+
+    def _create(self, name: str) -> int:
+        with impossible_values():
+            return self._documents.create(name)
+
+    def _rename(self, collection: int, name: str) -> None:
+        with impossible_values():
+            self._documents.rename(collection, name)
 
     def _open_collection(self, state: DocumentsState) -> int:
         collection = open_collection(self._documents.collections(), state)

@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.errors import AppError
+from app.errors import AppError, impossible_values
 from app.messages import ModelChoice
 from app.model_messages import Download, InstalledModel, gigabytes
 from app.ui.error_handling import Notify, try_or_notify
@@ -73,7 +73,13 @@ class ModelsActions:
 
     def set_target(self, weights: WeightPrecision, context: str) -> None:
         """Check all models against this weight precision and context length."""
-        self._try(lambda: self._inventory.set_target(FitTarget(weights, int(context.replace(",", "")))))
+
+        def set_target() -> None:
+            with impossible_values():
+                target = FitTarget(weights, int(context.replace(",", "")))
+            self._inventory.set_target(target)
+
+        self._try(set_target)
 
     def set_offline(self, is_offline: bool) -> None:
         """Stop or allow requests to the hub."""
@@ -139,7 +145,9 @@ class ModelsActions:
         return NO_DIALOG
 
     def _load_installed(self, path: str, weights: str) -> str:
-        return self._load(choice_for(self._installed(path), weights, self._services.settings.model))
+        with impossible_values():
+            choice = choice_for(self._installed(path), weights, self._services.settings.model)
+        return self._load(choice)
 
     def _load_download(self, name: str, _value: str) -> str:
         finished = self._download(name)

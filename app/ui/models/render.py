@@ -22,9 +22,8 @@ from app.model_messages import (
 from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache, is_same_model
 from app.ui.page_stream import Parts
 from app.ui.services import Services
-from app.ui.status import PHASES, describe
-from app.ui.templates import render_macro
-from app.ui.words import parameters_in_words
+from app.ui.templates import parameters_in_words, render_macro
+from app.ui.top_bar import PHASES, describe
 
 TEMPLATE = "models.html"
 MEMORY_PARTS = (("weights", "weights"), ("cache", "context"), ("rows", "steps"), ("runtime", "runtime"))

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from app.race_messages import LaneResult, LaneRun, RaceResult
-from app.ui.saving import file_html
+from app.ui.file_export import file_html
 
 
 def race_json(result: RaceResult) -> str:

@@ -11,13 +11,13 @@ from app.conversation.race_prompts import next_prompt
 from app.errors import AppError
 from app.messages import Decoding, ModelChoice, Options
 from app.race_messages import MOST_LANES, RacePrompt, TextKind
+from app.ui.file_export import build_file_output
 from app.ui.page_events import PageEvents
 from app.ui.page_sessions import PageValue
 from app.ui.race.formatting import KINDS
 from app.ui.race.plan import DECODERS, DEFAULT_LANES, DEFAULT_TOKENS, NO_LANE, read_plan
 from app.ui.race.report import json_file
-from app.ui.saving import build_file_place
-from app.ui.words import problem_html
+from app.ui.templates import problem_html
 
 
 @dataclass(slots=True)
@@ -136,7 +136,7 @@ def build_race_view(first_prompt: str, sizes: Decoding) -> RaceView:
                 _html(name)
         with gr.Column(elem_id="race-side", scale=0, min_width=320):
             _html("history")
-        file = build_file_place("race-file")
+        file = build_file_output("race-file")
     state = PageValue(RaceViewState)
     return RaceView(state, kind, another, text, tokens, lanes, start, stop, problem, export, file)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import gradio as gr
 
 from app.messages import MAX_ROWS
-from app.ui.controls import OptionControls
+from app.ui.option_controls import OptionValues
 from app.ui.page_events import LISTEN
 from app.ui.settings.render import presets_html
 
@@ -32,7 +32,7 @@ class DecoderControls:
 
     @property
     def controls(self) -> tuple[gr.components.Component, ...]:
-        """The controls in the order of `OptionControls`, after those beside the chat."""
+        """The controls in the order of `OptionValues`, after those beside the chat."""
         return (self.decoder, self.rows, self.window, self.ngram, self.guesses, self.same_text)
 
     @property
@@ -41,7 +41,7 @@ class DecoderControls:
         return [self.decoder, self.rows, self.window, self.ngram, self.guesses]
 
 
-def build_decoder_controls(now: OptionControls) -> DecoderControls:
+def build_decoder_controls(now: OptionValues) -> DecoderControls:
     """Create the components inside the current Blocks."""
     with gr.Column(elem_id="decoding", elem_classes="part"):
         gr.HTML("<h3>Decoder</h3><p class='hint'>Used while the Lookahead switch beside the chat is on.</p>",

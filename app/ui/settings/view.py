@@ -12,9 +12,9 @@ from app.messages import PRESETS, Decoding, ModelChoice, Options
 from app.model_messages import Precision, RowPrice
 from app.settings import Theme
 from app.ui.about.view import AboutView, build_about_view
-from app.ui.controls import OptionControls, show_options
 from app.ui.error_handling import Notify, try_or_notify
-from app.ui.model_area import ModelArea, build_model_area
+from app.ui.model_controls import ModelControls, build_model_controls
+from app.ui.option_controls import OptionValues, to_values
 from app.ui.page_events import LISTEN, PageEvents
 from app.ui.page_sessions import PageValue
 from app.ui.services import Services
@@ -81,15 +81,15 @@ class SettingsActions:
         before = self._services.settings
         self._try(lambda: self._services.choose_options(Options()))
         self._try(lambda: self._services.choose_theme("system"))
-        return before, restored_html(), theme_html("system"), *show_options(Options())
+        return before, restored_html(), theme_html("system"), *to_values(Options())
 
     def undo(self, before: Any) -> tuple[Any, ...]:
         """Undo `restore`."""
         if before is None:
-            return (gr.skip(),) * (3 + len(OptionControls._fields))
+            return (gr.skip(),) * (3 + len(OptionValues._fields))
         self._try(lambda: self._services.choose_options(before.options))
         self._try(lambda: self._services.choose_theme(before.theme))
-        return None, "", theme_html(before.theme), *show_options(before.options)
+        return None, "", theme_html(before.theme), *to_values(before.options)
 
     def quit(self) -> None:
         """End the app."""
@@ -124,7 +124,7 @@ class SettingsActions:
 class SettingsView:
     """The view's components; `before` are the settings that Undo brings back."""
 
-    model: ModelArea
+    model: ModelControls
     decoder: DecoderControls
     theme: gr.HTML
     folder: gr.HTML
@@ -159,11 +159,11 @@ class SettingsView:
         events.on(opening.click, actions.cost, sizes, decoder.cost)
 
 
-def build_settings_view(model: ModelChoice, options: OptionControls, theme: Theme) -> SettingsView:
+def build_settings_view(model: ModelChoice, options: OptionValues, theme: Theme) -> SettingsView:
     """Create the components inside the current Blocks."""
     with gr.Row(elem_id="settings"):
         with gr.Column(elem_id="choices", scale=1):
-            model_controls = build_model_area(model)
+            model_controls = build_model_controls(model)
             decoder = build_decoder_controls(options)
             with gr.Column(elem_classes="part"):
                 appearance = gr.HTML(theme_html(theme), elem_id="theme", js_on_load=LISTEN)

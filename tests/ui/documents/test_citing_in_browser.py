@@ -21,7 +21,7 @@ TEXT = "\n\n".join(
         "End.",
     ]
 )
-CHIP = ".chip > .open"
+PICKER = ".collection-picker > .open"
 
 
 @pytest.fixture
@@ -41,9 +41,9 @@ def person(browser: Any, running: Running) -> Iterator[PageDriver]:
 
 
 def choose(person: PageDriver) -> None:
-    person.page.click(CHIP)
-    person.page.click(".chip [role=checkbox]")
-    person.page.wait_for_selector(".chip.on")
+    person.page.click(PICKER)
+    person.page.click(".collection-picker [role=checkbox]")
+    person.page.wait_for_selector(".collection-picker.on")
     person.page.keyboard.press("Escape")
 
 
@@ -54,19 +54,19 @@ def ask(person: PageDriver) -> None:
 
 def test_collections_are_chosen_by_keyboard(person: PageDriver, documents: ScriptedDocuments) -> None:
     documents.create("Manuals")
-    person.page.focus(CHIP)
+    person.page.focus(PICKER)
     person.page.keyboard.press("Enter")
-    person.page.wait_for_selector(".chip [role=checkbox] >> text=Manuals")
+    person.page.wait_for_selector(".collection-picker [role=checkbox] >> text=Manuals")
     person.page.keyboard.press("Tab")
     person.page.keyboard.press("Tab")
     person.page.keyboard.press("Enter")
-    person.page.wait_for_selector(f"{CHIP} >> text=Documents: Contracts, Manuals")
-    assert person.page.is_visible(".chip .choices")
-    assert person.page.get_attribute(CHIP, "aria-expanded") == "true"
+    person.page.wait_for_selector(f"{PICKER} >> text=Documents: Contracts, Manuals")
+    assert person.page.is_visible(".collection-picker .choices")
+    assert person.page.get_attribute(PICKER, "aria-expanded") == "true"
     person.page.keyboard.press("Escape")
-    assert person.page.is_hidden(".chip .choices")
+    assert person.page.is_hidden(".collection-picker .choices")
     person.reload()
-    assert person.text(CHIP) == "Documents: off"
+    assert person.text(PICKER) == "Documents: off"
 
 
 def test_a_citation_opens_its_passage_until_the_document_is_removed(
@@ -111,7 +111,7 @@ def test_chip_sources_and_reader_are_accessible(
     with PageDriver(browser, running.url, scheme=scheme, size=size) as person:
         person.page.emulate_media(reduced_motion="reduce")
         choose(person)
-        person.page.click(CHIP)
+        person.page.click(PICKER)
         assert grave_findings(person.page) == []
         person.page.keyboard.press("Escape")
         ask(person)

@@ -6,7 +6,7 @@ from typing import Any
 import gradio as gr
 
 from app.ui import Services
-from app.ui.chat.seat import Seat
+from app.ui.chat.state import ChatState
 from app.ui.documents.reader import CONTEXT, MORE, DocumentRef, ReaderActions, ReaderState, open_ref
 from tests.fake_documents import ScriptedDocuments
 
@@ -16,7 +16,7 @@ EVIL = "</p></article><script>alert(1)</script><mark>"
 
 def act(services: Services, do: str, value: str = "", state: ReaderState = ReaderState()) -> Any:  # noqa: B008
     event = gr.EventData(None, {"do": do, "name": "", "value": value})
-    return ReaderActions(services.documents, services.conversations).click(Seat(), state, event)
+    return ReaderActions(services.documents, services.conversations).click(ChatState(), state, event)
 
 
 def kept(documents: ScriptedDocuments, text: str) -> int:

@@ -150,7 +150,7 @@ def test_a_history_that_cannot_be_read_is_reported_and_read_again(engine: LaneEn
         races.is_held = races.refused < 2
         return renderer.render()
 
-    first, second = frames([View(render, dict, renderer.reads_database, 0.0)], 2)
+    first, second = frames([View(render, renderer.reads_database, 0.0)], 2)
     assert first == {"problem": "Another program holds the file."}
     assert "Last races" in second["race-history"] and second["problem"] == ""
 
