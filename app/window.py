@@ -24,7 +24,7 @@ from app.network_log import HUB_WHY, NetworkLog
 from app.race_log import RaceLog
 from app.settings import DataFolder, Settings, SettingsFile
 from app.shutdown import SECONDS, end_within
-from app.ui import Running, Services, Surroundings, discard_all, serve
+from app.ui import AppContext, Running, Services, discard_all, serve
 
 CLOSING_SECONDS = 0.2
 """How long closing waits for each thread; in total it takes at most two seconds."""
@@ -67,11 +67,11 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, network_
         closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
         closing(Conversations(engine, stores, documents)) as conversations,
     ):
-        around = Surroundings(folder.path, models.hub.root, log, network_log, database, database.note)
+        app_context = AppContext(folder.path, models.hub.root, log, network_log, database, database.note)
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)
         services = Services(conversations, engine, models, race, documents, file, settings)
         in_browser = opening.in_browser and not opening.is_native
-        page = serve(services, around, opening.port, in_browser, opening.is_native, opening.has_token)
+        page = serve(services, app_context, opening.port, in_browser, opening.is_native, opening.has_token)
         folder.announce(page.url)
         typer.echo(page.note or f"Foresight is at {page.url}")
         typer.echo("Close its window to quit." if opening.is_native else "Press Ctrl+C to quit.")
@@ -92,7 +92,9 @@ def _stay(page: Running, folder: DataFolder, opening: Opening) -> None:
     """Waits until the person closes the app."""
     try:
         if opening.is_native:
-            show_window(page.url, folder.path / "window", page.door.leaving, page.door.wanted)
+            show_window(
+                page.url, folder.path / "window", page.endpoint.quit_requested, page.endpoint.raise_requested
+            )
         page.wait()
     except KeyboardInterrupt:
         typer.echo("Closing.")

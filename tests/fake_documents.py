@@ -11,7 +11,7 @@ from app.errors import AppError, DocumentNotFound
 class ScriptedDocuments:
     """Keeps what it is given, ready at once; `state` and `note` are what the next document becomes instead.
 
-    `refuses` makes the next deeds fail with this sentence."""
+    `refuses` makes the next calls fail with this sentence."""
 
     def __init__(self) -> None:
         self.changes = 0
@@ -19,7 +19,7 @@ class ScriptedDocuments:
         self.names: dict[int, str] = {}
         self.kept: dict[int, Document] = {}
         self.texts: dict[int, str] = {}
-        self.deeds: list[tuple[str, int]] = []
+        self.calls: list[tuple[str, int]] = []
         self.uploads: list[tuple[str, bytes]] = []
         self.searched: list[tuple[tuple[int, ...], str]] = []
         self.state: DocumentState = "ready"
@@ -146,13 +146,13 @@ class ScriptedDocuments:
         self.kept.pop(document)
         self.texts.pop(document, None)
 
-    def _next(self, deed: str) -> int:
+    def _next(self, call: str) -> int:
         self._last += 1
-        self._do(deed, self._last)
+        self._do(call, self._last)
         return self._last
 
-    def _do(self, deed: str, number: int) -> None:
+    def _do(self, call: str, number: int) -> None:
         if self.refuses:
             raise AppError(self.refuses)
-        self.deeds.append((deed, number))
+        self.calls.append((call, number))
         self.changes += 1

@@ -52,7 +52,7 @@ def make_download(name: str, state: DownloadState = "running", done: int = 250, 
 
 
 class ScriptedModels:
-    """Says what it was given; `refuses` makes the next deed fail with this sentence."""
+    """Says what it was given; `refuses` makes the next call fail with this sentence."""
 
     def __init__(self) -> None:
         self.here: list[InstalledModel] = [DEMO_MODEL, SMALL, HALF]
@@ -67,7 +67,7 @@ class ScriptedModels:
         self.hits = [SearchHit("somebody/small-one", 1234, 5), SearchHit("other/small-two", 7, is_gated=True)]
         self.fits: dict[str, Fit] = {}
         self.on_the_way: tuple[Download, ...] = ()
-        self.deeds: list[tuple[str, str]] = []
+        self.calls: list[tuple[str, str]] = []
         self.used: list[ModelSettings] = []
         self.judged_for: list[tuple[Precision, int]] = []
         self.devices: list[str] = []
@@ -165,7 +165,7 @@ class ScriptedModels:
     def log_out(self) -> None:
         self.token = ""
 
-    def _do(self, deed: str, name: str) -> None:
+    def _do(self, call: str, name: str) -> None:
         if self.refuses:
             raise AppError(self.refuses)
-        self.deeds.append((deed, name))
+        self.calls.append((call, name))

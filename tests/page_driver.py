@@ -119,21 +119,21 @@ class PageDriver:
         self.page.fill("#paste textarea", text)
         self.page.fill("#paste-title :is(input, textarea)", title)
         self.page.click("#paste-add")
-        self.page.wait_for_selector(f"#papers .is-ready >> text={title}")
+        self.page.wait_for_selector(f"#document-list .is-ready >> text={title}")
 
     def consult(self) -> None:
         """Have the chat ask the first collection."""
-        self.page.click(".chip > .open")
-        self.page.click(".chip [role=checkbox]")
-        self.page.wait_for_selector(".chip.on")
+        self.page.click(".collection-picker > .open")
+        self.page.click(".collection-picker [role=checkbox]")
+        self.page.wait_for_selector(".collection-picker.on")
         self.page.keyboard.press("Escape")
 
     def remove_document(self) -> None:
         """Remove the only document of the open collection."""
         self.page.click("#to-documents")
-        self.page.click("#papers [data-do=ask-remove]")
-        self.page.click("#papers [data-do=remove]")
-        self.page.wait_for_selector("#papers .empty")
+        self.page.click("#document-list [data-do=ask-remove]")
+        self.page.click("#document-list [data-do=remove]")
+        self.page.wait_for_selector("#document-list .empty")
 
     def saved(self, selector: str) -> str:
         """Press a button that saves a file, and read the file."""

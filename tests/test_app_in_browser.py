@@ -156,7 +156,7 @@ def test_a_chat_that_outgrows_the_model_asks_first_and_shows_its_cut(person: Pag
 
 
 def test_instructions_hold_for_their_chat_alone(person: PageDriver) -> None:
-    person.page.click("#manner .label-wrap")
+    person.page.click("#chat-settings .label-wrap")
     person.page.fill("#system textarea", "Answer in one word.")  # as pasting does: no key is pressed
     person.page.wait_for_timeout(400)
     person.ask("Hi there")
@@ -188,11 +188,10 @@ def race(person: PageDriver) -> None:
     person.page.wait_for_selector("#race [data-replay]", timeout=120_000)
 
 
-def test_a_race_ends_with_badges_and_is_saved(person: PageDriver) -> None:
+def test_a_race_ends_with_badges_and_is_exported(person: PageDriver) -> None:
     race(person)
     assert person.page.locator("#race .lane .badge >> text=identical text").count() == 2
-    assert person.saved("#race-save-picture").startswith("<svg")
-    assert '"lanes"' in person.saved("#race-save-json")
+    assert '"lanes"' in person.saved("#race-export-json")
     assert person.page.locator("#race-history .past > *").count() >= 1
 
 
@@ -218,7 +217,7 @@ def test_the_self_check_is_good(person: PageDriver) -> None:
     person.page.click("#to-settings")
     person.page.click("#self-check")
     person.page.wait_for_selector("#checks li")
-    assert person.page.locator("#checks i:not(.good)").count() == 0
+    assert person.page.locator("#checks i:not(.passed)").count() == 0
 
 
 def test_the_page_is_there_by_day_and_by_night(
@@ -245,7 +244,7 @@ def test_a_race_and_an_xray_are_accessible(browser: Any, app: AppProcess) -> Non
         assert grave_by_day_and_by_night(driver.page) == []
         driver.page.keyboard.press("Escape")
         race(driver)
-        driver.page.click("#race .texts summary >> nth=0")
+        driver.page.click("#race .outputs summary >> nth=0")
         assert grave_by_day_and_by_night(driver.page) == []
 
 

@@ -50,12 +50,12 @@ from app.ui.chat.citations import cited_html
 from app.ui.chat.code import code_html
 from app.ui.chat.formulas import formula_html
 from app.ui.chat.live_markdown import LiveMarkdown
-from app.ui.chat.live_text import LiveText, reply_html
 from app.ui.chat.markdown import render
+from app.ui.chat.plain_text import typed_html
+from app.ui.chat.reply_text import LiveReplyText, reply_html
 from app.ui.chat.token_colours import coloured_html
-from app.ui.chat.typed import typed_html
-from app.ui.live.token_text import visible
-from app.ui.saving import file_html, file_name
+from app.ui.file_export import file_html, file_name
+from app.ui.live.tokens import visible
 from tests.text_seeds import SEEDS, repeated
 
 Read = Callable[[str], object]
@@ -86,7 +86,7 @@ def live_markdown(text: str) -> None:
 
 
 def live_reply(text: str) -> None:
-    in_steps(text, LiveText().update)
+    in_steps(text, LiveReplyText().update)
 
 
 def live_code(text: str) -> None:

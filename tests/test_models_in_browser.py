@@ -87,7 +87,7 @@ def test_a_model_is_found_fetched_paused_resumed_loaded_and_talked_to(
 ) -> None:
     place.hub.pace = SLOW
     search(person, "stories")
-    person.page.click('#results [data-do="look"]')
+    person.page.click('#results [data-do="inspect"]')
     person.page.wait_for_selector("#results .fit")
     person.page.click('#results [data-do="download"]')
     wait_for(person, "#downloads", "/s")
@@ -101,7 +101,7 @@ def test_a_model_is_found_fetched_paused_resumed_loaded_and_talked_to(
     person.page.click(button("Resume tiny/stories"))
     person.page.click(button("Load tiny/stories"), timeout=30_000)
     wait_for(person, "#loaded", "stories")
-    wait_for(person, "#loaded", "Measured: ")
+    wait_for(person, "#loaded", "Measured peak: ")
     person.page.click("#to-chat")
     person.send("Hi there")
     assert person.wait_for_reply()
@@ -118,7 +118,7 @@ def test_what_an_earlier_start_left_is_offered_again_and_cancelled(person: PageD
 def test_a_model_is_deleted_once_that_was_agreed_to(person: PageDriver, place: Place) -> None:
     for answer in ("no", "delete-now"):
         person.page.click(button("Delete org/old", "#installed"))
-        wait_for(person, "#question", "That frees")
+        wait_for(person, "#question", "This frees")
         # The answer that changes nothing has the focus.
         assert person.page.evaluate("document.activeElement.dataset.do") == "no"
         person.page.click(f'#question [data-do="{answer}"]')
@@ -130,7 +130,7 @@ def test_a_model_is_deleted_once_that_was_agreed_to(person: PageDriver, place: P
 def test_a_gated_model_says_where_to_go_and_comes_with_a_token(person: PageDriver, place: Place) -> None:
     person.page.fill("#search-text :is(input, textarea)", f"{place.hub.endpoint}/tiny/locked")
     person.page.click("#search-button")
-    wait_for(person, "#results", "accept their terms")
+    wait_for(person, "#results", "Accept the terms")
     person.page.click('#results [data-do="download"]')
     person.page.wait_for_selector("#downloads .gate a")
     person.page.click("#access button.label-wrap")
@@ -144,7 +144,7 @@ def test_a_gated_model_says_where_to_go_and_comes_with_a_token(person: PageDrive
 
 def test_a_broken_model_says_so_and_the_one_before_answers_on(person: PageDriver) -> None:
     search(person, "broken")
-    person.page.click('#results [data-do="look"]')
+    person.page.click('#results [data-do="inspect"]')
     person.page.click('#results [data-do="download"]')
     before = person.text("#loaded h4")
     person.page.click(button("Load tiny/broken"), timeout=30_000)

@@ -17,10 +17,9 @@ from app.documents.search.words import indexed, terms
 from app.text_normalisation import normalized, spaced
 from app.ui.chat.code import coloured
 from app.ui.chat.live_markdown import LiveMarkdown
-from app.ui.chat.live_text import LiveText
 from app.ui.chat.markdown import render
-from app.ui.chat.plain import PIECE, RENDERED, TOLD
-from app.ui.chat.typed import typed_html
+from app.ui.chat.plain_text import PLAIN_BLOCK, RENDERED, TOO_LONG, typed_html
+from app.ui.chat.reply_text import LiveReplyText
 from tests.chats.conftest import chats, database
 from tests.test_linear_text import require_linear, seconds
 
@@ -120,21 +119,21 @@ def test_thousands_of_siblings_share_one_tuple() -> None:
 def test_the_rest_of_a_very_long_text_is_plain_and_a_sentence_says_so() -> None:
     text = ("A **bold** word. " * 100 + "\n\n") * 100
     html = render(text)
-    assert html.count(TOLD) == 1
-    head, _, rest = html.partition(TOLD)
+    assert html.count(TOO_LONG) == 1
+    head, _, rest = html.partition(TOO_LONG)
     assert "<strong>bold</strong>" in head and "**bold**" not in head
     assert "<strong>" not in rest and rest.startswith('<div class="plain">A **bold** word.')
     assert head.count("bold") + rest.count("bold") == 10_000
 
 
 def test_a_text_that_is_not_so_long_is_rendered_whole() -> None:
-    assert TOLD not in render(("word " * 200 + "\n\n") * 90)
+    assert TOO_LONG not in render(("word " * 200 + "\n\n") * 90)
 
 
 @pytest.mark.parametrize("seed", ["word " * 200 + "\n\n", "word ", "```python\nx = 1\n"])
 def test_a_very_long_text_that_grows_ends_as_it_would_at_once(seed: str) -> None:
     live, text = LiveMarkdown(lambda: 0.0), seed * (RENDERED * 2 // len(seed))
-    for end in (RENDERED, RENDERED + 1, RENDERED + 2 * PIECE, len(text)):
+    for end in (RENDERED, RENDERED + 1, RENDERED + 2 * PLAIN_BLOCK, len(text)):
         live.update(text[:end])
     live.update(text, is_done=True)
     assert live.html == render(text)
@@ -144,7 +143,7 @@ def test_what_is_plain_and_settled_does_not_change() -> None:
     live, text = LiveMarkdown(lambda: 0.0), "word " * RENDERED
     live.update(text[: 2 * RENDERED])
     before = live.blocks
-    live.update(text[: 2 * RENDERED + PIECE])
+    live.update(text[: 2 * RENDERED + PLAIN_BLOCK])
     assert live.blocks[: len(before) - 1] == before[:-1]
 
 
@@ -157,7 +156,7 @@ def test_a_thought_that_has_ended_is_not_rendered_with_every_word_of_the_answer(
 
 
 def test_a_reply_says_when_its_next_look_takes_long() -> None:
-    live = LiveText()
+    live = LiveReplyText()
     live.update("Some words")
     assert not live.is_slow
     live.update("Some words" + "\n- item" * 2_000)

@@ -32,7 +32,7 @@ class Papers:
         page.fill("#paste textarea", text_of(number))
         page.fill("#paste-title :is(input, textarea)", title)
         page.click("#paste-add")
-        page.wait_for_selector(f"#papers >> text={title}")
+        page.wait_for_selector(f"#document-list >> text={title}")
         self._acknowledged.append(title)
         page.click("#to-chat")
 

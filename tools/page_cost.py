@@ -31,7 +31,7 @@ from app.models_registry import ModelLibrary, locate
 from app.network_log import NetworkLog
 from app.race_log import RaceLog
 from app.settings import DEMO_MODEL, ModelSettings, Settings, SettingsFile
-from app.ui import Services, Surroundings, serve
+from app.ui import AppContext, Services, serve
 from tools.processor_time import ProcessorTime, processor_time
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
@@ -140,7 +140,7 @@ def main() -> None:
         services.engine.load(ModelChoice(DEMO_MODEL), lambda _is_loaded: loaded.set())
         loaded.wait()
         page = serve(
-            services, Surroundings(Path(folder), Path(folder), Path(folder) / "log", NetworkLog({})), 0, False
+            services, AppContext(Path(folder), Path(folder), Path(folder) / "log", NetworkLog({})), 0, False
         )
         with _browser() as browser:
             _measure(services, browser, page.url, chat, asked.rounds)

@@ -1,17 +1,16 @@
 """The window: a Gradio page on 127.0.0.1. Importing this package is cheap; `serve` imports Gradio."""
 
-from app.ui.about.surroundings import Door, Surroundings
-from app.ui.environment import prepare_environment
+from app.ui.app_context import AppContext, Endpoint
 from app.ui.services import Engine, Services
-from app.ui.serving import Running, serve
+from app.ui.serving import Running, prepare_environment, serve
 from app.ui.uploads import discard_all
 
 __all__ = [
     "Services",
-    "Door",
+    "Endpoint",
     "Engine",
     "Running",
-    "Surroundings",
+    "AppContext",
     "discard_all",
     "prepare_environment",
     "serve",

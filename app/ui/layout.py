@@ -1,129 +1,233 @@
-"""Where everything stands: the bar at the top, and one view at a time below it. Nothing is joined to anything here.
+"""The page: builds the bar at the top and all views, joins them with their events, and says what draws them.
 
 top      brand  status                       Chat  Models  Documents  Race  Settings
 #notice  what must be known first, if anything
-#main    sidebar | thread, message box | live numbers, sampling, instructions
+#main    sidebar | thread, message box | live numbers, reply options, chat settings
 #models, #documents, #race, #settings    the other views;   #reading opens beside any, #xray and questions over them
+
+All views are built, and one of them is shown at a time: see assets/ui/foresight.js.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from functools import partial
+from typing import Any
 
 import gradio as gr
 
 from app.conversation.race_setup import ready_prompts
 from app.settings import Settings
-from app.ui.chat.area import ChatArea, build_chat_area
-from app.ui.chat.manner import MannerArea, build_manner_area
-from app.ui.chat.seat import Seat
-from app.ui.controls import show_options
-from app.ui.documents.area import DocumentsArea, build_documents_area
-from app.ui.documents.reading_area import ReadingArea, build_reading_area
-from app.ui.listening import LISTEN
-from app.ui.live.area import LiveArea, XrayArea, build_live_area, build_xray_area
-from app.ui.models.area import ModelsArea, build_models_area
-from app.ui.models.stock import Wish
-from app.ui.notice import build_notice
-from app.ui.pages import PageValue
-from app.ui.race.area import RaceArea, build_race_area
-from app.ui.settings.area import SettingsView, build_settings_view
-from app.ui.settings_area import SettingsArea, build_settings_area
-from app.ui.sidebar.area import SidebarArea, build_sidebar
-from app.ui.theme import asset
-
-
-@dataclass(frozen=True, slots=True)
-class Top:
-    """The bar at the top: the status, and the ways to the views that look anew when they are opened."""
-
-    status: gr.HTML
-    to_models: gr.Button
-    to_settings: gr.Button
-
-
-@dataclass(frozen=True, slots=True)
-class Main:
-    """The chat's view: the list of chats, the chat, and what stands beside it."""
-
-    sidebar: SidebarArea
-    chat: ChatArea
-    live: LiveArea
-    drawer: SettingsArea
-    manner: MannerArea
+from app.ui.about.view import AboutActions
+from app.ui.app_context import AppContext, Endpoint
+from app.ui.chat.chat_settings import ChatSettingsActions, ChatSettingsPanel, build_chat_settings, settings_of
+from app.ui.chat.render import ChatRenderer
+from app.ui.chat.state import ChatState
+from app.ui.chat.view import ChatActions, ChatView, build_chat
+from app.ui.documents.reader import ReaderActions, ReaderPanel, build_reader
+from app.ui.documents.render import DocumentsRenderer
+from app.ui.documents.semantic_search import SemanticSearch
+from app.ui.documents.view import DocumentsActions, DocumentsView, build_documents_view
+from app.ui.error_handling import try_or_notify
+from app.ui.live.view import XrayRenderer, XrayView, build_live_panel, build_xray
+from app.ui.model_controls import load_model
+from app.ui.models.actions import ModelsActions
+from app.ui.models.inventory import FitTarget, InventoryCache
+from app.ui.models.render import ModelsRenderer
+from app.ui.models.view import ModelsView, build_models_view
+from app.ui.option_controls import (
+    OptionActions,
+    OptionPanel,
+    OptionValues,
+    build_option_panel,
+    saved_with,
+    to_values,
+)
+from app.ui.page_events import LISTEN, PageEvents, toast
+from app.ui.page_sessions import PageSession, PageValue
+from app.ui.page_stream import ACTIVE_SECONDS, View
+from app.ui.race.render import RaceRenderer
+from app.ui.race.view import RaceActions, RaceView, build_race_view
+from app.ui.services import Services
+from app.ui.settings.view import SettingsActions, SettingsView, build_settings_view
+from app.ui.sidebar.view import SidebarActions, SidebarView, build_sidebar
+from app.ui.top_bar import Notice, TopBar, build_notice, build_top_bar
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The page's components, and where whoever looks at it stands. `refill` is no more than an event: the page's
-    script asks by it for boxes to be filled anew. `session` tells the script the page's session."""
+    """The page's views. `session` tells the page's script its session; `fill` is an event by which the script asks
+    for boxes to be filled anew."""
 
-    seat: PageValue[Seat]
+    chat_state: PageValue[ChatState]
     session: gr.HTML
-    refill: gr.HTML
-    top: Top
-    notice: gr.HTML
-    main: Main
+    fill: gr.HTML
+    top: TopBar
+    sidebar: SidebarView
+    chat: ChatView
+    options: OptionPanel
+    chat_settings: ChatSettingsPanel
     question: gr.HTML
-    models: ModelsArea
-    documents: DocumentsArea
-    race: RaceArea
+    models: ModelsView
+    documents: DocumentsView
+    race: RaceView
     settings: SettingsView
-    xray: XrayArea
-    reading: ReadingArea
+    xray: XrayView
+    reader: ReaderPanel
 
     @property
     def controls(self) -> list[gr.components.Component]:
-        """The option controls in the order of `OptionControls`: beside the chat, then in the settings."""
-        return [*self.main.drawer.controls, *self.settings.decoder.controls]
+        """The option controls in the order of `OptionValues`: beside the chat, then in the settings."""
+        return [*self.options.controls, *self.settings.decoder.controls]
 
 
-def build_page(settings: Settings, wish: Wish) -> Page:
+def build_page(settings: Settings, fit_target: FitTarget, notice: Notice, events: PageEvents) -> Page:
     """Build everything inside the current Blocks, as it was chosen last."""
+    session = gr.HTML(
+        elem_id="session", elem_classes="hidden-output", js_on_load="foresight.connect(element)"
+    )
+    fill = gr.HTML(elem_id="fill", elem_classes="hidden-output", js_on_load="foresight.fill = trigger")
+    top = build_top_bar()
+    build_notice(notice, events)
+    with gr.Row(elem_id="main"):
+        sidebar, chat = build_sidebar(), build_chat()
+        with gr.Column(elem_id="side", scale=0, min_width=320):
+            build_live_panel()
+            options = build_option_panel(settings.options)
+            chat_settings = build_chat_settings()
     return Page(
-        seat=PageValue(Seat),
-        session=gr.HTML(
-            elem_id="session", elem_classes="file-place", js_on_load="foresight.connect(element)"
-        ),
-        refill=gr.HTML(elem_id="refill", elem_classes="file-place", js_on_load="foresight.refill = trigger"),
-        top=_top(),
-        notice=build_notice(),
-        main=_main(settings),
+        chat_state=PageValue(ChatState),
+        session=session,
+        fill=fill,
+        top=top,
+        sidebar=sidebar,
+        chat=chat,
+        options=options,
+        chat_settings=chat_settings,
         question=gr.HTML(elem_id="chat-question", elem_classes="asks", js_on_load=LISTEN),
-        models=build_models_area(wish, settings.library),
-        documents=build_documents_area(),
-        race=build_race_area(ready_prompts()[0].text, settings.options.decoding),
-        settings=build_settings_view(settings.model, show_options(settings.options), settings.theme),
-        xray=build_xray_area(),
-        reading=build_reading_area(),
+        models=build_models_view(fit_target, settings.library),
+        documents=build_documents_view(),
+        race=build_race_view(ready_prompts()[0].text, settings.options.decoding),
+        settings=build_settings_view(settings.model, to_values(settings.options), settings.theme),
+        xray=build_xray(),
+        reader=build_reader(),
     )
 
 
-def _top() -> Top:
-    with gr.Row(elem_id="top"):
-        gr.HTML(_brand(), elem_id="brand", js_on_load=None)
-        status = gr.HTML(elem_id="status", js_on_load=None)
-        _way("Chat")
-        to_models = _way("Models")
-        _way("Documents")
-        _way("Race")
-        to_settings = _way("Settings")
-    return Top(status, to_models, to_settings)
+def connect_page(
+    blocks: gr.Blocks, page: Page, services: Services, inventory: InventoryCache, app_context: AppContext,
+    endpoint: Endpoint, events: PageEvents,
+) -> None:  # fmt: skip
+    """Join all events with their actions."""
+    _connect_boxes(blocks, page, services, events)
+    _connect_chat(page, services, events)
+    _connect_models(page, services, inventory, events)
+    _connect_documents(page, services, events)
+    _connect_race(page, services, events)
+    _connect_settings(page, services, app_context, endpoint, events)
 
 
-def _way(view: str) -> gr.Button:
-    return gr.Button(view, elem_id=f"to-{view.lower()}", size="sm", scale=0, min_width=0)
+def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: PageEvents) -> None:
+    built = _chosen(services)
+    chat = ChatActions(services, toast)
+
+    def opened(request: gr.Request) -> tuple[Any, ...]:
+        """Return the page's session, and what was chosen since the page was built, when the app started.
+
+        Boxes that are right already are left alone: somebody may be typing in them by now."""
+        page_session = events.pages.open(request.session_hash or "")
+        chat.open_last(page_session.get(page.chat_state))
+        now = zip(_chosen(services), built, strict=True)
+        return page_session.session, *(gr.skip() if chosen == then else chosen for chosen, then in now)
+
+    def filled(state: ChatState, event: gr.EventData) -> tuple[Any, ...]:
+        """Return another chat's system prompt, or the model that another page has chosen."""
+        if event._data.get("do") == "model":
+            return gr.skip(), *astuple(services.settings.model)
+        system = try_or_notify(toast, lambda: settings_of(services, state).system, gr.skip())
+        return system, *(gr.skip() for _ in model)
+
+    model = page.settings.model.inputs
+    events.on(blocks.load, opened, outputs=[page.session, *page.controls, *model, page.models.is_offline])
+    events.on(page.fill.click, filled, page.chat_state, [page.chat_settings.system, *model])
 
 
-def _brand() -> str:
-    sign = "\N{TRIGRAM FOR HEAVEN}"
-    chats = f'<button type="button" id="open-chats" aria-label="Chats" aria-expanded="false">{sign}</button>'
-    return f"{chats}{asset('icon.svg').read_text(encoding='utf-8')}<span>Foresight</span>"
+def _chosen(services: Services) -> tuple[Any, ...]:
+    """The values of all boxes, in their order."""
+    model = services.settings.model
+    return (*to_values(services.settings.options), *astuple(model), services.settings.library.is_offline)
 
 
-def _main(settings: Settings) -> Main:
-    with gr.Row(elem_id="main"):
-        sidebar, chat = build_sidebar(), build_chat_area()
-        with gr.Column(elem_id="side", scale=0, min_width=320):
-            live = build_live_area()
-            drawer = build_settings_area(settings.options)
-            manner = build_manner_area()
-    return Main(sidebar, chat, live, drawer, manner)
+def _connect_chat(page: Page, services: Services, events: PageEvents) -> None:
+    state, controls, chat = page.chat_state, page.controls, ChatActions(services, toast)
+    page.chat.connect(page.question, chat, state, controls, events)
+    page.sidebar.connect(SidebarActions(services, toast), chat, state, events)
+    page.chat_settings.connect(ChatSettingsActions(services, toast), state, controls, events)
+    page.xray.connect(state, events)
+
+
+def _connect_models(page: Page, services: Services, inventory: InventoryCache, events: PageEvents) -> None:
+    actions, options = ModelsActions(services, inventory, toast), OptionActions(services)
+    model = page.settings.model
+    events.on(page.top.to_models.click, actions.open)
+    page.models.connect(actions, events)
+    load = partial(load_model, actions.ask_or_load)
+    for loading in (model.load.click, model.name.submit):
+        events.on(loading, load, model.inputs, [model.problem, page.models.dialog])
+    for name, control in zip(OptionValues._fields, page.controls, strict=True):
+        # `input` is the person's own change; `change` would also fire when a page is filled at load.
+        # While a slider moves only its last place counts.
+        events.on(
+            control.input,  # type: ignore[attr-defined]
+            partial(options.choose_options, saved_with(name)),
+            page.controls,
+            page.options.problem,
+            trigger_mode="always_last",
+        )
+
+
+def _connect_documents(page: Page, services: Services, events: PageEvents) -> None:
+    view = page.documents
+    view.connect(DocumentsActions(services.documents, SemanticSearch(services), toast), events)
+    openers = [view.results, view.documents, page.chat.thread, page.chat.live]
+    reader = ReaderActions(services.documents, services.conversations)
+    page.reader.connect(reader, openers, page.chat_state, events)
+
+
+def _connect_race(page: Page, services: Services, events: PageEvents) -> None:
+    actions = RaceActions(
+        services.race, ready_prompts(), lambda: services.settings.options, lambda: services.model
+    )
+    page.race.connect(actions, events)
+
+
+def _connect_settings(
+    page: Page, services: Services, app_context: AppContext, endpoint: Endpoint, events: PageEvents
+) -> None:
+    opening = page.top.to_settings
+    actions = SettingsActions(services, app_context.data_dir, toast, endpoint.quit_requested.set)
+    page.settings.connect(actions, page.options.controls, opening, events)
+    page.settings.about.connect(AboutActions(services, app_context, endpoint), opening, events)
+
+
+def views_of(
+    page: Page, services: Services, inventory: InventoryCache, notice: Notice
+) -> Callable[[PageSession], list[View]]:
+    """Return what draws each page."""
+    semantic_search = SemanticSearch(services)
+
+    def views(session: PageSession) -> list[View]:
+        chat_state = session.get(page.chat_state)
+        chat = ChatRenderer(services, chat_state)
+        xray = XrayRenderer(session.get(page.xray.state), chat_state)
+        race = RaceRenderer(services.race, lambda: services.engine.status().model)
+        documents = DocumentsRenderer(services.documents, semantic_search, session.get(page.documents.state))
+        return [
+            View(chat.render, chat.is_slow, ACTIVE_SECONDS),
+            View(xray.render, lambda: xray.is_open, ACTIVE_SECONDS),
+            View(race.render, race.reads_database, ACTIVE_SECONDS),
+            View(ModelsRenderer(services, inventory).render),
+            View(documents.render),
+            View(lambda: {"notice": notice.html()}, lambda: False),
+        ]
+
+    return views

@@ -1,5 +1,6 @@
 """The page as a web app: Gradio's, with everything closed that it would open."""
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
 from inspect import signature
@@ -11,21 +12,25 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import NotUploaded
-from app.ui.about.surroundings import Door, Surroundings
-from app.ui.layout import build_page
-from app.ui.library_files import add_library_files
-from app.ui.models.stock import Shelf
-from app.ui.notice import NoticeActions
+from app.ui.app_context import AppContext, Endpoint
+from app.ui.file_export import add_library_routes
+from app.ui.layout import build_page, connect_page, views_of
+from app.ui.models.inventory import InventoryCache
+from app.ui.page_events import PageEvents, toast
+from app.ui.page_sessions import Pages, PageSession
 from app.ui.page_socket import add_page_socket
 from app.ui.page_stream import View
-from app.ui.pages import PageEvents, Pages, PageState
 from app.ui.services import Services
 from app.ui.theme import asset, head, make_theme
+from app.ui.top_bar import Notice
 from app.ui.uploads import RoomForUploads, named_files, upload_at
-from app.ui.wiring import toast, views_of, wire_home, wire_page
 
-QUEUE_SECONDS = 0.01
-"""How long an event may lie in Gradio's queue before it is seen."""
+BUSY_SECONDS, IDLE_SECONDS = 0.01, 0.25
+"""How often Gradio's queue looks for events, while a page is used and while none is."""
+BUSY_FOR = 10.0
+"""Seconds for which pages count as used after a request or an input."""
+PROGRESS_SECONDS = 60.0
+"""How often Gradio looks for progress bars, of which this page has none."""
 SESSIONS = 32
 """How many pages' sessions Gradio keeps."""
 NEEDED = re.compile(
@@ -34,17 +39,18 @@ NEEDED = re.compile(
 )
 """The paths that the page asks for."""
 LARGEST_UPLOAD = "300mb"
-"""More than a document may have: what is too long is to be told in words, not turned away at the door."""
+"""More than a document may have: what is too long is to be told in words, not turned away before."""
 
 
-def build_app(services: Services, around: Surroundings, door: Door) -> fastapi.FastAPI:
+def build_app(services: Services, app_context: AppContext, endpoint: Endpoint) -> fastapi.FastAPI:
     """The web app with the page at its root."""
     app, pages = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None), Pages()
-    blocks, views = build_blocks(services, around, door, pages)
-    app.add_middleware(RoomForUploads, data_dir=around.data_dir)
-    _add_raising(app, door)
-    add_page_socket(app, pages, views)
-    add_library_files(app, services.conversations.stores, around.data_dir)
+    blocks, views = build_blocks(services, app_context, endpoint, pages)
+    app.add_middleware(RoomForUploads, data_dir=app_context.data_dir)
+    _add_raising(app, endpoint)
+    pace = QueuePace(blocks._queue)
+    add_page_socket(app, pages, views, pace.speed_up)
+    add_library_routes(app, services.conversations.stores, app_context.data_dir)
     gr.mount_gradio_app(
         app,
         blocks,
@@ -64,7 +70,7 @@ def build_app(services: Services, around: Surroundings, door: Door) -> fastapi.F
         **_without_run_history(),
     )
     blocks.has_launched = True  # else Gradio does not look where a file lies: only its own `launch` sets it
-    app.add_middleware(NeededRoutes)
+    app.add_middleware(NeededRoutes, on_request=pace.speed_up)
     return app
 
 
@@ -83,15 +89,41 @@ class PageBlocks(gr.Blocks):
         return await super().preprocess_data(block_fn, inputs, state, explicit_call)
 
 
+class QueuePace:
+    """Has Gradio's queue look for events often while a page is used, and seldom while none is.
+
+    The queue knows no other way to wait than to look again: a thousand times a second, if it is left alone, which
+    takes 6% of a core. A page tells of a pressed button or key before the event comes: see page_socket.py."""
+
+    def __init__(self, queue: Any) -> None:
+        self._queue = queue
+        self._timer: asyncio.TimerHandle | None = None
+        queue.progress_update_sleep_when_free = PROGRESS_SECONDS
+        self._slow_down()
+
+    def speed_up(self) -> None:
+        """A page is used. Call this on the event loop."""
+        self._queue.sleep_when_free = BUSY_SECONDS
+        if self._timer:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(BUSY_FOR, self._slow_down)
+
+    def _slow_down(self) -> None:
+        self._queue.sleep_when_free = IDLE_SECONDS
+
+
 class NeededRoutes:
     """ASGI middleware: our own routes and those of Gradio's that the page asks for; all else is not found.
 
     Gradio has many more: files of this machine, other addresses through its proxy, its API, its monitoring."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, on_request: Callable[[], None]) -> None:
         self._app = app
+        self._on_request = on_request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            self._on_request()
         if scope["type"] == "http" and not NEEDED.fullmatch(scope["path"]):
             await PlainTextResponse("Not found.", 404)(scope, receive, send)
         else:
@@ -99,29 +131,30 @@ class NeededRoutes:
 
 
 def build_blocks(
-    services: Services, around: Surroundings, door: Door, pages: Pages
-) -> tuple[gr.Blocks, Callable[[PageState], Sequence[View[Any]]]]:
-    """The page as Gradio Blocks, and what draws each page."""
-    shelf, notice = Shelf(services), NoticeActions(around.note)
+    services: Services, app_context: AppContext, endpoint: Endpoint, pages: Pages
+) -> tuple[gr.Blocks, Callable[[PageSession], Sequence[View]]]:
+    """Return the page as Gradio Blocks, and what draws each page."""
+    inventory, notice = InventoryCache(services), Notice(app_context.note)
+    events = PageEvents(pages, toast)
     blocks = PageBlocks(analytics_enabled=False, title="Foresight", fill_width=True, fill_height=True)
     with blocks:
-        page = build_page(services.settings, shelf.wish)
-        events = PageEvents(pages, toast)
-        wire_page(blocks, page, services, shelf, events)
-        wire_home(page, services, around, door, notice, events)
-    # Its queue looks for events a thousand times a second, which takes 6% of the interpreter from the engine.
-    blocks._queue.sleep_when_free = QUEUE_SECONDS
+        page = build_page(services.settings, inventory.target, notice, events)
+        connect_page(blocks, page, services, inventory, app_context, endpoint, events)
     # Gradio would keep some 10,000 sessions with a copy of the page's configuration each. The app has its own.
     blocks.state_session_capacity = SESSIONS
-    return blocks, views_of(page, services, shelf, notice)
+    return blocks, views_of(page, services, inventory, notice)
 
 
-def _add_raising(app: fastapi.FastAPI, door: Door) -> None:
+def _add_raising(app: fastapi.FastAPI, endpoint: Endpoint) -> None:
     @app.post("/foresight/raise")
     def bring_to_front() -> fastapi.Response:
         """Bring the app's own window to the front; where it has none, the address that a second start can open."""
-        door.wanted.set()
-        return fastapi.Response(status_code=204) if door.is_native else PlainTextResponse(door.address_once())
+        endpoint.raise_requested.set()
+        return (
+            fastapi.Response(status_code=204)
+            if endpoint.is_native
+            else PlainTextResponse(endpoint.one_time_url())
+        )
 
 
 def _without_run_history() -> dict[str, Any]:

@@ -11,26 +11,32 @@ it says so; when its process dies, the system closes the connection; when nobody
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import fastapi
 
+from app.ui.page_sessions import Pages, PageSession
 from app.ui.page_stream import PageStream, View
-from app.ui.pages import Pages, PageState
 
 ROUTE = "/foresight/page"
 UNKNOWN_PAGE = 4404
 """The code with which the server closes the WebSocket of a page that it does not know: it must be reloaded."""
 NOT_UNDERSTOOD = 1007
+FAILED = 1011
+"""The code with which the server closes the WebSocket of a page that it cannot draw: the page connects again."""
 CLOSED = (1000, 1001)
 """Codes of a page that is closed, and of a tab that goes elsewhere."""
+log = logging.getLogger(__name__)
 
 
 def add_page_socket(
-    app: fastapi.FastAPI, pages: Pages, views: Callable[[PageState], Sequence[View[Any]]]
+    app: fastapi.FastAPI,
+    pages: Pages,
+    views: Callable[[PageSession], Sequence[View]],
+    on_activity: Callable[[], None],
 ) -> None:
-    """Serve it."""
+    """Serve the WebSocket. `on_activity` is called when somebody does something on a page."""
 
     @app.websocket(ROUTE)
     async def draw(socket: fastapi.WebSocket, session: str = "") -> None:
@@ -41,7 +47,7 @@ def add_page_socket(
             return
         code = 0
         try:
-            code = await _Connection(socket, PageStream(views(page))).run()
+            code = await _Connection(socket, PageStream(views(page)), on_activity).run()
         finally:
             pages.disconnect(page, code in CLOSED)
 
@@ -49,21 +55,30 @@ def add_page_socket(
 class _Connection:
     """One page's WebSocket."""
 
-    def __init__(self, socket: fastapi.WebSocket, stream: PageStream) -> None:
+    def __init__(
+        self, socket: fastapi.WebSocket, stream: PageStream, on_activity: Callable[[], None]
+    ) -> None:
         self._socket = socket
         self._stream = stream
+        self._on_activity = on_activity
         self._drawn = asyncio.Event()
 
     async def run(self) -> int:
-        """Draw the page until its WebSocket is closed; why it was, as the code of RFC 6455."""
-        drawing = asyncio.create_task(self._draw())
+        """Draw the page until its WebSocket is closed. The result is the closing code of RFC 6455."""
+        drawing, listening = asyncio.create_task(self._draw()), asyncio.create_task(self._listen())
         try:
-            return await self._listen()
-        except fastapi.WebSocketDisconnect as end:
-            return end.code
+            await asyncio.wait([drawing, listening], return_when=asyncio.FIRST_COMPLETED)
+            return listening.result() if listening.done() else await self._fail(drawing)
         finally:
             drawing.cancel()
-            await asyncio.wait([drawing])
+            listening.cancel()
+            await asyncio.wait([drawing, listening])
+
+    async def _fail(self, drawing: asyncio.Task[None]) -> int:
+        """Close the WebSocket of a page that can no longer be drawn."""
+        log.error("A page could not be drawn", exc_info=drawing.exception())
+        await self._socket.close(FAILED)
+        return FAILED
 
     async def _draw(self) -> None:
         async for frame in self._stream.frames():
@@ -74,11 +89,14 @@ class _Connection:
     async def _listen(self) -> int:
         while True:
             try:
-                said = json.loads(await self._socket.receive_text())
+                message = json.loads(await self._socket.receive_text())
+            except fastapi.WebSocketDisconnect as end:
+                return end.code
             except (ValueError, KeyError):  # no JSON, or bytes
                 await self._socket.close(NOT_UNDERSTOOD)
                 return NOT_UNDERSTOOD
-            if said == {"drawn": True}:
+            if message == {"drawn": True}:
                 self._drawn.set()
-            elif said == {"active": True}:
+            elif message == {"active": True}:
+                self._on_activity()
                 self._stream.wake()

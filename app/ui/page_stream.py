@@ -1,15 +1,15 @@
 """What a page shows, as a stream of what changed. One stream draws all views of one page.
 
-A view is looked at now and then and answers with its parts; those that differ from what the page has travel to it:
+Each view is polled for its parts. Those that differ from what the page has are sent:
 
     part            on the page
     str             the HTML of the component of that id, or the label of that button
     bool            data-NAME on the body, which the stylesheets read
     Blocks          a growing list of HTML blocks, of which only the changed ones travel
 
-A look may fail, when a disk does for a while, notify: the page keeps what it shows, the part `problem` says what is
-wrong, and the view is looked at again. The page acknowledges what it has drawn and gets nothing more before: a page
-that sleeps costs nothing.
+A view may fail, when a disk fails for a while, say: the page keeps what it shows, the part `problem` says what is
+wrong, and the view is polled again. The page acknowledges each frame and gets no other before: a page that sleeps
+costs nothing.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from app.errors import AppError, first_line
 
 ACTIVE_SECONDS = 1 / 12
-"""How often a page is looked at while something happens on it; a reply is never drawn more often than this."""
+"""How often a page is polled while something happens on it; a reply is never drawn more often than this."""
 IDLE_SECONDS = 1 / 4
 """The same while nothing happens."""
 ACTIVE_FOR = 2.0
@@ -43,40 +43,36 @@ Part = str | bool | Blocks
 Parts = Mapping[str, Part]
 
 
-Screen = TypeVar("Screen")
-
-
 @dataclass(frozen=True, slots=True)
-class View(Generic[Screen]):
-    """How a part of the page is looked at. `look` gives the very same screen while nothing changed.
+class View:
+    """How a part of the page is polled. `render` returns the same object while nothing changed.
 
-    While a look `is_slow` it happens on a thread of its own. `seconds` lie between two looks, at least."""
+    While `is_slow` says so, it runs on another thread. At least `seconds` lie between two polls."""
 
-    look: Callable[[], Screen]
-    parts: Callable[[Screen], Parts]
+    render: Callable[[], Parts]
     is_slow: Callable[[], bool] = lambda: True
     seconds: float = IDLE_SECONDS
 
 
 class PageStream:
-    """Looks at the views of one page."""
+    """Polls the views of one page."""
 
-    def __init__(self, views: Sequence[View[Any]]) -> None:
-        self._views = [_Watched(view) for view in views]
+    def __init__(self, views: Sequence[View]) -> None:
+        self._views = [_PolledView(view) for view in views]
         self._shown: dict[str, Part] = {}
         self._active_until = 0.0
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
-        """The person does something: look soon, and often for a while."""
+        """The person does something: poll at once, and often for a while."""
         self._active_until = monotonic() + ACTIVE_FOR
         self._woken.set()
 
     async def frames(self) -> AsyncIterator[dict[str, Any]]:
         """The changed parts, whenever there are some; everything at first. Endless."""
         while True:
-            for watched in self._views:
-                await watched.look()
+            for view in self._views:
+                await view.poll()
             if frame := self._changed():
                 self._active_until = monotonic() + ACTIVE_FOR
                 yield frame
@@ -84,8 +80,8 @@ class PageStream:
 
     def _changed(self) -> dict[str, Any]:
         parts: dict[str, Part] = {"problem": " ".join(filter(None, (one.problem for one in self._views)))}
-        for watched in self._views:
-            parts.update(watched.parts)
+        for view in self._views:
+            parts.update(view.parts)
         shown, self._shown = self._shown, parts
         return {name: _sent(shown.get(name), now) for name, now in parts.items() if shown.get(name) != now}
 
@@ -112,42 +108,36 @@ def _sent(before: Part | None, now: Part) -> Any:
     return {"message": now.message, "from": same, "blocks": now.blocks[same:]}
 
 
-class _Watched:
-    """A view, its parts at the last look, and what is wrong with looking now."""
+class _PolledView:
+    """A view with its newest parts, and the problem with polling it now."""
 
-    def __init__(self, view: View[Any]) -> None:
+    def __init__(self, view: View) -> None:
         self.parts: Parts = {}
         self.problem = ""
         self._view = view
-        self._screen: object = None
         self._due = 0.0
         self._logged = ""
 
-    async def look(self) -> None:
-        """Look, where it is time."""
+    async def poll(self) -> None:
+        """Poll the view if it is time."""
         view, now = self._view, monotonic()
         if now < self._due:
             return
-        self._due = now + view.seconds * 0.9  # else every second look would come a moment too early
+        self._due = now + view.seconds * 0.9  # else every second poll would come a moment too early
         try:
-            self._see(await asyncio.to_thread(view.look) if view.is_slow() else view.look())
-        # Whatever it is: a page that stopped following would stay as it is for good.
+            self.parts = await asyncio.to_thread(view.render) if view.is_slow() else view.render()
+            self.problem = self._logged = ""
+        # Whatever it is: a page that is no longer polled would stay as it is for good.
         except Exception as error:
-            self.problem = str(error) if isinstance(error, AppError) else self._unforeseen(error)
+            self.problem = str(error) if isinstance(error, AppError) else self._unexpected(error)
 
-    def _see(self, screen: object) -> None:
-        if screen is not self._screen:
-            self.parts = self._view.parts(screen)
-            self._screen = screen
-        self.problem = self._logged = ""
-
-    def _unforeseen(self, error: Exception) -> str:
-        # The words of such an error may differ at every look; it is logged, and told, once.
+    def _unexpected(self, error: Exception) -> str:
+        # The text of such an error may differ at every poll; it is logged, and shown, once.
         if self._logged != type(error).__name__:
             self._logged = type(error).__name__
             log.error("A view could not be drawn", exc_info=error)
             return (
                 f"A part of this page could not be drawn ({first_line(error)}). Foresight tries again. "
-                "The log has more: its path is in the settings under About."
+                "The log has the details. Settings → About shows where it is."
             )
         return self.problem

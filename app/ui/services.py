@@ -10,8 +10,8 @@ from app.conversation import Conversations, Overflow, Reply, ReplySettings, Toke
 from app.conversation.race import Race
 from app.messages import DecoderName, EngineStatus, ModelChoice, Options, Request
 from app.settings import ModelSettings, Settings, SettingsFile, Theme
-from app.ui.documents.port import Documents
-from app.ui.models.port import Models
+from app.ui.documents.service import DocumentsService
+from app.ui.models.service import ModelsService
 
 
 class Engine(Protocol):
@@ -40,9 +40,9 @@ class Services:
         self,
         conversations: Conversations,
         engine: Engine,
-        models: Models,
+        models: ModelsService,
         race: Race,
-        documents: Documents,
+        documents: DocumentsService,
         file: SettingsFile,
         settings: Settings,
     ) -> None:

@@ -1,23 +1,30 @@
-"""Serving the page: a socket of our own, the guard around everything, a server on its own thread."""
+"""Serves the page: Gradio's environment, a listening socket, the guard around everything, a server thread."""
 
 import gc
 import logging
+import os
 import secrets
+import socket
 import threading
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic, sleep
 
 import uvicorn
 
-from app.ui.about.surroundings import Door, Surroundings
+from app.errors import NoFreePort
+from app.ui.app_context import AppContext, Endpoint
 from app.ui.guard import Guard
 from app.ui.key import Key
-from app.ui.ports import listen
 from app.ui.services import Services
 from app.ui.slow_clients import WatchedProtocol
+from app.ui.uploads import uploads_dir
 
+LOOPBACK = "127.0.0.1"
+PORTS_TRIED = 20
+"""How many ports are tried, the requested one included."""
 START_SECONDS = 30.0
 GRACE_SECONDS = 0.5
 """How long what is being answered may take at the end."""
@@ -28,21 +35,37 @@ PING_SECONDS = 5.0
 """A page whose browser does not answer pings for so long is gone."""
 
 
-class Running:
-    """A page that answers."""
+def prepare_environment(environ: MutableMapping[str, str], data_dir: Path) -> None:
+    """Set what Gradio reads while it is imported: no GRADIO_* of the shell, no telemetry, uploads in `data_dir`.
 
-    def __init__(self, server: uvicorn.Server, thread: threading.Thread, door: Door, asked_port: int) -> None:
+    A GRADIO_SHARE or GRADIO_ALLOWED_PATHS left from another program must not open this one."""
+    for name in [name for name in environ if name.startswith("GRADIO_")]:
+        del environ[name]
+    environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    # Else Gradio sums up all events in a pandas table after each event, for a page that is closed here.
+    environ["GRADIO_ANALYTICS_CACHE_FREQUENCY"] = str(2**31)
+    environ["GRADIO_ANALYTICS_MAX_EVENTS"] = "1"
+    environ["GRADIO_TEMP_DIR"] = str(uploads_dir(data_dir))
+    environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+
+
+class Running:
+    """A page that is being served."""
+
+    def __init__(
+        self, server: uvicorn.Server, thread: threading.Thread, endpoint: Endpoint, asked_port: int
+    ) -> None:
         self._server = server
         self._thread = thread
-        self.door = door
-        self.port = door.port
-        self.url = door.address
-        moved = asked_port not in (0, door.port)
+        self.endpoint = endpoint
+        self.port = endpoint.port
+        self.url = endpoint.url
+        moved = asked_port not in (0, endpoint.port)
         self.note = f"Port {asked_port} is taken, so Foresight is at {self.url}" if moved else ""
 
     def wait(self) -> None:
         """Return when the page is closed for good, or somebody pressed Quit; a KeyboardInterrupt passes through."""
-        while self._thread.is_alive() and not self.door.leaving.wait(0.5):
+        while self._thread.is_alive() and not self.endpoint.quit_requested.wait(0.5):
             pass
 
     def close(self) -> None:
@@ -57,7 +80,7 @@ class Running:
 
 def serve(
     services: Services,
-    around: Surroundings,
+    app_context: AppContext,
     port: int,
     open_browser: bool,
     is_native: bool = False,
@@ -66,15 +89,15 @@ def serve(
     """Serve the page on 127.0.0.1 at `port` or the next free one, for whoever has the token. Raises NoFreePort."""
     listener = listen(port)
     host, port_taken = listener.getsockname()
-    door = Door(host, port_taken, is_native, secrets.token_urlsafe(32) if has_token else "")
+    endpoint = Endpoint(host, port_taken, is_native, secrets.token_urlsafe(32) if has_token else "")
     with collecting_later():
         # Gradio takes seconds to import, and other commands never need it.
         from app.ui.page import build_app
 
-        page = build_app(services, around, door)
+        page = build_app(services, app_context, endpoint)
     server = uvicorn.Server(
         uvicorn.Config(
-            Guard(page, Key(door.token, door.port, door.codes)),
+            Guard(page, Key(endpoint.token, endpoint.port, endpoint.one_time_codes)),
             http=WatchedProtocol,
             lifespan="on",
             ws="websockets-sansio",
@@ -91,9 +114,9 @@ def serve(
     thread = threading.Thread(target=server.run, args=([listener],), name="page", daemon=True)
     thread.start()
     _wait_until_started(server, thread)
-    running = Running(server, thread, door, port)
+    running = Running(server, thread, endpoint, port)
     if open_browser:
-        webbrowser.open(door.address_once())
+        webbrowser.open(endpoint.one_time_url())
     return running
 
 
@@ -116,3 +139,31 @@ def _wait_until_started(server: uvicorn.Server, thread: threading.Thread) -> Non
         if not thread.is_alive() or monotonic() > deadline:
             raise RuntimeError("the page's server did not start")
         sleep(0.005)
+
+
+def listen(port: int) -> socket.socket:
+    """Return a listening socket on 127.0.0.1, at `port` or the first free one after it. 0 takes any free port.
+
+    The socket is handed to the server as it is, so nobody can take the port in between."""
+    last = min(port + PORTS_TRIED - 1, 65535)
+    for candidate in range(port, last + 1):
+        if found := _try(candidate):
+            return found
+    raise NoFreePort(
+        f"No port from {port} to {last} is free on {LOOPBACK}: choose another one with --port, or close "
+        "a program that uses one of them."
+    )
+
+
+def _try(port: int) -> socket.socket | None:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # On Windows this option would let two programs share the port.
+    if os.name == "posix":
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((LOOPBACK, port))
+        listener.listen(128)
+    except OSError:
+        listener.close()
+        return None
+    return listener

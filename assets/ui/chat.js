@@ -58,7 +58,7 @@
     setTimeout(() => (button.textContent = "Copy"), COPIED_MS);
   };
 
-  // Deeds that the server does are told by `foresight.listen`; here is what goes with them.
+  // Actions of the server are sent by `foresight.listen`; here is what the page does with them.
   const accompany = (event, button) => {
     const message = button.closest(".message");
     if (button.dataset.do === "colours") {
@@ -143,4 +143,50 @@
     search.focus();
     search.select();
   });
+})();
+
+// The collection picker above the message box. The server draws it anew at any time, so whether it is open is kept
+// here, and the choice that had the focus gets it back.
+(() => {
+  const isOpen = () => document.body.dataset.collections === "open";
+  const button = () => document.querySelector(".collection-picker > .open");
+  let focused = ""; // the choice that was pressed last
+
+  const updateButton = () => {
+    const state = String(isOpen());
+    if (button() && button().getAttribute("aria-expanded") !== state) button().setAttribute("aria-expanded", state);
+  };
+  const show = (open) => {
+    if (open) document.body.dataset.collections = "open";
+    else delete document.body.dataset.collections;
+    focused = "";
+    updateButton();
+  };
+
+  // Call before `foresight.listen(element, trigger)`.
+  window.foresight.collectionPicker = (element) => {
+    element.addEventListener("click", ({ target }) => {
+      if (target.closest(".collection-picker > .open")) show(!isOpen());
+      focused = target.closest("[data-do=choose-collection]")?.dataset.name ?? "";
+    });
+    const drawn = () => {
+      if (!button()) show(false);
+      updateButton();
+      if (focused && document.activeElement === document.body) element.querySelector(`[data-name="${focused}"]`)?.focus();
+    };
+    const options = { childList: true, subtree: true, attributes: true, attributeFilter: ["aria-expanded"] };
+    new MutationObserver(drawn).observe(element, options);
+    drawn();
+  };
+
+  // It may be drawn anew by the press that is being told of, and is then in no document any more.
+  document.addEventListener("click", ({ target }) => {
+    if (isOpen() && target.isConnected && !target.closest("#collection-picker")) show(false);
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !isOpen()) return;
+    event.stopPropagation();
+    show(false);
+    button()?.focus();
+  }, true);
 })();

@@ -32,23 +32,23 @@
     },
     listen(element, trigger) {
       let pressed = null;
-      const said = (event) => event.target.closest("[data-do]")?.dataset;
-      const say = ({ do: deed, name, value }) => trigger("click", { do: deed, name, value });
-      element.addEventListener("pointerdown", (event) => (pressed = { ...said(event) }));
+      const dataOf = (event) => event.target.closest("[data-do]")?.dataset;
+      const send = ({ do: action, name, value }) => trigger("click", { do: action, name, value });
+      element.addEventListener("pointerdown", (event) => (pressed = { ...dataOf(event) }));
       element.addEventListener("click", (event) => {
-        const now = said(event);
+        const now = dataOf(event);
         const isSame = event.detail === 0 || (pressed?.do === now?.do && pressed?.name === now?.name);
         if (!now || !isSame) return;
         event.target.closest("details.menu")?.removeAttribute("open");
-        if ("ask" in now) askInPlace(element, event.target.closest("[data-do]"), say);
-        else say(now);
+        if ("ask" in now) askInPlace(element, event.target.closest("[data-do]"), send);
+        else send(now);
       });
     },
   };
 
   // The list may be drawn anew while somebody types, which takes the box away or has it stand in another row: then it
   // goes back to the row of its button, as long as there is one.
-  const askInPlace = (list, button, say) => {
+  const askInPlace = (list, button, send) => {
     const asked = { ...button.dataset };
     const row = () => {
       const buttons = [...list.querySelectorAll("[data-ask]")];
@@ -77,7 +77,7 @@
       drawn.disconnect();
       input.parentElement?.classList.remove("asking");
       input.remove();
-      if (isMeant) say({ ...asked, value: input.value.trim() });
+      if (isMeant) send({ ...asked, value: input.value.trim() });
     };
     input.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" && event.key !== "Escape") return;
@@ -122,7 +122,7 @@
 
   // A question takes the focus, on the answer that changes nothing, and gives it back. One that is drawn anew takes it
   // again only if nothing else has it: the list that it stands in may change all the time.
-  const heedQuestions = (place) => {
+  const focusQuestions = (place) => {
     let before = null;
     new MutationObserver(() => {
       const buttons = place.querySelectorAll(".question button");
@@ -146,17 +146,17 @@
   };
 
   const QUESTIONS = 4; // the models', the chat's, and in place those of the two lists of documents
-  const WAYS = 5; // to the views
+  const VIEWS = 5;
 
   // Gradio builds the page some time after this script has run.
   const whenBuilt = new MutationObserver(() => {
     const thread = document.getElementById("thread");
     const questions = document.querySelectorAll("#question, .block.asks");
-    const ways = document.querySelectorAll("button[id^=to-]");
-    if (!thread || questions.length < QUESTIONS || ways.length < WAYS) return;
+    const buttons = document.querySelectorAll("button[id^=to-]");
+    if (!thread || questions.length < QUESTIONS || buttons.length < VIEWS) return;
     whenBuilt.disconnect();
     keepAtEnd(thread);
-    questions.forEach(heedQuestions);
+    questions.forEach(focusQuestions);
     goTo("chat");
   });
   whenBuilt.observe(document, { childList: true, subtree: true });

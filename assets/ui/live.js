@@ -1,7 +1,6 @@
 // The live view: how many numbers are shown, and the X-ray's controls, which follow the picture that the server drew.
 (() => {
   const KEY = "foresight-live";
-  const PULL_MS = 250;
 
   // A low window starts with fewer numbers; what the person chose is remembered.
   const isLow = () => window.innerHeight < 860;
@@ -23,55 +22,44 @@
     const part = (selector) => bar.querySelector(selector);
     const drawn = () => picture.querySelector(".xray")?.dataset ?? {};
     const isOpen = () => document.body.dataset.xray === "open";
-    let isLive = true;
     let before = null;
-    let followed = null;
-    let looks = 0;
 
-    const say = (move, value) => {
-      const { shown, key } = drawn();
-      if (move !== "draw" && move !== "export") isLive = move === "live";
-      trigger("click", { do: move, name: key ?? "", value: String(value ?? shown ?? 0) });
-    };
+    const send = (move, value) => trigger("click", { do: move, value: String(value ?? drawn().shown ?? 0) });
 
     const open = () => {
       before = document.activeElement;
       document.body.dataset.xray = "open";
-      say(isLive ? "live" : "go");
+      send("open");
       part("[data-move=live]").focus();
     };
     const close = () => {
       delete document.body.dataset.xray;
+      send("close");
       before?.focus();
     };
 
-    const follow = () => {
-      const { first, last, shown, live, key } = drawn();
-      if (key === followed) return;
-      followed = key;
-      looks = 0;
+    const updateControls = () => {
+      const { first, last, shown, live } = drawn();
       const steps = Number(shown) > 0;
       const slider = part("input");
       Object.assign(slider, { min: first || 1, max: last || 1, disabled: !steps });
       if (document.activeElement !== slider || live === "yes") slider.value = shown || 1;
       part("output").textContent = steps ? `Step ${shown} of ${last}` : "No steps yet";
-      part("[data-move=live]").classList.toggle("live", live !== "yes");
-      part("[data-move=live]").textContent = live === "yes" ? "Pause" : "Live";
+      part("[data-move=live]").classList.toggle("live", live === "no");
+      part("[data-move=live]").textContent = live === "no" ? "Live" : "Pause";
       for (const [move, end] of [["first", first], ["back", first], ["forward", last], ["last", last]]) {
         part(`[data-move=${move}]`).disabled = !steps || (live !== "yes" && shown === end);
       }
       part("[data-move=export]").disabled = !steps;
-      // A picture of the newest step may come late, when the person has stopped already.
-      if (live && (live === "yes") !== isLive) say(isLive ? "live" : "go");
     };
 
     bar.addEventListener("click", (event) => {
       const move = event.target.closest("[data-move]")?.dataset.move;
       if (move === "close") close();
-      else if (move === "live") say(isLive ? "pause" : "live");
-      else if (move) say(move);
+      else if (move === "live") send(drawn().live === "no" ? "live" : "pause");
+      else if (move) send(move);
     });
-    bar.addEventListener("input", (event) => say("go", event.target.value));
+    bar.addEventListener("input", (event) => send("go", event.target.value));
 
     const KEYS = { ArrowLeft: "back", ArrowRight: "forward", Home: "first", End: "last" };
     // On the document and before others: the focus may be nowhere, on a button that was just switched off, and Esc
@@ -82,7 +70,7 @@
       else if (event.key === "Tab") keepInside(event);
       else if (KEYS[event.key] && !event.target.closest("input, .scroll")) {
         event.preventDefault();
-        if (!part(`[data-move=${KEYS[event.key]}]`).disabled) say(KEYS[event.key]);
+        if (!part(`[data-move=${KEYS[event.key]}]`).disabled) send(KEYS[event.key]);
       } else return;
       event.stopPropagation();
     }, true);
@@ -100,13 +88,8 @@
     place.setAttribute("aria-labelledby", "xray-title");
     place.addEventListener("click", (event) => event.target === place && close());
     document.addEventListener("click", (event) => event.target.closest("#open-xray") && open());
-    new MutationObserver(follow).observe(picture, { childList: true, subtree: true, attributes: true });
-    setInterval(() => {
-      // While nothing comes, every fourth look will do.
-      const isDue = ++looks <= 8 || looks % 4 === 0;
-      if (isOpen() && isLive && !document.hidden && isDue) say("draw");
-    }, PULL_MS);
-    follow();
+    new MutationObserver(updateControls).observe(picture, { childList: true, subtree: true, attributes: true });
+    updateControls();
   };
 
   const whenBuilt = new MutationObserver(() => {

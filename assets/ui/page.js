@@ -3,7 +3,7 @@
   const UNKNOWN_PAGE = 4404;
   const RETRY_MS = [250, 500, 1000, 2000];
   const ACTIVE_MS = 1000;
-  const TOLD_MS = 4000;
+  const NOTE_MS = 4000;
   const note = Object.assign(document.createElement("div"), { id: "connection", role: "status", hidden: true });
 
   const inside = (element) => element.querySelector(".prose") ?? element;
@@ -17,12 +17,12 @@
   const redraw = (place, html) => {
     const held = document.activeElement;
     const isHeld = held.matches(PRESSED) && place.contains(held);
-    const { do: deed, name } = held.dataset;
+    const { do: action, name } = held.dataset;
     const at = isHeld ? [...place.querySelectorAll(PRESSED)].indexOf(held) : -1;
     place.innerHTML = html;
     if (!isHeld || document.activeElement !== document.body) return;
     const buttons = [...place.querySelectorAll(PRESSED)];
-    (deed ? buttons.find(({ dataset }) => dataset.do === deed && dataset.name === name) : buttons[at])?.focus();
+    (action ? buttons.find(({ dataset }) => dataset.do === action && dataset.name === name) : buttons[at])?.focus();
   };
 
   // The message that is being written. Blocks that did not change stay as they are, with what is selected in them.
@@ -46,15 +46,15 @@
     }
   };
 
-  // Boxes whose values Gradio keeps are filled by an event of Gradio's, when what stands in them is another's.
-  const filled = { instructions: "0.0" };
-  const refill = (name, value) => {
-    const isOther = filled[name] !== undefined && filled[name] !== value;
+  // Gradio keeps the values of its boxes: an event of Gradio's fills them when their value was changed elsewhere.
+  const filled = { "system-prompt": "0.0" };
+  const fill = (name, value) => {
+    const hasChanged = filled[name] !== undefined && filled[name] !== value;
     filled[name] = value;
-    if (isOther) window.foresight.refill("click", { do: name });
+    if (hasChanged) window.foresight.fill("click", { do: name });
   };
 
-  const tell = (text, button) => {
+  const showNote = (text, button) => {
     note.hidden = !text;
     note.replaceChildren(text);
     if (button) note.append(button);
@@ -65,8 +65,8 @@
   const draw = (parts) => {
     for (const [name, value] of Object.entries(parts)) {
       const element = document.getElementById(name);
-      if (name === "instructions" || name === "model") refill(name, value);
-      else if (name === "problem") tell((problem = value));
+      if (name === "system-prompt" || name === "model") fill(name, value);
+      else if (name === "problem") showNote((problem = value));
       else if (typeof value === "boolean") document.body.toggleAttribute(`data-${name}`, value);
       else if (typeof value === "object") drawBlocks(inside(element), value);
       else if (element?.tagName === "BUTTON") label(element, value);
@@ -84,8 +84,8 @@
   const explain = async () => {
     const answer = await fetch("/foresight/page").catch(() => null);
     if (!losses || isOver) return; // it is back already, or does not matter any more
-    if (answer?.status === 403) tell("Foresight was started again, and this page no longer has its key. Open Foresight from its window or terminal.");
-    else tell("The connection to Foresight is lost. Reconnecting…");
+    if (answer?.status === 403) showNote("Foresight was started again, and this page no longer has its key. Open Foresight from its window or terminal.");
+    else showNote("The connection to Foresight is lost. Reconnecting…");
   };
 
   let socket = null;
@@ -104,14 +104,14 @@
       mine.send('{"drawn": true}');
       if (!losses) return;
       losses = 0;
-      tell(problem || "Connected again.");
-      setTimeout(() => losses || tell(problem), TOLD_MS);
+      showNote(problem || "Connected again.");
+      setTimeout(() => losses || showNote(problem), NOTE_MS);
     });
     mine.addEventListener("close", ({ code }) => {
       if (socket !== mine || isOver) return;
       if (code === UNKNOWN_PAGE) {
         isOver = true;
-        return tell("Foresight was started again since this page was opened. Copy what you have typed, then reload.", reloadButton());
+        return showNote("Foresight was started again since this page was opened. Copy what you have typed, then reload.", reloadButton());
       }
       explain();
       retry = setTimeout(connect, RETRY_MS[Math.min(losses++, RETRY_MS.length - 1)]);
@@ -130,10 +130,10 @@
     begin();
   };
 
-  let told = 0;
+  let lastActive = 0;
   const active = () => {
-    if (socket?.readyState !== WebSocket.OPEN || performance.now() - told < ACTIVE_MS) return;
-    told = performance.now();
+    if (socket?.readyState !== WebSocket.OPEN || performance.now() - lastActive < ACTIVE_MS) return;
+    lastActive = performance.now();
     socket.send('{"active": true}');
   };
   for (const kind of ["pointerdown", "pointerup", "keydown", "input", "drop"]) {

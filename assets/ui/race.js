@@ -1,6 +1,6 @@
-// The race: runs a finished race again at one clock for all lanes.
+// Replays a finished race, all lanes at the same time.
 (() => {
-  const SHORTEST = 2.5, LONGEST = 12; // seconds that a replay takes; the clock shows the race's own time
+  const SHORTEST = 2.5, LONGEST = 12; // seconds of a replay; the clock shows the time of the race
 
   // [[seconds, tokens], …] at a time: the tokens of the last point that is not later.
   const tokensAt = (curve, time) => {
@@ -29,17 +29,17 @@
     lane.element.classList.toggle("running", tokens < all);
   };
 
-  const replay = (board) => {
-    const lanes = [...board.querySelectorAll(".lane")].map(laneOf).filter((lane) => lane.curve.length);
-    const clock = board.querySelector(".clock"), photo = board.querySelector(".photo");
-    const before = { clock: clock.textContent, photo: photo.textContent };
+  const replay = (chart) => {
+    const lanes = [...chart.querySelectorAll(".lane")].map(laneOf).filter((lane) => lane.curve.length);
+    const clock = chart.querySelector(".clock"), label = chart.querySelector(".clock-label");
+    const before = { clock: clock.textContent, label: label.textContent };
     const end = Math.max(...lanes.map((lane) => lane.curve.at(-1)[0]));
     const pace = end / Math.min(LONGEST, Math.max(SHORTEST, end));
-    const button = board.querySelector("[data-replay]");
+    const button = chart.querySelector("[data-replay]");
     for (const lane of lanes) lane.wasWinner = lane.element.classList.contains("winner");
     const places = lanes.map((lane) => [lane.track.style.getPropertyValue("--done"), lane.written.textContent]);
     button.disabled = true;
-    photo.textContent = pace < 0.95 ? `Replay, slowed ${(1 / pace).toFixed(1)} times`
+    label.textContent = pace < 0.95 ? `Replay, slowed ${(1 / pace).toFixed(1)} times`
       : pace > 1.05 ? `Replay, ${pace.toFixed(1)} times as fast` : "Replay";
 
     const back = () => {
@@ -50,12 +50,12 @@
         lane.element.classList.remove("running");
       });
       clock.textContent = before.clock;
-      photo.textContent = before.photo;
+      label.textContent = before.label;
       button.disabled = false;
     };
     let began = null;
     const frame = (now) => {
-      if (!board.isConnected) return;
+      if (!chart.isConnected) return;
       began ??= now;
       const time = Math.min(end, ((now - began) / 1000) * pace);
       clock.textContent = `${time.toFixed(2)} s`;
@@ -68,6 +68,6 @@
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("#race [data-replay]");
-    if (button) replay(button.closest(".board"));
+    if (button) replay(button.closest(".race-chart"));
   });
 })();

@@ -1,4 +1,4 @@
-// Light or dark: what was chosen in this browser, else what was chosen when the app started; or as the system has it.
+// Light or dark: the choice made in this browser, else the app's setting at its start; "system" follows the system.
 (() => {
   const KEY = "foresight-theme";
   const system = window.matchMedia("(prefers-color-scheme: dark)");
@@ -15,8 +15,8 @@
     if (event.target.matches?.("#theme input")) choose(event.target.value);
   });
 
-  // The page's own choice is the settings': it follows what the defaults, or another tab, brought.
-  const heed = (place) => {
+  // Follows the app's setting when restored defaults or another tab change it.
+  const followSetting = (place) => {
     const follow = () => {
       const theme = place.querySelector("[data-theme]")?.dataset.theme;
       if (theme && theme !== chosen()) choose(theme);
@@ -24,7 +24,7 @@
     new MutationObserver(follow).observe(place, { childList: true, subtree: true });
   };
 
-  // Gradio decides for itself while it builds the page: what was chosen comes behind it.
+  // Gradio sets a theme of its own while it builds the page, so the choice is applied again afterwards.
   const whenBuilt = new MutationObserver(() => {
     if (document.body && !document.body.dataset.themed) {
       document.body.dataset.themed = "early";
@@ -34,7 +34,7 @@
     if (!place) return;
     whenBuilt.disconnect();
     show();
-    heed(place);
+    followSetting(place);
   });
   whenBuilt.observe(document, { childList: true, subtree: true });
 

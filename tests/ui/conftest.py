@@ -14,7 +14,7 @@ from app.database import MEMORY, Database
 from app.network_log import NetworkLog
 from app.race_log import RaceLog
 from app.settings import Settings, SettingsFile
-from app.ui import Running, Services, Surroundings, prepare_environment, serve
+from app.ui import AppContext, Running, Services, prepare_environment, serve
 from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
@@ -79,18 +79,18 @@ def services(
 
 
 @pytest.fixture
-def around(tmp_path: Path) -> Surroundings:
-    return Surroundings(tmp_path, tmp_path / "hub", tmp_path / "foresight.log", NetworkLog({}))
+def app_context(tmp_path: Path) -> AppContext:
+    return AppContext(tmp_path, tmp_path / "hub", tmp_path / "foresight.log", NetworkLog({}))
 
 
 def key_of(running: Running) -> dict[str, str]:
     """The header by which a program shows the page's key."""
-    return {"Authorization": f"Bearer {running.door.token}"}
+    return {"Authorization": f"Bearer {running.endpoint.token}"}
 
 
 @pytest.fixture
-def running(services: Services, around: Surroundings) -> Iterator[Running]:
+def running(services: Services, app_context: AppContext) -> Iterator[Running]:
     """The services's page, served on a free port."""
-    page = serve(services, around, port=0, open_browser=False)
+    page = serve(services, app_context, port=0, open_browser=False)
     yield page
     page.close()

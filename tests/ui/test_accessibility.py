@@ -55,8 +55,8 @@ def test_the_chat_in_all_its_states(person: PageDriver, engine: ScriptedEngine) 
     person.page.wait_for_selector(".coloured")
     person.page.hover(".message.user")
     person.page.click(".message.user footer [data-show=editor]")
-    person.page.click("#manner button")
-    person.page.click("#drawer .label-wrap")
+    person.page.click("#chat-settings button")
+    person.page.click("#reply-options .label-wrap")
     person.page.click("#fewer-numbers")
     assert grave_by_day_and_by_night(person.page) == []
 
@@ -114,7 +114,7 @@ def test_the_xray(person: PageDriver) -> None:
 def test_the_other_views(person: PageDriver, view: str) -> None:
     person.page.click(f"#to-{view}")
     person.page.mouse.move(0, 0)
-    ready = {"models": "#catalogue .card", "documents": "#papers .empty", "settings": "#facts h4"}
+    ready = {"models": "#catalogue .card", "documents": "#document-list .empty", "settings": "#facts h4"}
     person.page.wait_for_selector(ready[view])
     if view == "settings":
         person.page.click("#self-check")

@@ -11,7 +11,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from app.network_log import NetworkLog
-from app.ui import Running, Surroundings, serve
+from app.ui import AppContext, Running, serve
 from app.ui.guard import Guard
 from app.ui.key import Key
 from tests.fake_documents import ScriptedDocuments
@@ -45,9 +45,9 @@ ROUTES = (
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """One page for all these tests: none of them changes it."""
     data_dir: Path = tmp_path_factory.mktemp("data")
-    around = Surroundings(data_dir, data_dir / "hub", data_dir / "log", NetworkLog({}))
+    app_context = AppContext(data_dir, data_dir / "hub", data_dir / "log", NetworkLog({}))
     with open_services(ScriptedEngine(), ScriptedModels(), ScriptedDocuments(), data_dir) as services:
-        page = serve(services, around, port=0, open_browser=False)
+        page = serve(services, app_context, port=0, open_browser=False)
         yield page
         page.close()
 
@@ -76,7 +76,7 @@ def answer(
 
 def cookie_of(running: Running) -> str:
     """The cookie that a browser gets for the token."""
-    got = answer(running, "GET", f"/?token={running.door.token}", {}).headers["Set-Cookie"]
+    got = answer(running, "GET", f"/?token={running.endpoint.token}", {}).headers["Set-Cookie"]
     return str(got).partition(";")[0]
 
 
@@ -117,7 +117,7 @@ def test_a_link_on_another_page_may_open_the_app(running: Running) -> None:
 
 
 def test_the_page_itself_and_programs_of_this_machine_pass(running: Running) -> None:
-    own = {**key_of(running), "Origin": running.door.origin, "Sec-Fetch-Site": "same-origin"}
+    own = {**key_of(running), "Origin": running.endpoint.origin, "Sec-Fetch-Site": "same-origin"}
     assert answer(running, "GET", "/", key_of(running)).status == 200
     local = {**key_of(running), "Host": f"localhost:{running.port}"}
     assert answer(running, "GET", "/", local).status == 200
@@ -159,24 +159,24 @@ def test_without_the_key_every_route_answers_403(
         {},
         LINK,
         {"Authorization": "Bearer "},
-        {"Authorization": f"Bearer {running.door.token}x"},
-        {"Authorization": f"Basic {running.door.token}"},
+        {"Authorization": f"Bearer {running.endpoint.token}x"},
+        {"Authorization": f"Basic {running.endpoint.token}"},
         {"Authorization": "Bearer ü"},
         {"Cookie": f"{cookie}="},
-        {"Cookie": f"{cookie}={running.door.token}"},
+        {"Cookie": f"{cookie}={running.endpoint.token}"},
     ):
         assert answer(running, method, path, {**headers, **key}, body).status == 403, key
 
 
 def test_the_token_becomes_a_cookie_that_opens_every_route(running: Running) -> None:
     cookie = {"Cookie": f"other=1; {cookie_of(running)}"}
-    assert running.door.token not in cookie["Cookie"]
+    assert running.endpoint.token not in cookie["Cookie"]
     for path in ("/", "/config", "/foresight/chats.json"):
         assert answer(running, "GET", path, cookie).status == 200, path
 
 
 def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(running: Running) -> None:
-    response = answer(running, "GET", f"/?token={running.door.token}", LINK)
+    response = answer(running, "GET", f"/?token={running.endpoint.token}", LINK)
     assert (response.status, response.headers["Cache-Control"]) == (200, "no-store")
     name, *attributes = response.headers["Set-Cookie"].split("; ")
     assert name.startswith(f"foresight-{running.port}=")

@@ -24,20 +24,20 @@ def test_the_address_opens_the_page_loses_its_token_and_a_reload_needs_none(
     browser: Any, running: Running
 ) -> None:
     with PageDriver(browser, running.url) as person:
-        assert person.page.url == f"{running.door.origin}/"
-        assert running.door.token not in person.page.evaluate("document.cookie + location.href")
+        assert person.page.url == f"{running.endpoint.origin}/"
+        assert running.endpoint.token not in person.page.evaluate("document.cookie + location.href")
         assert person.page.evaluate("history.length") <= 2, "going back must not lead to the token"
         person.reload()
         assert (person.complaints, person.foreign) == ([], [])
         person.page.goto(running.url)
         person.page.wait_for_selector("#message textarea")
-        assert person.page.url == f"{running.door.origin}/"
+        assert person.page.url == f"{running.endpoint.origin}/"
 
 
 def test_without_the_key_a_form_asks_for_it_and_takes_the_key_or_the_address(
     stranger: Any, running: Running, screenshots: Path | None
 ) -> None:
-    stranger.goto(running.door.origin)
+    stranger.goto(running.endpoint.origin)
     assert stranger.inner_text("h1") == "Foresight needs its key"
     if screenshots:
         stranger.screenshot(path=screenshots / "key.png")
@@ -48,12 +48,12 @@ def test_without_the_key_a_form_asks_for_it_and_takes_the_key_or_the_address(
     stranger.fill("#token", f" {running.url} ")
     stranger.press("#token", "Enter")
     stranger.wait_for_selector("#message textarea")
-    assert stranger.url == f"{running.door.origin}/"
+    assert stranger.url == f"{running.endpoint.origin}/"
 
 
 def test_a_link_on_another_page_leads_in_who_has_the_key(stranger: Any, running: Running) -> None:
     stranger.goto(running.url)
     stranger.wait_for_selector("#message textarea")
-    stranger.goto("data:text/html,<a href='" + running.door.origin + "'>Foresight</a>")
+    stranger.goto("data:text/html,<a href='" + running.endpoint.origin + "'>Foresight</a>")
     stranger.click("a")
     stranger.wait_for_selector("#message textarea")

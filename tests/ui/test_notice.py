@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.database.database import FILE_NAME
-from app.ui.notice import NoticeActions, notice_html
+from app.ui.top_bar import Notice
 from tests.accessibility import grave_findings
 from tests.page_driver import PageDriver
 from tools.app_process import AppProcess
@@ -15,11 +15,10 @@ NOTICE = "#notice .notice"
 
 
 def test_a_notice_is_shown_until_it_was_read() -> None:
-    actions = NoticeActions("The file is <broken>.")
-    assert "The file is &lt;broken&gt;." in actions.show()
-    assert actions.show() == notice_html("The file is <broken>.")
-    actions.dismiss()
-    assert actions.show() == ""
+    notice = Notice("The file is <broken>.")
+    assert "The file is &lt;broken&gt;." in notice.html()
+    notice.dismiss()
+    assert notice.html() == ""
 
 
 @pytest.mark.browser

@@ -15,10 +15,10 @@ import gradio as gr
 import pytest
 
 from app.errors import NotUploaded
-from app.ui import Running, Services, Surroundings
-from app.ui.about.surroundings import Door
+from app.ui import AppContext, Running, Services
+from app.ui.app_context import Endpoint
 from app.ui.page import build_blocks
-from app.ui.pages import Pages
+from app.ui.page_sessions import Pages
 from tests.fake_documents import ScriptedDocuments
 from tests.ui.conftest import key_of
 
@@ -50,15 +50,15 @@ CLOSED = (
 """Routes of Gradio's that the page does not ask for."""
 
 
-def test_no_two_elements_have_the_same_id(services: Services, around: Surroundings) -> None:
-    blocks, _ = build_blocks(services, around, Door("127.0.0.1", 0), Pages())
+def test_no_two_elements_have_the_same_id(services: Services, app_context: AppContext) -> None:
+    blocks, _ = build_blocks(services, app_context, Endpoint("127.0.0.1", 0), Pages())
     ids = Counter(block.elem_id for block in blocks.blocks.values() if block.elem_id)
     assert len(ids) > 50
     assert [name for name, times in ids.items() if times > 1] == []
 
 
-def test_no_page_holds_a_connection_of_gradios_open(services: Services, around: Surroundings) -> None:
-    blocks, _ = build_blocks(services, around, Door("127.0.0.1", 0), Pages())
+def test_no_page_holds_a_connection_of_gradios_open(services: Services, app_context: AppContext) -> None:
+    blocks, _ = build_blocks(services, app_context, Endpoint("127.0.0.1", 0), Pages())
     assert blocks.config["connect_heartbeat"] is False
     assert [block for block in blocks.blocks.values() if isinstance(block, gr.State)] == []
 
@@ -66,7 +66,7 @@ def test_no_page_holds_a_connection_of_gradios_open(services: Services, around: 
 def ask(running: Running, path: str, body: bytes | None = None, kind: str = "application/json") -> Any:
     """The open answer to a request with the page's key."""
     headers = {**key_of(running), "Content-Type": kind}
-    return urlopen(Request(running.door.origin + path, body, headers), timeout=SECONDS)
+    return urlopen(Request(running.endpoint.origin + path, body, headers), timeout=SECONDS)
 
 
 def outcome(running: Running, event: int, data: list[Any], session: str = "") -> dict[str, Any]:

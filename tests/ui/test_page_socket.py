@@ -14,9 +14,9 @@ import uvicorn
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from app.ui.page_sessions import Pages, PageSession
 from app.ui.page_socket import NOT_UNDERSTOOD, ROUTE, UNKNOWN_PAGE, add_page_socket
 from app.ui.page_stream import Parts, View
-from app.ui.pages import Pages, PageState
 
 SECONDS = 10
 
@@ -27,7 +27,7 @@ class Server:
     def __init__(self) -> None:
         self.pages, self.looks = Pages(), 0
         app = fastapi.FastAPI()
-        add_page_socket(app, self.pages, self._views)
+        add_page_socket(app, self.pages, self._views, lambda: None)
         listener = socket.create_server(("127.0.0.1", 0))
         self.port = listener.getsockname()[1]
         config = uvicorn.Config(app, ws="websockets-sansio", log_config=None, timeout_graceful_shutdown=1)
@@ -35,12 +35,12 @@ class Server:
         self._thread = threading.Thread(target=self._server.run, args=([listener],), daemon=True)
         self._thread.start()
 
-    def _views(self, _page: PageState) -> list[View[Any]]:
-        def look() -> Parts:
+    def _views(self, _page: PageSession) -> list[View]:
+        def render() -> Parts:
             self.looks += 1
             return {"number": str(self.looks)}
 
-        return [View(look, lambda parts: parts, lambda: False, seconds=0.0)]
+        return [View(render, lambda: False, seconds=0.0)]
 
     def page(self, session: str) -> ClientConnection:
         return connect(f"ws://127.0.0.1:{self.port}{ROUTE}?session={session}")

@@ -24,7 +24,7 @@ class Sights:
         self._last: Parts = {}
         self.threads: list[int] = []
 
-    def look(self) -> Parts:
+    def render(self) -> Parts:
         self.threads.append(threading.get_ident())
         sight = next(self._sights, self._last)
         if isinstance(sight, Exception):
@@ -32,8 +32,8 @@ class Sights:
         self._last = sight
         return sight
 
-    def view(self, is_slow: bool = False) -> View[Parts]:
-        return View(self.look, lambda parts: parts, lambda: is_slow, seconds=0.0)
+    def view(self, is_slow: bool = False) -> View:
+        return View(self.render, lambda: is_slow, seconds=0.0)
 
 
 def test_the_first_frame_has_everything_and_the_next_what_changed() -> None:
@@ -105,7 +105,7 @@ def test_only_a_slow_look_leaves_the_event_loops_thread(is_slow: bool) -> None:
 
 def test_a_resting_page_is_looked_at_four_times_a_second_and_at_once_when_the_person_does_something() -> None:
     async def run() -> tuple[int, float]:
-        stream, sights = PageStream([view := Sights({"title": "a"}).view()]), view.look.__self__  # type: ignore[attr-defined]
+        stream, sights = PageStream([view := Sights({"title": "a"}).view()]), view.render.__self__  # type: ignore[attr-defined]
         reading = asyncio.create_task(anext(frames_of := stream.frames()))
         await reading
         stream._active_until = 0.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.ui import Running, Services, Surroundings, serve
+from app.ui import AppContext, Running, Services, serve
 from app.ui.about.sockets import own_sockets
 from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver
@@ -63,7 +63,7 @@ def ask(page: Any, words: str = "Hello?") -> None:
 def test_the_next_page_works_after_many_reloads(context: Any, running: Running) -> None:
     page = tab(context, running)
     for number in range(20):
-        page.goto(running.door.origin, wait_until="commit" if number % 2 else "load")
+        page.goto(running.endpoint.origin, wait_until="commit" if number % 2 else "load")
     page.wait_for_selector("#status .status")
     ask(page)
 
@@ -110,13 +110,13 @@ def test_a_browser_that_slept_goes_on_by_itself(launch: Any, running: Running) -
 
 
 def test_a_lost_page_says_so_and_what_to_do_once_the_app_was_started_again(
-    browser: Any, services: Services, around: Surroundings
+    browser: Any, services: Services, app_context: AppContext
 ) -> None:
-    first = serve(services, around, port=0, open_browser=False)
+    first = serve(services, app_context, port=0, open_browser=False)
     with PageDriver(browser, first.url) as person:
         first.close()
         person.page.wait_for_selector(f"{LOST} >> text=Reconnecting")
-        second = serve(services, around, port=first.port, open_browser=False)
+        second = serve(services, app_context, port=first.port, open_browser=False)
         try:
             person.page.wait_for_selector(f"{LOST} >> text=no longer has its key")
         finally:
@@ -125,14 +125,14 @@ def test_a_lost_page_says_so_and_what_to_do_once_the_app_was_started_again(
 
 @pytest.mark.timeout(300)
 def test_a_page_that_the_app_does_not_know_offers_to_reload_and_keeps_what_is_typed(
-    browser: Any, services: Services, around: Surroundings, engine: ScriptedEngine
+    browser: Any, services: Services, app_context: AppContext, engine: ScriptedEngine
 ) -> None:
     engine.text = "An answer."
-    first = serve(services, around, port=0, open_browser=False, has_token=False)
+    first = serve(services, app_context, port=0, open_browser=False, has_token=False)
     with PageDriver(browser, first.url) as person:
         person.page.fill("#message textarea", "Typed before.")
         first.close()
-        second = serve(services, around, port=first.port, open_browser=False, has_token=False)
+        second = serve(services, app_context, port=first.port, open_browser=False, has_token=False)
         try:
             person.page.wait_for_selector(f"{LOST} button >> text=Reload")
             assert person.page.input_value("#message textarea") == "Typed before."

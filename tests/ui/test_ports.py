@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from app.errors import NoFreePort
-from app.ui.ports import LOOPBACK, TRIED, listen
+from app.ui.serving import LOOPBACK, PORTS_TRIED, listen
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def test_a_taken_port_moves_to_a_later_one(taken: int) -> None:
     with listen(taken) as listener:
         host, port = listener.getsockname()
     assert host == LOOPBACK
-    assert taken < port < taken + TRIED
+    assert taken < port < taken + PORTS_TRIED
 
 
 def test_a_free_port_is_taken_as_asked(taken: int) -> None:
@@ -33,7 +33,7 @@ def test_a_free_port_is_taken_as_asked(taken: int) -> None:
 
 def test_when_every_port_is_taken_a_sentence_says_what_to_do(taken: int) -> None:
     with ExitStack() as others:
-        for port in range(taken + 1, taken + TRIED):
+        for port in range(taken + 1, taken + PORTS_TRIED):
             others.enter_context(occupied(port))
         with pytest.raises(NoFreePort, match=f"No port from {taken} to .* is free.*--port"):
             listen(taken)

@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from app.ui import Running, Services, Surroundings, prepare_environment, serve
+from app.ui import AppContext, Running, Services, prepare_environment, serve
 from tests.ui.conftest import key_of
 
 CHECKOUT = Path(__file__).parents[2]
@@ -16,7 +16,7 @@ CHECKOUT = Path(__file__).parents[2]
 
 def read(running: Running, path: str) -> bytes:
     """What the page answers to who has its key."""
-    with urlopen(Request(running.door.origin + path, headers=key_of(running))) as answer:
+    with urlopen(Request(running.endpoint.origin + path, headers=key_of(running))) as answer:
         return bytes(answer.read())
 
 
@@ -32,29 +32,29 @@ def test_the_page_names_nothing_outside(running: Running) -> None:
 
 
 def test_a_taken_port_moves_on_and_says_so(
-    running: Running, services: Services, around: Surroundings
+    running: Running, services: Services, app_context: AppContext
 ) -> None:
     assert running.note == ""
-    assert running.url == f"http://127.0.0.1:{running.port}/?token={running.door.token}"
-    second = serve(services, around, running.port, open_browser=False)
+    assert running.url == f"http://127.0.0.1:{running.port}/?token={running.endpoint.token}"
+    second = serve(services, app_context, running.port, open_browser=False)
     assert second.port > running.port
     assert second.note == f"Port {running.port} is taken, so Foresight is at {second.url}"
-    assert second.door.token != running.door.token
+    assert second.endpoint.token != running.endpoint.token
     second.close()
 
 
 def test_what_a_browser_is_told_opens_the_page_once(running: Running) -> None:
-    address = running.door.address_once()
-    assert running.door.token not in address
+    address = running.endpoint.one_time_url()
+    assert running.endpoint.token not in address
     assert "Set-Cookie" in urlopen(address).headers
     with pytest.raises(HTTPError, match="403"):
         urlopen(address)
 
 
 def test_without_a_token_everybody_of_this_machine_is_let_in(
-    services: Services, around: Surroundings
+    services: Services, app_context: AppContext
 ) -> None:
-    page = serve(services, around, port=0, open_browser=False, has_token=False)
+    page = serve(services, app_context, port=0, open_browser=False, has_token=False)
     try:
         assert page.url == f"http://127.0.0.1:{page.port}"
         assert b'"title":"Foresight"' in urlopen(page.url).read()
@@ -62,8 +62,8 @@ def test_without_a_token_everybody_of_this_machine_is_let_in(
         page.close()
 
 
-def test_a_closed_page_answers_no_more_and_closes_twice(services: Services, around: Surroundings) -> None:
-    page = serve(services, around, port=0, open_browser=False)
+def test_a_closed_page_answers_no_more_and_closes_twice(services: Services, app_context: AppContext) -> None:
+    page = serve(services, app_context, port=0, open_browser=False)
     page.close()
     page.close()
     page.wait()

@@ -1,1 +1,1 @@
-"""What this app is made of and runs on, and a self-check that tries its promises out."""
+"""About, in the Settings view: versions, hardware, network contacts, and a self-check of the app's promises."""

@@ -10,16 +10,19 @@ from collections.abc import Iterator
 from functools import lru_cache
 from html import escape
 
+from markupsafe import Markup
+
 from app.display_text import counted
 from app.document_messages import Citation, Sources, TokenBudget
+from app.ui.templates import render
 
 _TAG = re.compile(r"(<[^>]*>)")
 _MARKER = re.compile(r"\[(\d{1,3})\]")
-_LEFT_ALONE = ("code", "pre", "math", "a", "button", "summary")
+_UNTOUCHED = ("code", "pre", "math", "a", "button", "summary")
 
 
 def cited_html(html: str, message: int, sources: Sources | None) -> str:
-    """A rendered answer with its markers as buttons, which carry the message and the number."""
+    """Return a rendered answer with its markers as buttons, which carry the message and the number."""
     return _cited(html, message, sources.cited) if sources and sources.cited else html
 
 
@@ -30,43 +33,35 @@ def _cited(html: str, message: int, cited: tuple[Citation, ...]) -> str:
 
 
 def _parts(html: str, buttons: dict[int, str]) -> Iterator[str]:
-    inside = 0  # how many elements that are left alone this stands in
+    inside = 0  # how many untouched elements are open
     for part in _TAG.split(html):
         if not part.startswith("<"):
             yield (
                 _MARKER.sub(lambda found: buttons.get(int(found[1]), found[0]), part) if not inside else part
             )
             continue
-        if part.strip("</>").split(" ", 1)[0] in _LEFT_ALONE:
+        if part.strip("</>").split(" ", 1)[0] in _UNTOUCHED:
             inside += -1 if part.startswith("</") else 1
         yield part
 
 
 def marker_html(message: int, cited: Citation) -> str:
-    """[1] as a button."""
-    return _button(message, cited, "cite", str(cited.number))
-
-
-def sources_html(message: int, sources: Sources | None) -> str:
-    """What stands below an answer: its sources, and what the prompt was made of."""
-    if sources is None or not sources.cited:
-        return ""
-    listed = " · ".join(
-        _button(message, one, "quiet", f"<b>{one.number}</b> {escape(one.title)}") for one in sources.cited
-    )
-    told = f'<p class="budget">{escape(" · ".join(_told(sources)))}</p>'
-    return f'<div class="cited"><p>Sources: {listed}</p>{told}</div>'
-
-
-def _button(message: int, cited: Citation, kind: str, label: str) -> str:
+    """Return [1] as a button."""
     spoken = escape(f"Source {cited.number}: {cited.title}")
     return (
-        f'<button type="button" class="{kind}" data-do="source" data-name="{message}" data-value="{cited.number}"'
-        f' aria-label="{spoken}" title="{spoken}">{label}</button>'
+        f'<button type="button" class="cite" data-do="source" data-name="{message}" data-value="{cited.number}"'
+        f' aria-label="{spoken}" title="{spoken}">{cited.number}</button>'
     )
 
 
-def _told(sources: Sources) -> Iterator[str]:
+def sources_html(message: int, sources: Sources | None) -> Markup:
+    """Return the line below an answer: its sources, and what the prompt was made of."""
+    if sources is None or not sources.cited:
+        return Markup()
+    return render("sources.html", message=message, cited=sources.cited, facts=list(_facts(sources)))
+
+
+def _facts(sources: Sources) -> Iterator[str]:
     if sources.is_whole:
         yield "the documents were read whole"
     if sources.budget:

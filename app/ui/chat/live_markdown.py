@@ -22,7 +22,7 @@ from markdown_it.token import Token
 from app.ui.chat.code import CODE_END, code_opening, coloured, language_of
 from app.ui.chat.formulas import CLOSING
 from app.ui.chat.markdown import parser
-from app.ui.chat.plain import LivePlain, rendered_part
+from app.ui.chat.plain_text import LivePlain, rendered_part
 
 OPEN_BLOCKS = 2
 """Top-level blocks at the end that may still change."""

@@ -24,7 +24,7 @@ from markdown_it.token import Token
 
 from app.ui.chat.code import code_html
 from app.ui.chat.formulas import add_formulas, formula_html
-from app.ui.chat.plain import plain_html, rendered_part
+from app.ui.chat.plain_text import plain_html, rendered_part
 
 KEPT_TEXTS = 512
 """How many rendered texts are kept."""

@@ -1,11 +1,13 @@
-"""Where a reply came from, as a table: enough to write it again."""
+"""Renders where a reply came from as a table: enough to write it again."""
 
 from collections.abc import Iterator
-from html import escape
+
+from markupsafe import Markup
 
 from app.chat_messages import Provenance
 from app.messages import Decoding, ModelInfo, Sampling, Statistics, StopReason
 from app.ui.live.panel import seconds_in_words
+from app.ui.templates import render
 
 REASONS: dict[StopReason, str] = {
     "eos": "the model ended it",
@@ -19,12 +21,9 @@ REASONS: dict[StopReason, str] = {
 Row = tuple[str, str]
 
 
-def provenance_html(provenance: Provenance) -> str:
-    """The table; rows that have nothing to say are left out."""
-    rows = (
-        f"<div><dt>{label}</dt><dd>{escape(value)}</dd></div>" for label, value in _rows(provenance) if value
-    )
-    return f'<dl class="provenance">{"".join(rows)}</dl>'
+def provenance_html(provenance: Provenance) -> Markup:
+    """Return the table. Rows that have nothing to say are left out."""
+    return render("provenance.html", rows=[row for row in _rows(provenance) if row[1]])
 
 
 def _rows(provenance: Provenance) -> Iterator[Row]:

@@ -1,1 +1,1 @@
-"""The view of documents: collections, how far what is in them is, and a text with a passage lit up."""
+"""The Documents view: collections, the documents in them, and a reader that highlights a passage."""

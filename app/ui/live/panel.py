@@ -1,37 +1,36 @@
-"""The live numbers beside the chat: a sentence, a moving chart, tiles, and below them what the steps did.
+"""Renders the live numbers beside the chat: a sentence, charts, tiles, and notes on the model."""
 
-it is drawn up to 12 times a second on the engine's own processor: everything here is plain formatting.
-"""
+from collections.abc import Iterator
 
-from html import escape
+from markupsafe import Markup
 
 from app.conversation import ReplyState
 from app.messages import DecoderName, ModelInfo, Statistics
-from app.ui.live.bars import lengths, sources
-from app.ui.live.chart import chart
-from app.ui.live.strip import strip
-from app.ui.live.trail import Trail
+from app.ui.live.charts import average_chart, length_histogram, step_bars
+from app.ui.live.step_history import StepHistory
+from app.ui.live.tokens import ABOUT, ORIGINS
+from app.ui.templates import render
 
 UNKNOWN = "—"
 
 
-def panel(state: ReplyState, trail: Trail, decoder: DecoderName, model: ModelInfo | None) -> str:
-    """The whole panel as HTML. `.more` is what a low window can do without."""
-    # Of a reply that was written before the app began, or before another chat's, the sums alone are known.
-    has_steps = bool(trail.means) or not state.statistics.steps
-    parts = (
-        _sentence(state.statistics, decoder),
-        chart(trail) if has_steps else "",
-        _tiles(state.statistics),
-        f'<div class="more">{_steps(trail)}{sources(trail)}{lengths(trail)}</div>' if has_steps else "",
-        _note(model),
+def panel_html(
+    state: ReplyState, history: StepHistory, decoder: DecoderName, model: ModelInfo | None
+) -> Markup:
+    """Return the whole panel. A low window can hide its `.more`."""
+    numbers = state.statistics
+    # A reply that was written before the app started has no history, only its sums.
+    has_charts = bool(history.means) or not numbers.steps
+    return render(
+        "panel.html",
+        tokens_per_step=f"{numbers.tokens_per_step:.2f}" if numbers.steps else "",
+        sentence=in_words(numbers, decoder),
+        auto_sentence=auto_in_words(numbers) if decoder == "auto" else "",
+        charts=_charts(history) if has_charts else None,
+        tiles=[_tile(*tile) for tile in _tiles(numbers)],
+        origins=list(_origins(history)),
+        notes=list(_notes(model)),
     )
-    # Never announced: a screen reader asks for these numbers, they do not call.
-    return f'<section class="panel" aria-label="Live numbers" aria-live="off">{"".join(parts)}</section>'
-
-
-def _steps(trail: Trail) -> str:
-    return f'<p class="legend-title">Recent steps, a box per token</p>{strip(trail)}'
 
 
 def in_words(statistics: Statistics, decoder: DecoderName) -> str:
@@ -57,33 +56,42 @@ def auto_in_words(statistics: Statistics) -> str:
     return f"Auto: {' and '.join(parts)}, step costs {split.cost:.2f}x, {mean}."
 
 
-def _sentence(statistics: Statistics, decoder: DecoderName) -> str:
-    number = f"{statistics.tokens_per_step:.2f}" if statistics.steps else UNKNOWN
-    known = "known" if statistics.steps else "unknown"
-    return (
-        f'<p class="headline"><b id="tokens-per-step" class="{known}">{number}</b><span>tokens per step</span></p>'
-        f'<p class="in-words">{escape(in_words(statistics, decoder))}</p>{_auto(statistics, decoder)}'
-    )
+def _charts(history: StepHistory) -> dict[str, Markup]:
+    return {
+        "averages": average_chart(history),
+        "steps": step_bars(history),
+        "lengths": length_histogram(history),
+    }
 
 
-def _auto(statistics: Statistics, decoder: DecoderName) -> str:
-    words = auto_in_words(statistics) if decoder == "auto" else ""
-    return f'<p class="in-words" id="auto">{escape(words)}</p>' if words else ""
+def _origins(history: StepHistory) -> Iterator[dict[str, str]]:
+    """How many of the written tokens each origin proposed. The rows are the legend of the colours, too."""
+    tokens = sum(history.written) or 1
+    for origin, count in zip(ORIGINS, history.written, strict=True):
+        share = count / tokens
+        yield {
+            "origin": origin,
+            "about": ABOUT[origin],
+            "share": f"{share:.3f}" if count else "0",
+            "count": f"{count:,}" if count else "",
+            "percent": f"{share:.0%}",
+        }
 
 
-def _tiles(statistics: Statistics) -> str:
+def _tiles(statistics: Statistics) -> Iterator[tuple[str, str, bool, str]]:
+    """The label, the value, whether it is known, and the id of each tile."""
     decoded = bool(statistics.steps)
-    tiles = (
-        ("Tokens/s", f"{statistics.tokens_per_second:,.0f}", statistics.seconds > 0, "tokens-per-second"),
-        ("First token", seconds_in_words(statistics.time_to_first_token), statistics.time_to_first_token > 0,
-         "first-token"),
-        ("Hit rate", f"{statistics.hit_rate:.0%}", decoded, "hit-rate"),
-        ("Coverage", f"{statistics.coverage:.0%}", decoded, "coverage"),
-        ("Rows per step", f"{statistics.rows_per_step:.1f}", decoded, "rows-per-step"),
-        ("Pool size", f"{statistics.pool_size:,}", decoded, "pool-size"),
-    )  # fmt: skip
-    cells = (_tile(label, value if known else UNKNOWN, name) for label, value, known, name in tiles)
-    return f'<dl class="tiles">{"".join(cells)}</dl>'
+    yield "Tokens/s", f"{statistics.tokens_per_second:,.0f}", statistics.seconds > 0, "tokens-per-second"
+    first = statistics.time_to_first_token
+    yield "First token", seconds_in_words(first), first > 0, "first-token"
+    yield "Hit rate", f"{statistics.hit_rate:.0%}", decoded, "hit-rate"
+    yield "Coverage", f"{statistics.coverage:.0%}", decoded, "coverage"
+    yield "Rows per step", f"{statistics.rows_per_step:.1f}", decoded, "rows-per-step"
+    yield "Pool size", f"{statistics.pool_size:,}", decoded, "pool-size"
+
+
+def _tile(label: str, value: str, is_known: bool, name: str) -> dict[str, str]:
+    return {"label": label, "value": value if is_known else UNKNOWN, "id": name, "hint": HINTS[name]}
 
 
 HINTS = {
@@ -96,25 +104,22 @@ HINTS = {
 }
 
 
-def _tile(label: str, value: str, name: str) -> str:
-    return f'<div title="{HINTS[name]}"><dt>{label}</dt><dd id="{name}">{value}</dd></div>'
-
-
 def seconds_in_words(seconds: float) -> str:
     """A short time: 84 ms, 1.2 s."""
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
-def _note(model: ModelInfo | None) -> str:
-    """What is to be known of the model: why it is on the CPU or decodes plainly, how it attends, and the like."""
+def _notes(model: ModelInfo | None) -> Iterator[tuple[str, str]]:
+    """The id and the text of each note: why the model is on the CPU, why it decodes plainly, and the like."""
     if model is None:
-        return ""
+        return
     graphs = f"CUDA graphs: {model.graphs_note}" if model.graphs_note else ""
-    notes = (
+    for name, note in (
         ("device-note", model.device_note),
         ("lookahead-note", model.lookahead_note),
         ("attention-note", model.attention_note),
         ("same-text-note", model.same_text_note),
         ("graphs-note", graphs),
-    )
-    return "".join(f'<p class="in-words" id="{name}">{escape(note)}</p>' for name, note in notes if note)
+    ):
+        if note:
+            yield name, note

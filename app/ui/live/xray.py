@@ -1,71 +1,88 @@
-"""The X-ray: one step of the reply as a picture of its window and its draft tree."""
+"""Renders the X-ray: one step of the reply, as its lookahead window and its draft tree.
+
+The window is a table with a row for each age of guesses and a column for each distance. Column i of row r guesses
+the token i + r places after the current one (see app/engine/lookahead/window.py), so guesses of the same place
+stand below each other. With W=3, N=4 and c the current token:
+
+              c  +1 +2 +3 +4
+    newest          2  3  4
+                 1  2  3
+    oldest    c  1  2
+    written   c  1  2  …            the tokens of the reply: guesses that came true are highlighted
+"""
 
 from collections.abc import Callable, Iterable, Sequence
-from html import escape
+from dataclasses import dataclass
 
-from app.ui.live.origins import LEGEND
-from app.ui.live.port import Recording, SeenStep
-from app.ui.live.token_text import visible
-from app.ui.live.tree_picture import Words, tree_picture
-from app.ui.live.window_table import tokens_of, window_table
-from app.ui.live.xray_view import XrayView, shown_number, shown_step
+from markupsafe import Markup
 
-BEFORE = 24
+from app.ui.live.draft_tree import Texts, draft_tree_svg
+from app.ui.live.step_history import StepHistory, TracedStep
+from app.ui.live.tokens import ABOUT, visible
+from app.ui.templates import render
+
+TOKENS_BEFORE = 24
 """How many tokens of the text before a step are shown."""
 
-Texts = Callable[[Sequence[int]], tuple[str, ...]]
-"""What each token says."""
+ReadTexts = Callable[[Sequence[int]], tuple[str, ...]]
+"""Returns the text of each token."""
+Guesses = Sequence[Sequence[int]]
+"""A window's rows, oldest first."""
 
 
-def key(view: XrayView, recording: Recording) -> str:
-    """The same for the same picture, so that it need not be drawn again."""
-    number = shown_number(view, recording)
-    content = hash(recording.steps[number - recording.first :][:1]) if number else 0
-    known = len(_ahead(number, recording)) if number else 0
-    return f"{number}-{content:x}-{known}-{view.is_live}"
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of the window's table; without a kind it is empty."""
+
+    kind: str = ""
+    text: str = ""
 
 
-def xray(view: XrayView, recording: Recording, texts: Texts) -> str:
-    """The picture as HTML; its data tell the controls where it stands."""
-    number = shown_number(view, recording)
-    body = _body(number, recording, texts) if number else _NOTHING
-    return (
-        f'<div class="xray" data-key="{key(view, recording)}" data-live="{"yes" if view.is_live else "no"}" '
-        f'data-first="{recording.first if number else 0}" data-last="{recording.last}" data-shown="{number}">'
-        f"{body}</div>"
+def xray_html(history: StepHistory, number: int, is_live: bool, read_texts: ReadTexts) -> Markup:
+    """Return the picture of the step of this number, 0 for none. Its data tell the controls where it stands."""
+    step = history.traced[number - history.first] if number else None
+    return render(
+        "xray.html",
+        is_live=is_live,
+        first=history.first if number else 0,
+        last=history.last,
+        shown=number,
+        step=_step(step, number, history, read_texts) if step else None,
+        legend=ABOUT,
     )
 
 
-_NOTHING = '<p class="nothing">Nothing to see yet: each forward pass of the next reply appears here.</p>'
+def _step(step: TracedStep, number: int, history: StepHistory, read_texts: ReadTexts) -> dict[str, object]:
+    before, ahead = _tokens_before(number, history), tokens_ahead(number, history)
+    texts = texts_of([step], [*before, *ahead], read_texts)
+    written = zip(step.token_ids, _origins(step), strict=True)
+    return {
+        "summary": summary(step),
+        "before": visible("".join(texts[token] for token in before), keep_spaces=True),
+        "written": [(origin, visible(texts[token], keep_spaces=True)) for token, origin in written],
+        "count": _counted(len(step.token_ids), "token", "tokens"),
+        "window": window_rows(step.trace.window, ahead, len(step.token_ids) + 1, texts),
+        "reach": _reach(step.trace.window),
+        "tree": draft_tree_svg(step, texts),
+    }
 
 
-def _body(number: int, recording: Recording, texts: Texts) -> str:
-    step = shown_step(number, recording)
-    before, ahead = _before(number, recording), _ahead(number, recording)
-    words = words_of([step], [*before, *ahead], texts)
-    return (
-        f'<div class="over"><p class="facts">{facts(step)}</p>{LEGEND}</div>{_text(before, step, words)}'
-        f'<div class="panes">{_window(step, ahead, words)}{_tree(step, words)}</div>'
-    )
-
-
-def words_of(steps: Iterable[SeenStep], others: Iterable[int], texts: Texts) -> dict[int, str]:
-    """What every token of these steps says, asked in one go."""
+def texts_of(steps: Iterable[TracedStep], others: Iterable[int], read_texts: ReadTexts) -> dict[int, str]:
+    """Return the text of every token of these steps, read in one call."""
     ids = set(others)
     for step in steps:
-        ids.update(step.trace.tokens, step.trace.said, step.token_ids, tokens_of(step.trace.window))
+        ids.update(step.trace.tokens, step.trace.said, step.token_ids, *step.trace.window)
     ordered = sorted(ids)
-    return dict(zip(ordered, texts(ordered), strict=True))
+    return dict(zip(ordered, read_texts(ordered), strict=True))
 
 
-def facts(step: SeenStep) -> str:
-    """A step in a line: what it checked, what it guessed, what it wrote."""
-    drafted, guessed = len(step.trace.tokens) - 1, max(len(tokens_of(step.trace.window)) - 1, 0)
-    accepted, wrote = len(step.trace.accepted) - 1, len(step.token_ids)
+def summary(step: TracedStep) -> str:
+    """What the step checked and accepted, up to the number of tokens that it wrote."""
+    drafted, guessed = len(step.trace.tokens) - 1, max(sum(map(len, step.trace.window)) - 1, 0)
     window = f" and {_counted(guessed, 'guess', 'guesses')} of the window" if guessed else ""
     return (
         f"One forward pass checked {_counted(drafted, 'drafted token', 'drafted tokens')}{window}: "
-        f"{accepted} accepted, <b>{_counted(wrote, 'token', 'tokens')} written</b>."
+        f"{len(step.trace.accepted) - 1} accepted, "
     )
 
 
@@ -73,59 +90,61 @@ def _counted(count: int, one: str, many: str) -> str:
     return f"{count or 'no'} {one if count == 1 else many}"
 
 
-def _before(number: int, recording: Recording) -> list[int]:
-    """The text up to the current token, that included, as far back as it is shown."""
-    index = number - recording.first
-    earlier = (token for step in recording.steps[max(index - BEFORE, 0) : index] for token in step.token_ids)
-    known = list(earlier)[-BEFORE:]
-    return known or list(recording.steps[index].trace.tokens[:1])
+def _tokens_before(number: int, history: StepHistory) -> list[int]:
+    """The last tokens up to the current one, which is included."""
+    index = number - history.first
+    earlier = history.traced[max(index - TOKENS_BEFORE, 0) : index]
+    known = [token for step in earlier for token in step.token_ids][-TOKENS_BEFORE:]
+    return known or list(history.traced[index].trace.tokens[:1])
 
 
-def _ahead(number: int, recording: Recording) -> list[int]:
-    """The current token and what is known to follow it, as far as the window looks."""
-    index = number - recording.first
-    trace = recording.steps[index].trace
-    reach = len(trace.window) + len(trace.window[0]) if trace.window else 1
-    later = recording.steps[index : index + reach]
+def tokens_ahead(number: int, history: StepHistory) -> list[int]:
+    """Return the current token and the known tokens after it, as far as the window reaches."""
+    index = number - history.first
+    trace = history.traced[index].trace
+    reach = _reach(trace.window) + 1 if trace.window else 1
+    later = history.traced[index : index + reach]
     return [*trace.tokens[:1], *(token for step in later for token in step.token_ids)][:reach]
 
 
-def _text(before: Sequence[int], step: SeenStep, words: Words) -> str:
-    """The text around the step: what it wrote is lit."""
-    past = "".join(words[token] for token in before)
-    written = "".join(
-        f'<mark class="{origin}" title="{origin}">{_in_line(words[token])}</mark>'
-        for token, origin in zip(step.token_ids, _origins(step), strict=True)
-    )
-    return f'<p class="text"><span>…{_in_line(past)}</span>{written}</p>'
-
-
-def _origins(step: SeenStep) -> list[str]:
-    """Who proposed each token that was written: the accepted rows, and the model for what they do not explain."""
+def _origins(step: TracedStep) -> list[str]:
+    """Who proposed each written token: the accepted rows, and the model for the rest."""
     drafted = [step.trace.origins[row] for row in step.trace.accepted[1:]]
     return [*drafted, *["model"] * (len(step.token_ids) - len(drafted))]
 
 
-def _in_line(text: str) -> str:
-    """Text that is read as text: its spaces stay spaces."""
-    return escape(visible(text).replace("·", " "))
+def _reach(window: Guesses) -> int:
+    """How many places the window covers, the current token's included."""
+    return len(window[0]) + len(window) - 1 if window else 0
 
 
-def _window(step: SeenStep, ahead: Sequence[int], words: Words) -> str:
-    if not step.trace.window:
-        return ""
-    table = window_table(step.trace.window, ahead, len(step.token_ids) + 1, words)
-    return (
-        '<section class="pane" aria-label="Window"><h3>Window</h3>'
-        f"<p>Guesses at the tokens to come, refined in every step; lit where they came true.</p>"
-        f'<div class="scroll" tabindex="0" role="region" aria-label="Guesses of the window">{table}</div></section>'
-    )
+def window_rows(
+    window: Guesses, ahead: Sequence[int], fresh: int, texts: Texts
+) -> list[tuple[str, list[Cell]]]:
+    """Return the table's rows, newest first, with their labels; the last row is what was written.
+
+    `ahead` are the current token and the known tokens after it, `fresh` of them written by this step."""
+    reach = _reach(window)
+    rows = [
+        (_age(age, len(window)), _guess_cells(age, guesses, ahead, reach, texts))
+        for age, guesses in reversed(list(enumerate(window)))
+    ]
+    written = [
+        Cell("fresh" if place < fresh else "later", visible(texts[token]))
+        for place, token in enumerate(ahead[:reach])
+    ]
+    return [*rows, ("written", [*written, *[Cell()] * (reach - len(written))])] if window else []
 
 
-def _tree(step: SeenStep, words: Words) -> str:
-    return (
-        '<section class="pane wide" aria-label="Draft tree"><h3>Draft tree</h3>'
-        "<p>Drafts behind the current token: the path that the model took is lit, the rest was rejected.</p>"
-        f'<div class="scroll" tabindex="0" role="region" aria-label="Draft tree of this step">'
-        f"{tree_picture(step, words)}</div></section>"
-    )
+def _age(age: int, count: int) -> str:
+    return "newest" if age == count - 1 else "oldest" if not age else ""
+
+
+def _guess_cells(
+    age: int, guesses: Sequence[int], ahead: Sequence[int], reach: int, texts: Texts
+) -> list[Cell]:
+    cells = [Cell()] * age
+    for place, token in enumerate(guesses, start=age):
+        is_true = 0 < place < len(ahead) and ahead[place] == token
+        cells.append(Cell("true" if is_true else "guess" if place else "now", visible(texts[token])))
+    return [*cells, *[Cell()] * (reach - len(cells))]

@@ -1,1 +1,1 @@
-"""The view of models: what there is, whether it fits, how downloads go, and what is on this machine."""
+"""The Models view: recommended models and whether they fit, search, downloads, and installed models."""

@@ -1,120 +1,219 @@
-"""What events of the models' view do. They translate between the page and the services, and nothing else."""
+"""The event handlers of the Models view."""
 
+import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any
 
 import gradio as gr
 
-from app.errors import AppError
+from app.errors import AppError, impossible_values
 from app.messages import ModelChoice
+from app.model_messages import Download, InstalledModel, gigabytes
 from app.ui.error_handling import Notify, try_or_notify
-from app.ui.models import questions
-from app.ui.models.catalogue_list import matching
-from app.ui.models.deeds import Deeds
-from app.ui.models.result_list import Found, results_html, waiting_html
-from app.ui.models.stock import Kept, Shelf, Wish
-from app.ui.models.watching import known
+from app.ui.models import render
+from app.ui.models.inventory import FitTarget, InventoryCache, WeightPrecision, choice_for, load_name
+from app.ui.models.render import SearchResults
 from app.ui.services import Services
+from app.ui.templates import render_macro
+
+NO_DIALOG = ""
 
 
-class ModelActions:
-    """The events of the models' view."""
+class ModelsActions:
+    """The event handlers. Those of buttons return the HTML of a dialog that must be answered first, if any."""
 
-    def __init__(self, services: Services, shelf: Shelf, notify: Notify) -> None:
+    def __init__(self, services: Services, inventory: InventoryCache, notify: Notify) -> None:
         self._services = services
-        self._shelf = shelf
+        self._inventory = inventory
         self._notify = notify
-        self._deeds = Deeds(services, shelf)
+        models = services.models
+        self._at_once: dict[str, Callable[[str], object]] = {
+            "download": models.start,
+            "pause": models.pause,
+            "resume": models.resume,
+            "dismiss": models.dismiss,
+            "cancel-now": models.cancel,
+            "delete-now": self._delete,
+            "unload-now": self._stop_and_unload,
+            "forget-folder": self._remove_folder,
+        }
+        self._with_dialog: dict[str, Callable[[str, str], str]] = {
+            "cancel": self._cancel,
+            "delete": self._confirm_delete,
+            "load": self._load_installed,
+            "load-download": self._load_download,
+            "load-now": self._stop_and_load,
+            "unload": self._unload,
+        }
 
     def open(self) -> None:
-        """Look at what there is now."""
-        self._try(self._shelf.refresh)
+        """Renew the lists when the view is opened."""
+        self._try(self._inventory.refresh)
 
-    def act(self, found: Found, event: gr.EventData) -> tuple[Any, ...]:
-        """Do what a button in a list says: the new result of the search, and a question if there is one."""
+    def click(self, results: SearchResults, event: gr.EventData) -> tuple[Any, ...]:
+        """Handle a button of a list: the search results, their HTML, and the dialog."""
         do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
-        if do == "look":
-            return *self._shown(self._look_at(found, name)), questions.NOTHING
+        if do == "inspect":
+            return *self._shown(self._inspect(results, name)), NO_DIALOG
         if do == "clear":
-            return *self._shown(Found()), questions.NOTHING
-        question = self._try(lambda: self._deeds.do(do, name, value))
-        return *self._shown(found), question or questions.NOTHING
+            return *self._shown(SearchResults()), NO_DIALOG
+        dialog = self._try(lambda: self._do(do, name, value))
+        return *self._shown(results), dialog or NO_DIALOG
 
     def search(self, text: str) -> Iterator[tuple[Any, ...]]:
-        """Look for models; an id or a page's address is looked at itself."""
+        """Search for models. A model id or the URL of its page is inspected directly."""
         text = text.strip()
         if not text:
-            yield Found(), ""
+            yield SearchResults(), ""
             return
-        yield gr.skip(), waiting_html(text)
+        yield gr.skip(), render.searching_html(text)
         name = self._services.models.hub_id(text)
-        found = self._look_at(Found(words=name), name) if name else self._search(text)
-        yield self._shown(found)
+        yield self._shown(self._inspect(SearchResults(name), name) if name else self._search(text))
 
-    def judge(self, kept: Kept, context: str) -> None:
-        """Judge all models for how weights are kept and how long a chat may get."""
-        self._try(lambda: self._shelf.judge_for(Wish(kept, int(context.replace(",", "")))))
+    def set_target(self, weights: WeightPrecision, context: str) -> None:
+        """Check all models against this weight precision and context length."""
 
-    def switch_off(self, is_offline: bool) -> None:
-        """Make no request to the hub, or allow it again."""
-        self._choose(lambda: replace(self._services.settings.library, is_offline=is_offline))
+        def set_target() -> None:
+            with impossible_values():
+                target = FitTarget(weights, int(context.replace(",", "")))
+            self._inventory.set_target(target)
+
+        self._try(set_target)
+
+    def set_offline(self, is_offline: bool) -> None:
+        """Stop or allow requests to the hub."""
+        self._change_settings(is_offline=is_offline)
 
     def add_folder(self, folder: str) -> str:
-        """Have the models of this folder listed, where they lie."""
+        """List the models of this folder. Clears the box."""
         folders = self._services.settings.library.folders
         if folder.strip() and folder.strip() not in folders:
-            now = (*folders, folder.strip())
-            self._choose(lambda: replace(self._services.settings.library, folders=now))
+            self._change_settings(folders=(*folders, folder.strip()))
         return ""
 
     def log_in(self, token: str) -> str:
-        """Keep a token of the hub; the box is emptied once it is kept."""
+        """Save an access token. Clears the box if the hub accepts it."""
         if self._try(lambda: self._services.models.log_in(token)) is None:
             return token
         self.open()
         return ""
 
     def log_out(self) -> None:
-        """Forget the token."""
+        """Delete the access token."""
         self._try(self._services.models.log_out)
         self.open()
 
     def ask_or_load(self, choice: ModelChoice) -> str:
-        """Load the model of the boxes beside the chat; the answer is the question to be asked first, or nothing."""
-        return self._try(lambda: self._deeds.ask_or_load(choice)) or questions.NOTHING
+        """Load the model that the settings name; the dialog if a reply must be stopped first."""
+        return self._try(lambda: self._load(choice)) or NO_DIALOG
 
-    def _shown(self, found: Found) -> tuple[Found, str]:
-        """A result as it is kept, and as it is shown."""
-        return found, results_html(found, known(self._shelf.look(), self._services.models.downloads()))
+    def _do(self, do: str, name: str, value: str) -> str:
+        if do in self._at_once:
+            self._at_once[do](name)
+        if do in self._with_dialog:
+            return self._with_dialog[do](name, value)
+        return NO_DIALOG
 
-    def _search(self, words: str) -> Found:
-        stock = self._shelf.look()
-        recommended = tuple(matching(stock, words)) if stock else ()
+    def _shown(self, results: SearchResults) -> tuple[SearchResults, str]:
+        known = render.installed_or_downloading(self._inventory.get(), self._services.models.downloads())
+        return results, render.results_html(results, known)
+
+    def _search(self, text: str) -> SearchResults:
+        inventory = self._inventory.get()
+        recommended = tuple(render.matching(inventory, text)) if inventory else ()
         try:
-            return Found(words, recommended, tuple(self._services.models.search(words)))
+            return SearchResults(text, recommended, tuple(self._services.models.search(text)))
         except AppError as error:
-            return Found(words, recommended, problem=str(error))
+            return SearchResults(text, recommended, problem=str(error))
 
-    def _look_at(self, found: Found, name: str) -> Found:
-        models, wish = self._services.models, self._shelf.wish
-        stock = self._shelf.look()
+    def _inspect(self, results: SearchResults, name: str) -> SearchResults:
+        models, inventory = self._services.models, self._inventory
+        found = inventory.get()
         try:
-            memory = stock.memory if stock else models.memory("")
-            looked = models.look_at(name, memory, self._shelf.precision, wish.context)
-            return replace(found, looked_at=((looked, models.page(name)), *found.looked_at), problem="")
+            memory = found.memory if found else models.memory("")
+            model = models.look_at(name, memory, inventory.precision, inventory.target.context)
+            return replace(results, inspected=((model, models.page(name)), *results.inspected), problem="")
         except AppError as error:
-            return replace(found, problem=str(error))
+            return replace(results, problem=str(error))
 
-    def _choose(self, library: Callable[[], Any]) -> None:
-        def choose() -> None:
+    def _load(self, choice: ModelChoice) -> str:
+        if self._services.is_busy:
+            value, name = json.dumps(astuple(choice)), choice.name.partition("@")[0]
+            return _dialog("switch_dialog", name=name, choice=choice, value=value)
+        self._services.choose_model(choice)
+        return NO_DIALOG
+
+    def _load_installed(self, path: str, weights: str) -> str:
+        with impossible_values():
+            choice = choice_for(self._installed(path), weights, self._services.settings.model)
+        return self._load(choice)
+
+    def _load_download(self, name: str, _value: str) -> str:
+        finished = self._download(name)
+        return self._load_installed(str(finished and finished.folder), self._inventory.target.weights)
+
+    def _stop_and_load(self, _name: str, value: str) -> str:
+        self._services.stop()
+        self._services.choose_model(ModelChoice(*json.loads(value)))
+        return NO_DIALOG
+
+    def _unload(self, _name: str, _value: str) -> str:
+        if self._services.is_busy:
+            return _dialog("unload_dialog")
+        self._services.engine.unload()
+        return NO_DIALOG
+
+    def _stop_and_unload(self, _name: str) -> None:
+        self._services.stop()
+        self._services.engine.unload()
+
+    def _cancel(self, name: str, _value: str) -> str:
+        download = self._download(name)
+        if download and download.done:
+            return _dialog("cancel_dialog", download=download, done=gigabytes(download.done))
+        self._services.models.cancel(name)
+        return NO_DIALOG
+
+    def _confirm_delete(self, path: str, _value: str) -> str:
+        model = self._installed(path)
+        if load_name(model) == self._services.model.name and self._services.is_busy:
+            raise AppError(f"{model.name} is writing a reply. Wait until it has finished, or stop it.")
+        frees = gigabytes(self._services.models.freed_by(model))
+        return _dialog("delete_dialog", model=model, frees=frees)
+
+    def _delete(self, path: str) -> None:
+        self._services.models.delete(self._installed(path))
+        self._inventory.refresh()
+
+    def _remove_folder(self, folder: str) -> None:
+        rest = tuple(one for one in self._services.settings.library.folders if one != folder)
+        self._services.choose_library(replace(self._services.settings.library, folders=rest))
+        self._inventory.refresh()
+
+    def _download(self, name: str) -> Download | None:
+        return next((one for one in self._services.models.downloads() if one.name == name), None)
+
+    def _installed(self, path: str) -> InstalledModel:
+        inventory = self._inventory.get()
+        model = inventory.find(path) if inventory else None
+        if model is None:
+            raise AppError("This model is no longer installed. Open Models again.")
+        return model
+
+    def _change_settings(self, **changes: Any) -> None:
+        def change() -> None:
             try:
-                self._services.choose_library(library())
+                self._services.choose_library(replace(self._services.settings.library, **changes))
             finally:
-                self._shelf.refresh()
+                self._inventory.refresh()
 
-        self._try(choose)
+        self._try(change)
 
-    def _try(self, do: Callable[[], Any]) -> Any:
-        """What it returns, or None when it failed, which is said."""
-        return try_or_notify(self._notify, do, None)
+    def _try(self, action: Callable[[], Any]) -> Any:
+        """The action's result, or None if it failed, after the person was told why."""
+        return try_or_notify(self._notify, action, None)
+
+
+def _dialog(macro: str, **values: Any) -> str:
+    return render_macro("models.html", macro, **values)

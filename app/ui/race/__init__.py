@@ -1,1 +1,1 @@
-"""The race's view: one prompt, two or three decoders, drawn against the clock."""
+"""The Race view: one prompt, two or three decoders one after the other, compared by speed and text."""

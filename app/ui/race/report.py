@@ -1,18 +1,17 @@
-"""A race as a file: a picture, or JSON with everything."""
+"""A finished race as a JSON file."""
 
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime
 
 from app.race_messages import LaneResult, LaneRun, RaceResult
-from app.ui.race.picture import race_svg
-from app.ui.saving import file_html
+from app.ui.file_export import file_html
 
 
 def race_json(result: RaceResult) -> str:
-    """Everything about a race: what was asked, on what, and each lane's text, tokens, curve and numbers."""
+    """The prompt, the options, the model, the machine, and each lane's text, tokens, curve and statistics."""
     plan = result.plan
-    told = {
+    report = {
         "app": f"Foresight {result.app}",
         "at": datetime.fromtimestamp(result.at, UTC).isoformat(timespec="seconds"),
         "machine": result.machine,
@@ -22,16 +21,11 @@ def race_json(result: RaceResult) -> str:
         "fastest_plain": _run(result.fastest_plain),
         "lanes": [_lane(lane) for lane in result.lanes],
     }
-    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
-
-
-def picture_file(result: RaceResult) -> str:
-    """The picture, for the page to save."""
-    return file_html(f"{_stem(result)}.svg", race_svg(result), "image/svg+xml")
+    return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
 
 
 def json_file(result: RaceResult) -> str:
-    """Everything, for the page to save."""
+    """The report as a file that the page downloads."""
     return file_html(f"{_stem(result)}.json", race_json(result), "application/json")
 
 

@@ -1,1 +1,1 @@
-"""The view of settings: the model, the decoder and what it costs, how the app looks, where its files are."""
+"""The Settings view: the model, the decoder and its cost, the appearance, and the data folder."""

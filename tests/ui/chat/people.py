@@ -1,4 +1,4 @@
-"""Somebody at a page of the services, without the page: their seat, what they do, and what they are told."""
+"""Somebody at a page of the services, without the page: their state, what they do, and what they are told."""
 
 from collections.abc import Callable
 from time import monotonic, sleep
@@ -6,24 +6,56 @@ from typing import Any
 
 import gradio as gr
 
-from app.chat_messages import StoredMessage, Thread
+from app.chat_messages import ChatSettings, StoredMessage, Thread
 from app.conversation import Conversations
 from app.errors import StoreNotUsable
 from app.messages import Options
 from app.ui import Services
-from app.ui.chat.actions import ChatActions
-from app.ui.chat.screen import Screen
-from app.ui.chat.seat import Seat
-from app.ui.chat.watching import Watcher
-from app.ui.controls import OptionControls, show_options
+from app.ui.chat.chat_settings import settings_of
+from app.ui.chat.render import ChatRenderer
+from app.ui.chat.state import ChatState
+from app.ui.chat.view import ChatActions
+from app.ui.option_controls import OptionValues, to_values
+from app.ui.page_stream import Blocks, Parts
 
 SKIPPED = gr.skip()
 SECONDS = 10
 
 
 def pressed(do: str, name: object = "", value: str = "") -> gr.EventData:
-    """A button with this deed was pressed."""
+    """A button with this action was pressed."""
     return gr.EventData(None, {"do": do, "name": str(name), "value": value})
+
+
+class Screen:
+    """The parts of a page by what they are."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+
+    def _text(self, name: str) -> str:
+        text = self.parts[name]
+        assert isinstance(text, str)
+        return text
+
+    thread = property(lambda self: self._text("messages"))
+    note = property(lambda self: self._text("reply-note"))
+    sidebar = property(lambda self: self._text("chats"))
+    panel = property(lambda self: self._text("panel"))
+    status = property(lambda self: self._text("status"))
+    meter = property(lambda self: self._text("meter"))
+    picker = property(lambda self: self._text("collection-picker"))
+    system_prompt = property(lambda self: self._text("system-prompt"))
+    is_busy = property(lambda self: self.parts["is-busy"])
+    is_empty = property(lambda self: self.parts["is-empty"])
+    is_private = property(lambda self: self.parts["is-private"])
+
+    @property
+    def live(self) -> tuple[str, ...]:
+        """The blocks of the reply that is being written."""
+        live = self.parts["live"]
+        assert isinstance(live, Blocks)
+        return live.blocks
 
 
 class Visitor:
@@ -31,15 +63,16 @@ class Visitor:
 
     def __init__(self, services: Services) -> None:
         self.services = services
-        self.seat = Seat()
+        self.state = ChatState()
         self.heard: list[str] = []
         self.actions = ChatActions(services, self.heard.append)
-        self.watcher = Watcher(services, self.seat, count_seconds=0)
-        self.controls: OptionControls = show_options(Options())
+        self.renderer = ChatRenderer(services, self.state, count_seconds=0)
+        self._screen = Screen({})
+        self.controls: OptionValues = to_values(Options())
 
     def ask(self, text: str) -> tuple[Any, str]:
         """Send a message: what becomes of the box, and the question to be answered first."""
-        return self.actions.ask(self.seat, text, *self.controls)
+        return self.actions.send(self.state, text, *self.controls)
 
     def get(self, text: str) -> None:
         """Send a message and have it answered."""
@@ -48,16 +81,19 @@ class Visitor:
 
     def press(self, do: str, name: object = "", value: str = "") -> tuple[Any, str]:
         """Press a button in the thread or in a question."""
-        return self.actions.act(self.seat, "", pressed(do, name, value), *self.controls)
+        return self.actions.act(self.state, "", pressed(do, name, value), *self.controls)
 
     def wait(self) -> None:
         """Until the chat's reply is stored, and seen."""
-        until(lambda: not self.services.conversations.is_writing(self.seat.place.chat))
+        until(lambda: not self.services.conversations.is_writing(self.state.version.chat))
         self.look()
 
     def look(self) -> Screen:
         """The page as it is now."""
-        return self.watcher.look()
+        parts = self.renderer.render()
+        if parts is not self._screen.parts:
+            self._screen = Screen(parts)
+        return self._screen
 
     def look_until_done(self) -> list[Screen]:
         """The different screens until the reply is complete, the last one with it."""
@@ -72,9 +108,14 @@ class Visitor:
         return seen
 
     @property
+    def settings(self) -> ChatSettings:
+        """The settings of the chat that is shown."""
+        return settings_of(self.services, self.state)
+
+    @property
     def messages(self) -> tuple[StoredMessage, ...]:
         """The chat as it is stored."""
-        return self.services.conversations.thread(self.seat.place.chat, 1000).messages
+        return self.services.conversations.thread(self.state.version.chat, 1000).messages
 
     @property
     def texts(self) -> list[str]:

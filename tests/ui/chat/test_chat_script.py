@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from app.chat_messages import ChatVersion, MessageContent, StoredMessage, Thread, TokenMark
-from app.ui.chat.message import Look
-from app.ui.chat.thoughts import thought_html
-from app.ui.chat.thread import thread_html
+from app.ui.chat.messages import ThreadOptions, thread_html
+from app.ui.chat.reply_text import thought_html
 from app.ui.theme import head
 
 pytestmark = pytest.mark.browser
@@ -20,7 +19,7 @@ ANSWER = StoredMessage(
     7, "assistant", MessageContent(CODE, "done", marks=(TokenMark(3, "output", 1),)), versions=(7,)
 )
 THREAD = Thread(ChatVersion(1, 1), messages=(QUESTION, ANSWER))
-COLOURED = Look(coloured=frozenset({7}))
+COLOURED = ThreadOptions(coloured=frozenset({7}))
 BODY = """
 <div class="gradio-container"><div id="main"><div id="chat-search"><input></div>
 <details class="menu"><summary>More</summary><button id="rename">Rename</button></details>
@@ -49,9 +48,9 @@ def page(browser: Any) -> Iterator[Any]:
     page.close()
 
 
-def draw(page: Any, look: Look = Look(), thread: Thread = THREAD) -> None:  # noqa: B008
+def draw(page: Any, options: ThreadOptions = ThreadOptions(), thread: Thread = THREAD) -> None:  # noqa: B008
     """Draw the thread anew, as the server does at any time."""
-    page.evaluate("html => { place.innerHTML = html; }", thread_html(thread, look))
+    page.evaluate("html => { place.innerHTML = html; }", thread_html(thread, options))
 
 
 THOUGHT = replace(ANSWER, content=MessageContent("<think>\nHm.\n</think>\n\nYes.", "done"))

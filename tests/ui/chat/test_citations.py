@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from app.chat_messages import MessageContent, StoredMessage
+from app.chat_messages import ChatVersion, MessageContent, StoredMessage, Thread
 from app.document_messages import Citation, Sources, TokenBudget
 from app.ui.chat.citations import budget_in_words, cited_html, sources_html
-from app.ui.chat.live_text import reply_html
-from app.ui.chat.message import message_html
+from app.ui.chat.messages import thread_html
+from app.ui.chat.reply_text import reply_html
 
 EVIL = '"><script>alert(1)</script>'
 SOURCES = Sources(
@@ -22,9 +22,8 @@ def numbers(html: str) -> list[str]:
 
 
 def drawn(text: str, sources: Sources | None = SOURCES) -> str:
-    return message_html(
-        StoredMessage(7, "assistant", MessageContent(text, "done", sources=sources), versions=(7,))
-    )
+    answer = StoredMessage(7, "assistant", MessageContent(text, "done", sources=sources), versions=(7,))
+    return thread_html(Thread(ChatVersion(), messages=(answer,)))
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.ui.chat.live_markdown import LiveMarkdown
-from app.ui.chat.live_text import LiveText, reply_html
 from app.ui.chat.markdown import render
+from app.ui.chat.reply_text import LiveReplyText, reply_html
 
 SNIPPETS = (
     "# A heading\n", "Some words", " and **bold", "** more", "\n", "\n\n", "- item\n", "1. one\n", "  - below\n",
@@ -68,7 +68,7 @@ def test_text_in_pieces_ends_as_text_at_once(pieces: list[str]) -> None:
 
 @given(pieces=TEXTS)
 def test_a_reply_in_pieces_ends_as_a_reply_at_once(pieces: list[str]) -> None:
-    live, text = LiveText(), ""
+    live, text = LiveReplyText(), ""
     for piece in pieces:
         text += piece
         live.update(text)
@@ -77,7 +77,7 @@ def test_a_reply_in_pieces_ends_as_a_reply_at_once(pieces: list[str]) -> None:
 
 
 def test_a_reply_letter_by_letter_ends_as_a_reply_at_once() -> None:
-    live = LiveText()
+    live = LiveReplyText()
     for end in range(len(REPLY)):
         live.update(REPLY[:end])
     live.update(REPLY, 2.0, is_done=True)
@@ -151,7 +151,7 @@ def test_text_that_does_not_go_on_begins_anew() -> None:
 
 
 def test_a_thought_stays_open_while_it_is_written_and_is_folded_then() -> None:
-    live = LiveText()
+    live = LiveReplyText()
     live.update("<think>\nLet me")
     assert '<details class="thought" open><summary>Thinking…</summary>' in live.html
     live.update("<think>\nLet me see</think>\n\nYes", 3.21)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from app.ui.chat.code import LONGEST, code_html
 from app.ui.chat.markdown import render
-from app.ui.chat.typed import typed_html
+from app.ui.chat.plain_text import typed_html
 from tests.ui.chat.strict_html import read
 
 ATTACKS = (

@@ -1,4 +1,4 @@
-"""Messages and threads: what is said of a reply, and which deeds there are for it."""
+"""Messages and threads: what is said of a reply, and which actions there are for it."""
 
 import re
 from dataclasses import replace
@@ -9,10 +9,9 @@ import pytest
 from app.chat_messages import ChatVersion, MessageContent, Provenance, StoredMessage, Thread, TokenMark
 from app.messages import Decoding, Options, Origin, Sampling, Statistics, StopReason
 from app.settings import assets_dir
-from app.ui.chat.message import Look, can_continue, message_html
+from app.ui.chat.messages import ThreadOptions, can_continue, thread_html
 from app.ui.chat.provenance import provenance_html, sampling_in_words
-from app.ui.chat.thoughts import thought_summary
-from app.ui.chat.thread import thread_html
+from app.ui.chat.reply_text import thought_summary
 from app.ui.chat.token_colours import coloured_html
 from tests.fakes import DEMO
 
@@ -30,7 +29,12 @@ MARKS = (
 )
 
 
-def deeds(html: str) -> list[str]:
+def message_html(message: StoredMessage, options: ThreadOptions = ThreadOptions()) -> str:  # noqa: B008
+    """The message as the only one of its chat."""
+    return thread_html(Thread(ChatVersion(), messages=(message,)), options)
+
+
+def actions(html: str) -> list[str]:
     return re.findall(r'data-do="([a-z]+)"', html)
 
 
@@ -42,7 +46,7 @@ def test_a_question_shows_what_was_typed_and_can_be_edited() -> None:
     html = message_html(QUESTION)
     assert '<p class="typed">Is &lt;it&gt;?</p>' in html
     assert '<div class="raw" hidden>Is &lt;it&gt;?</div>' in html
-    assert deeds(html) == ["edit"]
+    assert actions(html) == ["edit"]
     assert 'aria-label="Your message"' in html
 
 
@@ -50,7 +54,7 @@ def test_an_answer_can_be_written_anew() -> None:
     html = message_html(ANSWER)
     assert 'data-do="regenerate" data-name="7"' in html
     assert 'aria-label="Answer"' in html
-    assert deeds(html) == ["regenerate"]
+    assert actions(html) == ["regenerate"]
 
 
 def test_an_answer_that_is_being_written_has_no_buttons() -> None:
@@ -71,7 +75,7 @@ def test_an_answer_that_is_being_written_has_no_buttons() -> None:
 )
 def test_what_ended_before_its_end_can_be_continued(written: MessageContent, can: bool) -> None:
     assert can_continue(written) == can
-    assert ("continue" in deeds(message_html(replace(ANSWER, content=written)))) == can
+    assert ("continue" in actions(message_html(replace(ANSWER, content=written)))) == can
 
 
 @pytest.mark.parametrize(
@@ -79,10 +83,10 @@ def test_what_ended_before_its_end_can_be_continued(written: MessageContent, can
     [
         (MessageContent("Ye", "stopped"), "Stopped."),
         (MessageContent("Ye", "failed", "The <card> is full."), "The &lt;card&gt; is full."),
-        (MessageContent("Ye", "interrupted"), "Interrupted: the app ended"),
+        (MessageContent("Ye", "interrupted"), "Interrupted: Foresight was closed"),
         (ended("max_tokens"), "Cut at the limit of max tokens."),
-        (ended("context"), "Cut where the model&#x27;s context ends."),
-        (MessageContent("", "done"), "without a word"),
+        (ended("context"), "Cut where the model&#39;s context ends."),
+        (MessageContent("", "done"), "without any text"),
     ],
 )
 def test_it_is_said_how_an_answer_ended(written: MessageContent, words: str) -> None:
@@ -111,15 +115,15 @@ def test_one_version_has_no_arrows() -> None:
 
 
 def test_nothing_can_be_changed_while_a_reply_is_written() -> None:
-    html = message_html(replace(ANSWER, versions=(3, 7, 12)), Look(is_busy=True))
+    html = message_html(replace(ANSWER, versions=(3, 7, 12)), ThreadOptions(is_busy=True))
     assert html.count("disabled") == 3
 
 
 def test_colours_come_when_they_are_asked_for() -> None:
     message = replace(ANSWER, content=replace(ANSWER.content, marks=MARKS))
-    assert "colours" in deeds(message_html(message))
-    html = message_html(message, Look(coloured=frozenset({7})))
-    assert "colours" not in deeds(html)
+    assert "colours" in actions(message_html(message))
+    html = message_html(message, ThreadOptions(coloured=frozenset({7})))
+    assert "colours" not in actions(html)
     assert '<div class="coloured">' in html
     assert 'data-show="colours"' in html
 
@@ -168,7 +172,7 @@ def test_a_thread_begins_with_what_is_earlier() -> None:
 
 def test_a_thread_shows_from_where_on_the_model_reads() -> None:
     thread = Thread(ChatVersion(1, 1), messages=(QUESTION, ANSWER))
-    html = thread_html(thread, Look(first_read=7))
+    html = thread_html(thread, ThreadOptions(first_read=7))
     assert html.index("cut-line") < html.index('data-message="7"')
     assert "cut-line" not in thread_html(thread)
 

@@ -28,7 +28,7 @@ def engine() -> BusyEngine:
 
 
 def test_a_message_that_is_sent_late_leaves_the_page_where_it_is(person: Visitor, engine: BusyEngine) -> None:
-    engine.meanwhile = lambda: person.actions.begin_private(person.seat)
+    engine.meanwhile = lambda: person.actions.new_private_chat(person.state)
     assert person.ask("One") == ("", "")
     screen = person.look()
     assert screen.is_empty and screen.is_private
@@ -38,20 +38,20 @@ def test_a_message_that_is_sent_late_leaves_the_page_where_it_is(person: Visitor
 
 def test_what_is_typed_meanwhile_stays(person: Visitor, engine: BusyEngine) -> None:
     def turn() -> None:
-        person.actions.begin(person.seat)
-        person.actions.type(person.seat, "Something else")
+        person.actions.new_chat(person.state)
+        person.actions.type(person.state, "Something else")
 
     engine.meanwhile = turn
     person.ask("One")
-    assert person.seat.draft == "Something else"
+    assert person.state.draft == "Something else"
 
 
 def test_a_private_chat_says_so_wherever_it_is_opened(person: Visitor, other: Visitor) -> None:
-    person.actions.begin_private(person.seat)
+    person.actions.new_private_chat(person.state)
     person.get("Secret")
     assert person.look().is_private
-    other.seat.sit_at(person.seat.place)
+    other.state.open_chat(person.state.version)
     assert other.look().is_private
-    person.actions.begin(person.seat)
+    person.actions.new_chat(person.state)
     person.get("Known")
     assert not person.look().is_private

@@ -53,6 +53,6 @@ def test_it_stays_in_sight_and_is_told_until_it_is_stored(squeezed: Visitor, sto
 def test_a_page_that_is_opened_later_sees_it_too(squeezed: Visitor) -> None:
     squeezed.get("One")
     late = Visitor(squeezed.services)
-    late.seat.sit_at(squeezed.seat.place)
+    late.state.open_chat(squeezed.state.version)
     assert late.look().note == squeezed.look().note
     assert late.look().live == squeezed.look().live

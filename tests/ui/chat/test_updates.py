@@ -7,9 +7,8 @@ from dataclasses import replace
 from app.chat_messages import ChatSettings
 from app.messages import Message
 from app.ui import Services
-from app.ui.chat.manner import MannerActions
-from app.ui.chat.screen import Screen, chat_parts
-from app.ui.page_stream import View
+from app.ui.chat.chat_settings import ChatSettingsActions
+from app.ui.page_stream import Parts, View
 from tests.fakes import ScriptedEngine, WordReader
 from tests.ui.chat.people import UnsteadyConversations, Visitor
 from tests.ui.streaming import frames, frames_until
@@ -17,26 +16,26 @@ from tests.ui.streaming import frames, frames_until
 LONG = "word after word " * 100
 
 
-def view_of(person: Visitor) -> View[Screen]:
+def view_of(person: Visitor) -> View:
     """What draws the person's page."""
-    return View(person.watcher.look, chat_parts, person.watcher.has_turned, 0.0)
+    return View(person.renderer.render, person.renderer.is_slow, 0.0)
 
 
 def instructions(person: Visitor) -> object:
     """By which the page knows whether its box is to be filled anew."""
-    return chat_parts(person.look())["instructions"]
+    return person.look().system_prompt
 
 
 def test_the_thread_is_not_drawn_again_while_a_reply_comes(person: Visitor, engine: ScriptedEngine) -> None:
     engine.pause, engine.text = 0.01, "word " * 60
     person.ask("hello")
-    before, *screens = map(chat_parts, person.look_until_done())
+    before, *screens = (screen.parts for screen in person.look_until_done())
     assert len(screens) > 6
-    others = {"messages", "chip", "instructions"}
+    others = {"messages", "collection-picker", "system-prompt"}
     for then, now in zip([before, *screens], screens[:-1], strict=False):
         assert not {part for part in now if now[part] != then[part]} & others
     assert screens[-1]["messages"] != before["messages"]
-    assert screens[-1]["instructions"] == before["instructions"], "somebody may be typing instructions"
+    assert screens[-1]["system-prompt"] == before["system-prompt"], "somebody may be typing instructions"
 
 
 def test_a_reply_leaves_its_place_in_the_moment_in_which_it_stands_in_the_thread(
@@ -49,40 +48,40 @@ def test_a_reply_leaves_its_place_in_the_moment_in_which_it_stands_in_the_thread
 
 
 def test_another_chat_brings_its_own_instructions_and_a_new_one_none(person: Visitor) -> None:
-    person.seat.manner = ChatSettings("Be brief.")
+    person.state.settings = ChatSettings("Be brief.")
     before = instructions(person)
-    person.actions.begin(person.seat)
+    person.actions.new_chat(person.state)
     assert instructions(person) != before
-    assert person.look().manner.system == ""
-    person.seat.manner = ChatSettings("Be kind.")
+    assert person.settings.system == ""
+    person.state.settings = ChatSettings("Be kind.")
     person.get("One")
-    before, chat = instructions(person), person.seat.place
-    person.actions.begin(person.seat)
+    before, chat = instructions(person), person.state.version
+    person.actions.new_chat(person.state)
     empty = instructions(person)
-    assert empty != before and person.look().manner.system == ""
-    person.seat.sit_at(chat)
-    assert instructions(person) != empty and person.look().manner.system == "Be kind."
+    assert empty != before and person.settings.system == ""
+    person.state.open_chat(chat)
+    assert instructions(person) != empty and person.settings.system == "Be kind."
 
 
 def test_instructions_that_another_page_wrote_are_drawn_and_ones_own_are_not(
     person: Visitor, other: Visitor
 ) -> None:
     person.get("One")
-    other.seat.sit_at(person.seat.place)
+    other.state.open_chat(person.state.version)
     mine, theirs = instructions(person), instructions(other)
-    MannerActions(person.services, person.heard.append).choose_system(person.seat, "Be brief.")
+    ChatSettingsActions(person.services, person.heard.append).change_system_prompt(person.state, "Be brief.")
     assert instructions(person) == mine, "somebody may be typing on"
-    assert instructions(other) != theirs and other.look().manner.system == "Be brief."
+    assert instructions(other) != theirs and other.settings.system == "Be brief."
     theirs = instructions(other)
-    MannerActions(person.services, person.heard.append).choose_system(person.seat, "")
-    assert instructions(other) != theirs and other.look().manner.system == ""
+    ChatSettingsActions(person.services, person.heard.append).change_system_prompt(person.state, "")
+    assert instructions(other) != theirs and other.settings.system == ""
 
 
 def test_a_page_that_is_opened_shows_the_chat_that_was_looked_at_last(
     person: Visitor, other: Visitor, engine: ScriptedEngine
 ) -> None:
     person.get("One")
-    other.actions.open(other.seat)
+    other.actions.open_last(other.state)
     assert "One" in other.look().thread
     assert other.ask("Two") == ("", "")
     assert len(engine.requests) == 2
@@ -115,7 +114,7 @@ class NotingReader(WordReader):
 
 def test_what_is_typed_is_counted_beside_the_event_loop(person: Visitor, engine: ScriptedEngine) -> None:
     reader = engine.words = NotingReader()
-    person.actions.type(person.seat, "one two three")
+    person.actions.type(person.state, "one two three")
     *_, last = frames_until([view_of(person)], lambda frame: "5 of 1,024 tokens" in frame.get("meter", ""))
     assert last
     assert reader.threads and threading.get_ident() not in reader.threads
@@ -129,13 +128,13 @@ def test_a_page_that_cannot_be_read_says_so_and_looks_on(
     conversations = unsteady.conversations
     assert isinstance(conversations, UnsteadyConversations)
     late = Visitor(unsteady)
-    late.seat.sit_at(person.seat.place)
+    late.state.open_chat(person.state.version)
 
-    def look() -> Screen:
+    def render() -> Parts:
         conversations.is_held = conversations.refused < 3
-        return late.look()
+        return late.renderer.render()
 
-    first, second = frames([replace(view_of(late), look=look)], 2)
+    first, second = frames([replace(view_of(late), render=render)], 2)
     assert first == {"problem": "Another program holds the file."}
     assert "One" in second["messages"] and second["problem"] == ""
     person.services.stop()

@@ -1,4 +1,4 @@
-"""Documents in a real Chromium: added by paste and by file, searched, read, removed, by mouse and by keyboard."""
+"""The Documents view in a real Chromium: import, search, reading and removal, by mouse and by keyboard."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +19,12 @@ TEXT = f"The tenant pays on the first. {EVIL}\n\n" + "\n\n".join(
 )
 
 GRADIO_AFTER_UPLOADS = "Method not implemented."
-"""What Gradio's own client says when it is done with following an upload."""
+"""What Gradio's own client logs after an upload."""
 
 
 @pytest.fixture
 def person(browser: Any, running: Running) -> Iterator[PageDriver]:
-    """A person who looks at the documents. Whatever is in them, the page stays quiet and asks nobody."""
+    """A person in the Documents view. Whatever the documents contain, the page runs and fetches none of it."""
     with PageDriver(browser, running.url) as driver:
         driver.page.click("#to-documents")
         yield driver
@@ -34,26 +34,26 @@ def person(browser: Any, running: Running) -> Iterator[PageDriver]:
 
 
 def paste(person: PageDriver, text: str, title: str = "") -> None:
-    before = person.page.locator("#papers .paper").count()
+    before = person.page.locator("#document-list .document-card").count()
     person.page.fill("#paste textarea", text)
     person.page.fill("#paste-title :is(input, textarea)", title)
     person.page.click("#paste-add")
     person.page.wait_for_function(
-        "before => document.querySelectorAll('#papers .paper').length > before", arg=before
+        "before => document.querySelectorAll('#document-list .document-card').length > before", arg=before
     )
 
 
 def search(person: PageDriver, question: str) -> None:
-    person.page.fill("#try :is(input, textarea)", question)
-    person.page.click("#try-button")
-    person.page.wait_for_selector("#found .paper")
+    person.page.fill("#document-search-text :is(input, textarea)", question)
+    person.page.click("#document-search-button")
+    person.page.wait_for_selector(f"#search-results >> text=Results for “{question}”")
 
 
-def test_a_text_is_pasted_searched_and_read_where_it_was_found(person: PageDriver) -> None:
+def test_a_text_is_pasted_searched_read_and_removed(person: PageDriver) -> None:
     paste(person, TEXT, "Lease")
     assert person.page.input_value("#paste textarea") == ""
     search(person, "50: landlord")
-    person.page.click("#found .open")
+    person.page.click("#search-results .open")
     person.page.wait_for_selector("#reading mark")
     assert person.text("#reading mark") == "Clause 50: the landlord keeps the roof."
     mark, panel = (person.page.locator(f"#reading {part}").bounding_box() for part in ("mark", ".text"))
@@ -62,48 +62,54 @@ def test_a_text_is_pasted_searched_and_read_where_it_was_found(person: PageDrive
     person.page.wait_for_selector("#reading", state="hidden")
     assert "Read Lease" in person.page.evaluate("document.activeElement.title")
 
+    paste(person, "Something about a tenant.", "Notes")
+    search(person, "tenant")
+    person.page.click("#document-list .document-card:has-text('Lease') .open")
+    person.page.wait_for_selector("#reading .original")
+    person.page.click("#document-list .document-card:has-text('Lease') [data-do=ask-remove]")
+    person.page.click("#document-list .confirm [data-do=remove]")
+    for listing in ("#document-list", "#search-results"):
+        person.page.wait_for_selector(f"{listing} .document-card:has-text('Lease')", state="detached")
+    assert person.page.locator("#search-results .document-card").count() == 1
+    person.page.wait_for_selector("#reading", state="hidden")
 
-def test_more_of_a_long_text_leaves_the_person_where_they_read(person: PageDriver) -> None:
-    # Of long lines: Chromium types a line after the other, ever more slowly.
+
+def test_more_of_a_long_text_keeps_the_scroll_position(person: PageDriver) -> None:
+    # Long lines: Chromium fills a box line by line, ever more slowly.
     paste(person, "\n\n".join(f"Paragraph {number}. {'word ' * 80}" for number in range(100)), "Long")
     search(person, "50.")
-    person.page.click("#found .open")
+    person.page.click("#search-results .open")
     person.page.click("#reading [data-do=above]")
     person.page.wait_for_function("document.querySelector('#reading .original').innerText.length > 15000")
     person.page.wait_for_timeout(100)
-    scrolled = person.page.evaluate("document.querySelector('#reading .text').scrollTop")
-    assert scrolled > 2000
+    assert person.page.evaluate("document.querySelector('#reading .text').scrollTop") > 2000
     assert person.text("#reading mark").startswith("Paragraph 50.")
 
 
-def test_files_are_added_together(person: PageDriver, documents: ScriptedDocuments, tmp_path: Path) -> None:
+def test_files_are_imported_and_their_progress_is_shown(
+    person: PageDriver, documents: ScriptedDocuments, tmp_path: Path
+) -> None:
     files = [tmp_path / name for name in ("one.md", "two words.txt", "code.py")]
     for file in files:
         file.write_text(f"What is in {file.name}")
     person.page.set_input_files("#files input[type=file]", files)
-    person.page.wait_for_function("document.querySelectorAll('#papers .paper').length === 3")
+    person.page.wait_for_function("document.querySelectorAll('#document-list .document-card').length === 3")
     assert sorted(content for _, content in documents.uploads) == sorted(file.read_bytes() for file in files)
     person.page.wait_for_selector("#files button", state="visible")
-    more = tmp_path / "three.txt"
-    more.write_text("More")
-    person.page.set_input_files("#files input[type=file]", more)
-    person.page.wait_for_function("document.querySelectorAll('#papers .paper').length === 4")
+    documents.state = "indexing"
+    person.page.set_input_files("#files input[type=file]", files[0])
+    person.page.wait_for_function("document.querySelectorAll('#document-list .document-card').length === 4")
+    last = max(documents.kept)
+    documents.become(last, done=120, total=340)
+    person.page.wait_for_selector("#document-list .badge >> text=Indexing, 120 of 340")
+    documents.become(last, state="failed", note="It is encrypted: save it without a password.")
+    person.page.wait_for_selector("#document-list .document-note >> text=without a password")
+    person.page.click("#document-list [data-do=retry]")
+    person.page.wait_for_selector("#document-list .is-failed", state="detached")
     person.complaints[:] = [one for one in person.complaints if one != GRADIO_AFTER_UPLOADS]
 
 
-def test_progress_is_followed_and_a_failure_told(person: PageDriver, documents: ScriptedDocuments) -> None:
-    documents.state = "indexing"
-    paste(person, TEXT, "Lease")
-    (document,) = documents.kept
-    documents.become(document, done=120, total=340)
-    person.page.wait_for_selector("#papers .badge >> text=Indexing, 120 of 340")
-    documents.become(document, state="failed", note="It is encrypted: save it without a password.")
-    person.page.wait_for_selector("#papers .note-of >> text=without a password")
-    person.page.click("#papers [data-do=again]")
-    person.page.wait_for_selector("#papers .is-ready")
-
-
-def test_collections_are_made_renamed_and_deleted_by_keyboard(person: PageDriver) -> None:
+def test_collections_are_created_renamed_and_deleted_by_keyboard(person: PageDriver) -> None:
     person.page.click("#collections [data-do=create]")
     person.page.keyboard.type("Contracts")
     person.page.keyboard.press("Enter")
@@ -114,31 +120,15 @@ def test_collections_are_made_renamed_and_deleted_by_keyboard(person: PageDriver
     person.page.keyboard.type("Leases")
     person.page.keyboard.press("Enter")
     person.page.wait_for_selector("#collection-title >> text=Leases")
-    person.page.click("#collections summary")
-    person.page.click("#collections [data-do=ask-delete]")
-    person.page.wait_for_selector("#collections .sure")
-    person.page.keyboard.press("Escape")
-    person.page.wait_for_selector("#collections .sure", state="detached")
-    person.page.click("#collections summary")
-    person.page.click("#collections [data-do=ask-delete]")
-    person.page.wait_for_selector("#collections .sure")
-    person.page.keyboard.press("Shift+Tab")
+    for key in ("Escape", "Shift+Tab"):
+        person.page.click("#collections summary")
+        person.page.click("#collections [data-do=ask-delete]")
+        person.page.wait_for_selector("#collections .confirm")
+        person.page.keyboard.press(key)
+        if key == "Escape":
+            person.page.wait_for_selector("#collections .confirm", state="detached")
     person.page.keyboard.press("Enter")
     person.page.wait_for_selector("#collections li", state="detached")
-
-
-def test_a_removed_document_is_gone_from_the_list_and_from_what_was_found(person: PageDriver) -> None:
-    paste(person, TEXT, "Lease")
-    paste(person, "Something about a tenant.", "Notes")
-    search(person, "tenant")
-    person.page.click("#papers .paper:has-text('Lease') .open")
-    person.page.wait_for_selector("#reading .original")
-    person.page.click("#papers .paper:has-text('Lease') [data-do=ask-remove]")
-    person.page.click("#papers .sure [data-do=remove]")
-    person.page.wait_for_selector("#papers .paper:has-text('Lease')", state="detached")
-    person.page.wait_for_selector("#found .paper:has-text('Lease')", state="detached")
-    assert person.page.locator("#found .paper").count() == 1
-    person.page.wait_for_selector("#reading", state="hidden")
 
 
 @pytest.mark.parametrize(("scheme", "size"), [("light", DESKTOP), ("dark", {"width": 400, "height": 800})])
@@ -153,11 +143,11 @@ def test_the_view_is_accessible(
         documents.state = "reading"
         paste(person, "Some notes", "Notes")
         search(person, "tenant")
-        person.page.click("#papers [data-do=ask-remove]")
-        person.page.wait_for_selector("#papers .sure")
+        person.page.click("#document-list [data-do=ask-remove]")
+        person.page.wait_for_selector("#document-list .confirm")
         assert grave_findings(person.page) == []
         person.page.keyboard.press("Escape")
-        person.page.click("#found .open")
+        person.page.click("#search-results .open")
         person.page.wait_for_selector("#reading mark")
         assert grave_findings(person.page) == []
         assert person.page.evaluate("document.documentElement.scrollWidth") <= size["width"]

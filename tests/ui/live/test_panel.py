@@ -7,8 +7,9 @@ import pytest
 
 from app.conversation import ReplyState
 from app.messages import DecoderName, Split, Statistics
-from app.ui.live.panel import auto_in_words, in_words, panel, seconds_in_words
-from app.ui.live.trail import Trail, extend
+from app.ui.live.panel import auto_in_words, in_words, panel_html, seconds_in_words
+from app.ui.live.step_history import StepHistory, extend
+from app.ui.live.tokens import ORIGINS
 from tests.fakes import DEMO
 from tests.ui.live.pieces import step_of
 
@@ -17,8 +18,8 @@ NUMBERS = Statistics(
 )
 
 
-def drawn(numbers: Statistics, decoder: DecoderName = "auto", trail: Trail = Trail()) -> str:  # noqa: B008
-    return panel(ReplyState(phase="decoding", statistics=numbers), trail, decoder, DEMO)
+def drawn(numbers: Statistics, decoder: DecoderName = "auto", history: StepHistory = StepHistory()) -> str:  # noqa: B008
+    return panel_html(ReplyState(phase="decoding", statistics=numbers), history, decoder, DEMO)
 
 
 def test_every_number_is_shown() -> None:
@@ -75,26 +76,26 @@ def test_only_auto_explains_itself(decoder: DecoderName) -> None:
 
 def test_a_model_that_decodes_plainly_says_why() -> None:
     model = replace(DEMO, lookahead_note="Its state cannot be rewound & compacted.")
-    assert "rewound &amp; compacted" in panel(ReplyState(), Trail(), "auto", model)
+    assert "rewound &amp; compacted" in panel_html(ReplyState(), StepHistory(), "auto", model)
 
 
 def test_a_model_that_a_card_could_not_take_says_why() -> None:
     model = replace(DEMO, device_note="The card is too old & slow, so the CPU is used.")
-    assert "too old &amp; slow" in panel(ReplyState(), Trail(), "auto", model)
+    assert "too old &amp; slow" in panel_html(ReplyState(), StepHistory(), "auto", model)
 
 
 def test_what_was_found_about_same_text_is_said() -> None:
     model = replace(DEMO, same_text_note="Steps of 16 & 32 rows write the same text.")
-    html = panel(ReplyState(), Trail(), "auto", model)
+    html = panel_html(ReplyState(), StepHistory(), "auto", model)
     assert "Steps of 16 &amp; 32 rows write the same text." in html
     assert "lookahead-note" not in html
 
 
 def test_why_steps_are_no_graphs_is_said() -> None:
     model = replace(DEMO, graphs_note="its steps cannot be recorded (a & b)")
-    html = panel(ReplyState(), Trail(), "auto", model)
+    html = panel_html(ReplyState(), StepHistory(), "auto", model)
     assert "CUDA graphs: its steps cannot be recorded (a &amp; b)" in html
-    assert "graphs-note" not in panel(ReplyState(), Trail(), "auto", DEMO)
+    assert "graphs-note" not in panel_html(ReplyState(), StepHistory(), "auto", DEMO)
 
 
 def test_nothing_in_the_panel_is_announced_while_it_moves() -> None:
@@ -106,8 +107,18 @@ def test_nothing_in_the_panel_is_announced_while_it_moves() -> None:
 def test_the_panel_stays_small_however_long_the_reply() -> None:
     piece = ("successor", "window", "prompt", "output", "model")
     steps = [step_of(number, *piece) for number in range(1, 400)]
-    assert len(drawn(NUMBERS, trail=extend(Trail(), steps))) < 12_000
+    assert len(drawn(NUMBERS, history=extend(StepHistory(), steps))) < 12_000
 
 
 def test_short_times_are_in_milliseconds() -> None:
     assert [seconds_in_words(seconds) for seconds in (0.0841, 1.25)] == ["84 ms", "1.2 s"]
+
+
+def test_tokens_are_counted_by_origin_and_every_origin_is_listed() -> None:
+    steps = [step_of(1, "window", "window", "model"), step_of(2, "model"), step_of(3, "prompt", "model")]
+    html = drawn(NUMBERS, history=extend(StepHistory(), steps))
+    listed = html.partition('<ul class="by-origin">')[2].partition("</ul>")[0]
+    assert listed.count("<li ") == len(ORIGINS)
+    assert "<span>window</span>" in listed
+    assert "<b>2</b><em>33%</em>" in listed
+    assert drawn(Statistics()).count('class="none">0') == len(ORIGINS)

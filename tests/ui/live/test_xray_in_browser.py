@@ -1,4 +1,4 @@
-"""The X-ray in a real Chromium, on a page of its own that watches a reply of two steps."""
+"""The X-ray in a real Chromium, on a page of its own that follows a reply of two steps."""
 
 import json
 import socket
@@ -12,41 +12,84 @@ import gradio as gr
 import pytest
 import uvicorn
 
-from app.ui.chat.seat import Seat
-from app.ui.live.actions import XrayActions
-from app.ui.live.area import build_live_area, build_xray_area, wire_live
-from app.ui.pages import PageEvents, Pages, PageValue
+from app.conversation import Asked, Reply, Writing
+from app.messages import ModelChoice, Options, Piece, Statistics
+from app.ui.chat.reply_progress import ReplyProgress
+from app.ui.chat.state import ChatState
+from app.ui.live.step_history import TracedStep
+from app.ui.live.view import XrayRenderer, build_live_panel, build_xray
+from app.ui.page_events import PageEvents
+from app.ui.page_sessions import Pages, PageSession, PageValue
+from app.ui.page_socket import add_page_socket
+from app.ui.page_stream import ACTIVE_SECONDS, View
 from app.ui.theme import head, make_theme
-from tests.ui.live.traces import ESSAY, PLAIN, Watching
+from tests.fakes import WordReader
+from tests.ui.live.traces import ESSAY, PLAIN, texts
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
 
-@pytest.fixture(scope="module")
-def watching() -> Watching:
-    return Watching(ESSAY, PLAIN)
+class EssayReader(WordReader):
+    """TokenReader the tokens of these steps."""
+
+    texts = staticmethod(texts)
+
+
+class FollowedReply:
+    """A reply that every page follows; `begin` starts it anew."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        self._log, self._steps = Reply(), 0
+        writing = Writing(2, Asked(ModelChoice("demo"), Options()), self._log)
+        self.progress = ReplyProgress(writing, EssayReader)
+        self.write(ESSAY)
+        self.write(PLAIN)
+
+    def write(self, step: TracedStep) -> None:
+        self._steps += 1
+        origins = ("model",) * len(step.token_ids)
+        self._log.append(Piece("x", step.token_ids, origins, Statistics(steps=self._steps), (1,), step.trace))
+        self.progress.read()
 
 
 @pytest.fixture(scope="module")
-def address(watching: Watching) -> Iterator[str]:
+def reply() -> FollowedReply:
+    return FollowedReply()
+
+
+@pytest.fixture(scope="module")
+def address(reply: FollowedReply) -> Iterator[str]:
     """A page with nothing but the live view."""
+    pages, chat = Pages(), PageValue(ChatState)
     with gr.Blocks(analytics_enabled=False) as blocks:
-        build_live_area()
-        pages = Pages()
+        session = gr.HTML(elem_id="session", js_on_load="foresight.connect(element)")
+        build_live_panel()
+        xray = build_xray()
         events = PageEvents(pages, print)
-        wire_live(build_xray_area(), XrayActions(watching), PageValue(Seat), events)
+        xray.connect(chat, events)
 
-        def begin(request: gr.Request) -> None:
-            pages.open(request.session_hash or "")
+        def begin(request: gr.Request) -> str:
+            page = pages.open(request.session_hash or "")
+            page.get(chat).reply = reply.progress
+            return page.session
 
-        blocks.load(begin)
+        blocks.load(begin, outputs=session)
+
+    def views(page: PageSession) -> list[View]:
+        renderer = XrayRenderer(page.get(xray.state), page.get(chat))
+        return [View(renderer.render, lambda: False, ACTIVE_SECONDS)]
+
     app = fastapi.FastAPI()
+    add_page_socket(app, pages, views, lambda: None)
     gr.mount_gradio_app(
         app, blocks, path="/", theme=make_theme(), head=head("system"), ssr_mode=False, footer_links=[]
     )
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="websockets-sansio"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
         thread.start()
         yield f"http://127.0.0.1:{place.getsockname()[1]}"
@@ -55,9 +98,9 @@ def address(watching: Watching) -> Iterator[str]:
 
 
 @pytest.fixture
-def page(browser: Any, address: str, watching: Watching) -> Iterator[Any]:
+def page(browser: Any, address: str, reply: FollowedReply) -> Iterator[Any]:
     """The page with the X-ray open and live; nothing may be said on its console."""
-    watching.steps[:] = [ESSAY, PLAIN]
+    reply.begin()
     context = browser.new_context(viewport={"width": 1366, "height": 768}, accept_downloads=True)
     opened, complaints = context.new_page(), []
     opened.on("console", lambda said: said.type in ("error", "warning") and complaints.append(said.text))
@@ -76,12 +119,12 @@ def wait_for_step(page: Any, number: int, live: str | None = None) -> None:
     page.wait_for_function(f"document.querySelector('#xray output').textContent.startsWith('Step {number} ')")
 
 
-def test_live_follows_the_reply_and_pause_holds_it(page: Any, watching: Watching) -> None:
-    watching.steps.append(ESSAY)
+def test_live_follows_the_reply_and_pause_holds_it(page: Any, reply: FollowedReply) -> None:
+    reply.write(ESSAY)
     wait_for_step(page, 3, live="yes")
     page.click("text=Pause")
     wait_for_step(page, 3, live="no")
-    watching.steps.append(PLAIN)
+    reply.write(PLAIN)
     page.click("#xray [data-move=live]")
     wait_for_step(page, 4, live="yes")
 

@@ -1,13 +1,13 @@
-"""A reply of two steps, whose tokens say what their ids are, and who watches it."""
+"""A reply of two steps, whose tokens say what their ids are."""
 
 from collections.abc import Sequence
 
 from app.messages import Statistics
 from app.step_trace import StepTrace
-from app.ui.live.port import Recording, SeenStep
+from app.ui.live.step_history import StepHistory, TracedStep
 
 # 7 -> 8 -> 9 and 6, 7 -> 5; the model says 8 behind 7, and 4 behind 8.
-ESSAY = SeenStep(
+ESSAY = TracedStep(
     StepTrace(
         tokens=(7, 8, 9, 5, 6),
         parents=(-1, 0, 1, 0, 1),
@@ -18,7 +18,7 @@ ESSAY = SeenStep(
     ),
     (8, 4),
 )
-PLAIN = SeenStep(StepTrace((4,), (-1,), ("model",), (11,), (0,)), (11,))
+PLAIN = TracedStep(StepTrace((4,), (-1,), ("model",), (11,), (0,)), (11,))
 TEXTS = {4: " four", 5: "five", 6: "<i>&", 7: "seven", 8: "eight", 9: "nine\n", 11: "eleven"}
 
 
@@ -30,21 +30,6 @@ def texts(ids: Sequence[int]) -> tuple[str, ...]:
 WORDS = dict(zip(range(12), texts(range(12)), strict=True))
 
 
-def recording_of(*steps: SeenStep, last: int = 0) -> Recording:
+def history_of(*steps: TracedStep, last: int = 0) -> StepHistory:
     """These steps as the newest of a reply, the newest of them being number `last`."""
-    return Recording(steps, Statistics(steps=last or len(steps)), {"decoder": "lookahead"})
-
-
-class Watching:
-    """Shows what it was given."""
-
-    def __init__(self, *steps: SeenStep) -> None:
-        self.steps = list(steps)
-
-    def recording(self, chat: int = 0) -> Recording:
-        del chat
-        return recording_of(*self.steps)
-
-    def texts(self, chat: int, ids: Sequence[int]) -> tuple[str, ...]:
-        del chat
-        return texts(ids)
+    return StepHistory(traced=steps, statistics=Statistics(steps=last or len(steps)))

@@ -1,9 +1,9 @@
-"""What races have told, drawn by kind of text."""
+"""Speed-ups by kind of text, and the last races."""
 
 from app.race_messages import LaneSummary, RaceSummary, SpeedByKind
-from app.ui.race.history import advice, history_html
+from app.ui.race.history import best_by_kind, history_html, summary
 from tests.fakes import DEMO
-from tests.ui.race.test_board import text
+from tests.ui.race.test_render import text
 
 SPEEDS = (
     SpeedByKind("chat", "auto", 0.98, 2),
@@ -17,9 +17,9 @@ RACE = RaceSummary(
 )
 
 
-def test_it_says_on_which_text_something_pays() -> None:
-    assert advice(SPEEDS) == "Pays on code and quoting. Does not pay on chat."
-    assert advice(()) == ""
+def test_the_summary_names_the_kinds_of_text_where_a_decoder_is_faster() -> None:
+    assert summary(best_by_kind(SPEEDS)) == "Faster on code and quoting. Not faster on chat."
+    assert summary({}) == ""
 
 
 def test_the_chart_has_the_best_decoder_of_a_kind_first_and_no_plain() -> None:
@@ -28,7 +28,7 @@ def test_the_chart_has_the_best_decoder_of_a_kind_first_and_no_plain() -> None:
     assert "Plain" not in shown
 
 
-def test_past_races_tell_their_lanes_and_whether_texts_differed() -> None:
+def test_last_races_show_their_lanes_and_whether_texts_differed() -> None:
     html = history_html(DEMO, SPEEDS, [RACE])
     assert "plain: 1.00x · auto: 1.70x · texts differ" in text(html)
     assert "<it>" not in html
@@ -36,4 +36,4 @@ def test_past_races_tell_their_lanes_and_whether_texts_differed() -> None:
 
 def test_without_races_or_a_model_it_says_so() -> None:
     assert "No races yet with demo, float32 on cpu." in text(history_html(DEMO, (), ()))
-    assert "Once a model is loaded" in text(history_html(None, (), ()))
+    assert "Load a model" in text(history_html(None, (), ()))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.chat_messages import ChatSummary
-from app.ui.sidebar.chat_list import ChatList, chat_list_html
+from app.ui.sidebar.render import ChatList, chat_list_html
 from app.ui.theme import head
 
 pytestmark = pytest.mark.browser

@@ -28,7 +28,7 @@ def bottom(person: PageDriver, selector: str) -> float:
 
 
 def test_a_long_list_scrolls_above_what_stands_below_it(person: PageDriver) -> None:
-    below = person.page.locator("#save-all").bounding_box()["y"]
+    below = person.page.locator("#export-chats").bounding_box()["y"]
     assert bottom(person, "#chats") <= below
     assert bottom(person, ".chat-line") > below, "the last chat is further down"
     person.page.mouse.move(100, 400)

@@ -1,0 +1,159 @@
+"""The self-check: tries out what the app promises about access to the page, the network and the person's data."""
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Literal
+
+from app.errors import StoreError
+from app.network_log import NetworkLog
+from app.ui.about.sockets import Socket, own_sockets
+from app.ui.app_context import AppContext, Database, Endpoint
+from app.validation import require_one_of
+
+TIMEOUT_SECONDS = 5.0
+FOREIGN_HOST = "foresight.example"
+LOOPBACK = ("127.0.0.1", "::1")
+Verdict = Literal["passed", "failed", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was checked, the verdict, and a sentence with what was found."""
+
+    name: str
+    verdict: Verdict
+    details: str
+
+    def __post_init__(self) -> None:
+        require_one_of(Verdict, "verdict", self.verdict)
+
+
+def run_checks(app_context: AppContext, endpoint: Endpoint) -> list[Check]:
+    """All checks."""
+    sockets, outside = own_sockets(), app_context.outside
+    own = {socket.gethostname(), *(one.host for one in sockets or ())}
+    outside.learn_own(frozenset(own))
+    return [
+        check_listening(endpoint, sockets),
+        check_host(endpoint),
+        check_origin(endpoint),
+        check_key(endpoint),
+        check_contacts(outside, sockets),
+        check_data_folder(app_context.data_dir),
+        check_database(app_context.database),
+    ]
+
+
+def check_listening(endpoint: Endpoint, sockets: Sequence[Socket] | None) -> Check:
+    """Only this computer can reach the page: no socket of this process listens on another address."""
+    name = "Only this computer can reach the page"
+    listening = [one for one in sockets or () if one.is_listening]
+    exposed = sorted({f"{one.host}:{one.port}" for one in listening if one.host not in LOOPBACK})
+    if exposed or endpoint.host not in LOOPBACK:
+        places = ", ".join(exposed) or endpoint.host
+        return Check(name, "failed", f"Foresight listens on {places}: other computers can reach it.")
+    return Check(name, "passed", f"It listens on {endpoint.host}:{endpoint.port} only.")
+
+
+def check_host(endpoint: Endpoint) -> Check:
+    """Requests for another host name are refused, which prevents DNS rebinding."""
+    return _expect("Requests for other host names are refused", endpoint, {"Host": FOREIGN_HOST}, 400)
+
+
+def check_origin(endpoint: Endpoint) -> Check:
+    """Requests from pages of other sites are refused."""
+    headers = {"Origin": f"http://{FOREIGN_HOST}"}
+    return _expect("Requests from other sites are refused", endpoint, headers, 403)
+
+
+def check_key(endpoint: Endpoint) -> Check:
+    """Other users and programs of this computer are refused, since they don't have the key."""
+    name = "Requests without the key are refused"
+    if not endpoint.token:
+        return Check(
+            name,
+            "failed",
+            "All users and programs of this computer can use this page. Start without --no-token.",
+        )
+    return _expect(name, replace(endpoint, token=""), {}, 403)
+
+
+def _expect(name: str, endpoint: Endpoint, headers: Mapping[str, str], status: int) -> Check:
+    try:
+        found = request_status(endpoint, headers)
+    except OSError as error:
+        return Check(name, "unknown", f"The page did not answer: {error}.")
+    if found != status:
+        return Check(name, "failed", f"The page answered {found}, not {status}. Please report this.")
+    return Check(name, "passed", f"The page answered {found}.")
+
+
+def request_status(endpoint: Endpoint, headers: Mapping[str, str]) -> int:
+    """The status of a GET request to the page, with the token if there is one. Raises OSError."""
+    key = {"Authorization": f"Bearer {endpoint.token}"} if endpoint.token else {}
+    own = {"Host": f"{endpoint.host}:{endpoint.port}", **key}
+    connection = HTTPConnection(endpoint.host, endpoint.port, timeout=TIMEOUT_SECONDS)
+    try:
+        connection.putrequest("GET", "/", skip_host=True, skip_accept_encoding=True)
+        for name, value in {**own, **headers}.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        return connection.getresponse().status
+    except HTTPException as error:
+        raise OSError(str(error)) from error
+    finally:
+        connection.close()
+
+
+def check_contacts(outside: NetworkLog, sockets: Sequence[Socket] | None) -> Check:
+    """No request left this computer without a known reason, and no connection bypasses the log of contacts."""
+    name = "No unexpected network contacts"
+    contacts = outside.contacts()
+    unexpected = [one.host for one in contacts if not one.why]
+    connected = {
+        one.other for one in sockets or () if not one.is_listening and not outside.is_here(one.other)
+    }
+    if unexpected:
+        return Check(
+            name, "failed", f"Contacted for no known reason: {', '.join(unexpected)}. Please report this."
+        )
+    if connected and not contacts:
+        hosts = ", ".join(sorted(connected))
+        return Check(
+            name, "failed", f"A library of this process is connected to {hosts}. Please report this."
+        )
+    hosts = ", ".join(one.host for one in contacts)
+    details = f"Contacted since the start: {hosts}." if hosts else "No request has left this computer."
+    return Check(name, "passed", f"{details} Downloads run in their own processes and contact the hub only.")
+
+
+def check_data_folder(folder: Path) -> Check:
+    """Other users of this computer cannot read the data folder."""
+    name = "Only you can read the data folder"
+    if os.name != "posix":
+        return Check(name, "unknown", f"{folder} has the permissions of the folder that it is in.")
+    try:
+        mode = folder.stat().st_mode & 0o777
+    except OSError as error:
+        return Check(name, "failed", f"Can't read {folder}: {error.strerror}.")
+    if mode & 0o077:
+        return Check(name, "failed", f"Other users can access it (mode {mode:o}). Run: chmod 700 {folder}")
+    return Check(name, "passed", f"{folder} has mode {mode:o}.")
+
+
+def check_database(database: Database | None) -> Check:
+    """The database of chats and documents is not damaged."""
+    name = "The database is intact"
+    if database is None:
+        return Check(name, "unknown", "There is no database yet.")
+    try:
+        problem = database.is_healthy()
+    except StoreError as error:  # busy, or no space to check in
+        return Check(name, "unknown", str(error))
+    return (
+        Check(name, "failed", problem) if problem else Check(name, "passed", "It passed its integrity check.")
+    )

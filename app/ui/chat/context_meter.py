@@ -1,0 +1,124 @@
+"""How much of the model's context the chat takes: counting it, the line below the message box, and the question
+before anything is left out."""
+
+import json
+from dataclasses import astuple, dataclass
+from time import monotonic
+
+from app.chat_messages import Thread
+from app.conversation import ContextFit
+from app.errors import AppError
+from app.messages import EngineStatus, Message, Options
+from app.ui.chat.state import ChatState
+from app.ui.services import Services
+from app.ui.templates import render
+
+COUNT_SECONDS = 0.4
+"""The context is counted no more often than this while somebody types."""
+
+
+class ContextMeter:
+    """Counts the chat and what is being typed, when either changed and not too often."""
+
+    def __init__(self, services: Services, seconds: float) -> None:
+        self.fit: ContextFit | None = None
+        self.first_read = 0
+        """The first message that the model reads where not all of them fit, else 0."""
+        self._services = services
+        self._seconds = seconds
+        self._key: tuple[object, ...] = ()
+        self._chat = 0
+        self._due = 0.0
+
+    def is_due(self, thread: Thread, state: ChatState, status: EngineStatus) -> bool:
+        """Return whether it is time to count."""
+        # A reply that is being written is counted at its end, unless its chat was opened meanwhile.
+        is_growing = (
+            self._services.conversations.is_writing(thread.version.chat) and thread.version.chat == self._chat
+        )
+        is_known = self._key == self._current_key(thread, state, status)
+        return not is_known and not is_growing and monotonic() >= self._due
+
+    def update(self, thread: Thread, state: ChatState, status: EngineStatus) -> bool:
+        """Count if it is time, and return whether the count changed."""
+        if not self.is_due(thread, state, status):
+            return False
+        self._key, self._chat = self._current_key(thread, state, status), thread.version.chat
+        self._due = monotonic() + self._seconds
+        before = self.fit, self.first_read
+        try:
+            self.fit = self._count(thread, state.draft, self._services.settings.options)
+            self.first_read = self._first_read(thread, self.fit)
+        except AppError:  # the chat is gone, or the model's template refuses it: sending a message says so
+            self.fit, self.first_read = None, 0
+        return (self.fit, self.first_read) != before
+
+    def _first_read(self, thread: Thread, fit: ContextFit | None) -> int:
+        if fit is None or not fit.fits_without_oldest or not thread.messages:
+            return 0
+        store = self._services.conversations.stores.of(thread.version.chat)
+        read = store.path_ids(thread.version.chat, thread.messages[-1].id)[fit.left_out :]
+        return read[0] if read else 0  # perhaps only what is being typed fits
+
+    def _current_key(self, thread: Thread, state: ChatState, status: EngineStatus) -> tuple[object, ...]:
+        is_writing = self._services.conversations.is_writing(thread.version.chat)
+        longest = self._services.settings.options.max_new_tokens
+        return thread.version, state.draft, status.model, longest, thread.settings, is_writing
+
+    def _count(self, thread: Thread, draft: str, options: Options) -> ContextFit | None:
+        chat, conversations = thread.version.chat, self._services.conversations
+        store = conversations.stores.of(chat)
+        if draft.strip():
+            prompt = (*(store.texts_before(chat) if chat else ()), Message("user", draft))
+        else:
+            prompt = store.path_texts(chat) if chat else ()
+        return conversations.fit(thread.settings, prompt, options) if prompt else None
+
+
+def meter_html(fit: ContextFit | None, leaves_out: bool = False) -> str:
+    """Return the meter, or nothing while no model is loaded. `leaves_out` as in `Conversations`."""
+    if fit is None:
+        return ""
+    return render(
+        "context_meter.html",
+        is_full=not (fit.fits or (leaves_out and fit.fits_without_oldest)),
+        share=f"{min(1.0, fit.tokens / fit.context):.4f}",
+        words=in_words(fit, leaves_out),
+    )
+
+
+def in_words(fit: ContextFit, leaves_out: bool = False) -> str:
+    """Compare the chat with the context; where it is too long, say what will be asked."""
+    used = f"{fit.tokens:,} of {fit.context:,} tokens"
+    if fit.fits:
+        return used
+    if leaves_out and fit.fits_without_oldest:
+        return f"{used}: the {fit.left_out} oldest messages are not sent."
+    return f"{used}: too long with a reply of {fit.reserve:,}. You will be asked what to leave out."
+
+
+@dataclass(frozen=True, slots=True)
+class PendingAction:
+    """An action that waits for an answer: ask, regenerate, continue or edit, of which message, with what text."""
+
+    do: str
+    name: str = ""
+    value: str = ""
+
+
+def overflow_html(fit: ContextFit, pending: PendingAction) -> str:
+    """Return the question before anything is left out. Its buttons carry the action that they allow."""
+    return render(
+        "overflow_question.html",
+        tokens=f"{fit.tokens:,}",
+        reserve=f"{fit.reserve:,}",
+        context=f"{fit.context:,}",
+        left_out=fit.left_out if fit.fits_without_oldest else 0,
+        room=f"{fit.room:,}" if fit.can_be_shorter else "",
+        pending=json.dumps(astuple(pending)),
+    )
+
+
+def pending_action(value: str) -> PendingAction:
+    """Return the action that a button of the question carries."""
+    return PendingAction(*json.loads(value))

@@ -1,0 +1,168 @@
+"""Renders the messages of a chat: what was said, how it ended, and quiet buttons below.
+
+Buttons with `data-do` are actions of the server; `data-name` is the id of the message. What the page does by itself
+(copying, the box to edit in, opening details, showing colours) has `data-copy` or `data-show` instead: see
+assets/ui/chat.js. Only the page knows what is open, so every message is rendered closed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from app.chat_messages import MessageContent, StoredMessage, Thread
+from app.messages import Role
+from app.ui.chat.citations import cited_html, sources_html
+from app.ui.chat.plain_text import typed_html
+from app.ui.chat.provenance import REASONS, provenance_html
+from app.ui.chat.reply_text import reply_html
+from app.ui.chat.token_colours import coloured_html
+from app.ui.templates import render
+
+MESSAGE_LIMIT = 50
+"""Messages that a page shows at first, and how many more each time it is asked for earlier ones."""
+LABELS: dict[Role, str] = {"user": "Your message", "assistant": "Answer", "system": "System prompt"}
+BACK, FORTH = (
+    "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}",
+    "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}",
+)
+CAN_GO_ON = ("max_tokens", "context", "stopped")
+"""Reasons to end after which a reply may be continued."""
+CUT_ALLOWED = "The model no longer reads the messages above: the chat is longer than its context."
+CUT_NOT_ALLOWED = "The chat is longer than the model's context. You are asked before messages are left out."
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadOptions:
+    """How messages are rendered: which replies with their tokens' colours, and whether one is being written.
+
+    `first_read` is the first message that the model still reads where the chat is longer than its context, else 0;
+    `is_cut_allowed` tells whether the person allowed to leave out those before."""
+
+    coloured: frozenset[int] = frozenset()
+    is_busy: bool = False
+    first_read: int = 0
+    is_cut_allowed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """A quiet button: an action `do` on the message `name`, or what the page does itself: `copy` or `show`."""
+
+    label: str
+    do: str = ""
+    name: int = 0
+    copy: str = ""
+    show: str = ""
+    about: str = ""
+    is_disabled: bool = False
+
+
+def thread_html(thread: Thread, options: ThreadOptions = ThreadOptions()) -> str:
+    """Return the loaded messages, oldest first, and a button for those before them."""
+    if not thread.messages:
+        return ""
+    return render(
+        "messages.html",
+        messages=[_message(message, options, message is thread.messages[-1]) for message in thread.messages],
+        earlier=min(MESSAGE_LIMIT, thread.earlier),
+        first_read=options.first_read,
+        cut=CUT_ALLOWED if options.is_cut_allowed else CUT_NOT_ALLOWED,
+    )
+
+
+def _message(message: StoredMessage, options: ThreadOptions, is_last: bool) -> dict[str, object]:
+    written, is_answer = message.content, message.role == "assistant"
+    is_complete = written.state != "writing"
+    return {
+        "id": message.id,
+        "kind": f"{message.role} last" if is_last else message.role,
+        "label": LABELS[message.role],
+        "versions": message.versions if len(message.versions) > 1 else (),
+        "said": Markup(_answer(message) if is_answer else typed_html(message.text)),
+        "is_answer": is_answer,
+        "coloured": _coloured(message, options) if is_answer else "",
+        "ending": _ending(written) if is_answer else "",
+        "has_failed": written.state == "failed",
+        "sources": sources_html(message.id, written.sources) if is_answer else "",
+        "text": message.text,
+        "has_footer": is_complete,
+        "version": _version(message, options),
+        "buttons": list(
+            _answer_buttons(message, options) if is_answer else _question_buttons(message, options)
+        ),
+        "details": provenance_html(written.provenance) if written.provenance and is_complete else "",
+    }
+
+
+def _answer(message: StoredMessage) -> str:
+    written = message.content
+    return cited_html(reply_html(written.text, written.thought), message.id, written.sources)
+
+
+def _coloured(message: StoredMessage, options: ThreadOptions) -> str:
+    written = message.content
+    return coloured_html(written.text, written.marks) if message.id in options.coloured else ""
+
+
+def _ending(written: MessageContent) -> str:
+    """How the reply ended, unless that goes without saying."""
+    match written.state:
+        case "failed":
+            return written.note or "This reply failed."
+        case "interrupted":
+            return written.note or "Interrupted: Foresight was closed while this was being written."
+        case "stopped":
+            return written.note or "Stopped."
+        case "done" if written.provenance and written.provenance.reason in CAN_GO_ON:
+            return f"{REASONS[written.provenance.reason].capitalize()}."
+        case "done" if not written.text:
+            return "The model ended its reply without any text."
+    return written.note
+
+
+def _question_buttons(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]:
+    yield Button("Copy", copy="message", about="Copy message")
+    if message.role == "user":
+        yield Button("Edit", show="editor", is_disabled=options.is_busy)
+
+
+def _answer_buttons(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]:
+    written = message.content
+    yield Button("Copy", copy="message", about="Copy answer")
+    yield Button("Regenerate", do="regenerate", name=message.id, is_disabled=options.is_busy)
+    if can_continue(written):
+        yield Button("Continue", do="continue", name=message.id, is_disabled=options.is_busy)
+    if written.marks and message.id in options.coloured:
+        yield Button("Colours", show="colours")
+    elif written.marks:
+        yield Button("Colours", do="colours", name=message.id)
+    if written.provenance:
+        yield Button("Details", show="details")
+
+
+def can_continue(written: MessageContent) -> bool:
+    """Return whether a reply stopped before its end."""
+    if written.state in ("stopped", "interrupted"):
+        return True
+    return (
+        written.state == "done" and written.provenance is not None and written.provenance.reason in CAN_GO_ON
+    )
+
+
+def _version(message: StoredMessage, options: ThreadOptions) -> dict[str, object] | None:
+    """The arrows between the versions of a message; None where it has one alone."""
+    versions = message.versions
+    if len(versions) < 2:
+        return None
+    at = versions.index(message.id)
+    before, after = versions[at - 1] if at else 0, versions[at + 1] if at + 1 < len(versions) else 0
+    return {
+        "back": _arrow(BACK, "Previous version", before, options),
+        "number": f"{at + 1}/{len(versions)}",
+        "forth": _arrow(FORTH, "Next version", after, options),
+    }
+
+
+def _arrow(sign: str, about: str, to: int, options: ThreadOptions) -> Button:
+    return Button(sign, do="version", name=to, about=about, is_disabled=options.is_busy or not to)

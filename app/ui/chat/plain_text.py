@@ -1,0 +1,96 @@
+"""Text that is shown as it was written: what a person typed, and the rest of texts that are too long for Markdown.
+
+Markdown takes a second or two for every 100,000 characters, and no answer is that long but one that went wrong, or
+a file that was pasted. Where the rendered part ends depends on that part alone, so a text that grows keeps it:
+
+    [# A … the last blank line in time] [This text is very long: …] [plain] [plain] [pla
+"""
+
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from html import escape
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from app.ui.chat.code import code_html
+
+RENDERED = 100_000
+"""Characters of a text that are rendered at most."""
+PLAIN_BLOCK = 20_000
+"""Characters of a block of plain text: the browser draws blocks when they come into sight."""
+TOO_LONG = '<p class="ending">This text is very long: from here on it is shown as it was written.</p>'
+
+
+def rendered_part(text: str) -> str:
+    """Return the beginning of a text that is rendered: all of it, or up to a line's end."""
+    if len(text) <= RENDERED:
+        return text
+    for border in ("\n\n", "\n"):
+        if (end := text.rfind(border, RENDERED // 2, RENDERED)) >= 0:
+            return text[: end + len(border)]
+    return text[:RENDERED]
+
+
+def plain_html(text: str) -> str:
+    """Return the rest of a text as HTML."""
+    plain = LivePlain()
+    plain.update(text)
+    return "".join(plain.blocks)
+
+
+class LivePlain:
+    """A growing plain text as HTML, in blocks of which only the last one changes."""
+
+    def __init__(self) -> None:
+        self._settled: list[str] = []
+        self._start = 0
+        self._tail = ""
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The sentence that says why, and the text in blocks; nothing for no text."""
+        return (TOO_LONG, *self._settled, self._tail) if self._settled or self._tail else ()
+
+    def update(self, text: str) -> None:
+        """Take the text that there is now, which continues the former one."""
+        while len(text) - self._start > PLAIN_BLOCK:
+            end = self._start + PLAIN_BLOCK
+            end = text.rfind("\n", self._start, end) + 1 or end
+            self._settled.append(_block(text[self._start : end]))
+            self._start = end
+        self._tail = _block(text[self._start :])
+
+
+def _block(text: str) -> str:
+    return f'<div class="plain">{escape(text)}</div>' if text else ""
+
+
+@lru_cache(maxsize=256)
+def typed_html(text: str) -> str:
+    """Return what a person typed: every space and line break stays, and only fenced code is more than text."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    part = rendered_part(text)
+    lines = part.split("\n")
+    fences = [token for token in _parser().parse("\n".join(lines)) if token.type == "fence"]
+    return "".join(_parts(lines, fences)) + plain_html(text[len(part) :])
+
+
+def _parts(lines: list[str], fences: list[Token]) -> Iterator[str]:
+    start = 0
+    for fence in fences:
+        begin, end = fence.map or [start, start]
+        yield _text(lines[start:begin])
+        yield code_html(fence.content, fence.info)
+        start = end
+    yield _text(lines[start:])
+
+
+def _text(lines: list[str]) -> str:
+    text = "\n".join(lines).strip("\n")
+    return f'<p class="typed">{escape(text)}</p>' if text.strip() else ""
+
+
+@cache
+def _parser() -> MarkdownIt:
+    return MarkdownIt("zero").enable("fence")

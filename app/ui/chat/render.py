@@ -1,0 +1,231 @@
+"""What one page shows of its chat, the list of chats and the engine, as parts for the page stream.
+
+Rendering costs next to nothing while nothing happened: the stores count their changes, and of a reply only the new
+events are read.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+
+from app.chat_messages import ChatVersion, StoredMessage, Thread
+from app.conversation import ReplyState, is_private
+from app.document_messages import Collection
+from app.errors import ChatNotFound
+from app.messages import DecoderName, EngineStatus, Finished, ModelInfo
+from app.ui.chat.context_meter import COUNT_SECONDS, ContextMeter, meter_html
+from app.ui.chat.messages import ThreadOptions, thread_html
+from app.ui.chat.reply_progress import ReplyProgress
+from app.ui.chat.state import ChatState
+from app.ui.live.panel import panel_html
+from app.ui.live.step_history import StepHistory
+from app.ui.page_stream import Blocks, Parts
+from app.ui.services import Services
+from app.ui.sidebar.render import chat_list, chat_list_html
+from app.ui.templates import problem_html, render
+from app.ui.top_bar import status_html
+
+LONG = 100_000
+"""Characters on the page from which on messages are drawn before they are counted."""
+UNSAVED = "The reply above is not saved. Foresight tries again with your next message, and when it is closed."
+GONE = "A deleted collection"
+
+
+class ChatRenderer:
+    """Renders the chat of one page."""
+
+    def __init__(self, services: Services, state: ChatState, count_seconds: float = COUNT_SECONDS) -> None:
+        self._services = services
+        self._state = state
+        self._key: tuple[object, ...] = ()
+        self._thread = Thread(ChatVersion())
+        self._is_writing, self._problem, self._prompt_changes = False, "", 0
+        self._messages = self._sidebar = self._collections = ""
+        self._cut = (0, True)
+        self._meter = ContextMeter(services, count_seconds)
+        self._status: EngineStatus | None = None
+        self._parts: Parts = {}
+
+    def render(self) -> Parts:
+        """Return the parts as they should be now; the same object while nothing changed."""
+        has_changed = self._read_chats()
+        has_written = self._state.reply is not None and self._state.reply.read()
+        status = self._services.engine.status()
+        # A long chat is drawn first: counting a million characters takes seconds.
+        is_late = has_changed and sum(len(message.text) for message in self._thread.messages) > LONG
+        has_counted = not is_late and self._meter.update(self._thread, self._state, status)
+        if has_changed or (has_counted and self._cut != self._current_cut()):
+            self._render_messages()
+        if has_changed or has_written or has_counted or status != self._status:
+            self._status, self._parts = status, self._build_parts(status)
+        return self._parts
+
+    def is_slow(self) -> bool:
+        """Whether the next call must read, render or count something, which may take a while."""
+        status, reply = self._services.engine.status(), self._state.reply
+        is_slow = reply is not None and reply.is_slow
+        return (
+            is_slow
+            or self._current_key() != self._key
+            or self._meter.is_due(self._thread, self._state, status)
+        )
+
+    def _current_key(self) -> tuple[object, ...]:
+        state, conversations = self._state, self._services.conversations
+        chat = state.version.chat
+        return (
+            conversations.is_writing(chat), conversations.problem(chat), conversations.stores.changes, chat,
+            state.opened, state.message_limit, state.coloured, state.search, state.deleted, state.chat_limit,
+            state.expanded, state.is_private, state.settings, self._services.documents.changes,
+        )  # fmt: skip
+
+    def _read_chats(self) -> bool:
+        key, chat = self._current_key(), self._state.version.chat
+        if key == self._key:
+            return False
+        before = self._thread.settings.system
+        try:
+            self._thread = self._read_thread(chat)
+        except ChatNotFound:  # deleted on another page
+            self._leave(chat)
+            return self._read_chats()
+        # As it was when the thread was read: a reply that ends in between is drawn at the next call.
+        self._is_writing, self._problem = bool(key[0]), str(key[1])
+        if before != (system := self._thread.settings.system):
+            self._prompt_changes += not self._state.sent_prompts.has(system)
+        self._sidebar = chat_list_html(chat_list(self._services, self._state), date.today())
+        self._collections = collection_picker_html(
+            self._services.documents.collections(), self._thread.settings.collections
+        )
+        self._follow_reply(chat)
+        self._key = key
+        return True
+
+    def _read_thread(self, chat: int) -> Thread:
+        if not chat:
+            return Thread(ChatVersion(), settings=self._state.settings)
+        thread = self._services.conversations.thread(chat, self._state.message_limit)
+        if self._state.version.chat == chat:  # and not another one, opened while this was read
+            self._state.version = thread.version  # what the page is about to show is what it may change
+        return thread
+
+    def _leave(self, chat: int) -> None:
+        if self._state.version.chat == chat:
+            self._state.new_chat()
+        if self._services.chat == chat:
+            self._services.chat = 0
+
+    def _follow_reply(self, chat: int) -> None:
+        newest, reply = self._services.conversations.newest_reply(chat), self._state.reply
+        if newest is None:
+            self._state.reply = None
+        elif reply is None or reply.writing is not newest:
+            self._state.reply = ReplyProgress(newest, self._services.engine.reader)
+            self._state.reply.read()
+
+    def _render_messages(self) -> None:
+        """Draw the messages but the one that stands below them. In a long chat it takes long."""
+        thread, unstored = self._thread, self._unstored()
+        if unstored:
+            others = (message for message in thread.messages if message.id != unstored.writing.message)
+            thread = replace(thread, messages=tuple(others))
+        self._cut = self._current_cut()
+        options = ThreadOptions(self._state.coloured, self._is_writing, *self._cut)
+        self._messages = thread_html(thread, options)
+
+    def _current_cut(self) -> tuple[int, bool]:
+        """The first message that the model still reads, 0 if it reads all, and whether the person allowed it."""
+        fit, reply = self._meter.fit, self._state.reply
+        if self._is_writing or fit is None:
+            return (reply.writing.first_read if reply else 0), True
+        return self._meter.first_read, self._leaves_out
+
+    @property
+    def _leaves_out(self) -> bool:
+        return self._services.conversations.leaves_out(self._state.version.chat)
+
+    def _unstored(self) -> ReplyProgress | None:
+        """The reply that is being written, or could not be stored at its end: it stands below the messages."""
+        return self._state.reply if self._is_writing or self._problem else None
+
+    def _build_parts(self, status: EngineStatus) -> Parts:
+        thread, state, unstored = self._thread, self._state, self._unstored()
+        chat = thread.version.chat
+        return {
+            "chats": self._sidebar,
+            "messages": self._messages,
+            "live": Blocks(unstored.writing.message, unstored.blocks) if unstored else Blocks(),
+            "reply-note": self._note(),
+            "panel": self._panel(status.model),
+            "status": status_html(status),
+            "meter": meter_html(self._meter.fit, self._leaves_out),
+            "collection-picker": self._collections,
+            "is-busy": self._is_writing,
+            "is-empty": not thread.messages and not thread.earlier,
+            "is-private": is_private(chat) if chat else state.is_private,
+            # Somebody may be typing a system prompt: its box is filled anew only when this changes.
+            "system-prompt": f"{state.opened}.{self._prompt_changes}",
+        }
+
+    def _note(self) -> str:
+        if self._is_writing:
+            return note_html(self._state.reply.state) if self._state.reply else ""
+        return problem_html(f"{self._problem} {UNSAVED}") if self._problem else ""
+
+    def _panel(self, model: ModelInfo | None) -> str:
+        reply = self._state.reply
+        numbers = reply.state if reply else stored_state(latest_answer(self._thread))
+        chosen = self._services.asked_decoder(self._state.version.chat)
+        history = reply.history if reply else StepHistory()
+        return panel_html(numbers, history, decoder_of(numbers, chosen, model), model)
+
+
+def latest_answer(thread: Thread) -> StoredMessage | None:
+    """Return the newest answer on the path that is shown."""
+    return next((message for message in reversed(thread.messages) if message.role == "assistant"), None)
+
+
+def stored_state(message: StoredMessage | None) -> ReplyState:
+    """Return a stored answer as the state of a reply that has ended."""
+    if message is None:
+        return ReplyState(phase="finished")
+    provenance = message.content.provenance
+    if provenance is None:
+        return ReplyState(phase="failed", text=message.text, note=message.content.note)
+    finished = Finished(provenance.reason, provenance.statistics, provenance.model, provenance.decoder)
+    return ReplyState("finished", message.text, provenance.statistics, finished=finished)
+
+
+def decoder_of(state: ReplyState, chosen: DecoderName, model: ModelInfo | None) -> DecoderName:
+    """Return how the reply is decoded: as chosen, unless the model cannot. A finished reply says it itself."""
+    if state.finished:
+        return state.finished.decoder
+    return "plain" if model and model.lookahead_note else chosen
+
+
+def note_html(state: ReplyState) -> str:
+    """Return the line below a reply that is being written: what it waits for."""
+    done, total = state.progress
+    match state.phase:
+        case "loading":
+            words = state.note
+        case "prefilling":
+            words = f"Reading the chat: {done:,} of {total:,} tokens"
+        case "waiting":
+            words = "Waiting for the model"
+        case _:
+            words = "Writing"
+    has_progress = bool(total) and state.phase in ("loading", "prefilling")
+    return render("reply_note.html", words=words, done=done, total=total, has_progress=has_progress)
+
+
+def collection_picker_html(collections: Sequence[Collection], chosen: Sequence[int]) -> str:
+    """Return the button above the message box with the collections that the chat asks, and those to choose from.
+
+    Nothing where there is no collection. assets/ui/documents.js opens it."""
+    names = {collection.id: collection.name for collection in collections}
+    names |= {one: GONE for one in chosen if one not in names}
+    if not names:
+        return ""
+    choices = [(one, name, one in chosen) for one, name in names.items()]
+    return render("collection_picker.html", chosen=[names[one] for one in chosen], choices=choices)

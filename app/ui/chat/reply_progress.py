@@ -1,0 +1,59 @@
+"""One reply as a page follows it: its events are folded once, for the thread, the live numbers and the X-ray."""
+
+from collections.abc import Callable, Sequence
+
+from app.conversation import ReplyState, StartedReply, TokenReader, fold
+from app.conversation.thinking import ThoughtClock
+from app.messages import Piece
+from app.ui.chat.citations import cited_html
+from app.ui.chat.reply_text import LiveReplyText
+from app.ui.live.step_history import StepHistory, extend
+
+
+class ReplyProgress:
+    """A reply as far as it was read. One thread at a time reads on; `state` and `history` are values."""
+
+    def __init__(self, writing: StartedReply, reader: Callable[[], TokenReader]) -> None:
+        """`reader` returns the tokenizer of the model that is loaded now."""
+        self.writing = writing
+        self.state = ReplyState(text=writing.before.text)
+        self.history = StepHistory()
+        self._newest_reader, self._reader = reader, reader()
+        self._text = LiveReplyText()
+        self._clock = ThoughtClock(writing.before)
+        self._events_read = 0
+        if writing.before.text:
+            self._text.update(self.state.text, self._clock.seconds(self.state.text))
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The reply as far as it is written, as blocks of HTML."""
+        writing = self.writing
+        return tuple(
+            cited_html(block, writing.message, writing.before.sources) for block in self._text.blocks
+        )
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the next read may take more than some milliseconds."""
+        return self._text.is_slow
+
+    def read_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Return the text of each token, by the tokenizer of the model that writes the reply."""
+        return self._reader.texts(ids)
+
+    def read(self) -> bool:
+        """Fold the new events, and return whether there were any."""
+        events = self.writing.reply.wait(self._events_read, timeout=0)
+        if not events:
+            return False
+        self._events_read += len(events)
+        pieces = [event for event in events if isinstance(event, Piece)]
+        if pieces and not self.history.traced:
+            self._reader = self._newest_reader()  # the model was loaded before its first token came
+        self.state = fold(self.state, events)
+        self.history = extend(self.history, events)
+        for piece in pieces:
+            self._clock.take(piece)
+        self._text.update(self.state.text, self._clock.seconds(self.state.text))
+        return True

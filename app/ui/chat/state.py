@@ -1,0 +1,81 @@
+"""What the server keeps for one page's chat. Pages share the services, and each shows a chat of its own."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from app.chat_messages import ChatSettings, ChatVersion
+from app.ui.chat.messages import MESSAGE_LIMIT
+from app.ui.chat.reply_progress import ReplyProgress
+
+CHAT_LIMIT = 100
+"""How many chats the sidebar lists at first."""
+
+
+class SentTexts:
+    """Tells what a page sent of a text from what another page stored.
+
+    While somebody types, each state of the text is stored, and read back a moment later when more has been typed.
+    A text that was sent from here must not be put into the box again; another page's must:
+
+        sent "B", "Be", "Be k"      stored "Be"       sent here: "B" is past, "Be k" still to come
+                                    stored "Be k"     sent here
+                                    stored "Hush"     from another page
+
+    One thread adds, another asks."""
+
+    def __init__(self) -> None:
+        self._sent: deque[str] = deque(maxlen=100)
+
+    def add(self, text: str) -> None:
+        """Remember a text. Call this before it is stored."""
+        self._sent.append(text)
+
+    def has(self, stored: str) -> bool:
+        """Return whether the stored text was sent from here, and forget what was sent before it."""
+        is_own = stored in self._sent
+        while self._sent and not (is_own and self._sent[0] == stored):
+            self._sent.popleft()
+        return is_own
+
+
+@dataclass(slots=True)
+class ChatState:
+    """One page's chat, its sidebar, and the reply that it follows; used by the page's events and its renderer.
+
+    `version` is the chat as the page was last drawn, by which a page that is out of date is noticed. A chat that is
+    not begun yet is chat 0, with the `settings` it will have and whether it `is_private`. `opened` counts how often
+    the page changed its chat. `deleted` are chats that can be restored, with their titles, the newest last;
+    `expanded` tells which folders were expanded or collapsed."""
+
+    version: ChatVersion = field(default_factory=ChatVersion)
+    opened: int = 0
+    settings: ChatSettings = field(default_factory=ChatSettings)
+    is_private: bool = False
+    message_limit: int = MESSAGE_LIMIT
+    coloured: frozenset[int] = frozenset()
+    draft: str = ""
+    sent_prompts: SentTexts = field(default_factory=SentTexts)
+    reply: ReplyProgress | None = None
+    search: str = ""
+    deleted: tuple[tuple[int, str], ...] = ()
+    expanded: Mapping[str, bool] = field(default_factory=dict)
+    chat_limit: int = CHAT_LIMIT
+
+    def open_chat(self, version: ChatVersion) -> None:
+        """Show this chat, from its newest messages on."""
+        self.version, self.message_limit, self.coloured = version, MESSAGE_LIMIT, frozenset()
+        self.is_private, self.settings, self.sent_prompts = False, ChatSettings(), SentTexts()
+        self.opened += 1
+
+    def new_chat(self, is_private: bool = False) -> None:
+        """Show an empty page for a new chat."""
+        self.open_chat(ChatVersion())
+        self.is_private = is_private
+
+    def finish(self, version: ChatVersion, opened: int) -> bool:
+        """Show the result of an action that began at `opened`, unless the page has changed its chat since."""
+        if self.opened != opened:
+            return False
+        self.version, self.draft = version, ""
+        return True

@@ -1,0 +1,214 @@
+"""The reader: a panel beside every view that shows a document's text with a passage highlighted.
+
+Of a long text only the part around the passage is sent to the page:
+
+    text      ....[first .......[start … end].......... last]....
+    sent          shown             highlighted
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, replace
+from time import time_ns
+from typing import Any
+
+import gradio as gr
+from markupsafe import Markup
+
+from app.conversation import Conversations
+from app.document_messages import Citation, Sources
+from app.errors import AppError
+from app.ui.chat.state import ChatState
+from app.ui.documents.service import DocumentsService
+from app.ui.page_events import PageEvents
+from app.ui.page_sessions import PageValue
+from app.ui.templates import render_macro
+from app.validation import require
+
+CONTEXT = 4_000
+"""Characters that are shown before and after a passage at first."""
+MORE = 12_000
+"""How many more with each "Show more"."""
+WHOLE = "The model has read the whole document."
+Panel = tuple[Any, Any]
+"""The reader's state, and its HTML."""
+UNCHANGED: Panel = gr.skip(), gr.skip()
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRef:
+    """What a button needs to open a document: its id and title, and the passage to highlight, if any."""
+
+    document: int
+    title: str
+    start: int = 0
+    end: int = 0
+    heading: str = ""
+    scores: str = ""
+
+    def to_json(self) -> str:
+        """The value of a button that opens it."""
+        return json.dumps(astuple(self))
+
+    @classmethod
+    def from_json(cls, value: str) -> "DocumentRef":
+        """The document that a button opens."""
+        return cls(*json.loads(value))
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderState:
+    """What one page reads, and which part of the text it shows. Each opening has its own `opened_at`.
+
+    `answer` is the chat and the message that cite the document; 0 if it was opened from elsewhere."""
+
+    ref: DocumentRef = DocumentRef(0, "")
+    first: int = 0
+    last: int = 0
+    opened_at: int = 0
+    answer: tuple[int, int] = (0, 0)
+
+    def __post_init__(self) -> None:
+        require(0 <= self.first <= self.last, "the shown part must be a range", (self.first, self.last))
+
+
+def open_ref(ref: DocumentRef, answer: tuple[int, int] = (0, 0)) -> ReaderState:
+    """The document, from a little before the passage to a little after it."""
+    return ReaderState(ref, max(0, ref.start - CONTEXT), ref.end + CONTEXT, time_ns(), answer)
+
+
+def show_more(state: ReaderState, where: str) -> ReaderState:
+    """The same with more of the text, "above" or "below"."""
+    if where == "above":
+        return replace(state, first=max(0, state.first - MORE))
+    return replace(state, last=state.last + MORE)
+
+
+def score_words(bm25: float, similarity: float, bm25_rank: int = 0, similarity_rank: int = 0) -> str:
+    """The parts of a passage's score, keyword (BM25) and semantic (cosine similarity); 0 means no match."""
+    keyword = f"BM25 {bm25:.2f}{_rank(bm25_rank)}" if bm25 or bm25_rank else "no keyword match"
+    has_similarity = similarity or similarity_rank
+    semantic = f"similarity {similarity:.2f}{_rank(similarity_rank)}" if has_similarity else ""
+    return " · ".join(filter(None, (keyword, semantic)))
+
+
+def _rank(rank: int) -> str:
+    return f" (rank {rank})" if rank else ""
+
+
+class ReaderActions:
+    """The reader's event handlers, and those of the buttons that open it."""
+
+    def __init__(self, documents: DocumentsService, conversations: Conversations) -> None:
+        self._documents = documents
+        self._conversations = conversations
+
+    def click(self, chat: ChatState, state: ReaderState, event: gr.EventData) -> Panel:
+        """Open what a button refers to, or show more of what is open."""
+        do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
+        match do:
+            case "read":
+                return self._show(open_ref(DocumentRef.from_json(value)))
+            case "source":
+                return self._open_source(chat.version.chat, int(name), int(value))
+            case "above" | "below":
+                return self._show(show_more(state, do))
+            case "passage":
+                return self._show(state)
+            case "prompt":
+                return _shown(state, lambda: self._prompt_html(state))
+        return UNCHANGED
+
+    def _show(self, state: ReaderState) -> Panel:
+        return _shown(state, lambda: self._text_html(state))
+
+    def _text_html(self, state: ReaderState) -> str:
+        """Loads no more of the text than it shows."""
+        ref, first = state.ref, state.first
+        length = self._documents.document(ref.document).characters
+        text = self._documents.between(ref.document, first, min(state.last, length))
+        start, end = (min(max(0, place - first), len(text)) for place in (ref.start, ref.end))
+        parts = (text[:start], text[start:end], text[end:])
+        below = max(0, length - first - len(text))
+        return render_macro("reader.html", "document", state=state, parts=parts, above=first, below=below)
+
+    def _prompt_html(self, state: ReaderState) -> str:
+        messages = self._conversations.prompt_of(*state.answer)
+        return render_macro("reader.html", "prompt", state=state, messages=messages)
+
+    def _open_source(self, chat: int, message: int, number: int) -> Panel:
+        """Open the source that an answer cites by this number, or say why it is gone."""
+        title = "Source"
+        try:
+            sources = self._sources(chat, message)
+            for cited in sources.cited if sources else ():
+                if cited.number == number:
+                    title = cited.title
+                    ref = self._whole(cited) if sources and sources.is_whole else self._passage(cited)
+                    return self._show(open_ref(ref, (chat, message)))
+        except AppError as error:
+            state = open_ref(DocumentRef(0, title), (chat, message))
+            return state, _missing_html(state, str(error))
+        return UNCHANGED
+
+    def _sources(self, chat: int, message: int) -> Sources | None:
+        """The message's sources. The store may not have those of a reply that is still being written."""
+        newest = self._conversations.newest_reply(chat)
+        if newest and newest.message == message and newest.before.sources:
+            return newest.before.sources
+        return self._conversations.stores.of(chat).message(message).content.sources
+
+    def _whole(self, cited: Citation) -> DocumentRef:
+        """The whole document. Raises DocumentNotFound if its text has changed."""
+        self._documents.words(cited)
+        return DocumentRef(cited.document, cited.title, heading=WHOLE)
+
+    def _passage(self, cited: Citation) -> DocumentRef:
+        """Where the cited text is now. Raises DocumentNotFound if it is gone."""
+        self._documents.words(cited)
+        heading, start = "", cited.start
+        if cited.passage:
+            passage = self._documents.passage(cited.passage)
+            heading, start = passage.heading, passage.start + cited.within
+        end = start + cited.end - cited.start
+        return DocumentRef(
+            cited.document, cited.title, start, end, heading, score_words(cited.bm25, cited.similarity)
+        )
+
+
+def _shown(state: ReaderState, html: Callable[[], str]) -> Panel:
+    try:
+        return state, html()
+    except AppError as error:
+        return state, _missing_html(state, str(error))
+
+
+def _missing_html(state: ReaderState, problem: str) -> Markup:
+    return render_macro("reader.html", "missing", state=state, problem=problem)
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderPanel:
+    """The panel's components."""
+
+    state: PageValue[ReaderState]
+    text: gr.HTML
+
+    def connect(
+        self,
+        actions: ReaderActions,
+        openers: Sequence[gr.HTML],
+        chat: PageValue[ChatState],
+        events: PageEvents,
+    ) -> None:
+        """Join the panel, and the components whose buttons open it, with the actions."""
+        for component in (*openers, self.text):
+            events.on(component.click, actions.click, [chat, self.state], [self.state, self.text])
+
+
+def build_reader() -> ReaderPanel:
+    """Create the panel inside the current Blocks, outside of all views."""
+    with gr.Column(elem_id="reading"):
+        gr.HTML(render_macro("reader.html", "close_button"), elem_id="reading-bar", js_on_load=None)
+        text = gr.HTML(elem_id="reading-text", js_on_load="foresight.reading(element, trigger)")
+    return ReaderPanel(PageValue(ReaderState), text)

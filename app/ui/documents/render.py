@@ -1,0 +1,186 @@
+"""What the Documents view shows: reads the documents service and renders assets/ui/templates/documents.html."""
+
+from collections.abc import Iterator, Sequence
+
+from markupsafe import Markup
+
+from app.display_text import counted
+from app.document_messages import Collection, Document, DocumentState, PassageHit
+from app.settings import DEFAULT_EMBEDDER
+from app.ui.documents.reader import DocumentRef, score_words
+from app.ui.documents.semantic_search import EmbeddingModelStatus, SemanticSearch
+from app.ui.documents.service import DocumentsService
+from app.ui.documents.view import DocumentsState, SearchResult, open_collection
+from app.ui.models.render import download_words
+from app.ui.page_stream import Parts
+from app.ui.templates import render_macro
+
+TEMPLATE = "documents.html"
+STATES: dict[DocumentState, str] = {
+    "waiting": "Waiting",
+    "reading": "Reading",
+    "indexing": "Indexing",
+    "ready": "Ready",
+    "failed": "Failed",
+    "cancelled": "Cancelled",
+}
+UNFINISHED: tuple[DocumentState, ...] = ("waiting", "reading", "indexing")
+EXCERPT = 400
+"""Characters of a passage in the search results; its title opens all of it."""
+DEFAULT_EMBEDDER_SIZE = "90 MB"
+"""The download size of DEFAULT_EMBEDDER. Other sizes are known once the hub is asked."""
+
+
+class DocumentsRenderer:
+    """Renders the view for one page."""
+
+    def __init__(
+        self, documents: DocumentsService, semantic_search: SemanticSearch, state: DocumentsState
+    ) -> None:
+        self._documents = documents
+        self._semantic_search = semantic_search
+        self._state = state
+        self._inputs: object = None
+        self._parts: Parts = {}
+
+    def render(self) -> Parts:
+        """The view's parts; the same object while nothing has changed."""
+        state, embedder = self._state, self._semantic_search.status()
+        # Read before the lists: a change in between is rendered next time.
+        changes = (self._documents.changes, self._documents.problem)
+        inputs = (changes, state.collection, state.listed, state.confirmation, state.result, embedder)
+        if inputs != self._inputs:
+            parts = self._render(embedder)
+            self._inputs = inputs
+            if parts != self._parts:  # chats are in the same database, and their changes count as well
+                self._parts = parts
+        return self._parts
+
+    def _render(self, embedder: EmbeddingModelStatus) -> Parts:
+        state, collections = self._state, self._documents.collections()
+        shown = open_collection(collections, state)
+        documents = self._documents.documents(shown.id) if shown else ()
+        ask_about = state.confirmation.id_of
+        return {
+            "collections": collections_html(collections, shown.id if shown else 0, ask_about("collection")),
+            "collection-title": title_html(shown),
+            "semantic-search": semantic_search_html(embedder),
+            "search-results": results_html(_without_removed(state.result, documents)),
+            "document-list": documents_html(
+                documents, state.listed, ask_about("document"), self._documents.problem
+            ),
+        }
+
+
+def _without_removed(result: SearchResult, documents: Sequence[Document]) -> SearchResult:
+    """The result without passages of documents that were removed since."""
+    ids = {document.id for document in documents}
+    hits = tuple(hit for hit in result.hits if hit.passage.document in ids)
+    return SearchResult(result.question, hits, result.problem)
+
+
+def collections_html(collections: Sequence[Collection], shown: int, confirming: int = 0) -> Markup:
+    """The list of collections, each with a menu; `confirming` is the one whose deletion is to be confirmed."""
+    return render_macro(
+        TEMPLATE, "collection_list", collections=collections, shown=shown, confirming=confirming
+    )
+
+
+def title_html(collection: Collection | None) -> Markup:
+    """The open collection's name and size."""
+    facts = _collection_facts(collection) if collection else []
+    return render_macro(TEMPLATE, "title", collection=collection, facts=facts)
+
+
+def documents_html(
+    documents: Sequence[Document], most: int, confirming: int = 0, problem: str = ""
+) -> Markup:
+    """The first `most` documents; `confirming` is the one whose removal is to be confirmed.
+
+    `problem` says why no document can be read or indexed now."""
+    rows = [_document_row(document) for document in documents[:most]]
+    rest = max(0, len(documents) - most)
+    return render_macro(
+        TEMPLATE, "document_list", rows=rows, rest=rest, confirming=confirming, problem=problem
+    )
+
+
+def results_html(result: SearchResult) -> Markup:
+    """The passages that a search found; nothing before a search."""
+    rows = [_result_row(hit) for hit in result.hits]
+    return render_macro(TEMPLATE, "results", result=result, rows=rows)
+
+
+def semantic_search_html(embedder: EmbeddingModelStatus) -> Markup:
+    """One line: how documents are searched, and how to get the model for semantic search."""
+    name, download = embedder.name.rpartition("/")[2], embedder.download
+    label, running = "", None
+    if embedder.is_installed:
+        words = "Keyword and semantic search."
+    elif embedder.is_downloading and download:
+        words = f"Keyword search only. Downloading {name}: {download_words(download)}"
+        running = download
+    elif embedder.obstacle:
+        words = f"Keyword search only. Semantic search needs {name}: {embedder.obstacle}."
+    elif download:
+        words = f"Keyword search only. {name}: {download.note or 'The download is paused.'}"
+        label = "Resume"
+    else:
+        size = f" ({DEFAULT_EMBEDDER_SIZE})" if embedder.name == DEFAULT_EMBEDDER else ""
+        words = f"Keyword search only. Download {name}{size} to add semantic search."
+        label = "Download"
+    return render_macro(TEMPLATE, "semantic_search", words=words, name=name, label=label, download=running)
+
+
+def _collection_facts(collection: Collection) -> list[str]:
+    facts = [counted(collection.documents, "document")]
+    if collection.passages:
+        facts += [counted(collection.characters, "character"), counted(collection.passages, "passage")]
+    return facts
+
+
+def _document_row(document: Document) -> dict[str, object]:
+    ref = DocumentRef(document.id, document.title) if document.characters else None
+    return {
+        "document": document,
+        "ref": ref,
+        "facts": list(_document_facts(document)),
+        "status": "" if document.state == "ready" else _progress_words(document),
+        "has_progress": document.state in ("reading", "indexing"),
+        "is_unfinished": document.state in UNFINISHED,
+        "can_retry": document.state in ("failed", "cancelled"),
+    }
+
+
+def _document_facts(document: Document) -> Iterator[str]:
+    """Where the document comes from, how long it is, and how it can be searched."""
+    if document.source != document.title:
+        yield document.source
+    if document.characters:
+        yield counted(document.characters, "character")
+    if document.state == "ready" and document.passages:
+        yield counted(document.passages, "passage")
+        yield _search_words(document)
+
+
+def _search_words(document: Document) -> str:
+    if not document.embedded:
+        return "keyword search"
+    if document.embedded < document.passages:
+        return f"keyword search, semantic search for {document.embedded:,} of {document.passages:,} passages"
+    return "keyword and semantic search"
+
+
+def _progress_words(document: Document) -> str:
+    """ "Indexing, 120 of 340"."""
+    state = STATES[document.state]
+    is_counted = document.total and document.state in ("reading", "indexing")
+    return f"{state}, {document.done:,} of {document.total:,}" if is_counted else state
+
+
+def _result_row(hit: PassageHit) -> dict[str, object]:
+    passage = hit.passage
+    scores = score_words(hit.bm25, hit.similarity, hit.bm25_rank, hit.similarity_rank)
+    ref = DocumentRef(passage.document, passage.title, passage.start, passage.end, passage.heading, scores)
+    excerpt = passage.text[:EXCERPT] + ("…" if len(passage.text) > EXCERPT else "")
+    return {"ref": ref, "excerpt": excerpt}

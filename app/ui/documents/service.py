@@ -1,0 +1,64 @@
+"""What the page needs of the documents."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from app.document_messages import Citation, Collection, Document, Passage, PassageHit
+
+
+class DocumentsService(Protocol):
+    """The documents. Files are read and indexed in the background. What cannot be done raises an AppError."""
+
+    @property
+    def changes(self) -> int:
+        """Grows with every change, progress included."""
+
+    @property
+    def problem(self) -> str:
+        """Why nothing can be read or indexed now; "" if nothing is wrong."""
+
+    def collections(self) -> tuple[Collection, ...]:
+        """All collections."""
+
+    def create(self, name: str) -> int:
+        """Create a collection. Returns its id."""
+
+    def rename(self, collection: int, name: str) -> None:
+        """Rename a collection."""
+
+    def delete(self, collection: int) -> None:
+        """Delete a collection with its documents."""
+
+    def documents(self, collection: int) -> tuple[Document, ...]:
+        """The documents of a collection."""
+
+    def paste(self, collection: int, text: str, title: str = "") -> int:
+        """Add a text. Returns the id of its document. Without a title one is guessed."""
+
+    def add_uploads(self, collection: int, paths: Sequence[Path]) -> tuple[int, ...]:
+        """Add files, which are copied before this returns. Returns the ids of their documents."""
+
+    def cancel(self, document: int) -> None:
+        """Stop reading or indexing a document."""
+
+    def again(self, document: int) -> None:
+        """Read and index a document again after it failed or was cancelled."""
+
+    def remove(self, document: int) -> None:
+        """Remove a document, its text included."""
+
+    def document(self, document: int) -> Document:
+        """One document. Raises DocumentNotFound."""
+
+    def passage(self, passage: int) -> Passage:
+        """One passage. Raises DocumentNotFound."""
+
+    def between(self, document: int, start: int, end: int) -> str:
+        """The characters of a document's text from `start` to `end`. Raises DocumentNotFound."""
+
+    def words(self, cited: Citation) -> str:
+        """The text that an answer cites. Raises DocumentNotFound if the document is gone or says something else."""
+
+    def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[PassageHit, ...]:
+        """The passages that match a question best, best first; none if nothing matches well enough."""

@@ -1,0 +1,237 @@
+"""The Documents view: collections on the left, the open collection's documents and search beside them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import gradio as gr
+
+from app.document_messages import Collection, PassageHit
+from app.errors import AppError, impossible_values
+from app.ui.documents.semantic_search import SemanticSearch
+from app.ui.documents.service import DocumentsService
+from app.ui.error_handling import Notify, succeeded, try_or_notify
+from app.ui.page_events import LISTEN, PageEvents
+from app.ui.page_sessions import PageValue
+from app.ui.uploads import discard, upload_at
+
+PAGE_SIZE = 100
+"""Documents that are listed at first, and how many more with each "Show more"."""
+DEFAULT_COLLECTION = "My documents"
+"""The collection that is created for the first document."""
+
+ConfirmationKind = Literal["", "collection", "document"]
+CONFIRMED: dict[str, ConfirmationKind] = {"ask-delete": "collection", "ask-remove": "document", "no": ""}
+"""What the buttons that ask for a confirmation are about; "no" cancels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """The deletion that the page asks to confirm: of a collection or a document, by its id."""
+
+    kind: ConfirmationKind = ""
+    id: int = 0
+
+    def id_of(self, kind: str) -> int:
+        """The id if it is of this kind, else 0."""
+        return self.id if self.kind == kind else 0
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The passages that a search found, or why it failed."""
+
+    question: str = ""
+    hits: tuple[PassageHit, ...] = ()
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class DocumentsState:
+    """One page's state in this view. Collection 0 stands for the first one."""
+
+    collection: int = 0
+    listed: int = PAGE_SIZE
+    confirmation: Confirmation = field(default_factory=Confirmation)
+    result: SearchResult = field(default_factory=SearchResult)
+
+    def open(self, collection: int) -> None:
+        """Show this collection."""
+        self.collection, self.listed = collection, PAGE_SIZE
+        self.confirmation, self.result = Confirmation(), SearchResult()
+
+
+def open_collection(collections: Sequence[Collection], state: DocumentsState) -> Collection | None:
+    """The collection that the page shows: the chosen one, or the first if it is gone or none was chosen."""
+    first = collections[0] if collections else None
+    return next((one for one in collections if one.id == state.collection), first)
+
+
+class DocumentsActions:
+    """The view's event handlers."""
+
+    def __init__(self, documents: DocumentsService, semantic_search: SemanticSearch, notify: Notify) -> None:
+        self._documents = documents
+        self._notify = notify
+        self._actions: dict[str, Callable[[int, str], None]] = {
+            "rename": self._rename,
+            "delete": lambda collection, _: documents.delete(collection),
+            "cancel": lambda document, _: documents.cancel(document),
+            "retry": lambda document, _: documents.again(document),
+            "remove": lambda document, _: documents.remove(document),
+            "download-embedder": lambda *_: semantic_search.download(),
+        }
+
+    def click(self, state: DocumentsState, event: gr.EventData) -> None:
+        """Handle a button of a list."""
+        do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
+        succeeded(self._notify, lambda: self._do(state, do, int(name or 0), value))
+
+    def paste(self, state: DocumentsState, text: str, title: str) -> tuple[Any, Any]:
+        """Add the pasted text. The boxes are cleared once it is stored."""
+        if not text.strip():
+            self._notify("There is nothing to add. Paste text into the box, or choose files.")
+            return gr.skip(), gr.skip()
+        is_stored = succeeded(
+            self._notify,
+            lambda: self._documents.paste(self._target_collection(state), text, title.strip()),
+        )
+        return ("", "") if is_stored else (gr.skip(), gr.skip())
+
+    def add_files(self, state: DocumentsState, paths: Sequence[str] | None) -> None:
+        """Add uploaded files. The documents service copies them, so the uploads are deleted."""
+        if not paths:
+            return
+        files = try_or_notify(self._notify, lambda: [upload_at(path) for path in paths], [])
+        if not files:
+            return
+        try:
+            succeeded(
+                self._notify, lambda: self._documents.add_uploads(self._target_collection(state), files)
+            )
+        finally:
+            for file in files:
+                discard(file)
+
+    def search(self, state: DocumentsState, text: str) -> None:
+        """Search the open collection as a chat would."""
+        question = text.strip()
+        state.result = SearchResult()
+        if not question:
+            return
+        try:
+            collection = self._open_collection(state)
+            hits = self._documents.search((collection,), question) if collection else ()
+            state.result = SearchResult(question, hits)
+        except AppError as error:
+            state.result = SearchResult(question, problem=str(error))
+
+    def _do(self, state: DocumentsState, do: str, name: int, value: str) -> None:
+        match do:
+            case "create":
+                state.open(self._create(value))
+            case "choose":
+                state.open(name)
+            case "ask-delete" | "ask-remove" | "no":
+                state.confirmation = Confirmation(CONFIRMED[do], name)
+            case "more":
+                state.listed += PAGE_SIZE
+            case "clear":
+                state.result = SearchResult()
+            case _ if do in self._actions:
+                state.confirmation = Confirmation()
+                self._actions[do](name, value)
+
+    def _create(self, name: str) -> int:
+        with impossible_values():
+            return self._documents.create(name)
+
+    def _rename(self, collection: int, name: str) -> None:
+        with impossible_values():
+            self._documents.rename(collection, name)
+
+    def _open_collection(self, state: DocumentsState) -> int:
+        collection = open_collection(self._documents.collections(), state)
+        return collection.id if collection else 0
+
+    def _target_collection(self, state: DocumentsState) -> int:
+        """The open collection; the first document creates the first collection."""
+        state.collection = self._open_collection(state) or self._documents.create(DEFAULT_COLLECTION)
+        return state.collection
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentsView:
+    """The view's components."""
+
+    state: PageValue[DocumentsState]
+    collections: gr.HTML
+    text: gr.Textbox
+    title: gr.Textbox
+    add: gr.Button
+    files: gr.File
+    question: gr.Textbox
+    search: gr.Button
+    semantic_search: gr.HTML
+    results: gr.HTML
+    documents: gr.HTML
+
+    def connect(self, actions: DocumentsActions, events: PageEvents) -> None:
+        """Join events with actions."""
+        for listing in (self.collections, self.semantic_search, self.results, self.documents):
+            events.on(listing.click, actions.click, self.state)
+        pasted = [self.text, self.title]
+        for submitted in (self.add.click, self.title.submit):
+            events.on(submitted, actions.paste, [self.state, *pasted], pasted)
+        # The upload box is cleared, so that more files can be dropped.
+        events.on(self.files.upload, actions.add_files, [self.state, self.files], self.files)
+        for submitted in (self.search.click, self.question.submit):
+            events.on(submitted, actions.search, [self.state, self.question])
+
+
+def build_documents_view() -> DocumentsView:
+    """Create the components inside the current Blocks."""
+    with gr.Row(elem_id="documents"):
+        with gr.Column(elem_id="collections-pane", scale=0, min_width=220):
+            collections = gr.HTML(elem_id="collections", elem_classes="asks", js_on_load=LISTEN)
+        with gr.Column(elem_id="collection", scale=1):
+            gr.HTML(elem_id="collection-title", js_on_load=None)
+            text, title, add, files = _import_boxes()
+            question, search = _search_box()
+            semantic_search = gr.HTML(elem_id="semantic-search", js_on_load=LISTEN)
+            results = gr.HTML(elem_id="search-results", js_on_load=LISTEN)
+            documents = gr.HTML(elem_id="document-list", elem_classes="asks", js_on_load=LISTEN)
+    return DocumentsView(
+        PageValue(DocumentsState), collections, text, title, add, files, question, search, semantic_search,
+        results, documents,
+    )  # fmt: skip
+
+
+def _import_boxes() -> tuple[gr.Textbox, gr.Textbox, gr.Button, gr.File]:
+    with gr.Row(elem_id="import"):
+        with gr.Column(elem_id="paste-column", scale=1, min_width=0):
+            text = gr.Textbox(
+                elem_id="paste", label="Text", show_label=False, container=False, lines=3, max_lines=8,
+                placeholder="Paste text here, for example a contract, a manual or notes",
+            )  # fmt: skip
+            with gr.Row(elem_id="paste-row"):
+                title = gr.Textbox(
+                    elem_id="paste-title", label="Title", show_label=False, container=False, max_lines=1,
+                    placeholder="Title (optional)", scale=1,
+                )  # fmt: skip
+                add = gr.Button("Add", elem_id="paste-add", variant="primary", scale=0, min_width=0)
+        files = gr.File(
+            elem_id="files", label="Files", show_label=False, file_count="multiple", height=140, scale=0,
+            min_width=220,
+        )  # fmt: skip
+    return text, title, add, files
+
+
+def _search_box() -> tuple[gr.Textbox, gr.Button]:
+    with gr.Row(elem_id="document-search"):
+        question = gr.Textbox(
+            elem_id="document-search-text", label="Search this collection", show_label=False, container=False,
+            max_lines=1, placeholder="Search this collection as a chat would", scale=1,
+        )  # fmt: skip
+        search = gr.Button("Search", elem_id="document-search-button", scale=0, min_width=0)
+    return question, search

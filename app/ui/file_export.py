@@ -1,0 +1,97 @@
+"""Files that the person saves: small ones through the page, all chats straight from the server.
+
+A library is too large to travel through the page, so two routes serve it:
+
+    GET /foresight/chats.json      every chat and preset, written chat by chat while it is sent
+    GET /foresight/backup.sqlite   a copy of the database, made in the folder of uploads and deleted once it is sent
+
+Like every route they stand behind the guard. What the disk refuses is answered with its sentence.
+"""
+
+import re
+import tempfile
+from collections.abc import Iterator
+from datetime import date
+from html import escape
+from pathlib import Path
+from time import time_ns
+
+import fastapi
+import gradio as gr
+from fastapi.responses import PlainTextResponse, StreamingResponse
+
+from app.conversation import ChatStores
+from app.errors import AppError
+from app.ui.uploads import discard, uploads_dir
+
+CHATS = "/foresight/chats.json"
+BACKUP = "/foresight/backup.sqlite"
+CHUNK_BYTES = 2**20
+"""How much of a backup is read at once."""
+LONGEST_NAME = 80
+"""Characters of a file's name before its ending."""
+
+
+def build_file_output(elem_id: str) -> gr.HTML:
+    """Build the hidden component that a file is put into; assets/ui/file_export.js downloads it from there."""
+    return gr.HTML(elem_id=elem_id, elem_classes="hidden-output", js_on_load=None)
+
+
+def file_html(name: str, text: str, kind: str = "text/plain") -> str:
+    """Return the HTML of a file to save under this name; `kind` is its media type."""
+    # The same file saved twice must differ, or the page would not notice the second one.
+    return (
+        f'<data hidden data-file="{escape(file_name(name))}" data-kind="{escape(kind)}" data-made="{time_ns()}" '
+        f'data-text="{escape(text)}"></data>'
+    )
+
+
+def file_name(name: str) -> str:
+    """Return a name that every system accepts, with the ending of this one."""
+    stem, dot, ending = re.sub(r"[^\w .()-]+", " ", name).rpartition(".")
+    return f"{stem[:LONGEST_NAME].strip(' .') or 'foresight'}{dot}{ending[:LONGEST_NAME].strip()}"
+
+
+def add_library_routes(app: fastapi.FastAPI, book: ChatStores, data_dir: Path) -> None:
+    """Serve both files. Private chats are in neither."""
+
+    @app.get(CHATS)
+    def chats() -> fastapi.Response:
+        return _file(f"Foresight chats {date.today()}.json", "application/json", book.stored.export_parts())
+
+    @app.get(BACKUP)
+    def backup() -> fastapi.Response:
+        try:
+            copy = _copied(book, data_dir)
+        except (AppError, OSError) as error:
+            return PlainTextResponse(str(error), 503)
+        return _file(f"Foresight backup {date.today()}.sqlite", "application/vnd.sqlite3", _read_once(copy))
+
+
+def _file(name: str, kind: str, parts: Iterator[str] | Iterator[bytes]) -> StreamingResponse:
+    # Chats must not stay in the browser's cache.
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+    return StreamingResponse(parts, media_type=kind, headers=headers)
+
+
+def _copied(book: ChatStores, data_dir: Path) -> Path:
+    """Copy the database into a folder of its own, on the disk that has room for the database itself."""
+    place = uploads_dir(data_dir)
+    place.mkdir(parents=True, exist_ok=True)
+    copy = Path(tempfile.mkdtemp(dir=place)) / "backup.sqlite"
+    try:
+        book.stored.backup(copy)
+    except BaseException:
+        discard(copy)
+        raise
+    return copy
+
+
+def _read_once(copy: Path) -> Iterator[bytes]:
+    """Yield the file's bytes, and delete it at the end or when the reader leaves."""
+    try:
+        with copy.open("rb") as file:
+            while part := file.read(CHUNK_BYTES):
+                yield part
+    finally:
+        discard(copy)

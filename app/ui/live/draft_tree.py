@@ -1,0 +1,207 @@
+"""The draft tree of a step as a picture: the accepted path is highlighted, and colours say who proposed a token.
+
+The root stands left, with a column for each depth and a line for each leaf. The accepted path goes first among its
+siblings, so it is one straight line at the top. Current token 7, drafts 8 (then 9 and 6) and 5; the model wrote 8
+and then 4, which was not drafted and joins the picture as a node:
+
+    line 0    7 -- 8 -- 4       accepted
+    line 1         | -- 9
+    line 2         ` -- 6
+    line 3    ` -- 5
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from app.messages import Origin
+from app.ui.live.step_history import TracedStep
+from app.ui.live.tokens import ABOUT, cells, shortened, visible
+from app.ui.templates import render
+
+CELL, LINE, BOX = 7.3, 26, 20
+"""A character's width, and the heights of a line and of a node in it: pixels."""
+PADDING, BETWEEN = 20, 30
+"""Around a node's text, and between two columns, where edges run."""
+CAPTION = 120
+"""Room for the caption of the farthest node."""
+
+Texts = Mapping[int, str]
+"""The text of each token, by its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A token in the tree. `row` is -1 for the model's own token, which no row of the step held."""
+
+    row: int
+    parent: int
+    token: int
+    origin: Origin
+    said: int | None
+    is_accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A node, the place of its parent in the list (-1 at the root), and where it stands."""
+
+    node: Node
+    parent: int
+    depth: int
+    line: int
+
+
+def placed(step: TracedStep) -> list[Placed]:
+    """All nodes from the root on, parents before their children, lines from the top down."""
+    below: dict[int, list[Node]] = {}
+    for node in nodes(step):
+        below.setdefault(node.parent, []).append(node)
+    found: list[Placed] = []
+    # Depth first without recursion: a chain may be deeper than Python's stack. Behind each node in the pile
+    # stands the place of its parent, and whether it goes on in the parent's line.
+    pile = [(node, -1, True) for node in below.get(-1, [])]
+    line = 0
+    while pile:
+        node, parent, goes_on = pile.pop()
+        line = line if goes_on else line + 1
+        depth = found[parent].depth + 1 if parent >= 0 else 0
+        place = len(found)
+        found.append(Placed(node, parent, depth, line))
+        children = (
+            sorted(below.get(node.row, []), key=lambda child: not child.is_accepted) if node.row >= 0 else []
+        )
+        pile += [(child, place, index == 0) for index, child in reversed(list(enumerate(children)))]
+    return found
+
+
+def nodes(step: TracedStep) -> Iterator[Node]:
+    """The rows of the draft tree, and the model's own token below the last accepted one."""
+    trace, accepted = step.trace, set(step.trace.accepted)
+    end = trace.accepted[-1] if trace.accepted else 0
+    # The reply may end with a drafted token, whose row is not kept.
+    own = step.token_ids[-1] if step.token_ids else None
+    was_drafted = False
+    for row, token in enumerate(trace.tokens):
+        is_end = row not in accepted and trace.parents[row] == end and token == own
+        was_drafted |= is_end
+        yield Node(
+            row, trace.parents[row], token, trace.origins[row], trace.said[row], row in accepted or is_end
+        )
+    if trace.tokens and own is not None and not was_drafted:
+        yield Node(-1, end, own, "model", None, True)
+
+
+def draft_tree_svg(step: TracedStep, texts: Texts) -> Markup:
+    """Return the tree in its full size; it is shown in a box that scrolls."""
+    tree = placed(step)
+    columns = _columns(tree, texts)
+    # The accepted path is drawn last, over the edges that it shares.
+    ordered = sorted(tree[1:], key=lambda one: one.node.is_accepted)
+    # What the model chose after each node that it reached, by the node's place.
+    chosen = {one.parent: one.node.token for one in tree if one.node.is_accepted}
+    children = Counter(one.parent for one in tree)
+    return render(
+        "draft_tree.html",
+        width=f"{columns[-1] + CAPTION:.0f}",
+        height=(tree[-1].line + 1) * LINE if tree else LINE,
+        label=in_words(step, texts),
+        edges=[_edge(tree[one.parent], one, columns, texts) for one in ordered],
+        nodes=[
+            _node(one, columns, texts, chosen.get(one.parent), is_alone=children[one.parent] == 1)
+            for one in tree
+        ],
+    )
+
+
+def in_words(step: TracedStep, texts: Texts) -> str:
+    """Describe the picture for screen readers."""
+    drafted, accepted = len(step.trace.tokens) - 1, len(step.trace.accepted) - 1
+    written = ", ".join(f"“{visible(texts[token])}”" for token in step.token_ids)
+    return f"Draft tree: {max(drafted, 0)} drafted, {max(accepted, 0)} accepted; written: {written}"
+
+
+def _columns(tree: Sequence[Placed], texts: Texts) -> list[float]:
+    """Where each depth begins, and where the last one ends."""
+    widths = [0.0] * (max((one.depth for one in tree), default=0) + 1)
+    for one in tree:
+        widths[one.depth] = max(widths[one.depth], _width(one, texts))
+    starts = [1.0]
+    for width in widths:
+        starts.append(starts[-1] + width + BETWEEN)
+    return starts
+
+
+def _width(one: Placed, texts: Texts) -> float:
+    return cells(shortened(texts[one.node.token])) * CELL + PADDING
+
+
+def _middle(one: Placed) -> int:
+    return one.line * LINE + LINE // 2
+
+
+def _edge(parent: Placed, child: Placed, columns: Sequence[float], texts: Texts) -> dict[str, str]:
+    """The path from the right side of a node to the left side of its child."""
+    x, y = columns[parent.depth] + _width(parent, texts), _middle(parent)
+    end, down = columns[child.depth], _middle(child)
+    corner = end - BETWEEN / 2
+    path = f"M{x:.0f} {y}H{end:.0f}"
+    if y != down:
+        # It runs straight to where the column of parents ends, so that the edges of one parent share that part.
+        path = (
+            f"M{x:.0f} {y}H{corner - 6:.0f}Q{corner:.0f} {y} {corner:.0f} {y + 6}"
+            f"V{down - 6}Q{corner:.0f} {down} {corner + 6:.0f} {down}H{end:.0f}"
+        )
+    return {"kind": "edge accepted" if child.node.is_accepted else "edge", "path": path}
+
+
+def _node(
+    one: Placed, columns: Sequence[float], texts: Texts, chosen: int | None, is_alone: bool
+) -> dict[str, object]:
+    """What the template needs of a node; `chosen` is what the model chose after its parent, if it got there."""
+    x, y, width = columns[one.depth], _middle(one), _width(one, texts)
+    return {
+        "kind": " ".join(_kinds(one)),
+        "about": _about(one, chosen, texts),
+        "x": f"{x:.0f}",
+        "y": y,
+        "width": f"{width:.0f}",
+        "mark_x": f"{x + 5:.0f}",
+        "text_x": f"{x + 14:.0f}",
+        "text": shortened(texts[one.node.token]),
+        "caption_x": f"{x + width + 8:.0f}",
+        "caption": _caption(one.node, is_alone),
+    }
+
+
+def _kinds(one: Placed) -> Iterator[str]:
+    yield "accepted" if one.node.is_accepted else "rejected"
+    if one.parent < 0:
+        yield "root"
+    yield one.node.origin
+
+
+def _caption(node: Node, is_alone: bool) -> str:
+    """What stands after the model's own token: it continued the drafts, or replaced one."""
+    if node.row >= 0:
+        return ""
+    return "the model itself" if is_alone else "chosen instead"
+
+
+def _about(one: Placed, chosen: int | None, texts: Texts) -> str:
+    """The tooltip of a node."""
+    node = one.node
+    text = f"“{visible(texts[node.token])}”"
+    if one.parent < 0:
+        return f"{text}: the current token, written by the step before"
+    if node.row < 0:
+        return f"{text}: the token that the model chose here"
+    text += f": {ABOUT[node.origin]}; "
+    if node.is_accepted:
+        return f"{text}accepted"
+    if chosen is not None:
+        return f"{text}rejected, the model chose “{visible(texts[chosen])}”"
+    after = "" if node.said is None else f"; the model's token after it is “{visible(texts[node.said])}”"
+    return f"{text}never reached{after}"

@@ -1,0 +1,48 @@
+"""Tokens on the page: who proposed them, in the words and the order of every legend, and their text made visible.
+
+Colours are `--of-…` in assets/ui/foresight.css.
+"""
+
+from unicodedata import category, east_asian_width
+
+from app.messages import Origin
+
+ABOUT: dict[Origin, str] = {
+    "model": "written by the model itself, without a draft",
+    "successor": "drafted from what the model held likely behind this token before",
+    "window": "drafted from the lookahead window's guesses",
+    "prompt": "drafted from the prompt",
+    "output": "drafted from what this reply wrote before",
+    "document": "drafted from a pasted document",
+    "history": "drafted from earlier turns of the chat",
+}
+"""What a tooltip says of each origin."""
+ORIGINS: tuple[Origin, ...] = tuple(ABOUT)
+
+
+SIGNS = {" ": "·", "\n": "⏎", "\r": "␍", "\t": "⇥"}
+LONGEST = 14
+"""Characters of a token that a picture has room for."""
+
+
+def visible(text: str, keep_spaces: bool = False) -> str:
+    """Return the token's text with signs in place of invisible characters."""
+    signs = (character if keep_spaces and character == " " else _sign(character) for character in text)
+    return "".join(signs) or "∅"
+
+
+def _sign(character: str) -> str:
+    if character in SIGNS:
+        return SIGNS[character]
+    return "�" if category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") else character
+
+
+def shortened(text: str) -> str:
+    """Return the token's visible text, cut to LONGEST characters."""
+    seen = visible(text)
+    return seen if len(seen) <= LONGEST else f"{seen[: LONGEST - 1]}…"
+
+
+def cells(text: str) -> int:
+    """Return how many columns of a fixed-width font the text takes."""
+    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)

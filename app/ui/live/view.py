@@ -1,0 +1,183 @@
+"""The live view: the numbers beside the chat, and the X-ray that opens over the page."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from time import monotonic
+from typing import Any, Literal, cast, get_args
+
+import gradio as gr
+
+from app.ui.chat.reply_progress import ReplyProgress
+from app.ui.chat.state import ChatState
+from app.ui.file_export import build_file_output, file_html
+from app.ui.live.step_history import StepHistory, TracedStep
+from app.ui.live.xray import texts_of, xray_html
+from app.ui.page_events import PageEvents
+from app.ui.page_sessions import PageValue
+from app.ui.page_stream import Parts
+
+Move = Literal["live", "pause", "first", "back", "forward", "last", "go"]
+MOVES = get_args(Move)
+LIVE_SECONDS = 0.2
+"""The X-ray is drawn no more often than this while the reply goes on."""
+FORMAT, VERSION = "foresight-xray", 1
+CONTROLS = (
+    ("first", "&laquo;", "First step (Home)"),
+    ("back", "&lsaquo;", "Step back (←)"),
+    ("forward", "&rsaquo;", "Step forward (→)"),
+    ("last", "&raquo;", "Last step (End)"),
+)
+
+
+@dataclass(slots=True)
+class XrayState:
+    """What one page's X-ray shows while it is open: the newest step if it is live, else the step of a number."""
+
+    is_open: bool = False
+    is_live: bool = True
+    shown: int = 0
+
+    def number(self, history: StepHistory) -> int:
+        """Return the number of the step to show, 0 for none; the oldest one for a step that is no longer kept."""
+        if not history.traced:
+            return 0
+        return history.last if self.is_live else min(max(self.shown, history.first), history.last)
+
+    def move(self, move: Move, on_screen: int, history: StepHistory) -> None:
+        """Use a control while the page shows the step `on_screen`; `pause` and `go` stop there."""
+        current = on_screen if self.is_live else self.number(history)
+        steps = {"first": history.first, "back": current - 1, "forward": current + 1, "last": history.last}
+        self.is_live = move == "live"
+        self.shown = max(steps.get(move, on_screen), 0)
+        self.shown = self.number(history)
+
+
+class XrayRenderer:
+    """Draws one page's X-ray while it is open, from the reply that the page's chat follows."""
+
+    def __init__(self, state: XrayState, chat: ChatState) -> None:
+        self._state = state
+        self._chat = chat
+        self._parts: Parts = {}
+        self._drawn: tuple[object, ...] = ()
+        self._drawn_for: tuple[object, ...] = ()
+        self._due = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is anything to draw."""
+        return self._state.is_open
+
+    def render(self) -> Parts:
+        """Return the picture; the same object while nothing changed."""
+        state, reply = self._state, self._chat.reply
+        history = reply.history if reply else StepHistory()
+        number = state.number(history)
+        shown = (state.is_live, number, history.first, history.last, reply)
+        # What the person does is shown at once; a reply that goes on, now and then.
+        is_same = (state.is_live, state.is_live or number) == self._drawn_for
+        if state.is_open and shown != self._drawn and not (is_same and monotonic() < self._due):
+            self._drawn_for = (state.is_live, state.is_live or number)
+            self._drawn, self._due = shown, monotonic() + LIVE_SECONDS
+            read_texts = reply.read_texts if reply else _no_texts
+            self._parts = {"xray-picture": xray_html(history, number, state.is_live, read_texts)}
+        return self._parts
+
+
+def _no_texts(ids: Sequence[int]) -> tuple[str, ...]:
+    return ("",) * len(ids)
+
+
+class XrayActions:
+    """What the X-ray's controls do."""
+
+    def act(self, state: XrayState, chat: ChatState, event: gr.EventData) -> Any:
+        """Do what a control says: a move, `open`, `close` or `export`. `value` is the step on the screen."""
+        do, value = (str(event._data.get(part) or "") for part in ("do", "value"))
+        if do == "export" and chat.reply:
+            return _file(chat.reply)
+        if do in ("open", "close"):
+            state.is_open = do == "open"
+        elif do in MOVES:
+            history = chat.reply.history if chat.reply else StepHistory()
+            state.move(cast(Move, do), int(value) if value.isdecimal() else 0, history)
+        return gr.skip()
+
+
+def _file(reply: ReplyProgress) -> str:
+    name = f"{FORMAT}-{datetime.now():%Y%m%d-%H%M%S}.json"
+    return file_html(name, exported(reply), "application/json")
+
+
+def exported(reply: ReplyProgress) -> str:
+    """Return the kept steps as JSON: token ids as the engine had them, `texts` by id, and the settings."""
+    history, numbers = reply.history, reply.history.statistics
+    texts = texts_of(history.traced, (), reply.read_texts)
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "settings": {
+            "model": asdict(reply.writing.settings.model),
+            "options": asdict(reply.writing.settings.options),
+        },
+        "statistics": asdict(numbers)
+        | {"tokens_per_step": numbers.tokens_per_step, "hit_rate": numbers.hit_rate},
+        "texts": {str(token): text for token, text in texts.items()},
+        "steps": [_step(number, step) for number, step in enumerate(history.traced, start=history.first)],
+    }
+    return json.dumps(document, ensure_ascii=False)
+
+
+def _step(number: int, step: TracedStep) -> dict[str, Any]:
+    return {"number": number, **asdict(step.trace), "written": step.token_ids}
+
+
+@dataclass(frozen=True, slots=True)
+class XrayView:
+    """The X-ray's components. What its controls show follows the picture: see assets/ui/live.js."""
+
+    state: PageValue[XrayState]
+    bar: gr.HTML
+    file: gr.HTML
+
+    def connect(self, chat: PageValue[ChatState], events: PageEvents) -> None:
+        """Join the controls with their actions."""
+        # Every press counts, also while an earlier one is on its way.
+        act = XrayActions().act
+        events.on(self.bar.click, act, [self.state, chat], self.file, trigger_mode="multiple")
+
+
+def build_live_panel() -> None:
+    """Build the numbers inside the current Blocks, beside the chat."""
+    with gr.Column(elem_id="live-numbers", min_width=0):
+        gr.HTML(elem_id="panel", js_on_load=None)
+        with gr.Row(elem_id="live-buttons"):
+            gr.Button("X-ray", elem_id="open-xray", size="sm", scale=0, min_width=0)
+            gr.Button("Fewer numbers", elem_id="fewer-numbers", size="sm", scale=0, min_width=0)
+
+
+def build_xray() -> XrayView:
+    """Build the X-ray inside the current Blocks, outside of all views."""
+    with gr.Column(elem_id="xray"):
+        bar = gr.HTML(_bar(), elem_id="xray-bar", js_on_load="foresight.xray(element, trigger)")
+        gr.HTML(elem_id="xray-picture", js_on_load=None)
+        file = build_file_output("xray-file")
+    return XrayView(PageValue(XrayState), bar, file)
+
+
+def _bar() -> str:
+    buttons = "".join(
+        f'<button type="button" class="act" data-move="{move}" title="{words}" aria-label="{words}">{sign}</button>'
+        for move, sign, words in CONTROLS
+    )
+    return (
+        '<h2 id="xray-title">X-ray</h2>'
+        '<button type="button" class="act" data-move="live">Pause</button>'
+        f'<span class="moves">{buttons}</span>'
+        '<input type="range" min="1" max="1" value="1" aria-label="Step">'
+        "<output>No steps yet</output>"
+        '<button type="button" class="act" data-move="export">Export JSON</button>'
+        '<button type="button" class="act" data-move="close" title="Close (Esc)">Close</button>'
+    )

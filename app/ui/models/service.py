@@ -1,0 +1,91 @@
+"""What the page needs of the model library."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from app.model_messages import (
+    DiskUse,
+    Download,
+    Fit,
+    InstalledModel,
+    Memory,
+    Precision,
+    Recommendation,
+    RemoteModel,
+    RowPrice,
+    SearchHit,
+)
+from app.settings import ModelSettings
+
+
+class ModelsService(Protocol):
+    """The model library. Only `downloads` returns at once. What cannot be done raises an AppError."""
+
+    def use(self, chosen: ModelSettings) -> None:
+        """Use these settings."""
+
+    def memory(self, device: str) -> Memory:
+        """The free memory of a device; "" is the one that models would run on."""
+
+    def disk(self) -> DiskUse:
+        """The disk that models are downloaded to."""
+
+    def recommended(self, memory: Memory, precision: Precision, context: int) -> Sequence[Recommendation]:
+        """The recommended models, each with whether it fits."""
+
+    def installed(self) -> Sequence[InstalledModel]:
+        """The models on this machine."""
+
+    def is_here(self, name: str) -> bool:
+        """Whether a model is installed. TokenReader one folder."""
+
+    def judge(self, model: InstalledModel, memory: Memory, precision: Precision, context: int) -> Fit:
+        """Whether an installed model fits."""
+
+    def row_price(self, name: str, precision: Precision) -> RowPrice | None:
+        """The memory that a row of a decoding step takes with this model, if it is installed."""
+
+    def search(self, words: str) -> Sequence[SearchHit]:
+        """Search the hub."""
+
+    def hub_id(self, text: str) -> str:
+        """The hub id in a text, which may be the id itself or the URL of its page; "" if there is none."""
+
+    def look_at(self, name: str, memory: Memory, precision: Precision, context: int) -> RemoteModel:
+        """Inspect a model on the hub before it is downloaded."""
+
+    def page(self, name: str) -> str:
+        """The URL of a model's page on the hub."""
+
+    def downloads(self) -> tuple[Download, ...]:
+        """All downloads and their states."""
+
+    def start(self, name: str) -> None:
+        """Start a download."""
+
+    def resume(self, name: str) -> None:
+        """Resume a download."""
+
+    def pause(self, name: str) -> None:
+        """Stop a download and keep the files so far."""
+
+    def cancel(self, name: str) -> None:
+        """Stop a download and delete its files."""
+
+    def dismiss(self, name: str) -> None:
+        """Remove a finished download from the list."""
+
+    def freed_by(self, model: InstalledModel) -> int:
+        """The bytes that deleting a model would free."""
+
+    def delete(self, model: InstalledModel) -> int:
+        """Delete a model. Returns the bytes that this freed."""
+
+    def is_logged_in(self) -> bool:
+        """Whether an access token for the hub is saved."""
+
+    def log_in(self, token: str) -> str:
+        """Check an access token with the hub and save it. Returns the account name."""
+
+    def log_out(self) -> None:
+        """Delete the access token."""

@@ -1,0 +1,177 @@
+"""The controls of the reply options: the panel beside the chat, the values of all controls, and their events."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import gradio as gr
+
+from app.errors import AppError, BadOption, impossible_values
+from app.messages import DecoderName, Decoding, Options, Sampling
+from app.ui.services import Services
+from app.ui.templates import problem_html
+
+
+class OptionValues(NamedTuple):
+    """The values of the controls, in the order in which events pass them. An emptied box has None."""
+
+    lookahead: bool
+    temperature: float | None
+    max_new_tokens: int | None
+    seed: int | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    repetition_penalty: float | None
+    decoder: DecoderName
+    rows: int | None
+    window: int | None
+    ngram: int | None
+    guesses: int | None
+    same_text: bool
+
+
+def to_values(options: Options) -> OptionValues:
+    """Return what the controls show for these options."""
+    sampling, decoding = options.sampling, options.decoding
+    return OptionValues(
+        lookahead=decoding.decoder != "plain",
+        temperature=sampling.temperature,
+        max_new_tokens=options.max_new_tokens,
+        seed=sampling.seed,
+        top_k=sampling.top_k,
+        top_p=sampling.top_p,
+        min_p=sampling.min_p,
+        repetition_penalty=sampling.repetition_penalty,
+        # "plain" is no choice of the decoder's box: it is the switch turned off.
+        decoder=decoding.decoder if decoding.decoder != "plain" else "auto",
+        rows=decoding.rows,
+        window=decoding.window,
+        ngram=decoding.ngram,
+        guesses=decoding.guesses,
+        same_text=decoding.same_text,
+    )
+
+
+def to_options(values: OptionValues, base: Options) -> Options:
+    """Return the options for these values; what has no control is taken from `base`. Raises BadOption."""
+    _refuse_empty(values)
+    with impossible_values():
+        return replace(
+            base,
+            sampling=_sampling(values),
+            decoding=_decoding(values),
+            max_new_tokens=_integer(values.max_new_tokens),
+        )
+
+
+def _refuse_empty(values: OptionValues) -> None:
+    for name, value in values._asdict().items():
+        if value is None:
+            raise BadOption(f"The box for {name.replace('_', ' ')} is empty: type a number.")
+
+
+def _sampling(values: OptionValues) -> Sampling:
+    return Sampling(
+        temperature=_number(values.temperature),
+        top_k=_integer(values.top_k),
+        top_p=_number(values.top_p),
+        min_p=_number(values.min_p),
+        repetition_penalty=_number(values.repetition_penalty),
+        seed=_integer(values.seed),
+    )
+
+
+def _decoding(values: OptionValues) -> Decoding:
+    return Decoding(
+        decoder=values.decoder if values.lookahead else "plain",
+        window=_integer(values.window),
+        ngram=_integer(values.ngram),
+        guesses=_integer(values.guesses),
+        rows=_integer(values.rows),
+        same_text=values.same_text,
+    )
+
+
+def _number(value: float | None) -> float:
+    return float(value or 0)
+
+
+def _integer(value: float | None) -> int:
+    number = _number(value)
+    if not number.is_integer():
+        raise ValueError(f"this box takes a whole number, got {value!r}")
+    return int(number) if isinstance(value, float) else int(value or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class OptionPanel:
+    """The controls beside the chat, the first half of `OptionValues`, and the line that says what is wrong."""
+
+    controls: tuple[gr.components.Component, ...]
+    problem: gr.HTML
+
+
+def build_option_panel(options: Options) -> OptionPanel:
+    """Build the panel inside the current Blocks."""
+    now = to_values(options)
+    with gr.Column(elem_id="reply-options"):
+        lookahead = gr.Checkbox(
+            now.lookahead, label="Lookahead", info="Takes effect on the next reply", elem_id="lookahead",
+            elem_classes="switch",
+        )  # fmt: skip
+        temperature = gr.Slider(
+            0, 2, now.temperature, step=0.05, label="Temperature", info="0 always takes the likeliest token",
+            elem_id="temperature",
+        )  # fmt: skip
+        with gr.Row(elem_classes="pair"):
+            max_new_tokens = _integer_box(now.max_new_tokens, "Max tokens", "max-tokens")
+            seed = _integer_box(now.seed, "Seed", "seed")
+        problem = gr.HTML(elem_id="problem", js_on_load=None)
+        sampling = _build_sampling(now)
+    return OptionPanel((lookahead, temperature, max_new_tokens, seed, *sampling), problem)
+
+
+def _build_sampling(now: OptionValues) -> tuple[gr.components.Component, ...]:
+    with gr.Accordion("Sampling", open=False):
+        with gr.Row(elem_classes="pair"):
+            top_k = _integer_box(now.top_k, "Top-k (0: off)", "top-k")
+            top_p = _fraction_box(now.top_p, "Top-p (1: off)", "top-p")
+        with gr.Row(elem_classes="pair"):
+            min_p = _fraction_box(now.min_p, "Min-p (0: off)", "min-p")
+            penalty = _fraction_box(now.repetition_penalty, "Repetition penalty", "repetition-penalty")
+    return top_k, top_p, min_p, penalty
+
+
+def _integer_box(value: int | None, label: str, name: str) -> gr.Number:
+    return gr.Number(value, precision=0, label=label, elem_id=name, min_width=70)
+
+
+def _fraction_box(value: float | None, label: str, name: str) -> gr.Number:
+    return gr.Number(value, step=0.05, label=label, elem_id=name, min_width=70)
+
+
+def saved_with(control: str) -> Sequence[str]:
+    """The values that are saved when this control changes: the switch and the decoder's box are one option."""
+    decoder = ("lookahead", "decoder")
+    return decoder if control in decoder else (control,)
+
+
+class OptionActions:
+    """What the controls do. No state of its own."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def choose_options(self, changed: Sequence[str], *controls: Any) -> str:
+        """Save what was changed; the result is what is wrong with the page's values, or nothing.
+
+        Another page may have changed the other options since: what this page has for them is not saved."""
+        values, options = OptionValues(*controls), self._services.settings.options
+        try:
+            to_options(values, options)
+            saved = to_values(options)._replace(**{name: getattr(values, name) for name in changed})
+            self._services.choose_options(to_options(saved, options))
+        except AppError as error:
+            return problem_html(str(error))
+        return ""

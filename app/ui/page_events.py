@@ -1,0 +1,112 @@
+"""Joins the events of Gradio's components with handlers, which may get and return values of their page."""
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from html import escape
+from typing import Any, get_type_hints
+
+import gradio as gr
+
+from app.ui.error_handling import RELOAD, Notify
+from app.ui.page_sessions import Pages, PageSession, PageValue
+
+LISTEN = "foresight.listen(element, trigger)"
+"""For `js_on_load` of a component whose HTML has buttons with data-do: pressing one becomes a click event of the
+component, with `do`, `name` and `value` as its data. See assets/ui/foresight.js."""
+EVENT_OPTIONS: dict[str, Any] = {
+    "show_progress": "hidden",
+    "concurrency_limit": None,  # one page's events never wait for another's
+    "api_visibility": "private",  # none is part of an API
+}
+
+
+def toast(sentence: str) -> None:
+    """Show a sentence as a toast."""
+    # A toast is drawn as HTML.
+    gr.Warning(escape(sentence), duration=8)
+
+
+class PageEvents:
+    """Joins events with what they do. Among inputs and outputs may be page values: handlers get and return them
+    like any other input or output."""
+
+    def __init__(self, pages: Pages, notify: Notify) -> None:
+        self.pages = pages
+        self._notify = notify
+
+    def on(
+        self,
+        listener: Callable[..., Any],
+        handler: Callable[..., Any],
+        inputs: Any = (),
+        outputs: Any = (),
+        **options: Any,
+    ) -> Any:
+        """Have the listener of a component call the handler with the inputs, and draw the outputs."""
+        given, drawn = _listed(inputs), _listed(outputs)
+        if any(isinstance(each, PageValue) for each in (*given, *drawn)):
+            handler = self._for_page(handler, given, drawn)
+        return listener(handler, _components(given), _components(drawn), **{**EVENT_OPTIONS, **options})
+
+    def _for_page(
+        self, handler: Callable[..., Any], given: Sequence[Any], drawn: Sequence[Any]
+    ) -> Callable[..., Any]:
+        """The handler as Gradio calls it: with the request, which tells the page."""
+        event_at = _event_at(handler)
+
+        def results(
+            request: gr.Request, event: Sequence[gr.EventData], values: Sequence[Any]
+        ) -> Iterator[Any]:
+            page, others = self.pages.find(request.session_hash), iter(values)
+            if page is None:
+                self._notify(RELOAD)
+                yield gr.skip()
+                return
+            arguments = [page.get(each) if isinstance(each, PageValue) else next(others) for each in given]
+            arguments[event_at or 0 : event_at or 0] = event
+            result = handler(*arguments)
+            for each in result if inspect.isgenerator(result) else (result,):
+                yield _kept(page, drawn, each)
+
+        # Gradio looks at what kind of function it gets, and at the types of its arguments.
+        def generate(request: gr.Request, *values: Any) -> Iterator[Any]:
+            yield from results(request, (), values)
+
+        def with_event(request: gr.Request, event: gr.EventData, *values: Any) -> Any:
+            return next(results(request, (event,), values))
+
+        def without_event(request: gr.Request, *values: Any) -> Any:
+            return next(results(request, (), values))
+
+        if inspect.isgeneratorfunction(handler):
+            return generate
+        return without_event if event_at is None else with_event
+
+
+def _kept(page: PageSession, drawn: Sequence[Any], result: Any) -> Any:
+    """The result without the page's values, which are kept."""
+    if len(drawn) < 2 or result == gr.skip():
+        return result
+    for output, value in zip(drawn, result, strict=True):
+        if isinstance(output, PageValue) and value != gr.skip():
+            page.set(output, value)
+    shown = [value for output, value in zip(drawn, result, strict=True) if not isinstance(output, PageValue)]
+    return shown if len(shown) > 1 else shown[0]
+
+
+def _event_at(handler: Callable[..., Any]) -> int | None:
+    """Which of the handler's arguments is the event's data."""
+    hints = get_type_hints(handler.func if isinstance(handler, partial) else handler)
+    names = list(inspect.signature(handler).parameters)
+    return next((at for at, name in enumerate(names) if hints.get(name) is gr.EventData), None)
+
+
+def _listed(places: Any) -> list[Any]:
+    if places is None:
+        return []
+    return list(places) if isinstance(places, (list, tuple)) else [places]
+
+
+def _components(places: Sequence[Any]) -> list[Any]:
+    return [place for place in places if not isinstance(place, PageValue)]

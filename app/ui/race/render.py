@@ -1,0 +1,273 @@
+"""What the Race view shows: reads the race and its log and renders the parts of assets/ui/templates/race.html."""
+
+import json
+from collections.abc import Callable, Iterator
+
+from markupsafe import Markup
+
+from app.conversation.decoder_comparison import LaneReader
+from app.conversation.race import Race, RaceState
+from app.conversation.race_setup import HALF
+from app.conversation.reply import Reply
+from app.messages import ModelInfo, Sampling
+from app.race_messages import LaneResult, LaneRun, RaceResult
+from app.ui.page_stream import Parts
+from app.ui.race.formatting import (
+    UNKNOWN,
+    badge_words,
+    clock,
+    difference_words,
+    rate,
+    seconds,
+    times,
+    title,
+)
+from app.ui.race.history import history_html
+from app.ui.race.progress import LaneProgress, RaceProgress, race_progress, thinned
+from app.ui.templates import render_macro
+
+TEMPLATE = "race.html"
+LAST_RACES = 8
+MOST_STEPS_SHOWN = 240
+"""Tokens of the longest track on which single steps can be told apart."""
+SHORT_RACE = 1.0
+"""Seconds of plain decoding below which the numbers mean little."""
+MARKS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2500, 5000, 10_000)
+"""Possible distances of the marks below the lanes."""
+FACTS = ("tokens/s", "tokens per step", "rows per step", "first token", "time")
+
+
+class RaceRenderer:
+    """Renders the view for one page."""
+
+    def __init__(self, race: Race, model: Callable[[], ModelInfo | None]) -> None:
+        self._race = race
+        self._model = model
+        self._readers: dict[Reply, LaneReader] = {}
+        self._inputs: object = None
+        self._parts: Parts = {}
+        self._history_key: object = None
+        self._history = Markup()
+
+    def reads_database(self) -> bool:
+        """Whether the next `render` reads the database."""
+        return self._history_key != _history_key(self._race.state, self._model())
+
+    def render(self) -> Parts:
+        """The view's parts; the same object while nothing has changed."""
+        state, model = self._race.state, self._model()
+        runs = self._read_runs(state)
+        inputs = (state, tuple(map(id, runs)), model)
+        if inputs != self._inputs:
+            self._parts = {
+                "race-status": status_html(state),
+                "race-chart": chart_html(race_progress(state, runs)),
+                "race-notes": notes_html(state.result),
+                "race-outputs": outputs_html(state.result),
+                "race-history": self._render_history(state, model),
+                "is-racing": state.is_running,
+                "has-raced": state.result is not None,
+            }
+            self._inputs = inputs  # not before: if something fails above, the next call tries again
+        return self._parts
+
+    def _read_runs(self, state: RaceState) -> list[LaneRun]:
+        """Each decoding so far. Only what is new is read."""
+        known = self._readers
+        self._readers = {
+            lane.reply: known.get(lane.reply) or LaneReader(lane.decoding, lane.reply)
+            for lane in state.replies
+        }
+        return [reader.read() for reader in self._readers.values()]
+
+    def _render_history(self, state: RaceState, model: ModelInfo | None) -> Markup:
+        """TokenReader the database only after another race or for another model."""
+        key = _history_key(state, model)
+        if key != self._history_key:
+            log = self._race.log
+            speeds, races = (log.summary(model), log.last(model, LAST_RACES)) if model else ((), ())
+            self._history = history_html(model, speeds, races)
+            self._history_key = key
+        return self._history
+
+
+def _history_key(state: RaceState, model: ModelInfo | None) -> object:
+    return id(state.result), model
+
+
+def status_html(state: RaceState) -> Markup:
+    """What the race is doing, or how it ended."""
+    return render_macro(
+        TEMPLATE,
+        "status",
+        words=_status_words(state),
+        failed=state.phase == "failed",
+        running=state.is_running,
+    )
+
+
+def _status_words(state: RaceState) -> str:
+    match state.phase:
+        case "idle":
+            return ""
+        case "warming":
+            return "Warming up: each decoder writes a few tokens, so that one-time work is not measured."
+        case "racing":
+            return _running_words(state)
+        case "judging":
+            return "Comparing the texts."
+        case "done" if state.result:
+            return " ".join(filter(None, (verdict_words(state.result), state.note)))
+    return state.note
+
+
+def _running_words(state: RaceState) -> str:
+    current = state.replies[-1]
+    if not current.is_reference:
+        lane = sum(not each.is_reference for each in state.replies)
+        return f"Lane {lane} is running. The lanes before it are shown at the same time of the clock."
+    rows = "with as many rows as the lanes" if current.decoding.same_text else "one row per step"
+    return f"First, outside the race: plain decoding, {rows}, as the baseline."
+
+
+def verdict_words(result: RaceResult) -> str:
+    """Which lane was fastest, and whether all texts are the same."""
+    winner = result.winner
+    if not winner.speed_up:
+        fastest = "The reply was too short to measure."
+    elif winner.run.decoder == "plain":
+        fastest = "Plain decoding was fastest."
+    else:
+        fastest = (
+            f"{title(winner.run.name)} was fastest: {times(winner.speed_up)} the speed of plain decoding."
+        )
+    who = "All" if all(lane.is_identical for lane in result.lanes) else "Not all"
+    return f"{fastest} {who} lanes wrote the same text as plain decoding."
+
+
+def notes_html(result: RaceResult | None) -> Markup:
+    """How the race was measured."""
+    if result is None:
+        return Markup()
+    is_short = result.fastest_plain.statistics.seconds < SHORT_RACE
+    short = "It took less than a second. Run it again before you trust its numbers." if is_short else ""
+    bucket = " in the same bucket, because same text is on" if result.plan.same_text else ""
+    notes = {
+        "Short race": short,
+        "Speed-up": f"Tokens per second compared with the fastest plain run{_plain_words(result)}.",
+        "Text": f"Compared token by token with plain decoding{bucket}. The margin is the difference of the "
+                "two highest scores.",
+        "Conditions": "The lanes run one after the other on this computer, warmed up and with the same seed. Each "
+                      "reads the prompt itself and starts with an empty n-gram pool; its clock starts at its "
+                      "first token.",
+    }  # fmt: skip
+    return render_macro(TEMPLATE, "notes", notes={name: words for name, words in notes.items() if words})
+
+
+def _plain_words(result: RaceResult) -> str:
+    plain = result.fastest_plain
+    is_padded = plain.decoding.same_text and result.model.dtype in HALF
+    rows = "padded like the lanes" if is_padded else "one row per step"
+    is_extra = all(lane.run.decoding != plain.decoding for lane in result.lanes)
+    extra = ", run in addition to the lanes" if is_extra else ""
+    return f" ({rows}{extra}): {rate(plain.statistics.tokens_per_second)} tokens/s"
+
+
+def chart_html(progress: RaceProgress) -> Markup:
+    """The lanes as bars against the clock; an introduction before the first race."""
+    if not progress.lanes:
+        return render_macro(TEMPLATE, "introduction")
+    return render_macro(
+        TEMPLATE,
+        "chart",
+        is_finished=progress.result is not None,
+        clock=clock(progress.clock),
+        length=progress.length,
+        lanes=[_lane(lane, progress) for lane in progress.lanes],
+        marks=list(_marks(progress.length)),
+    )
+
+
+def _lane(lane: LaneProgress, progress: RaceProgress) -> dict[str, object]:
+    run, name = lane.run, title(lane.name)
+    # Only for the replay, which a running race does not have.
+    curve = thinned(run.curve) if run and progress.result else ()
+    total = f" of {run.tokens:,}" if run and run.reason else ""
+    spoken = f"{name}: {lane.tokens:,} of {progress.length:,} tokens after {clock(progress.clock)}"
+    return {
+        "name": name,
+        "status": lane.status,
+        "is_winner": lane.is_winner,
+        "badge": badge_words(lane.result) if lane.result else "" if lane.status == "done" else lane.status,
+        "is_identical": lane.result.is_identical if lane.result else None,
+        "difference": _difference(lane, progress.result),
+        "fell_back": lane.result is not None and lane.result.run.decoder != lane.result.run.decoding.decoder,
+        "curve": json.dumps([[round(at, 4), tokens] for at, tokens in curve]),
+        "written": f"{lane.tokens:,}{total} tokens" if run else "",
+        "speed": times(lane.speed_up),
+        "spoken": spoken,
+        "done": f"{lane.share:.2%}",
+        "whole": f"{lane.whole:.2%}",
+        "steps": _step_path(run, progress.length),
+        "facts": _lane_facts(run),
+    }
+
+
+def _difference(lane: LaneProgress, result: RaceResult | None) -> str:
+    difference = lane.result.difference if lane.result else None
+    return difference_words(difference, result.plan.options.sampling) if difference and result else ""
+
+
+def _step_path(run: LaneRun | None, length: int) -> str:
+    """Lines between the steps, as the path of an SVG."""
+    if run is None or length > MOST_STEPS_SHOWN:
+        return ""
+    return "".join(f"M{tokens} 0V1" for _, tokens in run.curve[:-1])
+
+
+def _lane_facts(run: LaneRun | None) -> list[tuple[str, str]]:
+    if run is None or not run.tokens:
+        return [(name, UNKNOWN) for name in FACTS]
+    numbers = run.statistics
+    values = (
+        rate(numbers.tokens_per_second),
+        f"{numbers.tokens_per_step:.2f}" if numbers.steps else UNKNOWN,
+        f"{numbers.rows_per_step:.1f}" if numbers.steps else UNKNOWN,
+        seconds(numbers.time_to_first_token),
+        seconds(run.seconds),
+    )
+    return list(zip(FACTS, values, strict=True))
+
+
+def _marks(length: int) -> Iterator[tuple[str, int]]:
+    distance = next((mark for mark in MARKS if length / mark <= 8), length)
+    for tokens in range(0, length + 1, distance):
+        yield f"{tokens / length:.2%}", tokens
+
+
+def outputs_html(result: RaceResult | None) -> Markup:
+    """What each lane wrote, with a mark where it differs from plain decoding."""
+    if result is None:
+        return Markup()
+    outputs = [_output(lane, result.plan.options.sampling) for lane in result.lanes]
+    return render_macro(TEMPLATE, "outputs", outputs=outputs)
+
+
+def _output(lane: LaneResult, sampling: Sampling) -> dict[str, object]:
+    difference = lane.difference
+    return {
+        "name": lane.run.name,
+        "title": title(lane.run.name),
+        "badge": badge_words(lane),
+        "is_identical": lane.is_identical,
+        "difference": difference_words(difference, sampling) if difference else "",
+        "parts": split_at(lane.run, difference.index if difference else None),
+    }
+
+
+def split_at(run: LaneRun, index: int | None) -> tuple[str, str, str]:
+    """The text before the token at `index`, that token, and the text after it."""
+    if index is None or index >= len(run.ends):
+        return run.text, "", ""
+    start, end = (run.ends[index - 1] if index else 0), run.ends[index]
+    return run.text[:start], run.text[start:end], run.text[end:]

@@ -1,0 +1,195 @@
+"""The Race view: prompt, lanes and chart on the left, the history of races on the right."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from app.conversation.race import Race
+from app.conversation.race_setup import next_prompt
+from app.errors import AppError
+from app.messages import Decoding, ModelChoice, Options
+from app.race_messages import MOST_LANES, RacePrompt, TextKind
+from app.ui.file_export import build_file_output
+from app.ui.page_events import PageEvents
+from app.ui.page_sessions import PageValue
+from app.ui.race.formatting import KINDS
+from app.ui.race.plan import DECODERS, DEFAULT_LANES, DEFAULT_TOKENS, NO_LANE, read_plan
+from app.ui.race.report import json_file
+from app.ui.templates import problem_html
+
+
+@dataclass(slots=True)
+class RaceViewState:
+    """One page's state in this view: the person's own prompt, kept while examples are shown."""
+
+    own_prompt: str = ""
+
+
+class RaceActions:
+    """The view's event handlers."""
+
+    def __init__(
+        self,
+        race: Race,
+        prompts: tuple[RacePrompt, ...],
+        options: Callable[[], Options],
+        model: Callable[[], ModelChoice],
+    ) -> None:
+        self._race = race
+        self._prompts = prompts
+        self._options = options
+        self._model = model
+
+    def choose_prompt(self, state: RaceViewState, kind: TextKind, text: str) -> str:
+        """The first example of a kind of text, or the next one; the person's own prompt for its kind."""
+        if text.strip() and not any(prompt.text == text.strip() for prompt in self._prompts):
+            state.own_prompt = text
+        return next_prompt(self._prompts, kind, text) or state.own_prompt or text
+
+    def own(self) -> TextKind:
+        """The kind of a prompt that the person has edited."""
+        return "own"
+
+    def start(self, kind: TextKind, text: str, tokens: float | None, *lanes: Any) -> str:
+        """Start a race. Returns the HTML of what is wrong, or ""."""
+        try:
+            plan = read_plan(self._kind(kind, text), text, tokens, lanes, self._options(), self._model())
+            self._race.start(plan)
+        except AppError as error:
+            return problem_html(str(error))
+        return ""
+
+    def stop(self) -> None:
+        """Stop the race. It is not kept in the history."""
+        self._race.stop()
+
+    def export(self) -> str:
+        """The finished race as a JSON file that the page downloads; "" without one."""
+        result = self._race.state.result
+        return json_file(result) if result else ""
+
+    def _kind(self, kind: TextKind, text: str) -> TextKind:
+        """The chosen kind, unless the prompt is no longer one of its examples."""
+        is_example = any(prompt.kind == kind and prompt.text == text.strip() for prompt in self._prompts)
+        return kind if is_example else "own"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneControls:
+    """One lane's decoder and its sizes."""
+
+    decoder: gr.Dropdown
+    sizes: gr.Row
+    numbers: tuple[gr.Number, gr.Number, gr.Number]
+
+
+@dataclass(frozen=True, slots=True)
+class RaceView:
+    """The view's components."""
+
+    state: PageValue[RaceViewState]
+    kind: gr.Radio
+    another: gr.Button
+    text: gr.Textbox
+    tokens: gr.Number
+    lanes: tuple[LaneControls, ...]
+    start: gr.Button
+    stop: gr.Button
+    problem: gr.HTML
+    export: gr.Button
+    file: gr.HTML
+
+    @property
+    def controls(self) -> list[gr.components.Component]:
+        """The controls, in the order of `RaceActions.start`."""
+        lanes = [each for lane in self.lanes for each in (lane.decoder, *lane.numbers)]
+        return [self.kind, self.text, self.tokens, *lanes]
+
+    def connect(self, actions: RaceActions, events: PageEvents) -> None:
+        """Join events with actions."""
+        for chosen in (self.kind.input, self.another.click):
+            events.on(chosen, actions.choose_prompt, [self.state, self.kind, self.text], self.text)
+        events.on(self.text.input, actions.own, None, self.kind, trigger_mode="always_last")
+        for lane in self.lanes:
+            events.on(lane.decoder.input, _visible_sizes, lane.decoder, [lane.sizes, *lane.numbers[1:]])
+        events.on(self.start.click, actions.start, self.controls, self.problem)
+        events.on(self.stop.click, actions.stop)
+        events.on(self.export.click, actions.export, None, self.file)
+
+
+def build_race_view(first_prompt: str, sizes: Decoding) -> RaceView:
+    """Create the components inside the current Blocks, with these sizes of lookahead."""
+    with gr.Row(elem_id="race"):
+        with gr.Column(elem_id="race-main", scale=1):
+            kind, another, text = _prompt(first_prompt)
+            with gr.Row(elem_id="race-lanes"):
+                lanes = tuple(_lane(number, sizes) for number in range(MOST_LANES))
+                tokens, start, stop = _start()
+            problem = _html("problem")
+            for name in ("status", "chart"):
+                _html(name)
+            with gr.Row(elem_id="race-export"):
+                export = gr.Button("Export JSON", elem_id="race-export-json", size="sm", scale=0, min_width=0)
+            for name in ("notes", "outputs"):
+                _html(name)
+        with gr.Column(elem_id="race-side", scale=0, min_width=320):
+            _html("history")
+        file = build_file_output("race-file")
+    state = PageValue(RaceViewState)
+    return RaceView(state, kind, another, text, tokens, lanes, start, stop, problem, export, file)
+
+
+def _html(name: str) -> gr.HTML:
+    return gr.HTML(elem_id=f"race-{name}", js_on_load=None)
+
+
+def _prompt(first: str) -> tuple[gr.Radio, gr.Button, gr.Textbox]:
+    with gr.Row(elem_id="race-kinds"):
+        kind = gr.Radio(
+            [(words, kind) for kind, words in KINDS.items()], value="chat", label="Kind of text",
+            show_label=False, container=False, elem_id="race-kind", scale=1,
+        )  # fmt: skip
+        another = gr.Button("Next example", elem_id="race-another", size="sm", scale=0, min_width=0)
+    text = gr.Textbox(
+        first, label="Prompt", show_label=False, container=False, lines=2, max_lines=5, elem_id="race-text",
+        placeholder="The prompt for all lanes",
+    )  # fmt: skip
+    return kind, another, text
+
+
+def _lane(number: int, sizes: Decoding) -> LaneControls:
+    choices = [*DECODERS, ("No third lane", NO_LANE)] if number == MOST_LANES - 1 else list(DECODERS)
+    with gr.Column(elem_classes="lane-controls", min_width=180):
+        decoder = gr.Dropdown(
+            choices, value=DEFAULT_LANES[number], label=f"Lane {number + 1}", filterable=False,
+            elem_id=f"race-lane-{number + 1}",
+        )  # fmt: skip
+        with gr.Row(visible=False, elem_classes="sizes") as row:
+            boxes = (("W", sizes.window), ("N", sizes.ngram), ("G", sizes.guesses))
+            window, ngram, guesses = (
+                gr.Number(value, precision=0, label=name, min_width=48, elem_id=f"race-{name}-{number + 1}")
+                for name, value in boxes
+            )
+    return LaneControls(decoder, row, (window, ngram, guesses))
+
+
+def _visible_sizes(decoder: str) -> tuple[Any, ...]:
+    """Lookahead has W, N and G; Jacobi has W; the other decoders have none."""
+    has_all = decoder == "lookahead"
+    return (
+        gr.update(visible=has_all or decoder == "jacobi"),
+        gr.update(visible=has_all),
+        gr.update(visible=has_all),
+    )
+
+
+def _start() -> tuple[gr.Number, gr.Button, gr.Button]:
+    tokens = gr.Number(
+        DEFAULT_TOKENS, precision=0, label="Max tokens", elem_id="race-tokens", min_width=84, scale=0
+    )
+    with gr.Column(elem_id="race-buttons", scale=0, min_width=96):
+        start = gr.Button("Start", elem_id="race-start", variant="primary", min_width=0)
+        stop = gr.Button("Stop", elem_id="race-stop", variant="primary", min_width=0)
+    return tokens, start, stop

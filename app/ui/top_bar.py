@@ -1,0 +1,101 @@
+"""The bar at the top of the page: the status line, the buttons that lead to the views, and the notice."""
+
+from dataclasses import dataclass
+
+import gradio as gr
+
+from app.messages import EngineStatus, ModelInfo
+from app.ui.page_events import LISTEN, PageEvents
+from app.ui.templates import parameters_in_words, render
+from app.ui.theme import asset
+
+MOSTLY_QUANTISED = 0.8
+"""Share of the weights from which on a model is simply called quantised."""
+
+PHASES = {
+    "starting": "Starting…",
+    "loading": "Loading the model…",
+    "ready": "Ready",
+    "busy": "Writing…",
+    "failed": "The model could not be loaded: choose another one under Model.",
+    "closed": "Foresight is closing.",
+}
+
+
+def describe(model: ModelInfo) -> str:
+    """Describe a model in one line: demo · 7.3M parameters · int4 weights · bfloat16 · cpu · sdpa attention."""
+    name = model.name if model.label in ("", model.name) else f"{model.name} ({model.label})"
+    size = parameters_in_words(model.parameters)
+    attention = [f"{model.attention} attention"] if model.attention else []
+    return " · ".join([name, size, *_quantisation_in_words(model), model.dtype, model.device, *attention])
+
+
+def _quantisation_in_words(model: ModelInfo) -> list[str]:
+    """Experts and a tied head are not quantised: where they are much of the model, the share is given."""
+    if model.quantisation == "none":
+        return []
+    is_most = model.quantised_share >= MOSTLY_QUANTISED
+    return [
+        f"{model.quantisation} weights"
+        if is_most
+        else f"{model.quantisation} for {model.quantised_share:.0%}"
+    ]
+
+
+def status_html(status: EngineStatus) -> str:
+    """Return the status line: the loaded model, or what the worker does."""
+    is_plain = status.model is not None and status.phase in ("ready", "busy") and not status.note
+    words = describe(status.model) if status.model and is_plain else status.note or PHASES[status.phase]
+    kind = status.phase if not status.note or status.model is None else "noted"
+    return render("status.html", kind=kind, words=words)
+
+
+class Notice:
+    """What the person must know first: shown above every view until they have read it, once for all pages."""
+
+    def __init__(self, note: str) -> None:
+        self._unread = note
+
+    def html(self) -> str:
+        """Return the notice, or nothing once it was read."""
+        return render("notice.html", note=self._unread) if self._unread else ""
+
+    def dismiss(self) -> None:
+        """Remember that it was read."""
+        self._unread = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopBar:
+    """The bar's components, as far as they have events."""
+
+    to_models: gr.Button
+    to_settings: gr.Button
+
+
+def build_top_bar() -> TopBar:
+    """Build the bar inside the current Blocks."""
+    with gr.Row(elem_id="top"):
+        gr.HTML(_brand(), elem_id="brand", js_on_load=None)
+        gr.HTML(elem_id="status", js_on_load=None)
+        _view_button("Chat")
+        to_models = _view_button("Models")
+        _view_button("Documents")
+        _view_button("Race")
+        to_settings = _view_button("Settings")
+    return TopBar(to_models, to_settings)
+
+
+def _view_button(view: str) -> gr.Button:
+    return gr.Button(view, elem_id=f"to-{view.lower()}", size="sm", scale=0, min_width=0)
+
+
+def _brand() -> str:
+    sign = "\N{TRIGRAM FOR HEAVEN}"
+    chats = f'<button type="button" id="open-chats" aria-label="Chats" aria-expanded="false">{sign}</button>'
+    return f"{chats}{asset('icon.svg').read_text(encoding='utf-8')}<span>Foresight</span>"
+
+
+def build_notice(notice: Notice, events: PageEvents) -> None:
+    """Build the notice's component inside the current Blocks, and join its button."""
+    events.on(gr.HTML(elem_id="notice", js_on_load=LISTEN).click, notice.dismiss)

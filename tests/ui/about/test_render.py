@@ -1,0 +1,72 @@
+"""Versions, hardware, folders and network contacts."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from app.machine_name import parse_cpuinfo
+from app.messages import EngineStatus
+from app.model_messages import Memory
+from app.network_log import Contact
+from app.ui import AppContext, Services
+from app.ui.about.checks import Check
+from app.ui.about.render import checks_html, contacts, facts_html, hardware, versions
+from tests.fakes import DEMO
+
+CHECKOUT = Path(__file__).parents[3]
+WITHOUT_TORCH = (
+    "import sys; from app.ui.about.render import versions; versions(); sys.exit('torch' in sys.modules)"
+)
+
+
+def test_versions_are_told_without_importing_torch() -> None:
+    facts = dict(versions())
+    assert {"Foresight", "Python", "torch", "transformers", "gradio", "SQLite"} <= facts.keys()
+    assert facts["torch"][0].isdigit()
+    child = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], cwd=CHECKOUT, check=False, timeout=60)
+    assert child.returncode == 0
+
+
+def test_each_device_tells_its_memory_and_the_model_what_it_runs_on() -> None:
+    memories = [Memory("cuda:0", 5_000_000_000, 8_000_000_000), Memory("cpu", 1, 2)]
+    facts = dict(hardware(memories, EngineStatus("ready", model=DEMO)))
+    assert facts["Memory of cuda:0"] == "5.00 GB free of 8.00 GB"
+    assert "demo" in facts["Model"] and "cpu" in facts["Model"]
+
+
+def test_it_is_told_what_a_layer_does_in_kernels_of_our_own_and_why_a_card_is_not_used() -> None:
+    model = replace(DEMO, fused_note="One kernel of our own each: 5 norms.", device_note="It is too old.")
+    facts = hardware([], EngineStatus("ready", model=model))
+    assert ("Layers", model.fused_note) in facts
+    assert ("Device", model.device_note) in facts
+    assert "Layers" not in dict(hardware([], EngineStatus("ready", model=DEMO)))
+
+
+def test_without_a_model_that_is_told() -> None:
+    assert ("Model", "none loaded") in hardware([], EngineStatus("ready"))
+
+
+def test_the_processors_name_is_read() -> None:
+    assert parse_cpuinfo("processor: 0\nmodel name\t: A Fast One\nmodel name: B") == "A Fast One"
+    assert parse_cpuinfo("processor: 0") == ""
+
+
+def test_contacts_are_listed_with_their_reasons() -> None:
+    hosts = (Contact("hub.example", 2, "the hub"), Contact("spy.example", 0, ""))
+    assert contacts(hosts) == [
+        ("hub.example", "2 times, the hub"), ("spy.example", "name looked up, reason unknown"),
+    ]  # fmt: skip
+    assert contacts(()) == [("None", "since Foresight was started")]
+
+
+def test_all_sections_are_rendered_and_escaped(services: Services, app_context: AppContext) -> None:
+    html = facts_html(services, replace(app_context, note="<img> was damaged"))
+    for title in ("Versions", "Hardware", "Folders", "Network contacts"):
+        assert f"<h4>{title}</h4>" in html
+    assert "&lt;img&gt; was damaged" in html and "<img" not in html
+
+
+def test_results_of_the_self_check_are_named_and_escaped() -> None:
+    html = checks_html([Check("A", "passed", "fine"), Check("B", "failed", "<b>")])
+    assert "1 of 2 checks passed" in html and 'aria-label="Failed"' in html and "&lt;b&gt;" in html

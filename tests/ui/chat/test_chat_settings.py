@@ -1,0 +1,169 @@
+"""Instructions for one chat, and presets that are instructions with their sampling."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.chat_messages import ChatPreset, ChatSettings
+from app.chats import Chats
+from app.conversation import ChatStores, Conversations
+from app.database import MEMORY, Database
+from app.errors import StoreNotUsable
+from app.messages import Options, Sampling
+from app.settings import Settings, SettingsFile
+from app.ui import Services
+from app.ui.chat.chat_settings import ChatSettingsActions
+from app.ui.option_controls import OptionValues, to_values
+from tests.fake_models import ScriptedModels
+from tests.fakes import FakeLibrary, ScriptedEngine
+from tests.ui.chat.people import SKIPPED, Visitor
+
+WARM = Options(Sampling(temperature=0.9, seed=7))
+
+
+@pytest.fixture
+def presets(person: Visitor) -> ChatSettingsActions:
+    return ChatSettingsActions(person.services, person.heard.append)
+
+
+def names(update: Any) -> list[str]:
+    return list(update["choices"])
+
+
+def read(engine: ScriptedEngine) -> list[str]:
+    """What the model was given to read last."""
+    return [message.content for message in engine.requests[-1].prompt]  # type: ignore[union-attr]
+
+
+def test_a_chat_that_is_not_begun_begins_with_its_instructions(
+    presets: ChatSettingsActions, person: Visitor, engine: ScriptedEngine
+) -> None:
+    presets.change_system_prompt(person.state, "Be brief.")
+    assert person.services.conversations.stores.summaries() == (), "nothing is made of instructions alone"
+    person.get("One")
+    assert read(engine) == ["Be brief.", "One"]
+    assert person.settings == ChatSettings("Be brief.")
+
+
+def test_instructions_hold_from_the_next_message_on_and_for_this_chat_alone(
+    presets: ChatSettingsActions, person: Visitor, other: Visitor, engine: ScriptedEngine
+) -> None:
+    person.get("One")
+    presets.change_system_prompt(person.state, "Be kind.")
+    person.look()
+    person.get("Two")
+    assert read(engine)[0] == "Be kind."
+    other.get("Elsewhere")
+    assert read(engine) == ["Elsewhere"]
+
+
+def test_instructions_that_are_as_they_were_change_nothing(
+    presets: ChatSettingsActions, person: Visitor
+) -> None:
+    person.get("One")
+    presets.change_system_prompt(person.state, "Be kind.")
+    changes = person.services.conversations.stores.changes
+    presets.change_system_prompt(person.state, "Be kind.")
+    assert person.services.conversations.stores.changes == changes
+
+
+def test_a_private_chat_keeps_its_instructions_private(presets: ChatSettingsActions, person: Visitor) -> None:
+    person.actions.new_private_chat(person.state)
+    presets.change_system_prompt(person.state, "Hush.")
+    person.get("One")
+    assert person.settings.system == "Hush."
+    presets.change_system_prompt(person.state, "Hush now.")
+    assert person.settings.system == "Hush now."
+
+
+def test_instructions_for_a_chat_that_is_gone_are_told(presets: ChatSettingsActions, person: Visitor) -> None:
+    person.get("One")
+    person.services.conversations.stores.stored.delete(person.state.version.chat)
+    presets.change_system_prompt(person.state, "Be kind.")
+    assert "no longer there" in person.heard[0]
+
+
+def test_a_preset_is_saved_listed_chosen_and_deleted(presets: ChatSettingsActions, person: Visitor) -> None:
+    assert names(presets.save_preset(" Editor ", "Edit this.", *to_values(WARM))) == ["Editor"]
+    assert names(presets.list_presets()) == ["Editor"]
+    system, *controls = presets.apply_preset(person.state, "Editor")
+    assert system == "Edit this."
+    assert OptionValues(*controls) == to_values(WARM)
+    assert person.services.settings.options.sampling == WARM.sampling
+    assert person.state.settings == ChatSettings("Edit this.")
+    gone = presets.delete_preset("Editor")
+    assert names(gone) == [] and gone["value"] is None
+
+
+def test_a_preset_of_the_same_name_is_replaced(presets: ChatSettingsActions, person: Visitor) -> None:
+    presets.save_preset("Editor", "One.", *to_values(WARM))
+    assert names(presets.save_preset("Editor", "Two.", *to_values(WARM))) == ["Editor"]
+    assert presets.apply_preset(person.state, "Editor")[0] == "Two."
+
+
+def test_a_preset_is_taken_by_the_chat_that_is_shown(
+    presets: ChatSettingsActions, person: Visitor, engine: ScriptedEngine
+) -> None:
+    person.get("One")
+    presets.save_preset("Editor", "Edit this.", *to_values(WARM))
+    presets.apply_preset(person.state, "Editor")
+    person.look()
+    person.get("Two")
+    assert read(engine)[0] == "Edit this."
+
+
+class UnreadableChats(Chats):
+    """A store whose presets another program keeps."""
+
+    def presets(self) -> tuple[ChatPreset, ...]:
+        raise StoreNotUsable("Another program holds the file.")
+
+
+def test_presets_that_cannot_be_read_are_told_and_leave_the_page_as_it_is(
+    services: Services, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path
+) -> None:
+    heard: list[str] = []
+    with closing(Database(tmp_path / "busy.sqlite")) as busy, closing(Database(MEMORY)) as memory:
+        book = ChatStores(UnreadableChats(busy), Chats(memory))
+        talks = Conversations(engine, book, FakeLibrary())
+        held = Services(
+            talks, engine, models, services.race, services.documents, SettingsFile(tmp_path), Settings()
+        )
+        presets, person = ChatSettingsActions(held, heard.append), Visitor(held)
+        assert presets.list_presets() == presets.delete_preset("Editor") == SKIPPED
+        assert set(map(str, presets.apply_preset(person.state, "Editor"))) == {str(SKIPPED)}
+    assert heard == ["Another program holds the file."] * 3
+
+
+@pytest.mark.parametrize("name", ["", "  ", None])
+def test_a_preset_without_a_name_is_told(
+    presets: ChatSettingsActions, person: Visitor, name: str | None
+) -> None:
+    presets.save_preset(name, "Edit this.", *to_values(WARM))
+    assert person.heard == ["Type a name for the preset into its box, then save."]
+    assert names(presets.list_presets()) == []
+
+
+def test_a_preset_with_an_impossible_value_is_told(presets: ChatSettingsActions, person: Visitor) -> None:
+    presets.save_preset("Editor", "Edit this.", *to_values(WARM)._replace(seed=-1))
+    assert "Seed must be" in person.heard[0]
+
+
+def test_a_preset_holds_also_when_it_cannot_be_remembered(
+    presets: ChatSettingsActions, person: Visitor, tmp_path: Path
+) -> None:
+    presets.save_preset("Editor", "Edit this.", *to_values(WARM))
+    (tmp_path / "settings.json").mkdir()  # as good as a full disk: the file cannot be replaced
+    assert OptionValues(*presets.apply_preset(person.state, "Editor")[1:]) == to_values(WARM)
+    assert "could not be saved" in person.heard[0]
+
+
+def test_choosing_or_deleting_what_is_not_there_changes_nothing(
+    presets: ChatSettingsActions, person: Visitor
+) -> None:
+    assert all(update == SKIPPED for update in presets.apply_preset(person.state, "Nobody"))
+    assert all(update == SKIPPED for update in presets.apply_preset(person.state, None))
+    assert names(presets.delete_preset(None)) == []
+    assert person.heard == []

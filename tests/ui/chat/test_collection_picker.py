@@ -1,0 +1,148 @@
+"""Which collections a chat asks: chosen in the picker, kept with the chat, told with every answer."""
+
+import pytest
+
+from app.document_messages import Collection
+from app.ui import Services
+from app.ui.chat.render import collection_picker_html
+from app.ui.documents.reader import WHOLE, ReaderActions, ReaderState
+from tests.fake_documents import ScriptedDocuments
+from tests.fakes import ScriptedEngine
+from tests.ui.chat.people import Visitor, pressed
+
+TEXT = "About a flat.\n\nThe tenant pays 1,200 euros.\n\nThe end."
+
+
+@pytest.fixture
+def lease(documents: ScriptedDocuments) -> int:
+    return documents.paste(documents.create("Contracts"), TEXT, "Lease")
+
+
+def turn(visitor: Visitor, collection: int) -> None:
+    visitor.actions.choose_collection(visitor.state, pressed("choose-collection", collection))
+
+
+def act(
+    visitor: Visitor,
+    do: str,
+    value: object = "",
+    reading: ReaderState = ReaderState(),  # noqa: B008
+) -> tuple[ReaderState, str]:
+    """Press a button that opens a source of the last answer, or one in the panel."""
+    name = visitor.messages[-1].id if do == "source" else ""
+    actions = ReaderActions(visitor.services.documents, visitor.services.conversations)
+    return actions.click(visitor.state, reading, pressed(do, name, str(value)))
+
+
+@pytest.fixture
+def visitor(services: Services) -> Visitor:
+    return Visitor(services)
+
+
+def test_without_collections_there_is_no_picker() -> None:
+    assert collection_picker_html((), ()) == ""
+
+
+def test_the_picker_names_what_is_asked() -> None:
+    offered = (Collection(1, "Contracts"), Collection(2, "Manu<b>als"))
+    assert ">Documents: off</button>" in collection_picker_html(offered, ())
+    html = collection_picker_html(offered, (2,))
+    assert (">Documents: Manu&lt;b&gt;als</button>" in html, html.count('aria-checked="true"')) == (True, 1)
+
+
+def test_a_collection_that_was_deleted_can_still_be_left(
+    visitor: Visitor, documents: ScriptedDocuments, lease: int
+) -> None:
+    collection = documents.kept[lease].collection
+    turn(visitor, collection)
+    documents.delete(collection)
+    assert "Documents: A deleted collection" in visitor.look().picker
+    turn(visitor, collection)
+    assert visitor.look().picker == ""
+
+
+def test_what_is_chosen_before_a_chat_begins_holds_for_it_alone(
+    visitor: Visitor, documents: ScriptedDocuments, lease: int
+) -> None:
+    turn(visitor, documents.kept[lease].collection)
+    visitor.get("tenant pays what?")
+    assert documents.searched == [((documents.kept[lease].collection,), "tenant pays what?")]
+    assert "Documents: Contracts" in visitor.look().picker
+    visitor.actions.new_chat(visitor.state)
+    assert "Documents: off" in visitor.look().picker
+
+
+def test_a_chat_is_turned_on_and_off_between_questions(
+    visitor: Visitor, documents: ScriptedDocuments, lease: int
+) -> None:
+    visitor.get("tenant?")
+    turn(visitor, documents.kept[lease].collection)
+    visitor.get("tenant pays what?")
+    turn(visitor, documents.kept[lease].collection)
+    visitor.get("tenant again?")
+    assert [message.content.sources is not None for message in visitor.messages[1::2]] == [False, True, False]
+
+
+def test_private_chats_may_ask_documents_too(
+    visitor: Visitor, documents: ScriptedDocuments, lease: int
+) -> None:
+    visitor.actions.new_private_chat(visitor.state)
+    turn(visitor, documents.kept[lease].collection)
+    visitor.get("tenant pays what?")
+    assert visitor.messages[-1].content.sources is not None
+
+
+def test_a_source_opens_where_it_stands_with_its_scores_and_the_exact_prompt(
+    visitor: Visitor, documents: ScriptedDocuments, engine: ScriptedEngine, lease: int
+) -> None:
+    engine.text = "It is 1,200 [1]."
+    turn(visitor, documents.kept[lease].collection)
+    visitor.get("tenant pays what?")
+    assert 'data-value="1"' in visitor.look().thread
+    reading, html = act(visitor, "source", 1)
+    assert "<mark>The tenant pays 1,200 euros.</mark>" in html
+    assert ("Part one" in html, "BM25 7.25 · similarity 0.61" in html) == (True, True)
+    _, prompt = act(visitor, "prompt", reading=reading)
+    assert "[1] The tenant pays 1,200 euros." in prompt
+    assert "<mark>" in act(visitor, "passage", reading=reading)[1]
+
+
+def test_a_document_that_was_read_whole_opens_at_its_beginning(
+    visitor: Visitor, documents: ScriptedDocuments, lease: int
+) -> None:
+    documents.is_given_whole = True
+    turn(visitor, documents.kept[lease].collection)
+    visitor.get("tenant pays what?")
+    _, html = act(visitor, "source", 1)
+    assert (WHOLE in html, "<mark>" in html) == (True, False)
+
+
+def test_a_source_whose_document_was_removed_says_so(
+    visitor: Visitor, documents: ScriptedDocuments, lease: int
+) -> None:
+    turn(visitor, documents.kept[lease].collection)
+    visitor.get("tenant pays what?")
+    documents.remove(lease)
+    reading, html = act(visitor, "source", 1)
+    assert "has been removed" in html
+    assert "has been removed" in act(visitor, "prompt", reading=reading)[1]
+
+
+def test_an_answer_in_vain_says_that_it_is_not_in_the_documents(
+    visitor: Visitor, documents: ScriptedDocuments, engine: ScriptedEngine, lease: int
+) -> None:
+    turn(visitor, documents.kept[lease].collection)
+    visitor.get("elephants?")
+    thread = visitor.look().thread
+    assert ("Not in your documents" in thread, 'data-do="source"' in thread) == (True, False)
+    assert engine.requests == []
+
+
+def test_markers_are_buttons_while_the_answer_is_written(
+    visitor: Visitor, documents: ScriptedDocuments, engine: ScriptedEngine, lease: int
+) -> None:
+    engine.text, engine.pause = "It is 1,200 [1]. " + "And so on. " * 20, 0.01
+    turn(visitor, documents.kept[lease].collection)
+    visitor.ask("tenant pays what?")
+    live = ["".join(screen.live) for screen in visitor.look_until_done()]
+    assert any('class="cite"' in html for html in live)

@@ -1,0 +1,70 @@
+"""The meter below the message box, and the question before anything of a chat is left out."""
+
+import re
+from html import unescape
+
+import pytest
+
+from app.conversation import Fit
+from app.ui.chat.context_meter import PendingAction, in_words, meter_html, overflow_html, pending_action
+
+ROOMY = Fit(120, 1024, 256, 0, 120)
+FULL = Fit(900, 1024, 256, 4, 300)
+
+
+def actions(html: str) -> list[str]:
+    return re.findall(r'data-do="([a-z]+)"', html)
+
+
+def test_the_meter_says_how_much_of_the_context_is_used() -> None:
+    html = meter_html(ROOMY)
+    assert 'value="0.1172"' in html
+    assert "<span>120 of 1,024 tokens</span>" in html
+    assert "full" not in html
+
+
+def test_a_chat_that_is_too_long_is_told_before_it_is_sent() -> None:
+    assert 'class="meter full"' in meter_html(FULL)
+    assert in_words(FULL).endswith("too long with a reply of 256. You will be asked what to leave out.")
+
+
+def test_a_meter_is_never_more_than_full() -> None:
+    assert 'value="1.0000"' in meter_html(Fit(5000, 1024, 256))
+
+
+def test_without_a_model_there_is_no_meter() -> None:
+    assert meter_html(None) == ""
+
+
+@pytest.mark.parametrize(
+    ("fit", "choices"),
+    [
+        (FULL, ["oldest", "shorter", "new", "no"]),
+        (Fit(1020, 1024, 256, 4, 300), ["oldest", "new", "no"]),
+        (Fit(900, 1024, 256, 0, 900), ["shorter", "new", "no"]),
+        (Fit(5000, 1024, 256, 2, 4000), ["new", "no"]),
+    ],
+)
+def test_only_what_helps_is_offered(fit: Fit, choices: list[str]) -> None:
+    assert actions(overflow_html(fit, PendingAction("ask", "", "Hi"))) == choices
+
+
+def test_a_button_carries_the_action_that_waits() -> None:
+    pending = PendingAction("edit", "7", "Is <it> \"so\"?\nYes & 'no'.")
+    html = overflow_html(FULL, pending)
+    values = re.findall(r'data-value="([^"]*)"', html)
+    assert [pending_action(unescape(value)) for value in values[:2]] == [pending, pending]
+
+
+def test_the_question_says_the_numbers() -> None:
+    html = overflow_html(FULL, PendingAction("ask"))
+    assert "has 900 tokens; with 256 kept for the reply" in html
+    assert "Leave out the 4 oldest messages" in html
+    assert "Reply with at most 124 tokens" in html
+
+
+def test_what_is_left_out_by_agreement_is_said_and_no_alarm() -> None:
+    fit = Fit(1100, 1024, 256, left_out=4, kept_tokens=500)
+    assert in_words(fit, leaves_out=True) == "1,100 of 1,024 tokens: the 4 oldest messages are not sent."
+    assert 'class="meter"' in meter_html(fit, leaves_out=True)
+    assert 'class="meter full"' in meter_html(Fit(1100, 1024, 256, 4, 1000), leaves_out=True)

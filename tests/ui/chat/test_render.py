@@ -1,0 +1,289 @@
+"""Pages see the chats from wherever they stand; looking costs nothing, and looking away stops nothing."""
+
+from dataclasses import replace
+from time import sleep
+
+import pytest
+
+from app.chat_messages import ChatSettings
+from app.errors import BadOption, StoreNotUsable
+from app.messages import EngineStatus, Message, ModelChoice, Options
+from app.ui import Services
+from app.ui.chat.render import ChatRenderer
+from tests.fakes import DEMO, ScriptedEngine, WordReader
+from tests.ui.chat.people import Screen, UnsteadyConversations, Visitor, until
+
+LONG = "word after word " * 100
+
+
+class RefusingReader(WordReader):
+    """A tokenizer whose template takes no chat."""
+
+    def count(self, prompt: tuple[Message, ...]) -> int:  # type: ignore[override]
+        raise BadOption(f"The template refuses these {len(prompt)} messages.")
+
+
+def write_slowly(engine: ScriptedEngine, text: str = LONG) -> None:
+    engine.text, engine.pause = text, 0.004
+
+
+def stop(person: Visitor) -> None:
+    person.actions.stop(person.state)
+    person.wait()
+
+
+def test_nothing_new_is_the_very_same_screen(person: Visitor) -> None:
+    assert person.look() is person.look()
+    person.get("Hi")
+    assert person.look() is person.look()
+
+
+def test_an_empty_page_is_empty_and_at_rest(person: Visitor) -> None:
+    screen = person.look()
+    assert screen.is_empty and not screen.is_busy and not screen.is_private
+    assert (screen.thread, screen.live, screen.note, screen.meter) == ("", (), "", "")
+
+
+def test_a_reply_under_way_is_live_and_at_its_end_in_the_thread(
+    person: Visitor, engine: ScriptedEngine
+) -> None:
+    write_slowly(engine, "several words that come one after another until the end")
+    person.ask("Hi")
+    *under_way, last = person.look_until_done()
+    lengths = [len("".join(screen.live)) for screen in under_way]
+    assert lengths == sorted(lengths) and len(set(lengths)) >= 3
+    assert all("several" not in screen.thread and "Writing" in screen.note for screen in under_way[-3:])
+    assert (last.live, last.note) == ((), "")
+    assert engine.text in last.thread
+
+
+def test_the_messages_are_drawn_once_for_all_steps_of_a_reply(
+    person: Visitor, engine: ScriptedEngine
+) -> None:
+    person.get("Before")
+    write_slowly(engine, "word " * 60)
+    person.ask("Hi")
+    *under_way, last = person.look_until_done()
+    assert len(under_way) > 10
+    assert len({id(screen.thread) for screen in under_way}) <= 3, "anew only where something was stored"
+    assert last.thread != under_way[0].thread
+
+
+def test_a_page_opened_in_mid_reply_sees_all_of_it(
+    person: Visitor, other: Visitor, engine: ScriptedEngine
+) -> None:
+    write_slowly(engine)
+    person.ask("Hi")
+    until(lambda: len("".join(person.look().live)) > 40)
+    other.state.open_chat(person.state.version)
+    assert "".join(other.look().live).startswith("<p>word after word")
+    other.actions.stop(other.state)
+    other.wait()
+    person.wait()
+    assert person.look().thread == other.look().thread
+
+
+def test_a_page_on_another_chat_sees_nothing_of_a_reply_but_the_dot(
+    person: Visitor, other: Visitor, engine: ScriptedEngine
+) -> None:
+    other.get("Elsewhere")
+    write_slowly(engine)
+    person.ask("Hi")
+    until(lambda: person.look().live)
+    screen = other.look()
+    assert (screen.live, screen.is_busy) == ((), False)
+    assert "Hi</p>" not in screen.thread
+    assert screen.sidebar.count('class="writing"') == 1
+    assert other.look() is screen, "the reply grows, but not here"
+    stop(person)
+    assert 'class="writing"' not in other.look().sidebar
+
+
+def test_what_one_page_writes_the_other_shows(person: Visitor, other: Visitor) -> None:
+    person.get("One")
+    other.state.open_chat(person.state.version)
+    other.look()
+    person.get("Two")
+    assert other.look().thread == person.look().thread
+    assert other.state.version == person.state.version, "so it may go on from there"
+
+
+def test_looking_away_stops_nothing(person: Visitor, engine: ScriptedEngine) -> None:
+    write_slowly(engine, "to the very end")
+    person.ask("Hi")
+    person.look()
+    until(lambda: not person.services.conversations.is_busy)
+    assert person.texts == ["Hi", "to the very end"]
+
+
+def test_a_continued_reply_keeps_its_words_on_the_page_while_it_waits(
+    person: Visitor, engine: ScriptedEngine
+) -> None:
+    write_slowly(engine)
+    person.ask("Hi")
+    until(lambda: person.look().live)
+    stop(person)
+    engine.pause = 0.3
+    person.press("continue", person.messages[-1].id)
+    assert "word after" in "".join(person.look().live)
+    stop(person)
+
+
+def test_a_chat_that_another_page_deletes_leaves_an_empty_page(person: Visitor, other: Visitor) -> None:
+    person.get("One")
+    other.state.open_chat(person.state.version)
+    before = other.look()
+    person.services.conversations.stores.of(person.state.version.chat).delete(person.state.version.chat)
+    after = other.look()
+    assert after.is_empty and not before.is_empty
+    assert (after.thread, after.system_prompt != before.system_prompt) == ("", True)
+    assert (other.state.version.chat, person.services.chat) == (0, 0)
+    other.get("A new one")
+    assert other.texts[0] == "A new one"
+
+
+def test_a_chat_that_is_deleted_while_it_is_written_leaves_an_empty_page(
+    person: Visitor, other: Visitor, engine: ScriptedEngine
+) -> None:
+    write_slowly(engine)
+    person.ask("One")
+    other.state.open_chat(person.state.version)
+    until(lambda: other.look().live)
+    person.services.conversations.stop_all()
+    person.services.conversations.stores.stored.delete_all()
+    assert other.look().is_empty
+    until(lambda: not person.services.is_busy)
+
+
+def test_a_seat_at_a_chat_that_never_was_is_an_empty_page(person: Visitor) -> None:
+    person.state.open_chat(replace(person.state.version, chat=99))
+    assert person.look().is_empty
+
+
+def test_a_page_that_could_not_be_read_is_read_again(person: Visitor, unsteady: Services) -> None:
+    person.get("One")
+    assert isinstance(unsteady.conversations, UnsteadyConversations)
+    renderer = ChatRenderer(unsteady, person.state)
+    with pytest.raises(StoreNotUsable):
+        renderer.render()
+    unsteady.conversations.is_held = False
+    assert "One" in Screen(renderer.render()).thread
+
+
+def test_what_the_engine_does_is_seen_at_once(person: Visitor, engine: ScriptedEngine) -> None:
+    person.look()
+    person.services.choose_model(ModelChoice("org/model"))
+    assert "Loading org/model" in person.look().status
+    engine.now = EngineStatus("failed", "No such model.")
+    assert "No such model." in person.look().status
+
+
+def test_the_newest_fifty_messages_are_shown_at_first(person: Visitor) -> None:
+    for number in range(30):
+        person.get(f"Question {number}.")
+    assert "Show 10 earlier messages" in person.look().thread
+    assert "Question 4." not in person.look().thread
+    person.press("earlier")
+    assert "Question 4." in person.look().thread
+
+
+def test_the_meter_counts_the_chat_and_the_draft(person: Visitor) -> None:
+    person.get("one two three")  # 5 tokens, and 5 of "Hello there, friend."
+    assert "10 of 1,024 tokens" in person.look().meter
+    person.actions.type(person.state, "four five")
+    assert "14 of 1,024 tokens" in person.look().meter
+    person.actions.type(person.state, " ")
+    assert "10 of 1,024 tokens" in person.look().meter
+
+
+def test_the_cut_line_stands_before_what_would_be_sent(
+    person: Visitor, other: Visitor, engine: ScriptedEngine
+) -> None:
+    """Three turns of 3 + 5 tokens in a context of 24, of which 6 are kept for a reply: two of them fit."""
+    for _ in range(3):
+        person.get("Question")
+    assert "cut-line" not in person.look().thread
+    engine.words.context, engine.now = 24, EngineStatus("ready", model=replace(DEMO, context=24))
+    thread = person.look().thread
+    assert "You are asked before" in thread
+    first_read = person.messages[2].id
+    assert thread.index("cut-line") < thread.index(f'data-message="{first_read}"')
+    assert thread.index("cut-line") > thread.index(f'data-message="{person.messages[1].id}"')
+    other.get("Elsewhere")
+    assert person.look().thread == thread, "the log of the last reply is gone by now"
+
+
+def test_the_cut_line_moves_with_what_is_typed(person: Visitor, engine: ScriptedEngine) -> None:
+    for _ in range(3):
+        person.get("Question")
+    engine.words.context, engine.now = 24, EngineStatus("ready", model=replace(DEMO, context=24))
+    before = person.look().thread
+    person.actions.type(person.state, "word " * 6)
+    after = person.look().thread
+    assert before.index("cut-line") < after.index("cut-line")
+    assert after.index("cut-line") > after.index(f'data-message="{person.messages[3].id}"')
+
+
+def test_instructions_count_before_a_chat_is_begun(person: Visitor) -> None:
+    person.actions.type(person.state, "one")
+    assert "3 of 1,024" in person.look().meter
+    person.state.settings = ChatSettings("Be brief.")
+    assert "7 of 1,024" in person.look().meter
+
+
+def test_nothing_is_counted_without_a_model(person: Visitor, engine: ScriptedEngine) -> None:
+    person.get("one two three")
+    engine.words.context, engine.now = 0, EngineStatus("ready", "No model is loaded.")
+    assert person.look().meter == ""
+    engine.words.context, engine.now = 64, EngineStatus("ready", model=replace(DEMO, context=64))
+    assert "of 64 tokens" in person.look().meter
+
+
+def test_a_template_that_refuses_the_chat_leaves_no_meter(person: Visitor, engine: ScriptedEngine) -> None:
+    person.get("one two three")
+    engine.words = RefusingReader()
+    person.actions.type(person.state, "four")
+    assert person.look().meter == ""
+
+
+def test_other_lengths_of_replies_are_counted_with(person: Visitor, engine: ScriptedEngine) -> None:
+    engine.words.context = 40
+    person.actions.type(person.state, "word " * 25)
+    assert "full" not in person.look().meter.split(">")[0]
+    person.services.choose_options(Options(max_new_tokens=4))
+    assert "27 of 40 tokens<" in person.look().meter
+
+
+def test_a_chat_that_is_being_written_is_counted_when_it_is_opened_and_at_its_end(
+    person: Visitor, other: Visitor, engine: ScriptedEngine
+) -> None:
+    other.get("one two three")
+    assert "10 of" in other.look().meter
+    write_slowly(engine)
+    person.ask("Hi")
+    other.state.open_chat(person.state.version)
+    until(lambda: other.look().live)
+    opened = other.look().meter
+    assert "10 of" not in opened
+    sleep(0.05)
+    assert other.look().meter == opened
+    stop(person)
+    assert other.look().meter != opened
+
+
+def test_the_context_is_not_counted_at_every_key(person: Visitor) -> None:
+    renderer = ChatRenderer(person.services, person.state, count_seconds=0.2)
+    person.actions.type(person.state, "one")
+    assert "3 of" in Screen(renderer.render()).meter
+    person.actions.type(person.state, "one two")
+    assert "3 of" in Screen(renderer.render()).meter
+    until(lambda: "4 of" in Screen(renderer.render()).meter)
+
+
+def test_a_very_long_chat_is_drawn_before_it_is_counted(person: Visitor) -> None:
+    chats = person.services.conversations.stores.stored
+    place, _ = chats.add(chats.create(title="Long"), "user", "word " * 30_000)
+    person.state.open_chat(place)
+    first, second = person.look(), person.look()
+    assert "word word" in first.thread and first.meter == ""
+    assert second.meter != ""

@@ -1,0 +1,256 @@
+"""The chat's events: the right deed is done, only what changed is drawn, and nothing typed is lost."""
+
+import re
+from html import unescape
+
+import pytest
+
+from app.messages import Options, Sampling
+from app.ui.option_controls import to_values
+from tests.fakes import ScriptedEngine
+from tests.ui.chat.people import SKIPPED, Visitor, until
+
+KEPT = (SKIPPED, "")
+"""The box as it is, and no question."""
+SENT = ("", "")
+SAMPLED = Options(Sampling(temperature=0.8, seed=4))
+LONG = "word after word " * 100
+
+
+@pytest.fixture
+def narrow(person: Visitor, engine: ScriptedEngine) -> Visitor:
+    """Somebody whose model has little room: their next message of ten words does not fit any more."""
+    engine.text = "b " * 30
+    person.get("a " * 30)
+    engine.words.context = 100
+    person.controls = to_values(Options(max_new_tokens=30))
+    return person
+
+
+def test_a_message_is_sent_with_what_the_controls_hold(person: Visitor, engine: ScriptedEngine) -> None:
+    person.controls = person.controls._replace(lookahead=False, temperature=0.5, max_new_tokens=9)
+    assert person.ask("  hello ") == SENT
+    [request] = engine.requests
+    assert request.prompt[-1].content == "hello"  # type: ignore[union-attr]
+    assert request.options.decoding.decoder == "plain"
+    assert (request.options.sampling.temperature, request.options.max_new_tokens) == (0.5, 9)
+
+
+def test_a_chat_begins_with_its_first_message_and_goes_on_with_the_next(person: Visitor) -> None:
+    person.get("One")
+    chat = person.state.version.chat
+    assert person.services.chat == chat > 0
+    person.get("Two")
+    assert person.state.version.chat == chat
+    assert person.texts[::2] == ["One", "Two"]
+
+
+def test_an_example_is_a_message(person: Visitor) -> None:
+    assert person.actions.send_example("An example?", person.state, *person.controls) == SENT
+    assert person.texts[0] == "An example?"
+
+
+def test_a_blank_message_is_not_sent(person: Visitor, engine: ScriptedEngine) -> None:
+    assert person.ask(" \n") == KEPT
+    assert engine.requests == []
+
+
+def test_a_bad_value_keeps_the_message_in_the_box(person: Visitor, engine: ScriptedEngine) -> None:
+    person.controls = person.controls._replace(max_new_tokens=0)
+    assert person.ask("hello") == KEPT
+    assert person.heard == ["Max new tokens must be at least 1, got 0."]
+    assert engine.requests == []
+
+
+def test_a_message_during_a_reply_stays_in_the_box(person: Visitor, engine: ScriptedEngine) -> None:
+    engine.pause, engine.text = 0.01, LONG
+    person.ask("one")
+    assert person.ask("two") == KEPT
+    assert "stop it first" in person.heard[0]
+    assert len(engine.requests) == 1
+    person.actions.stop(person.state)
+
+
+def test_what_was_typed_counts_no_more_once_it_is_sent(person: Visitor) -> None:
+    person.actions.type(person.state, "hello")
+    person.ask("hello")
+    assert person.state.draft == ""
+
+
+def test_a_page_that_fell_behind_is_told_and_keeps_its_text(person: Visitor, other: Visitor) -> None:
+    person.get("One")
+    other.state.open_chat(person.state.version)
+    person.get("Two")
+    assert other.ask("Overwrite") == KEPT
+    assert "went on in another window" in other.heard[0]
+    other.look()
+    assert other.ask("After looking") == SENT
+
+
+def choices(question: str) -> dict[str, str]:
+    """The buttons of a question: deed -> what it carries."""
+    found = re.findall(r'data-do="(\w+)" data-name="" data-value="([^"]*)"', question)
+    return {deed: unescape(value) for deed, value in found}
+
+
+def test_a_chat_that_is_too_long_asks_and_keeps_the_text(narrow: Visitor, engine: ScriptedEngine) -> None:
+    box, question = narrow.ask("c " * 10)
+    assert box == SKIPPED
+    assert list(choices(question)) == ["oldest", "shorter", "new", "no"]
+    assert len(engine.requests) == 1
+    assert narrow.press("no") == KEPT
+    assert narrow.heard == []
+
+
+def test_the_oldest_are_left_out_when_the_person_says_so(narrow: Visitor, engine: ScriptedEngine) -> None:
+    _, question = narrow.ask("c " * 10)
+    assert narrow.press("oldest", value=choices(question)["oldest"]) == SENT
+    assert [len(message.content.split()) for message in engine.requests[-1].prompt] == [10]  # type: ignore[union-attr]
+    narrow.wait()
+    assert "cut-line" in narrow.look().thread
+    assert len(narrow.texts) == 4, "nothing is deleted"
+
+
+def test_a_shorter_reply_is_asked_for_when_the_person_says_so(
+    narrow: Visitor, engine: ScriptedEngine
+) -> None:
+    _, question = narrow.ask("c " * 10)
+    assert narrow.press("shorter", value=choices(question)["shorter"]) == SENT
+    assert engine.requests[-1].options.max_new_tokens == 24
+    assert len(engine.requests[-1].prompt) == 3
+
+
+def test_a_new_chat_is_opened_when_the_person_says_so(narrow: Visitor) -> None:
+    narrow.ask("c " * 10)
+    assert narrow.press("new") == KEPT
+    assert narrow.look().is_empty
+    assert narrow.ask("c " * 10) == SENT
+
+
+def test_an_edit_that_is_too_long_leaves_the_box_alone(narrow: Visitor, engine: ScriptedEngine) -> None:
+    engine.words.context = 80
+    _, question = narrow.press("edit", narrow.messages[0].id, "d " * 60)
+    assert narrow.press("shorter", value=choices(question)["shorter"]) == KEPT
+    assert engine.requests[-1].prompt[-1].content.startswith("d d")  # type: ignore[union-attr]
+
+
+def test_a_choice_that_no_longer_helps_is_asked_again(narrow: Visitor, engine: ScriptedEngine) -> None:
+    _, question = narrow.ask("c " * 10)
+    engine.words.context = 12
+    _, again = narrow.press("oldest", value=choices(question)["oldest"])
+    assert "oldest" not in choices(again)
+
+
+def test_regenerating_takes_seeds_that_no_version_has(person: Visitor, engine: ScriptedEngine) -> None:
+    person.controls = to_values(SAMPLED)
+    person.get("One")
+    for _ in range(3):
+        person.press("regenerate", person.messages[-1].id)
+        person.wait()
+    assert [request.options.sampling.seed for request in engine.requests] == [4, 5, 6, 7]
+    assert len(person.messages[-1].versions) == 4
+
+
+def test_regenerating_greedily_changes_no_seed(person: Visitor, engine: ScriptedEngine) -> None:
+    person.get("One")
+    person.press("regenerate", person.messages[-1].id)
+    assert [request.options.sampling.seed for request in engine.requests] == [0, 0]
+
+
+def test_another_version_is_shown(person: Visitor, engine: ScriptedEngine) -> None:
+    person.get("One")
+    first = person.messages[-1].id
+    engine.text = "Something else."
+    person.press("regenerate", first)
+    person.wait()
+    assert person.texts == ["One", "Something else."]
+    person.press("version", first)
+    assert person.texts == ["One", "Hello there, friend."]
+    assert person.ask("And on") == SENT, "the page stands where it was led"
+
+
+def test_versions_are_shown_whatever_the_controls_hold(person: Visitor) -> None:
+    person.get("One")
+    first = person.messages[-1].id
+    person.press("regenerate", first)
+    person.wait()
+    person.controls = person.controls._replace(seed=None)
+    person.press("version", first)
+    assert person.heard == []
+    assert person.messages[-1].id == first
+    person.press("regenerate", first)
+    assert "The box for seed is empty" in person.heard[0]
+
+
+def test_an_edited_question_is_sent_anew(person: Visitor) -> None:
+    person.get("One")
+    person.get("Two")
+    assert person.press("edit", person.messages[0].id, "Uno") == KEPT
+    person.wait()
+    assert person.texts == ["Uno", "Hello there, friend."]
+
+
+def test_a_stopped_reply_goes_on_where_it_was(person: Visitor, engine: ScriptedEngine) -> None:
+    engine.pause, engine.text = 0.005, LONG
+    person.ask("One")
+    until(lambda: person.look().live)
+    person.actions.stop(person.state)
+    person.wait()
+    written = person.texts[-1]
+    assert written and person.messages[-1].content.state == "stopped"
+    engine.pause, engine.text = 0, "and the end."
+    person.press("continue", person.messages[-1].id)
+    person.wait()
+    assert person.texts == ["One", f"{written}and the end."]
+
+
+def test_stopping_reaches_the_reply_of_this_chat_alone(
+    person: Visitor, other: Visitor, engine: ScriptedEngine
+) -> None:
+    engine.pause, engine.text = 0.005, LONG
+    person.ask("One")
+    other.ask("Two")
+    person.actions.stop(person.state)
+    person.wait()
+    assert other.look().is_busy
+    person.services.stop()
+
+
+def test_stopping_without_a_reply_does_nothing(person: Visitor) -> None:
+    person.actions.stop(person.state)
+    assert person.heard == []
+
+
+def test_colours_are_drawn_once_they_are_asked_for(person: Visitor) -> None:
+    person.get("One")
+    assert 'class="coloured"' not in person.look().thread
+    person.press("colours", person.messages[-1].id)
+    assert 'class="coloured"' in person.look().thread
+
+
+def test_what_is_gone_is_told(person: Visitor) -> None:
+    person.get("One")
+    assert person.press("regenerate", 99) == KEPT
+    assert "no longer there" in person.heard[0]
+
+
+def test_what_no_button_says_does_no_harm(person: Visitor) -> None:
+    assert person.press("explode") == KEPT
+    assert person.heard == []
+
+
+def test_a_private_chat_is_begun_as_one(person: Visitor) -> None:
+    person.actions.new_private_chat(person.state)
+    assert person.look().is_private
+    person.get("Secret")
+    assert "Private" in person.look().sidebar
+    assert person.services.conversations.stores.stored.summaries() == ()
+
+
+def test_a_new_chat_leaves_the_reply_of_the_other_going(person: Visitor, engine: ScriptedEngine) -> None:
+    engine.pause, engine.text = 0.005, LONG
+    person.ask("One")
+    person.actions.new_chat(person.state)
+    assert person.look().is_empty
+    assert person.services.is_busy
+    person.services.stop()

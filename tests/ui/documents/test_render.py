@@ -1,0 +1,110 @@
+"""The lists as HTML: every state is named, and text from outside is escaped."""
+
+import pytest
+
+from app.document_messages import Collection, Document, DocumentState, Passage, PassageHit
+from app.ui.documents.reader import score_words
+from app.ui.documents.render import EXCERPT, collections_html, documents_html, results_html, title_html
+from app.ui.documents.view import SearchResult
+
+EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
+
+
+def listed(**about: object) -> str:
+    return documents_html([Document(1, 1, "Lease", **about)], most=10)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("state", "done", "total", "words"),
+    [
+        ("waiting", 0, 0, "Waiting"),
+        ("reading", 3, 12, "Reading, 3 of 12"),
+        ("indexing", 1200, 3400, "Indexing, 1,200 of 3,400"),
+        ("failed", 0, 0, "Failed"),
+        ("cancelled", 0, 0, "Cancelled"),
+    ],
+)
+def test_every_state_is_named(state: DocumentState, done: int, total: int, words: str) -> None:
+    assert f">{words}</span>" in listed(state=state, done=done, total=total)
+
+
+def test_a_document_under_way_has_a_bar_and_can_be_cancelled() -> None:
+    html = listed(state="indexing", done=3, total=4)
+    assert '<progress value="3" max="4"' in html
+    assert ('data-do="cancel"' in html, 'data-do="ask-remove"' in html) == (True, False)
+
+
+def test_a_waiting_document_has_no_bar_and_its_name_once() -> None:
+    html = listed(state="waiting", source="Lease")
+    assert ("<progress" in html, 'data-do="cancel"' in html) == (False, True)
+    assert '<p class="facts"></p>' in html
+
+
+def test_what_has_failed_says_why_and_can_be_tried_again() -> None:
+    html = listed(state="failed", note="It is encrypted: open it, and save it without a password.")
+    assert "without a password" in html
+    assert ('data-do="retry"' in html, "<progress" in html) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("embedded", "words"),
+    [
+        (0, "8 passages · keyword search<"),
+        (3, "keyword search, semantic search for 3 of 8 passages"),
+        (8, "keyword and semantic search<"),
+    ],
+)
+def test_it_says_how_a_document_can_be_searched(embedded: int, words: str) -> None:
+    assert words in listed(state="ready", characters=9000, passages=8, embedded=embedded)
+
+
+def test_only_what_has_a_text_can_be_opened() -> None:
+    assert 'data-do="read"' not in listed(state="failed")
+    assert 'data-do="read"' in listed(state="ready", characters=10, passages=1)
+
+
+def test_an_empty_collection_says_in_a_sentence_what_to_do() -> None:
+    assert "Paste text or drop files above" in documents_html([], most=10)
+
+
+def test_long_lists_are_shown_in_parts() -> None:
+    many = [Document(number, 1, f"d{number}") for number in range(1, 251)]
+    html = documents_html(many, most=100)
+    assert (html.count("<article"), "Show 150 more" in html) == (100, True)
+
+
+def test_one_is_marked_as_open() -> None:
+    html = collections_html([Collection(1, "Contracts", 1), Collection(2, "Manuals", 2)], shown=2)
+    assert html.index('aria-current="true"') > html.index("Contracts")
+    assert ("1 document<" in html, "2 documents<" in html) == (True, True)
+
+
+def test_text_from_outside_is_escaped() -> None:
+    document = Document(1, 1, EVIL, EVIL, "ready", EVIL, 10, 1)
+    passage = Passage(1, 1, EVIL, 0, len(EVIL), EVIL, EVIL)
+    htmls = (
+        collections_html([Collection(1, EVIL, 1)], 1, confirming=1),
+        title_html(Collection(1, EVIL, 1)),
+        documents_html([document], 10, confirming=1),
+        results_html(SearchResult(EVIL, (PassageHit(passage, 1.0, 1.0, 1),))),
+        results_html(SearchResult(EVIL, (), EVIL)),
+    )
+    assert [html for html in htmls if "<script" in html or "<img" in html] == []
+
+
+def test_long_passages_are_shown_as_far_as_there_is_room() -> None:
+    passage = Passage(1, 1, "Lease", 0, 5000, "x" * 5000)
+    shown = results_html(SearchResult("x", (PassageHit(passage, 1.0, 1.0, 1),)))
+    assert f"{'x' * EXCERPT}…" in shown
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        ((7.256, 0.0, 1, 0), "BM25 7.26 (rank 1)"),
+        ((0.0, 0.5, 0, 3), "no keyword match · similarity 0.50 (rank 3)"),
+        ((2.0, 0.25, 0, 0), "BM25 2.00 · similarity 0.25"),
+    ],
+)
+def test_the_parts_of_a_score_are_named(scores: tuple[float, float, int, int], words: str) -> None:
+    assert score_words(*scores) == words

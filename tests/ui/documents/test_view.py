@@ -1,0 +1,227 @@
+"""The actions of the Documents view. Deletions are confirmed first."""
+
+from pathlib import Path
+
+import gradio as gr
+import pytest
+
+from app.errors import NotUploaded
+from app.ui.documents.render import DocumentsRenderer
+from app.ui.documents.semantic_search import SemanticSearch
+from app.ui.documents.view import DEFAULT_COLLECTION, DocumentsActions, DocumentsState
+from app.ui.services import Services
+from tests.fake_documents import ScriptedDocuments
+
+TEXT = "The tenant pays on the first.\n\nThe landlord keeps the roof."
+
+
+@pytest.fixture
+def state() -> DocumentsState:
+    return DocumentsState()
+
+
+@pytest.fixture
+def notified() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def actions(services: Services, documents: ScriptedDocuments, notified: list[str]) -> DocumentsActions:
+    return DocumentsActions(documents, SemanticSearch(services), notified.append)
+
+
+def press(
+    actions: DocumentsActions, state: DocumentsState, do: str, name: object = "", value: str = ""
+) -> None:
+    actions.click(state, gr.EventData(None, {"do": do, "name": str(name), "value": value}))
+
+
+@pytest.fixture
+def renderer(services: Services, documents: ScriptedDocuments, state: DocumentsState) -> DocumentsRenderer:
+    return DocumentsRenderer(documents, SemanticSearch(services), state)
+
+
+def test_the_first_text_makes_the_first_collection(
+    actions: DocumentsActions, documents: ScriptedDocuments, state: DocumentsState
+) -> None:
+    assert actions.paste(state, TEXT, "") == ("", "")
+    assert [one.name for one in documents.collections()] == [DEFAULT_COLLECTION]
+    assert [one.title for one in documents.documents(state.collection)] == ["The tenant pays on the first."]
+
+
+def test_a_text_goes_into_the_open_collection_under_its_title(
+    actions: DocumentsActions, documents: ScriptedDocuments, state: DocumentsState
+) -> None:
+    documents.create("Contracts")
+    press(actions, state, "create", value="Manuals")
+    actions.paste(state, TEXT, " Lease ")
+    assert [one.documents for one in documents.collections()] == [0, 1]
+    assert documents.documents(state.collection)[0].title == "Lease"
+
+
+def test_what_cannot_be_added_stays_in_its_box_and_is_said(
+    actions: DocumentsActions, documents: ScriptedDocuments, state: DocumentsState, notified: list[str]
+) -> None:
+    assert actions.paste(state, "  \n", "") != ("", "")
+    documents.refuses = "The disk is full: make room, then try again."
+    assert actions.paste(state, TEXT, "") != ("", "")
+    assert notified == [
+        "There is nothing to add. Paste text into the box, or choose files.",
+        documents.refuses,
+    ]
+
+
+def test_uploads_are_handed_over_and_removed(
+    actions: DocumentsActions, documents: ScriptedDocuments, state: DocumentsState, uploads: Path
+) -> None:
+    files = [uploads / "a1" / "one.md", uploads / "b2" / "two.txt"]
+    for upload in files:
+        upload.parent.mkdir()
+        upload.write_text(TEXT)
+    actions.add_files(state, [str(upload) for upload in files])
+    assert documents.uploads == [("one.md", TEXT.encode()), ("two.txt", TEXT.encode())]
+    assert not any(upload.parent.exists() for upload in files)
+
+
+def test_refused_uploads_are_removed_as_well(
+    actions: DocumentsActions, documents: ScriptedDocuments, state: DocumentsState, uploads: Path,
+    notified: list[str],
+) -> None:  # fmt: skip
+    upload = uploads / "a1" / "one.md"
+    upload.parent.mkdir()
+    upload.write_text(TEXT)
+    documents.refuses = "one.md is too large: split it."
+    actions.add_files(state, [str(upload)])
+    assert (notified, upload.parent.exists()) == ([documents.refuses], False)
+
+
+def test_files_that_were_not_uploaded_are_neither_taken_in_nor_removed(
+    actions: DocumentsActions, documents: ScriptedDocuments, state: DocumentsState, uploads: Path, tmp_path: Path,
+    notified: list[str],
+) -> None:  # fmt: skip
+    own = tmp_path / "secret.md"
+    own.write_text(TEXT)
+    actions.add_files(state, [str(uploads / "another"), str(own)])
+    assert (notified, documents.uploads) == ([str(NotUploaded())], [])
+    assert own.exists() and (uploads / "another").exists()
+
+
+def test_a_collection_is_deleted_after_a_question(
+    actions: DocumentsActions,
+    documents: ScriptedDocuments,
+    state: DocumentsState,
+    renderer: DocumentsRenderer,
+) -> None:
+    collection = documents.create("Contracts")
+    documents.paste(collection, TEXT)
+    press(actions, state, "ask-delete", collection)
+    assert "Delete “Contracts” and its 1 document?" in str(renderer.render()["collections"])
+    press(actions, state, "no")
+    assert "confirm" not in str(renderer.render()["collections"])
+    press(actions, state, "ask-delete", collection)
+    press(actions, state, "delete", collection)
+    assert (documents.names, documents.kept) == ({}, {})
+    assert "confirm" not in str(renderer.render()["collections"])
+
+
+def test_a_document_is_removed_after_a_question(
+    actions: DocumentsActions,
+    documents: ScriptedDocuments,
+    state: DocumentsState,
+    renderer: DocumentsRenderer,
+) -> None:
+    document = documents.paste(documents.create("Contracts"), TEXT, "Lease")
+    press(actions, state, "ask-remove", document)
+    assert "Remove “Lease”?" in str(renderer.render()["document-list"])
+    press(actions, state, "remove", document)
+    assert "Lease" not in str(renderer.render()["document-list"])
+
+
+def test_documents_are_cancelled_and_tried_again(
+    actions: DocumentsActions,
+    documents: ScriptedDocuments,
+    state: DocumentsState,
+    renderer: DocumentsRenderer,
+) -> None:
+    documents.state = "indexing"
+    document = documents.paste(documents.create("Contracts"), TEXT, "Lease")
+    press(actions, state, "cancel", document)
+    assert "Try again" in str(renderer.render()["document-list"])
+    press(actions, state, "retry", document)
+    assert documents.calls[-2:] == [("cancel", document), ("again", document)]
+
+
+def test_a_collection_is_chosen_and_renamed(
+    actions: DocumentsActions,
+    documents: ScriptedDocuments,
+    state: DocumentsState,
+    renderer: DocumentsRenderer,
+    notified: list[str],
+) -> None:
+    documents.create("Contracts")
+    second = documents.create("Manuals")
+    press(actions, state, "choose", second)
+    press(actions, state, "rename", second, "Handbooks")
+    assert "<h2>Handbooks</h2>" in str(renderer.render()["collection-title"])
+    press(actions, state, "rename", second, " ")
+    assert notified == ["A collection must have a name, got ' '."]
+
+
+def test_a_collection_that_is_gone_gives_way_to_the_first(
+    documents: ScriptedDocuments, state: DocumentsState, renderer: DocumentsRenderer
+) -> None:
+    documents.create("Contracts")
+    state.collection = 77
+    assert "<h2>Contracts</h2>" in str(renderer.render()["collection-title"])
+
+
+def test_a_search_shows_what_a_chat_would_find_until_it_is_cleared(
+    actions: DocumentsActions,
+    documents: ScriptedDocuments,
+    state: DocumentsState,
+    renderer: DocumentsRenderer,
+) -> None:
+    collection = documents.create("Contracts")
+    document = documents.paste(collection, TEXT, "Lease")
+    actions.search(state, " tenant pays? ")
+    assert documents.searched == [((collection,), "tenant pays?")]
+    assert "BM25 7.25 (rank 1) · similarity 0.61 (rank 2)" in str(renderer.render()["search-results"])
+    documents.remove(document)
+    assert "Lease" not in str(renderer.render()["search-results"])
+    press(actions, state, "clear")
+    assert str(renderer.render()["search-results"]) == ""
+
+
+def test_a_search_that_fails_or_finds_nothing_says_so(
+    actions: DocumentsActions,
+    documents: ScriptedDocuments,
+    state: DocumentsState,
+    renderer: DocumentsRenderer,
+) -> None:
+    documents.paste(documents.create("Contracts"), TEXT)
+    actions.search(state, "elephants")
+    assert "not in your documents" in str(renderer.render()["search-results"])
+    documents.refuses = "The file is damaged."
+    actions.search(state, "tenant")
+    assert "The file is damaged." in str(renderer.render()["search-results"])
+
+
+def test_parts_are_rendered_again_only_after_a_change(
+    documents: ScriptedDocuments, renderer: DocumentsRenderer
+) -> None:
+    before = renderer.render()
+    documents.create("Contracts")
+    after = renderer.render()
+    assert "Contracts" in str(after["collections"]) and "Contracts" not in str(before["collections"])
+    assert renderer.render() is after
+
+
+def test_what_stops_all_documents_is_shown_above_them_until_it_is_over(
+    documents: ScriptedDocuments, renderer: DocumentsRenderer
+) -> None:
+    before = renderer.render()["document-list"]
+    documents.problem = "The disk is full: free some <space>."
+    shown = str(renderer.render()["document-list"])
+    assert shown.startswith('<p class="document-note" role="status">The disk is full: free some &lt;space')
+    documents.problem = ""
+    assert renderer.render()["document-list"] == before

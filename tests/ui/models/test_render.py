@@ -1,0 +1,230 @@
+"""Every state of the lists, as HTML without a page."""
+
+import re
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from app.messages import EngineStatus
+from app.model_messages import Fit, InstalledModel, RemoteModel
+from app.settings import ModelSettings
+from app.ui.models.inventory import FitTarget, InstalledFit, Inventory
+from app.ui.models.render import (
+    SearchResults,
+    catalogue_html,
+    download_count,
+    download_words,
+    downloads_html,
+    duration,
+    fit_values,
+    installed_html,
+    loaded_html,
+    matching,
+    results_html,
+    token_html,
+)
+from app.ui.templates import render_macro
+from tests.fake_models import GB, HALF, MEMORY, SMALL, ScriptedModels, make_download, make_fit
+from tests.fakes import DEMO
+
+READY = EngineStatus("ready", model=DEMO, peak=3 * GB)
+NOBODY: frozenset[str] = frozenset()
+NO_FOLDERS = ModelSettings()
+
+
+def text(html: str) -> str:
+    """What a person reads."""
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
+
+
+def buttons(html: str) -> list[tuple[str, str, str]]:
+    """(do, name, value) of each button, in order."""
+    return re.findall(r'data-do="([^"]*)" data-name="([^"]*)" data-value="([^"]*)"', html)
+
+
+def make_inventory(*installed: InstalledFit, library: ModelSettings = NO_FOLDERS) -> Inventory:
+    models = ScriptedModels()
+    offers = tuple(models.recommended(MEMORY, "bfloat16", 4096))
+    return Inventory(FitTarget(), MEMORY, models.disk(), offers, installed, library, False, make_fit())
+
+
+def fit_bar(fit: Fit) -> str:
+    return render_macro("models.html", "fit_bar", fit=fit_values(fit))
+
+
+def test_the_catalogue_is_grouped_by_what_fits_then_by_use() -> None:
+    shown = text(catalogue_html(make_inventory(), NOBODY))
+    words = [
+        "Fits this computer",
+        "For chat",
+        "org/ small",
+        "For code",
+        "org/ coder",
+        "Fits with int4",
+        "Too big for",
+    ]
+    places = [shown.index(word) for word in words]
+    assert places == sorted(places)
+    assert "middle gated" in shown and "Load with int4" in shown
+
+
+def test_what_is_installed_or_downloading_is_not_offered_again() -> None:
+    html = catalogue_html(make_inventory(), frozenset({"org/small"}))
+    assert ("download", "org/small", "") not in buttons(html)
+    assert ("download", "org/coder", "") in buttons(html)
+
+
+def test_recommended_models_are_found_by_all_words_of_what_is_said_of_them() -> None:
+    assert [one.entry.repo for one in matching(make_inventory(), "code TESTS")] == ["org/coder"]
+    assert matching(make_inventory(), "code poems") == []
+
+
+def test_the_bar_tells_its_parts_and_marks_where_memory_ends() -> None:
+    fits, big = make_fit(), make_fit("too big", 30 * GB)
+    shown = fit_bar(fits)
+    assert 'aria-label="weights 2.00 GB, context 100 MB, steps 50 MB, runtime 500 MB"' in shown
+    assert "width:25.00%" in shown and "<s " not in shown
+    assert '<s style="left:26.10%">' in fit_bar(big)
+    assert text(fit_bar(fits)) == "Fits needs 2.65 GB of 8.00 GB free · chats up to 32,768 tokens"
+    assert text(fit_bar(big)).startswith("Too big needs 31 GB of 8.00 GB free, in bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("state", "actions"),
+    [
+        ("queued", ["pause", "cancel"]),
+        ("running", ["pause", "cancel"]),
+        ("paused", ["resume", "cancel"]),
+        ("failed", ["resume", "cancel"]),
+        ("done", ["load-download", "dismiss"]),
+    ],
+)
+def test_a_download_offers_what_can_be_done_with_it(state: str, actions: list[str]) -> None:
+    html = downloads_html((make_download("org/x", state),))  # type: ignore[arg-type]
+    assert buttons(html) == [(action, "org/x", "") for action in actions]
+    assert html.count("<progress") == (0 if state == "done" else 3)
+
+
+def test_a_download_tells_bytes_speed_and_time_left() -> None:
+    running = make_download("org/x", speed=25.0)
+    assert download_words(running) == "250 bytes of 1.00 kB · 25 bytes/s · 30 s left"
+    assert download_words(make_download("org/x", "done", 1000)) == "1.00 kB · verified"
+    assert download_words(replace(running, files=())) == "Contacting the hub"
+    assert downloads_html(()) == ""
+
+
+def test_a_gated_download_says_what_to_do() -> None:
+    locked = make_download("org/x", "failed", note="It is gated.", asks_token=True, page="https://hub/org/x")
+    shown = text(downloads_html((locked,)))
+    assert "It is gated." in shown and "Open the model's page" in shown and "Hugging Face token" in shown
+    assert 'href="https://hub/org/x"' in downloads_html((locked,))
+
+
+def test_the_models_button_counts_unfinished_downloads() -> None:
+    downloads = (make_download("a/a"), make_download("b/b", "queued"), make_download("c/c", "failed"))
+    assert download_count(downloads) == "2 downloading, 1 paused"
+    assert download_count((make_download("a/a", "done"),)) == ""
+
+
+def test_installed_models_say_what_they_are_and_why_they_cannot_be_used() -> None:
+    html = installed_html(make_inventory(InstalledFit(SMALL, make_fit()), InstalledFit(HALF, None)), READY)
+    shown = text(html)
+    assert "org/ small 2.00 GB · c0ffeec0 · Hugging Face cache" in shown
+    assert "org/ half incomplete" in shown and "Not all of it is here." in shown
+    assert buttons(html) == [
+        ("load", str(SMALL.path), "auto"), ("delete", str(SMALL.path), ""),
+        ("download", "org/half", ""), ("delete", str(HALF.path), ""),
+    ]  # fmt: skip
+    assert "Models 3.00 GB, other files 47 GB, free 50 GB" in shown
+
+
+def test_what_fits_with_int4_is_offered_so_and_what_is_too_big_can_be_loaded_anyway() -> None:
+    tight = installed_html(make_inventory(InstalledFit(SMALL, make_fit("fits with int4", 9 * GB))), READY)
+    assert [value for _, _, value in buttons(tight)[:2]] == ["int4", "auto"]
+    assert "Load with int4 Load anyway" in text(tight)
+    assert "Load anyway" in text(
+        installed_html(make_inventory(InstalledFit(SMALL, make_fit("too big"))), READY)
+    )
+
+
+def test_the_loaded_model_is_neither_loaded_nor_deleted_again() -> None:
+    loaded = EngineStatus("ready", model=replace(DEMO, name=SMALL.name, revision=SMALL.revision))
+    html = installed_html(make_inventory(InstalledFit(SMALL, make_fit())), loaded)
+    assert (buttons(html), "loaded" in text(html)) == ([], True)
+
+
+def test_folders_can_be_removed_from_the_list() -> None:
+    html = installed_html(make_inventory(library=ModelSettings(folders=("/my models",))), READY)
+    assert buttons(html) == [("forget-folder", "/my models", "")]
+
+
+def test_the_measured_peak_stands_beside_the_estimate() -> None:
+    assert "Estimated: 2.65 GB with 4,096 tokens · Measured peak: 3.00 GB" in text(
+        loaded_html(make_inventory(), READY)
+    )
+    assert "Measured peak: 3.00 GB" in text(loaded_html(None, READY))
+
+
+def test_without_a_model_the_page_says_what_the_worker_does() -> None:
+    assert "Loading org/x" in text(loaded_html(None, EngineStatus("loading", "Loading org/x")))
+    assert "could not be loaded" in text(loaded_html(None, EngineStatus("failed")))
+    returned = replace(READY, note="It is broken. demo stays loaded.")
+    assert "It is broken." in text(loaded_html(None, returned))
+
+
+def test_results_tell_apart_what_was_looked_at_recommended_and_found() -> None:
+    models = ScriptedModels()
+    remote = models.look_at("a/b", MEMORY, "bfloat16", 4096)
+    found = SearchResults(
+        "small", tuple(models.offers[:1]), tuple(models.hits), ((remote, "https://hub/a/b"),)
+    )
+    html = results_html(found, NOBODY)
+    assert ("download", "a/b", "") in buttons(html) and ("inspect", "somebody/small-one", "") in buttons(html)
+    assert "1,234 downloads · 5 likes" in text(html)
+    assert results_html(SearchResults(), NOBODY) == ""
+    assert "No model has “zzz” in its name." in text(results_html(SearchResults("zzz"), NOBODY))
+    assert text(results_html(SearchResults("x", problem="The hub is off."), NOBODY)).endswith(
+        "The hub is off."
+    )
+
+
+def test_a_gated_model_that_cannot_be_judged_yet_says_what_to_do() -> None:
+    locked = RemoteModel(
+        "a/b", "", 5, make_download("x").files, is_gated=True, problems=("It is gated: run this.",)
+    )
+    html = results_html(SearchResults("a/b", inspected=((locked, "https://hub/a/b"),)), NOBODY)
+    assert "Accept the terms" in text(html) and "run this" not in text(html)
+    assert ("download", "a/b", "") in buttons(html)
+    unsafe = replace(locked, files=(), problems=("It has pickles.",))
+    html = results_html(SearchResults("a/b", inspected=((unsafe, ""),)), NOBODY)
+    assert "It has pickles." in text(html) and buttons(html) == [("clear", "", "")]
+
+
+def test_text_from_outside_is_escaped() -> None:
+    evil = '<img src=x onerror="alert(1)">'
+    model = InstalledModel(evil, Path(evil), "folder", 1, evil, "unusable", evil)
+    pages = (
+        installed_html(
+            make_inventory(InstalledFit(model, None), library=ModelSettings(folders=(evil,))), READY
+        ),
+        downloads_html((make_download(evil, note=evil),)),
+        results_html(SearchResults(evil, problem=evil), NOBODY),
+        render_macro("macros.html", "button", label="Load", do="load", name=evil, value=evil),
+        render_macro("models.html", "title", name=f"{evil}/{evil}"),
+    )
+    assert [page for page in pages if "<img" in page] == []
+    assert render_macro("macros.html", "link", address="javascript:alert(1)", words="its page") == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.2, "1 s"), (59, "59 s"), (180, "3 min"), (7500, "2 h 5 min")]
+)
+def test_time_is_told_as_people_do(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_whether_a_token_is_kept_is_told() -> None:
+    assert "No token" in token_html(make_inventory())
+    assert "A token is saved" in token_html(replace(make_inventory(), is_logged_in=True))

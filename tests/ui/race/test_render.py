@@ -1,0 +1,176 @@
+"""Every state of a race, as HTML without a page."""
+
+import re
+from dataclasses import replace
+from html import unescape
+
+import pytest
+
+from app.conversation import Reply
+from app.conversation.decoder_comparison import read_lane
+from app.conversation.race import RaceState
+from app.conversation.race_setup import Heat, request_for
+from app.messages import Sampling
+from app.race_messages import Margin, RaceResult
+from app.ui.race.formatting import difference_words, rate, seconds, times
+from app.ui.race.progress import finished_race, race_progress, thinned
+from app.ui.race.render import chart_html, notes_html, outputs_html, status_html, verdict_words
+from tests.racing import AUTO, HALF, LOOKAHEAD, PLAIN, LaneEngine, make_plan, run_race
+
+TIED = Margin("four ", "<b>", 0.03)
+TEXTS = {"auto": "one two three <b>bold</b>"}
+
+
+def text(html: str) -> str:
+    """What a person reads."""
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
+
+
+@pytest.fixture(scope="module")
+def result() -> RaceResult:
+    return run_race(LaneEngine(), make_plan(PLAIN, AUTO))
+
+
+@pytest.fixture(scope="module")
+def differing() -> RaceResult:
+    engine = LaneEngine(texts=TEXTS)
+    engine.closeness = TIED
+    return run_race(engine, make_plan(PLAIN, AUTO))
+
+
+def racing(*ended: str) -> RaceState:
+    """A race of three whose named lanes have run; the next one has begun."""
+    engine, plan = LaneEngine(), make_plan(PLAIN, AUTO, LOOKAHEAD)
+    heats = tuple(Heat(lane, Reply()) for lane in plan.lanes[: len(ended) + 1])
+    for heat in heats[:-1]:
+        engine.submit(request_for(plan, heat.decoding), heat.reply)
+    return RaceState("racing", plan, heats)
+
+
+def chart(state: RaceState) -> str:
+    return chart_html(race_progress(state, [read_lane(heat.decoding, heat.reply) for heat in state.replies]))
+
+
+def test_before_the_first_race_it_is_explained() -> None:
+    assert "two or three decoders" in text(chart(RaceState()))
+
+
+def test_finished_lanes_are_shown_at_the_running_lanes_clock() -> None:
+    state = racing("plain")
+    shown = chart(state)
+    assert re.findall(r'class="lane (\w+)"', shown) == ["finished", "running", "waiting"]
+    # The second lane has not written anything yet: at its clock the first one had its first token.
+    assert "1 of 8 tokens" in text(shown)
+
+
+def test_a_running_race_has_speed_ups_as_soon_as_plain_has_run() -> None:
+    state = racing("plain", "auto")
+    speeds = re.findall(r'class="speed">([^<]*)<', chart(state))
+    assert speeds[0] == "1.00x" and speeds[1].endswith("x") and speeds[2] == "—"
+
+
+def test_a_finished_race_is_shown_at_the_time_of_the_winner(result: RaceResult) -> None:
+    plain, auto = finished_race(result).lanes
+    assert (auto.share, auto.is_winner, plain.is_winner) == (1.0, True, False)
+    assert plain.tokens == result.lanes[0].run.tokens_at(auto.run.seconds if auto.run else 0)
+    assert 0 < plain.share < plain.whole == 1.0
+
+
+def test_a_finished_lane_has_all_its_numbers(result: RaceResult) -> None:
+    shown = text(chart_html(finished_race(result)))
+    speed = times(result.lanes[1].speed_up)
+    for words in (
+        "identical text",
+        speed,
+        "tokens/s",
+        "tokens per step 1.75",
+        "first token 50 ms",
+        "time 48 ms",
+    ):
+        assert words in shown
+
+
+def test_a_difference_is_a_badge_with_its_token_and_margin(differing: RaceResult) -> None:
+    shown = chart_html(finished_race(differing))
+    assert "differs at token 4: margin 0.03" in text(shown)
+    assert "<b>bold" not in shown and "close enough for rounding" in unescape(shown)
+
+
+def test_a_margin_explains_no_sampled_token(differing: RaceResult) -> None:
+    difference = differing.lanes[1].difference
+    assert difference is not None
+    assert "rounding" in difference_words(difference, Sampling())
+    assert "rounding" not in difference_words(difference, Sampling(temperature=0.7))
+
+
+def test_a_lane_that_fell_back_to_plain_decoding_says_so(result: RaceResult) -> None:
+    lane = result.lanes[1]
+    fell_back = replace(lane, run=replace(lane.run, decoder="plain"))
+    shown = chart_html(finished_race(replace(result, lanes=(result.lanes[0], fell_back))))
+    assert "plain decoding used" in text(shown)
+
+
+def test_each_step_is_a_segment(result: RaceResult) -> None:
+    paths = re.findall(r'<path d="([^"]*)"', chart_html(finished_race(result)))
+    assert [path.count("M") for path in paths] == [len(lane.run.curve) - 1 for lane in result.lanes]
+
+
+@pytest.mark.parametrize(
+    ("phase", "words"),
+    [("warming", "Warming up"), ("judging", "Comparing"), ("stopped", "Why."), ("failed", "Why.")],
+)
+def test_every_phase_has_its_sentence(phase: str, words: str) -> None:
+    note = "Why." if phase in ("stopped", "failed") else ""
+    shown = status_html(RaceState(phase, make_plan(), note=note))  # type: ignore[arg-type]
+    assert words in shown and 'role="status"' in shown
+
+
+def test_the_baseline_is_not_counted_as_a_lane() -> None:
+    plan = make_plan(AUTO, LOOKAHEAD)
+    beside = RaceState("racing", plan, (Heat(PLAIN, Reply(), True),))
+    assert "outside the race" in text(status_html(beside))
+    first = RaceState("racing", plan, (*beside.replies, Heat(AUTO, Reply())))
+    assert "Lane 1" in text(status_html(first))
+
+
+def test_the_verdict_says_who_was_fastest_and_whether_the_texts_are_the_same(
+    result: RaceResult, differing: RaceResult
+) -> None:
+    assert verdict_words(result).startswith(f"Auto was fastest: {times(result.lanes[1].speed_up)}")
+    assert verdict_words(result).endswith("All lanes wrote the same text as plain decoding.")
+    assert verdict_words(differing).endswith("Not all lanes wrote the same text as plain decoding.")
+    slow = replace(result, lanes=(result.lanes[0],) * 2)
+    assert verdict_words(slow).startswith("Plain decoding was fastest.")
+
+
+def test_the_measures_are_explained(result: RaceResult) -> None:
+    assert "fastest plain run (one row per step): 100 tokens/s" in text(notes_html(result))
+    half = run_race(LaneEngine(HALF), make_plan(PLAIN, AUTO))
+    shown = text(notes_html(half))
+    assert "(one row per step, run in addition to the lanes): 100 tokens/s" in shown
+    assert "plain decoding in the same bucket" in shown
+    assert notes_html(None) == ""
+
+
+def test_a_very_short_race_has_a_warning(result: RaceResult) -> None:
+    assert "less than a second" in text(notes_html(result))
+
+
+def test_texts_have_a_mark_where_they_differ(differing: RaceResult) -> None:
+    shown = outputs_html(differing)
+    assert shown.count("<details>") == 2
+    assert "<mark>&lt;b&gt;bold&lt;/b&gt; </mark>" in shown
+    assert outputs_html(None) == ""
+
+
+def test_numbers_have_sensible_digits() -> None:
+    assert [rate(value) for value in (0, 41.27, 412.4, 1203)] == ["—", "41.3", "412", "1,203"]
+    assert [seconds(value) for value in (0.084, 1.244, 63)] == ["84 ms", "1.24 s", "63.0 s"]
+    assert [times(value) for value in (0, 1.736)] == ["—", "1.74x"]
+
+
+def test_a_long_curve_is_thinned_and_keeps_its_end() -> None:
+    curve = tuple((float(i), i) for i in range(1000))
+    thin = thinned(curve, 100)
+    assert len(thin) <= 101 and thin[-1] == curve[-1]
+    assert thinned(curve[:50], 100) == curve[:50]

@@ -1,0 +1,281 @@
+"""The list's events: open, rename, pin, move, delete and bring back, search, save and take in."""
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from app.errors import NotUploaded
+from app.ui import Services
+from app.ui.sidebar.view import SidebarActions
+from tests.fakes import ScriptedEngine
+from tests.ui.chat.people import Visitor, pressed, until
+
+LONG = "word after word " * 100
+
+
+class Librarian(Visitor):
+    """A person who uses the list of chats."""
+
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self.list = SidebarActions(services, self.heard.append)
+
+    def do(self, deed: str, chat: int | str = "", value: str = "") -> str:
+        """Press a button in the list: the file that it gives, or nothing."""
+        return self.list.act(self.state, pressed(deed, chat, value))
+
+    def begin(self, question: str) -> int:
+        """Begin a chat and have it answered."""
+        self.actions.new_chat(self.state)
+        self.get(question)
+        return self.state.version.chat
+
+    @property
+    def sidebar(self) -> str:
+        """The list as it is drawn."""
+        return self.look().sidebar
+
+
+@pytest.fixture
+def person(services: Services) -> Librarian:
+    return Librarian(services)
+
+
+def text_of(file: str) -> str:
+    [carried] = re.findall(r'data-text="([^"]*)"', file)
+    return unescape(carried)
+
+
+def test_a_chat_is_opened(person: Librarian) -> None:
+    first = person.begin("The first one?")
+    second = person.begin("The second one?")
+    person.do("open", first)
+    assert "The first one?" in person.look().thread
+    assert (person.state.version.chat, person.services.chat) == (first, first)
+    person.get("And on.")
+    person.do("open", second)
+    assert "The second one?" in person.look().thread
+
+
+def test_an_opened_chat_shows_its_newest_messages_without_colours(person: Librarian) -> None:
+    chat = person.begin("One?")
+    person.press("colours", person.messages[-1].id)
+    person.press("earlier")
+    person.do("open", chat)
+    assert (person.state.message_limit, person.state.coloured) == (50, frozenset())
+
+
+def test_a_chat_that_is_gone_is_told_when_it_is_opened_and_an_empty_page_shown(person: Librarian) -> None:
+    chat = person.begin("One?")
+    person.services.conversations.stores.stored.delete(chat)
+    person.do("open", chat)
+    assert person.look().is_empty
+    person.do("rename", chat, "Anything")
+    assert "no longer there" in person.heard[0]
+
+
+def test_a_chat_is_renamed_and_named_by_its_question_again(person: Librarian) -> None:
+    chat = person.begin("What is this?")
+    person.do("rename", chat, "Plans & <ideas>")
+    assert "Plans &amp; &lt;ideas&gt;" in person.sidebar
+    person.do("rename", chat, "")
+    assert "What is this?" in person.sidebar
+
+
+def test_a_chat_is_pinned_and_let_go(person: Librarian) -> None:
+    chat = person.begin("One?")
+    person.do("pin", chat)
+    assert "<h3>Pinned</h3>" in person.sidebar
+    person.do("unpin", chat)
+    assert "<h3>Pinned</h3>" not in person.sidebar
+
+
+def test_a_chat_is_put_into_a_folder_and_out_of_it(person: Librarian) -> None:
+    chat = person.begin("One?")
+    person.actions.new_chat(person.state)
+    person.do("move", chat, " Work ")
+    assert f'data-do="open" data-name="{chat}"' in person.sidebar.partition("<span>Work</span>")[2]
+    person.do("move", chat, "")
+    assert "<span>Work</span>" not in person.sidebar
+
+
+def test_a_folder_is_collapsed_and_expanded(person: Librarian) -> None:
+    store = person.services.conversations.stores.stored
+    chat = store.create(folder="Work").chat
+    assert f'data-name="{chat}"' not in person.sidebar
+    person.do("expand", "Work")
+    assert f'data-name="{chat}"' in person.sidebar
+    person.do("collapse", "Work")
+    assert f'data-name="{chat}"' not in person.sidebar
+
+
+def test_a_folder_is_renamed_and_stays_expanded(person: Librarian) -> None:
+    store = person.services.conversations.stores.stored
+    chat = store.create(folder="Work").chat
+    person.do("expand", "Work")
+    person.do("rename-folder", "Work", "Plans")
+    assert f'data-name="{chat}"' in person.sidebar.partition("<span>Plans</span>")[2]
+    assert "<span>Work</span>" not in person.sidebar
+    person.do("rename-folder", "Plans", "")
+    assert "<span>Plans</span>" not in person.sidebar and f'data-name="{chat}"' in person.sidebar
+
+
+def test_a_deleted_chat_can_be_brought_back(person: Librarian) -> None:
+    kept, chat = person.begin("Stay?"), person.begin("Go?")
+    person.do("open", kept)
+    person.do("delete", chat)
+    assert "“Go?” was deleted" in person.sidebar
+    assert f'data-do="open" data-name="{chat}"' not in person.sidebar
+    assert "Stay?" in person.look().thread
+    person.do("undo")
+    assert f'data-do="open" data-name="{chat}"' in person.sidebar
+    assert "was deleted" not in person.sidebar
+
+
+def test_deleting_the_chat_that_is_shown_leaves_an_empty_page(person: Librarian) -> None:
+    person.do("delete", person.begin("One?"))
+    assert person.look().is_empty
+    assert (person.state.version.chat, person.services.chat) == (0, 0)
+
+
+def test_deleting_a_chat_that_is_being_written_stops_its_reply_and_undo_brings_what_came(
+    person: Librarian, engine: ScriptedEngine
+) -> None:
+    engine.pause, engine.text = 0.005, LONG
+    person.ask("One?")
+    chat = person.state.version.chat
+    until(lambda: person.look().live)
+    person.do("delete", chat)
+    assert person.look().is_empty
+    until(lambda: not person.services.is_busy)
+    person.do("undo")
+    person.do("open", chat)
+    assert "word after" in person.look().thread
+    assert person.messages[-1].content.state == "stopped"
+
+
+def test_deleting_twice_is_told_and_the_first_can_still_be_undone(person: Librarian) -> None:
+    chat = person.begin("One?")
+    person.do("delete", chat)
+    person.do("delete", chat)
+    assert "no longer there" in person.heard[0]
+    person.do("undo")
+    assert "One?" in person.sidebar
+
+
+def test_deletions_are_undone_one_after_the_other_the_last_one_first(person: Librarian) -> None:
+    first, second = person.begin("First?"), person.begin("Second?")
+    person.do("delete", first)
+    person.do("delete", second)
+    assert "“Second?” was deleted, after 1 more" in person.sidebar
+    person.do("undo")
+    assert "“First?” was deleted." in person.sidebar
+    person.do("undo")
+    assert {line.id for line in person.services.conversations.stores.summaries()} == {first, second}
+    assert "was deleted" not in person.sidebar and person.heard == []
+
+
+def test_a_deletion_that_cannot_be_undone_is_told_and_offered_no_more(person: Librarian) -> None:
+    person.do("delete", person.begin("Go?"))
+    person.services.conversations.delete_all()
+    person.do("undo")
+    assert "no longer there" in person.heard[0]
+    assert "was deleted" not in person.sidebar
+
+
+def test_undoing_nothing_is_told(person: Librarian) -> None:
+    person.do("undo")
+    assert len(person.heard) == 1
+
+
+def test_chats_are_found_by_their_words(person: Librarian) -> None:
+    person.begin("About elephants?")
+    person.begin("About cheese?")
+    person.list.search(person.state, "eleph")
+    assert "About <mark>eleph" in person.sidebar or "elephants" in person.sidebar
+    assert "cheese" not in person.sidebar
+    person.list.search(person.state, "")
+    assert "cheese" in person.sidebar
+
+
+def test_more_chats_are_listed_when_asked(person: Librarian) -> None:
+    for _ in range(102):
+        person.services.conversations.stores.stored.create()
+    assert "Show 2 more" in person.sidebar
+    person.do("more")
+    assert "more</button>" not in person.sidebar
+
+
+def test_a_chat_is_saved_to_read(person: Librarian) -> None:
+    file = person.do("markdown", person.begin("What is v1.2?"))
+    assert 'data-file="What is v1.2.md" data-kind="text/markdown"' in file
+    assert "Hello there, friend." in text_of(file)
+
+
+def test_a_chat_is_saved_and_imported_again(person: Librarian, uploads: Path) -> None:
+    chat = person.begin("One?")
+    saved, written = uploads / "chat.json", text_of(person.do("json", chat))
+    saved.write_text(written, encoding="utf-8")
+    person.list.import_chats(person.state, str(saved))
+    person.do("delete", chat)
+    saved.write_text(written, encoding="utf-8")
+    person.list.import_chats(person.state, str(saved))
+    assert person.heard == ["Imported 0 chats. One was here already.", "Imported 1 chat."]
+    assert person.sidebar.count('data-do="open"') == 1
+
+
+def test_what_was_uploaded_does_not_stay_read_or_not(person: Librarian, uploads: Path) -> None:
+    uploads = [uploads / "a" / "chats.json", uploads / "b" / "broken.json"]
+    for upload, text in zip(uploads, (text_of(person.do("json", person.begin("One?"))), "{"), strict=True):
+        upload.parent.mkdir()
+        upload.write_text(text, encoding="utf-8")
+        person.list.import_chats(person.state, str(upload))
+        assert not upload.parent.exists()
+    assert len(person.heard) == 2
+
+
+def test_a_file_that_an_editor_marked_is_imported(person: Librarian, uploads: Path) -> None:
+    saved = uploads / "chat.json"
+    saved.write_text(text_of(person.do("json", person.begin("One?"))), encoding="utf-8-sig")
+    person.list.import_chats(person.state, str(saved))
+    assert person.heard == ["Imported 0 chats. One was here already."]
+
+
+def test_a_private_chat_can_be_saved_and_is_not_among_all_chats(person: Librarian) -> None:
+    person.actions.new_private_chat(person.state)
+    person.get("Secret?")
+    assert "Secret?" in text_of(person.do("json", person.state.version.chat))
+    assert json.loads("".join(person.services.conversations.stores.stored.export_parts()))["chats"] == []
+
+
+@pytest.mark.parametrize("content", [b"no json", b"[1, 2]", b'{"chats": 3}', b"\xff\xfe\x00", b""])
+def test_a_file_that_is_broken_is_told_and_changes_nothing(
+    person: Librarian, uploads: Path, content: bytes
+) -> None:
+    (uploads / "broken.json").write_bytes(content)
+    person.list.import_chats(person.state, str(uploads / "broken.json"))
+    assert len(person.heard) == 1 and person.heard[0].endswith(".")
+    assert person.services.conversations.stores.summaries() == ()
+
+
+def test_a_file_that_is_not_there_is_told(person: Librarian, uploads: Path) -> None:
+    person.list.import_chats(person.state, str(uploads / "nowhere.json"))
+    assert person.heard == [str(NotUploaded())]
+    person.list.import_chats(person.state, None)
+    assert len(person.heard) == 1
+
+
+def test_a_file_that_was_not_uploaded_is_neither_read_nor_removed(person: Librarian, tmp_path: Path) -> None:
+    own = tmp_path / "chats.json"
+    own.write_text(text_of(person.do("json", person.begin("One?"))), encoding="utf-8")
+    person.list.import_chats(person.state, str(own))
+    assert (person.heard, own.exists()) == ([str(NotUploaded())], True)
+
+
+def test_what_no_button_says_does_no_harm(person: Librarian) -> None:
+    assert person.do("explode", "x") == ""
+    assert person.do("open", "x") == ""
+    assert person.look().is_empty

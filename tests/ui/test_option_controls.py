@@ -1,0 +1,129 @@
+"""The option controls and their values; what is changed is saved, and what is wrong is shown beside them."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from app.errors import BadOption
+from app.messages import DecoderName, Decoding, Options, Sampling
+from app.ui import Services
+from app.ui.option_controls import OptionActions, saved_with, to_options, to_values
+
+CHOSEN = Options(
+    sampling=Sampling(0.7, top_k=40, top_p=0.9, min_p=0.05, repetition_penalty=1.1, seed=12),
+    decoding=Decoding("plain", window=7, ngram=5, guesses=9),
+    max_new_tokens=77,
+    stop=("END",),
+)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        CHOSEN,
+        *(Options(decoding=Decoding(name, rows=24, same_text=False)) for name in get_args(DecoderName)),
+        Options(),
+    ],
+)
+def test_what_is_shown_reads_back_the_same(options: Options) -> None:
+    assert to_options(to_values(options), options) == options
+
+
+def test_switched_on_again_auto_decides() -> None:
+    off = to_values(Options(decoding=Decoding("plain")))
+    assert to_options(off._replace(lookahead=True), Options()).decoding.decoder == "auto"
+
+
+def test_a_chosen_decoder_is_used_while_the_switch_is_on() -> None:
+    chosen = to_values(Options())._replace(decoder="jacobi")
+    assert to_options(chosen, Options()).decoding.decoder == "jacobi"
+    assert to_options(chosen._replace(lookahead=False), Options()).decoding.decoder == "plain"
+
+
+def test_what_has_no_control_is_kept() -> None:
+    assert to_options(to_values(Options()), CHOSEN).stop == ("END",)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("max_new_tokens", 0, "Max new tokens must be at least 1, got 0."),
+        ("window", -1, "Window must be from 0 (off) to 128, got -1."),
+        ("ngram", 1, "Ngram must be from 2 to 16, got 1."),
+        ("guesses", 999, "Guesses must be from 0 (off) to 128, got 999."),
+        ("rows", 999, "Rows must be from 0 (auto) to 256, got 999."),
+        ("rows", None, "The box for rows is empty: type a number."),
+        ("temperature", -0.5, "Temperature must be from 0 to 100, got -0.5."),
+        ("top_p", 0, "Top-p must be above 0 and at most 1, got 0.0."),
+        ("seed", None, "The box for seed is empty: type a number."),
+        ("seed", 1.5, "This box takes a whole number, got 1.5."),
+    ],
+)
+def test_an_impossible_value_gets_one_sentence(name: str, value: Any, sentence: str) -> None:
+    controls = to_values(Options())._replace(**{name: value})
+    with pytest.raises(BadOption) as caught:
+        to_options(controls, Options())
+    assert str(caught.value) == sentence
+
+
+def test_a_browsers_numbers_may_be_whole_or_not() -> None:
+    controls = to_values(Options())._replace(temperature=1, max_new_tokens=32.0)  # type: ignore[arg-type]
+    options = to_options(controls, Options())
+    assert options == replace(options, max_new_tokens=32, sampling=Sampling(temperature=1.0))
+
+
+CONTROLS = to_values(Options())
+
+
+@pytest.fixture
+def actions(services: Services) -> OptionActions:
+    return OptionActions(services)
+
+
+def choose(actions: OptionActions, **changed: Any) -> str:
+    """Change one control of a page that was filled at the start."""
+    [name] = changed
+    return actions.choose_options(saved_with(name), *CONTROLS._replace(**changed))
+
+
+def test_a_page_remembers_what_was_changed_on_it_and_nothing_else(
+    actions: OptionActions, services: Services
+) -> None:
+    choose(actions, max_new_tokens=2000)
+    choose(actions, temperature=0.5)  # on another page, where there are 512 still
+    assert services.settings.options.max_new_tokens == 2000
+    assert services.settings.options.sampling.temperature == 0.5
+
+
+def test_the_decoder_that_was_chosen_comes_back_with_its_switch(
+    actions: OptionActions, services: Services
+) -> None:
+    chosen = CONTROLS._replace(decoder="lookahead")
+    actions.choose_options(saved_with("decoder"), *chosen)
+    actions.choose_options(saved_with("lookahead"), *chosen._replace(lookahead=False))
+    assert services.settings.options.decoding.decoder == "plain"
+    actions.choose_options(saved_with("lookahead"), *chosen)
+    assert services.settings.options.decoding.decoder == "lookahead"
+
+
+def test_options_are_remembered_or_the_reason_is_shown_beside_them(
+    actions: OptionActions, services: Services
+) -> None:
+    assert choose(actions, window=9) == ""
+    assert services.settings.options.decoding.window == 9
+    assert "Window must be" in choose(actions, window=-9)
+    assert services.settings.options.decoding.window == 9
+
+
+def test_an_emptied_box_is_told(actions: OptionActions) -> None:
+    assert "The box for seed is empty" in choose(actions, seed=None)
+
+
+def test_settings_that_cannot_be_saved_are_told_and_hold(
+    actions: OptionActions, services: Services, tmp_path: Path
+) -> None:
+    (tmp_path / "settings.json").mkdir()  # as good as a full disk: the file cannot be replaced
+    assert "could not be saved" in choose(actions, guesses=3)
+    assert services.settings.options.decoding.guesses == 3

@@ -1,0 +1,114 @@
+"""Pages keep values of their own as long as they live, and no longer than there is room."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from app.ui.error_handling import RELOAD
+from app.ui.page_events import PageEvents
+from app.ui.page_sessions import KEPT, Pages, PageValue
+
+COUNT = PageValue(lambda: 3)
+NAMES: PageValue[list[str]] = PageValue(list)
+
+
+class Asking(gr.Request):
+    """A request of a page."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__(session_hash=session)
+
+
+class Joined:
+    """What Gradio is given for an event, and what it would do with it."""
+
+    def __init__(self) -> None:
+        self.pages, self.said = Pages(), list[str]()
+        self.events = PageEvents(self.pages, self.said.append)
+        self.handler: Any = None
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+
+    def listen(self, handler: Any, inputs: list[Any], outputs: list[Any], **_: Any) -> None:
+        self.handler, self.inputs, self.outputs = handler, inputs, outputs
+
+
+@pytest.fixture
+def joined() -> Joined:
+    return Joined()
+
+
+def test_each_page_has_its_own_values(joined: Joined) -> None:
+    first, second = joined.pages.open("a"), joined.pages.open("b")
+    first.get(NAMES).append("x")
+    first.set(COUNT, 4)
+    assert (first.get(NAMES), second.get(NAMES)) == (["x"], [])
+    assert (first.get(COUNT), second.get(COUNT)) == (4, 3)
+
+
+def test_a_handler_gets_and_returns_its_pages_values_among_the_others(joined: Joined) -> None:
+    def handle(word: str, count: int, event: gr.EventData, *more: str) -> tuple[str, int, Any]:
+        return f"{word}{event._data}{more}", count + 1, gr.skip()
+
+    joined.events.on(joined.listen, handle, ["box", COUNT, "b1", "b2"], ["place", COUNT, NAMES])
+    assert (joined.inputs, joined.outputs) == (["box", "b1", "b2"], ["place"])
+    page = joined.pages.open("a")
+    for count in (4, 5):
+        assert joined.handler(Asking("a"), gr.EventData(None, "!"), "w", "x", "y") == "w!('x', 'y')"
+        assert page.get(COUNT) == count
+    assert page.get(NAMES) == []
+
+
+def test_a_handler_may_draw_several_times(joined: Joined) -> None:
+    def handle(count: int, word: str) -> Iterator[tuple[int, str]]:
+        yield gr.skip(), "wait"  # type: ignore[misc]
+        yield count + 1, word
+
+    joined.events.on(joined.listen, handle, [COUNT, "box"], [COUNT, "place"])
+    page = joined.pages.open("a")
+    assert list(joined.handler(Asking("a"), "done")) == ["wait", "done"]
+    assert page.get(COUNT) == 4
+
+
+def test_a_handler_without_page_values_is_joined_as_it_is(joined: Joined) -> None:
+    joined.events.on(joined.listen, len, "box", "place")
+    assert (joined.handler, joined.inputs, joined.outputs) == (len, ["box"], ["place"])
+
+
+def test_a_page_of_another_run_is_told_to_reload_and_keeps_what_it_shows(joined: Joined) -> None:
+    called = list[int]()
+    joined.events.on(joined.listen, called.append, COUNT, "place")
+    assert joined.handler(Asking("unknown")) == gr.skip()
+    assert (called, joined.said) == ([], [RELOAD])
+
+
+def test_a_closed_page_is_forgotten_and_a_lost_one_is_kept(joined: Joined) -> None:
+    pages = joined.pages
+    for session, is_closed in (("closed", True), ("lost", False)):
+        pages.open(session)
+        page = pages.connect(session)
+        assert page is not None
+        pages.disconnect(page, is_closed)
+    assert pages.find("closed") is None
+    assert pages.find("lost") is not None
+
+
+def test_a_page_that_is_back_before_its_loss_was_noticed_stays(joined: Joined) -> None:
+    page = joined.pages.open("a")
+    joined.pages.connect("a")
+    joined.pages.connect("a")
+    joined.pages.disconnect(page, is_closed=True)
+    assert joined.pages.find("a") is page
+
+
+def test_lost_pages_go_when_there_are_many_and_open_ones_never(joined: Joined) -> None:
+    pages = joined.pages
+    for number in range(3 * KEPT):
+        pages.open(str(number))
+        if number < KEPT:
+            pages.connect(str(number))
+    assert len(pages) == 2 * KEPT
+    assert all(pages.find(str(number)) for number in range(KEPT))
+    assert pages.find(str(2 * KEPT - 1)) is None and pages.find(str(2 * KEPT)) is not None
