@@ -59,7 +59,7 @@ class LoadedEmbedder:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReplySettings:
     """A question and what the search brought for it."""
 
     question: Question
@@ -90,14 +90,14 @@ class Bench:
         other._searcher = searcher
         return other
 
-    def ask(self, question: Question, searched: str = "") -> Asked:
+    def ask(self, question: Question, searched: str = "") -> ReplySettings:
         """Search for a question, or for other words in its place."""
         found = self._searcher.candidates([self._collection], searched or question.question)
         answers = (one.id for one in self._passages if question.is_answered_by(one.title, one.text))
-        return Asked(question, *found, frozenset(answers if question.kind != "absent" else ()))
+        return ReplySettings(question, *found, frozenset(answers if question.kind != "absent" else ()))
 
 
-def compare(name: str, asked: Sequence[Asked]) -> list[dict[str, str]]:
+def compare(name: str, asked: Sequence[ReplySettings]) -> list[dict[str, str]]:
     """A row for each way, and for how much better both are."""
     ranks = {way: [one.rank(order) for one in asked] for way, order in WAYS.items()}
     rows = [_row(name, way, recalls(found), reciprocals(found)) for way, found in ranks.items()]
@@ -117,7 +117,7 @@ def _row(name: str, way: str, recall: Values, reciprocal: Values) -> dict[str, s
     }
 
 
-def refusals(name: str, asked: Sequence[Asked]) -> dict[str, str]:
+def refusals(name: str, asked: Sequence[ReplySettings]) -> dict[str, str]:
     """How many questions find nothing that is near enough, of those with an answer here and those without."""
     is_left = [(one, bool(near_enough(one.candidates, one.has_meaning))) for one in asked]
     with_answer = [left for one, left in is_left if one.answers]

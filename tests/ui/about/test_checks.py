@@ -93,10 +93,10 @@ def test_a_page_without_a_key_fails() -> None:
 def test_contacts_need_a_known_reason() -> None:
     outside = NetworkLog({"hub.example": "the hub"})
     assert "No request has left" in check_contacts(outside, None).details
-    outside.hear("socket.connect", (None, ("hub.example", 443)))
+    outside.audit("socket.connect", (None, ("hub.example", 443)))
     known = check_contacts(outside, [])
     assert known.verdict == "passed" and "hub.example" in known.details
-    outside.hear("socket.connect", (None, ("spy.example", 443)))
+    outside.audit("socket.connect", (None, ("spy.example", 443)))
     unknown = check_contacts(outside, [])
     assert unknown.verdict == "failed" and "spy.example" in unknown.details
 

@@ -17,7 +17,7 @@ from app.ui import Services
 from app.ui.chat.chat_settings import ChatSettingsActions
 from app.ui.option_controls import OptionValues, to_values
 from tests.fake_models import ScriptedModels
-from tests.fakes import FakeLibrary, ScriptedEngine
+from tests.fakes import FakeDocumentSearch, ScriptedEngine
 from tests.ui.chat.people import SKIPPED, Visitor
 
 WARM = Options(Sampling(temperature=0.9, seed=7))
@@ -127,7 +127,7 @@ def test_presets_that_cannot_be_read_are_told_and_leave_the_page_as_it_is(
     heard: list[str] = []
     with closing(Database(tmp_path / "busy.sqlite")) as busy, closing(Database(MEMORY)) as memory:
         book = ChatStores(UnreadableChats(busy), Chats(memory))
-        talks = Conversations(engine, book, FakeLibrary())
+        talks = Conversations(engine, book, FakeDocumentSearch())
         held = Services(
             talks, engine, models, services.race, services.documents, SettingsFile(tmp_path), Settings()
         )

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from app.chat_messages import ChatVersion, MessageContent, Provenance, StoredMessage, Thread
-from app.conversation import Asked, Reply, ReplyState, Writing
+from app.conversation import Reply, ReplySettings, ReplyState, StartedReply
 from app.messages import (
     DecoderName,
     Event,
@@ -43,8 +43,8 @@ TRACE = StepTrace(tokens=(3,), parents=(-1,), origins=("model",), said=(4,))
 
 def progress_of(*events: Event, before: MessageContent | None = None) -> ReplyProgress:
     """The reply of which this came so far, as it was read."""
-    asked = Asked(ModelChoice("demo"), Options())
-    progress = ReplyProgress(Writing(2, asked, written(*events), before or MessageContent()), WordReader)
+    asked = ReplySettings(ModelChoice("demo"), Options())
+    progress = ReplyProgress(StartedReply(2, asked, written(*events), before or MessageContent()), WordReader)
     progress.read()
     return progress
 
@@ -82,7 +82,7 @@ def test_loading_of_which_nobody_knows_the_length_has_no_bar() -> None:
 @pytest.mark.parametrize("events", [(PIECE,), (PIECE, END), (PIECE, Failed("No."))])
 def test_what_was_awaited_is_not_told_once_text_comes(events: tuple[Event, ...]) -> None:
     note = note_html(progress_of(Prefilling(9, 9), *events).state)
-    assert "Writing" in note and "<progress" not in note
+    assert "StartedReply" in note and "<progress" not in note
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,9 @@ def test_a_model_without_lookahead_is_plain_whatever_was_chosen() -> None:
 
 def test_a_reply_is_read_once_and_nothing_twice() -> None:
     reply = Reply()
-    progress = ReplyProgress(Writing(2, Asked(ModelChoice("demo"), Options()), reply), WordReader)
+    progress = ReplyProgress(
+        StartedReply(2, ReplySettings(ModelChoice("demo"), Options()), reply), WordReader
+    )
     assert not progress.read()
     reply.append(PIECE)
     assert progress.read() and not progress.read()

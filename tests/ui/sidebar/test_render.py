@@ -4,9 +4,9 @@ import re
 from datetime import date, datetime
 
 import pytest
-from app.conversation.chatbook import FIRST_PRIVATE
 
 from app.chat_messages import ChatSearchResult, ChatSummary
+from app.chats.chat_stores import FIRST_PRIVATE
 from app.ui.sidebar.render import ChatList, chat_list_html, excerpt_html, group_of
 
 TODAY = date(2026, 11, 21)
