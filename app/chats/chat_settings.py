@@ -7,9 +7,10 @@ from app.chats.chat_table import one_line, require_chat
 from app.chats.json_columns import (
     collections_from_json,
     collections_to_json,
-    sampling_from_json,
-    sampling_to_json,
+    value_from_json,
+    value_to_json,
 )
+from app.messages import Sampling
 from app.text_normalisation import storable
 
 
@@ -29,7 +30,10 @@ def set_settings(connection: sqlite3.Connection, chat: int, settings: ChatSettin
 
 def settings_of(row: sqlite3.Row) -> ChatSettings:
     """The settings in a chat's row."""
-    sampling, collections = sampling_from_json(row["sampling"]), collections_from_json(row["collections"])
+    sampling, collections = (
+        value_from_json(Sampling, row["sampling"]),
+        collections_from_json(row["collections"]),
+    )
     return ChatSettings(row["system"], sampling, collections)
 
 
@@ -37,7 +41,7 @@ def presets(connection: sqlite3.Connection) -> tuple[ChatPreset, ...]:
     """All presets, by name."""
     rows = connection.execute("SELECT name, system, sampling FROM preset")
     found = (
-        ChatPreset(row["name"], ChatSettings(row["system"], sampling_from_json(row["sampling"])))
+        ChatPreset(row["name"], ChatSettings(row["system"], value_from_json(Sampling, row["sampling"])))
         for row in rows
     )
     return tuple(sorted(found, key=lambda preset: preset.name.casefold()))
@@ -60,4 +64,4 @@ def delete_preset(connection: sqlite3.Connection, name: str) -> None:
 def columns_of(settings: ChatSettings) -> tuple[str | None, ...]:
     """Settings as the columns system, sampling and collections."""
     collections = collections_to_json(settings.collections)
-    return storable(settings.system), sampling_to_json(settings.sampling), collections
+    return storable(settings.system), value_to_json(settings.sampling), collections

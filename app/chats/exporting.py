@@ -8,8 +8,9 @@ from app import __version__
 from app.chat_messages import ChatPreset, StoredMessage, Thread
 from app.chats.chat_table import require_chat
 from app.chats.export_format import FORMAT, VERSION, ChatRecord, MessageRecord, preset_to_json, to_json
-from app.chats.json_columns import sampling_from_json
+from app.chats.json_columns import value_from_json
 from app.chats.message_table import stored, tree_of
+from app.messages import Sampling
 
 SPEAKERS = {"system": "System", "user": "You", "assistant": "Reply"}
 
@@ -25,7 +26,7 @@ def record_of(connection: sqlite3.Connection, chat: int) -> ChatRecord:
         row["folder"],
         bool(row["is_pinned"]),
         row["system"],
-        sampling_from_json(row["sampling"]),
+        value_from_json(Sampling, row["sampling"]),
         row["created"],
         row["updated"],
         row["shown"],

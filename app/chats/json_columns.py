@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from types import MappingProxyType
-from typing import get_args
+from typing import TypeVar, get_args
 
 from app.chat_messages import Provenance, TokenMark
 from app.chats.dataclass_json import read, to_dict
@@ -18,6 +18,7 @@ from app.document_messages import Sources
 from app.messages import Origin, Sampling
 from app.text_normalisation import storable
 
+T = TypeVar("T")
 LETTERS: Mapping[Origin, str] = MappingProxyType({origin: origin[0] for origin in get_args(Origin)})
 ORIGINS: Mapping[str, Origin] = MappingProxyType({letter: origin for origin, letter in LETTERS.items()})
 
@@ -45,28 +46,15 @@ def marks_from_json(text: str) -> tuple[TokenMark, ...]:
         return ()
 
 
-def provenance_to_json(provenance: Provenance | None) -> str | None:
-    """Provenance as JSON; None stays None."""
-    return None if provenance is None else storable(json.dumps(to_dict(provenance), ensure_ascii=False))
+def value_to_json(value: Provenance | Sources | Sampling | None) -> str | None:
+    """A value as JSON; None stays None."""
+    return None if value is None else storable(json.dumps(to_dict(value), ensure_ascii=False))
 
 
-def provenance_from_json(text: str | None) -> Provenance | None:
-    """Provenance from JSON; None if the text is invalid."""
+def value_from_json(kind: type[T], text: str | None) -> T | None:
+    """A value of this dataclass from JSON; None if there is none, or the text is invalid."""
     try:
-        return None if text is None else read(Provenance, json.loads(text))
-    except ValueError:
-        return None
-
-
-def sources_to_json(sources: Sources | None) -> str | None:
-    """Sources as JSON; None stays None."""
-    return None if sources is None else storable(json.dumps(to_dict(sources), ensure_ascii=False))
-
-
-def sources_from_json(text: str | None) -> Sources | None:
-    """Sources from JSON; None if the text is invalid."""
-    try:
-        return None if text is None else read(Sources, json.loads(text))
+        return None if text is None else read(kind, json.loads(text))
     except ValueError:
         return None
 
@@ -83,19 +71,6 @@ def collections_from_json(text: str) -> tuple[int, ...]:
     except ValueError:
         return ()
     return tuple(one for one in found if type(one) is int) if isinstance(found, list) else ()
-
-
-def sampling_to_json(sampling: Sampling | None) -> str | None:
-    """A chat's own sampling as JSON; None stays None."""
-    return None if sampling is None else json.dumps(to_dict(sampling))
-
-
-def sampling_from_json(text: str | None) -> Sampling | None:
-    """A chat's own sampling from JSON; None, for the app's settings, if the text is invalid."""
-    try:
-        return None if text is None else read(Sampling, json.loads(text))
-    except ValueError:
-        return None
 
 
 def _differences(numbers: list[int]) -> list[int]:

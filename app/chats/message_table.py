@@ -5,16 +5,15 @@ import sqlite3
 from collections.abc import Iterable
 from typing import get_args
 
-from app.chat_messages import MessageContent, StoredMessage, WritingState
+from app.chat_messages import MessageContent, Provenance, StoredMessage, WritingState
 from app.chats.json_columns import (
     marks_from_json,
     marks_to_json,
-    provenance_from_json,
-    provenance_to_json,
-    sources_from_json,
-    sources_to_json,
+    value_from_json,
+    value_to_json,
 )
 from app.chats.message_tree import ROOT, MessageTree
+from app.document_messages import Sources
 from app.errors import ChatNotFound
 from app.messages import Role
 from app.text_normalisation import spaced, storable
@@ -114,8 +113,8 @@ def _rows(connection: sqlite3.Connection, messages: list[int]) -> list[sqlite3.R
 
 def _stored(row: sqlite3.Row, versions: tuple[int, ...]) -> StoredMessage:
     state: WritingState = row["state"] if row["state"] in get_args(WritingState) else "done"
-    marks, provenance = marks_from_json(row["marks"]), provenance_from_json(row["provenance"])
-    sources = sources_from_json(row["sources"])
+    marks, provenance = marks_from_json(row["marks"]), value_from_json(Provenance, row["provenance"])
+    sources = value_from_json(Sources, row["sources"])
     content = MessageContent(row["text"], state, row["note"], marks, provenance, row["thought"], sources)
     return StoredMessage(row["id"], row["role"], content, row["created"], versions)
 
@@ -126,9 +125,9 @@ def _columns(content: MessageContent) -> tuple[object, ...]:
         content.state,
         storable(content.note),
         marks_to_json(content.marks),
-        provenance_to_json(content.provenance),
+        value_to_json(content.provenance),
         content.thought,
-        sources_to_json(content.sources),
+        value_to_json(content.sources),
     )
 
 

@@ -1,6 +1,6 @@
 """`python run.py bench`: compares decoders; a table for each prompt set, the means, and a report as JSON."""
 
-import json as json_format
+import json
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -45,8 +45,8 @@ def bench(
     max_new_tokens: given.MaxNewTokens = 128,
     ignore_eos: given.IgnoreEos = False,
     rounds: Annotated[int, typer.Option(help="How often all prompts are run.")] = 2,
-    json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the numbers to this file.")
+    report: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write the numbers to this file.")
     ] = None,
 ) -> None:
     """Compare decoders on the same prompts, in turn, in one process."""
@@ -61,7 +61,7 @@ def bench(
             choice = ModelChoice(model, dtype, device, quantisation, attention)
             plan = BenchPlan(choice, sets, lanes, options, rounds)
         with engine_in(default_data_dir()) as engine:
-            run_bench(engine, plan, json)
+            run_bench(engine, plan, report)
 
 
 def run_bench(engine: ReplyEngine, plan: BenchPlan, file: Path | None) -> None:
@@ -138,9 +138,9 @@ def _write(file: Path, plan: BenchPlan, sets: Sequence[SetResults]) -> None:
         ],
     }
     try:
-        file.write_text(json_format.dumps(report, indent=2) + "\n", encoding="utf-8")
+        file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
-        typer.echo(json_format.dumps(report), err=True)
+        typer.echo(json.dumps(report), err=True)
         raise BadOption(
             f"The report could not be written to {file} ({error.strerror}). It is printed above."
         ) from error

@@ -95,7 +95,8 @@ def retrieve(
 ) -> RetrievedContext:
     """Searches the collections for `query` and puts what is found before the question, behind `before`."""
     message = Message("user", question)
-    budget = _SourceBudget(question, room, room.for_sources(room.count((*before, message))))
+    taken, alone = room.count((*before, message)), room.count((message,))
+    budget = _SourceBudget(question, room, alone, room.for_sources(taken))
     whole = documents.whole(collections, min(budget.tokens, MOST_WHOLE) * CHARACTERS_PER_TOKEN)
     if whole and budget.holds([passage.text for passage in whole]):
         found: Sequence[PassageHit] = [PassageHit(passage, 1.0) for passage in whole]
@@ -120,10 +121,11 @@ def reload(documents: DocumentSearch, sources: Sources, question: str) -> Retrie
 
 @dataclass(frozen=True, slots=True)
 class _SourceBudget:
-    """The tokens that passages may take before a question."""
+    """The tokens that passages may take before a question, which takes `alone` tokens without them."""
 
     question: str
     room: PromptRoom
+    alone: int
     tokens: int
 
     @property
@@ -133,11 +135,8 @@ class _SourceBudget:
 
     def tokens_of(self, passages: Sequence[str]) -> int:
         """What these passages add to the prompt, instructions included."""
-        with_passages, alone = (
-            self.room.count((Message("user", question_with_sources(texts, self.question)),))
-            for texts in (passages, ())
-        )
-        return with_passages - alone
+        message = Message("user", question_with_sources(passages, self.question))
+        return self.room.count((message,)) - self.alone
 
     def holds(self, passages: Sequence[str]) -> bool:
         """Whether these passages fit, counted together."""

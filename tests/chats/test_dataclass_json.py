@@ -14,20 +14,19 @@ from app.chats.json_columns import (
     LETTERS,
     marks_from_json,
     marks_to_json,
-    provenance_from_json,
-    provenance_to_json,
-    sampling_from_json,
+    value_from_json,
+    value_to_json,
 )
 from app.messages import Origin, Sampling, Split
 from tests.chats.samples import PROVENANCE
 
 
 def test_provenance_comes_back() -> None:
-    assert provenance_from_json(provenance_to_json(PROVENANCE)) == PROVENANCE
+    assert value_from_json(Provenance, value_to_json(PROVENANCE)) == PROVENANCE
 
 
 def test_provenance_of_an_older_app_gets_defaults_and_of_a_newer_one_loses_what_is_unknown() -> None:
-    found = json.loads(provenance_to_json(PROVENANCE) or "")
+    found = json.loads(value_to_json(PROVENANCE) or "")
     del found["statistics"]["split"], found["model"]["revision"], found["app"]
     found["model"]["of_later"] = found["of_later"] = {"x": [1]}
     older = replace(
@@ -43,13 +42,13 @@ def test_provenance_of_an_older_app_gets_defaults_and_of_a_newer_one_loses_what_
     "change", [{"decoder": "magic"}, {"reason": None}, {"options": {"sampling": {"temperature": -1}}}]
 )
 def test_provenance_that_would_be_untrue_is_none(change: dict[str, Any]) -> None:
-    assert provenance_from_json(json.dumps({**to_dict(PROVENANCE), **change})) is None
+    assert value_from_json(Provenance, json.dumps({**to_dict(PROVENANCE), **change})) is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "null"])
 def test_text_that_makes_no_sense_is_no_provenance_and_no_sampling(text: str) -> None:
-    assert provenance_from_json(text) is None
-    assert sampling_from_json(text) is None
+    assert value_from_json(Provenance, text) is None
+    assert value_from_json(Sampling, text) is None
 
 
 @pytest.mark.parametrize("found", [True, "1", None, [], 10**400, float("nan"), float("inf")])
