@@ -11,8 +11,8 @@ from app.chats.tree import Tree
 from app.chats.words import excerpt, question
 from app.documents.chunking import chunks
 from app.documents.outline import CodeOutline, Line, WritingOutline, marked_heading
-from app.documents.search.sentences import sentences
-from app.documents.search.words import indexed, terms
+from app.documents.search.snippets import sentences
+from app.documents.search.terms import indexed, terms
 from app.spacing import normalized, spaced
 from app.titles import title_of
 from app.ui.chat.code import coloured

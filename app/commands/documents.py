@@ -13,7 +13,7 @@ from app.counting import counted
 from app.database import database_in
 from app.document_messages import Collection, Document, PassageHit
 from app.documents import Documents, require_file
-from app.documents.embedding import NO_EMBEDDER, Embeds
+from app.documents.embedding import NO_EMBEDDER, Embedder
 from app.documents.reading.encodings import text_of
 from app.errors import BadOption, DocumentError, DocumentUnreadable
 from app.settings import data_dir_or_default
@@ -24,7 +24,7 @@ STANDARD_INPUT = Path("-")
 
 
 @contextmanager
-def documents_in(data_dir: Path | None, embedder: Embeds = NO_EMBEDDER) -> Iterator[Documents]:
+def documents_in(data_dir: Path | None, embedder: Embedder = NO_EMBEDDER) -> Iterator[Documents]:
     """The documents of a data folder. The app may have them open: they take turns."""
     folder = data_dir_or_default(data_dir)
     with closing(database_in(folder)) as database:
@@ -46,8 +46,8 @@ def add_documents(store: Documents, files: Sequence[Path], name: str, title: str
     if len(real) < len(files):
         added.append(store.paste(collection, pasted, whole_characters(title)))
     store.wait()
-    became = {store.became(document) for document in added}
-    told = [one for one in store.documents(collection) if one.id in became]
+    added_as = {store.imported_into(document) for document in added}
+    told = [one for one in store.documents(collection) if one.id in added_as]
     _show_added(told, before, as_json)
     if failed := [one for one in told if one.state == "failed"]:
         raise DocumentError(f"{len(failed):,} of {counted(len(files), 'file')} could not be read: see above.")

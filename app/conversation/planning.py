@@ -10,7 +10,7 @@ from app.conversation.reading import Reads
 from app.conversation.source_prompt import NO_ROOM, NOT_FOUND, guarded
 from app.conversation.sources import Consulted, Library, Room, consult, consult_again
 from app.document_messages import Sources
-from app.documents.follow_up import self_contained
+from app.documents.search.follow_up import self_contained
 from app.messages import Message, ModelChoice, Options
 
 GUESSED_CONTEXT = 2048

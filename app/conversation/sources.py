@@ -16,8 +16,8 @@ from typing import Protocol
 
 from app.conversation.source_prompt import asked_text, quoted
 from app.document_messages import Citation, Passage, PassageHit, Sources, TokenBudget
-from app.documents.search.focusing import focused
-from app.documents.texts import digest_of, stamp_of
+from app.documents.search.snippets import snippet
+from app.documents.text_table import digest_of, stamp_of
 from app.messages import Message
 
 MOST_SOURCES = 6
@@ -152,7 +152,7 @@ def _narrowed(passage: Passage, searched: str, space: _Space) -> Passage:
     most, kept = len(passage.text), passage
     while (tokens := space.tokens_of([kept.text])) > space.share and most > LEAST_CHARACTERS:
         most = max(LEAST_CHARACTERS, min(most - 1, len(kept.text) * space.share // tokens))
-        kept = focused(passage, searched, most)
+        kept = snippet(passage, searched, most)
     return kept
 
 

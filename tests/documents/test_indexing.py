@@ -10,10 +10,10 @@ import pytest
 
 from app.database import Database, database_in
 from app.document_messages import Citation, Document
-from app.documents import Documents, leaving
+from app.documents import Documents, indexing
 from app.documents.chunking import chunks
-from app.documents.search import vectors
-from app.documents.texts import digest_of, parts_of, stamp_of
+from app.documents.search import vector_index
+from app.documents.text_table import digest_of, parts_of, stamp_of
 from app.errors import DocumentNotFound, DocumentUnreadable, StoreFull
 from tests.documents import files
 from tests.documents.test_documents import EGGS, only, rows
@@ -47,7 +47,7 @@ def test_a_newer_form_of_a_text_keeps_the_passages_that_have_not_changed(
     documents.wait()
     before = passage_rows(database)
     with database.writing() as connection:
-        vectors.put(connection, "model", [row[0] for row in before], np.ones((6, 2), np.float32))
+        vector_index.put(connection, "model", [row[0] for row in before], np.ones((6, 2), np.float32))
     assert documents.paste(notes, sections(6, changed=2), "Manual") == document
     documents.wait()
     after = passage_rows(database)
@@ -366,8 +366,8 @@ def test_the_words_of_a_removed_document_go_even_if_the_app_was_killed_before_th
                 documents.wait()
         with database.writing() as connection:  # what a run that was killed may leave
             for document in (2, 4):
-                leaving.hide(connection, document)
-            while leaving.free(connection):
+                indexing.hide(connection, document)
+            while indexing.free(connection):
                 pass
         with closing(Documents(database, tmp_path / "data")) as documents:
             documents.wait()

@@ -1,4 +1,4 @@
-"""Passages ranked by BM25: the words they share with a question, rare words first.
+"""Passages search_bm25 by BM25: the words they share with a question, rare words first.
 
 A score alone does not say how well a passage answers: it grows with the question. So each passage is also told its
 `share`, from 0 to 1: how much of what the question says is in it, by how rare each word is. Words that no passage
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import log
 
-from app.documents.search.words import any_of, folded, terms
+from app.documents.search.terms import any_of, folded, terms
 
 FEW = 1_000
 """Passages below which rarity cannot be told: of three passages, each word is in a third."""
@@ -43,7 +43,7 @@ WORDS = "SELECT rowid, text FROM passage_words WHERE rowid IN (SELECT value FROM
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class Bm25Hit:
     """A passage, its BM25 score, and how much of the question is in it."""
 
     passage: int
@@ -60,9 +60,9 @@ class Term:
     weight: float
 
 
-def ranked(
+def search_bm25(
     connection: sqlite3.Connection, collections: Sequence[int], question: str, limit: int
-) -> tuple[Ranked, ...]:
+) -> tuple[Bm25Hit, ...]:
     """The passages of these collections that have words of the question, best first."""
     total = int(connection.execute("SELECT count(*) FROM passage").fetchone()[0])
     weighed = [_weighed(connection, phrase, total) for phrase in terms(question)]
@@ -74,7 +74,7 @@ def ranked(
         connection, collections, there, limit
     )
     shares = _shares(connection, weighed, [row["id"] for row in found])
-    return tuple(Ranked(row["id"], row["score"], shares[row["id"]]) for row in found)
+    return tuple(Bm25Hit(row["id"], row["score"], shares[row["id"]]) for row in found)
 
 
 def _weighed(connection: sqlite3.Connection, phrase: str, total: int) -> Term:

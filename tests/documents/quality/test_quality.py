@@ -7,7 +7,7 @@ import pytest
 
 from app.database import database_in
 from app.documents import Documents
-from app.documents.search.searching import Searcher
+from app.documents.search.searcher import Searcher
 from tests.engine.sentences import real_folder
 from tools.retrieval.labelled import BOOKS, QUALITY, read_questions
 from tools.retrieval.measuring import recalls

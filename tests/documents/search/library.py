@@ -8,7 +8,7 @@ import numpy as np
 
 from app.database import Database
 from app.documents.embedding import Vectors
-from app.documents.search.words import folded, indexed
+from app.documents.search.terms import folded, indexed
 
 WIDTH = 256
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.documents import Documents
-from app.documents.inbox import NAME, Inbox
+from app.documents.pending_files import FOLDER_NAME, PendingFiles
 from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
 
 
@@ -24,7 +24,7 @@ def test_a_disk_that_takes_no_more_is_not_called_a_file_that_cannot_be_read(
     file: Path, tmp_path: Path
 ) -> None:
     resource = pytest.importorskip("resource", reason="Windows has no such limit")
-    inbox = Inbox(tmp_path / "data")
+    inbox = PendingFiles(tmp_path / "data")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4, hard))
     try:
@@ -35,11 +35,11 @@ def test_a_disk_that_takes_no_more_is_not_called_a_file_that_cannot_be_read(
     file.unlink()
     with pytest.raises(DocumentUnreadable, match=r"eggs\.txt cannot be read"):
         inbox.copy(file)
-    assert list((tmp_path / "data" / NAME).iterdir()) == []
+    assert list((tmp_path / "data" / FOLDER_NAME).iterdir()) == []
 
 
 def test_a_copy_that_vanished_before_it_was_kept_is_a_sentence(file: Path, tmp_path: Path) -> None:
-    inbox = Inbox(tmp_path / "data")
+    inbox = PendingFiles(tmp_path / "data")
     draft = inbox.copy(file)
     shutil.rmtree(tmp_path / "data")
     with pytest.raises(StoreNotUsable, match="choose another one with --data-dir") as told:

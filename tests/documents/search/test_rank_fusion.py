@@ -2,14 +2,14 @@
 
 import pytest
 
-from app.documents.search.bm25 import Ranked
-from app.documents.search.merging import (
-    DEPTH,
+from app.documents.search.bm25 import Bm25Hit
+from app.documents.search.rank_fusion import (
     MIN_SHARE,
     MIN_SHARE_ALONE,
     MIN_SIMILARITY,
+    RANK_OFFSET,
     Candidate,
-    merged,
+    fuse,
     near_enough,
     with_similarity,
 )
@@ -20,29 +20,29 @@ def order(*found: Candidate) -> list[int]:
 
 
 def test_what_both_find_is_before_what_one_finds() -> None:
-    words = [Ranked(1, 9.0, 0.8), Ranked(2, 8.0, 0.8)]
-    assert order(*merged(words, [(3, 0.9), (2, 0.8)]))[0] == 2
+    words = [Bm25Hit(1, 9.0, 0.8), Bm25Hit(2, 8.0, 0.8)]
+    assert order(*fuse(words, [(3, 0.9), (2, 0.8)]))[0] == 2
 
 
 def test_words_that_cover_the_question_outweigh_meaning_and_a_single_shared_word_does_not() -> None:
     meaning = [(7, 0.5)]
-    assert order(*merged([Ranked(1, 5.0, 1.0)], meaning)) == [1, 7]
-    assert order(*merged([Ranked(1, 5.0, 0.2)], meaning)) == [7, 1]
+    assert order(*fuse([Bm25Hit(1, 5.0, 1.0)], meaning)) == [1, 7]
+    assert order(*fuse([Bm25Hit(1, 5.0, 0.2)], meaning)) == [7, 1]
 
 
 def test_a_candidate_knows_where_it_comes_from() -> None:
-    (both,) = merged([Ranked(4, 6.0, 0.5)], [(4, 0.7)])
+    (both,) = fuse([Bm25Hit(4, 6.0, 0.5)], [(4, 0.7)])
     assert (both.bm25, both.bm25_rank, both.share) == (6.0, 1, 0.5)
     assert (both.similarity, both.similarity_rank) == (0.7, 1)
-    assert both.worth == pytest.approx((2 * 0.25 + 1) / (DEPTH + 1))
+    assert both.worth == pytest.approx((2 * 0.25 + 1) / (RANK_OFFSET + 1))
 
 
 def test_nothing_merges_to_nothing() -> None:
-    assert merged([], []) == []
+    assert fuse([], []) == []
 
 
 def test_those_that_only_words_have_found_are_told_their_similarity() -> None:
-    found = with_similarity(merged([Ranked(1, 1.0, 0.3)], [(2, 0.6)]), {1: 0.4, 2: 0.1})
+    found = with_similarity(fuse([Bm25Hit(1, 1.0, 0.3)], [(2, 0.6)]), {1: 0.4, 2: 0.1})
     assert {one.passage: one.similarity for one in found} == {1: 0.4, 2: 0.6}
 
 

@@ -1,21 +1,21 @@
-"""Two rankings made one, by reciprocal ranks; what the words say counts by how much of the question they cover.
+"""Reciprocal rank fusion of two rankings. The ranking by words counts by how much of the question it covers.
 
-    worth(passage) = WORDS * share^2 / (DEPTH + rank by words)  +  1 / (DEPTH + rank by meaning)
+    score(passage) = WORDS_WEIGHT * share^2 / (RANK_OFFSET + rank by words)  +  1 / (RANK_OFFSET + rank by meaning)
 
-Plain reciprocal ranks believe both rankings alike, always. But the words of a question are either there, and then
-they are hardly ever wrong, or they are not, and then the best by words is any passage that happens to share one.
-Its share of the question says which: with it the merged ranking is better than either alone, without it worse than
-meaning alone (docs/retrieval.md has the numbers).
+Plain reciprocal rank fusion weighs both rankings alike. But either a passage has the words of the question, and
+then the ranking by words is hardly ever wrong, or the best passage by words is any that happens to share one. The
+share of the question that a passage covers tells which. With it the fused ranking is better than either alone,
+without it worse than meaning alone (docs/retrieval.md has the numbers).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from app.documents.search.bm25 import Ranked
+from app.documents.search.bm25 import Bm25Hit
 
-DEPTH = 20
-"""How slowly worth falls with rank."""
-WORDS = 2.0
+RANK_OFFSET = 20
+"""How slowly score falls with rank."""
+WORDS_WEIGHT = 2.0
 """What a passage that has the whole question counts by its words, against 1 by its meaning."""
 MIN_SHARE_ALONE = 0.25
 """Share of the question below which its words alone find nothing."""
@@ -30,7 +30,7 @@ class Candidate:
     """A passage that was found by words, by meaning, or by both; ranks from 1, 0 for not."""
 
     passage: int
-    worth: float
+    score: float
     bm25: float = 0.0
     bm25_rank: int = 0
     share: float = 0.0
@@ -38,16 +38,16 @@ class Candidate:
     similarity_rank: int = 0
 
 
-def merged(by_words: Sequence[Ranked], by_meaning: Sequence[tuple[int, float]]) -> list[Candidate]:
+def fuse(by_words: Sequence[Bm25Hit], by_meaning: Sequence[tuple[int, float]]) -> list[Candidate]:
     """Both rankings as one, best first."""
     words = {one.passage: (rank, one) for rank, one in enumerate(by_words, start=1)}
     meaning = {passage: (rank, cosine) for rank, (passage, cosine) in enumerate(by_meaning, start=1)}
-    nowhere = (0, Ranked(0, 0.0, 0.0))
+    nowhere = (0, Bm25Hit(0, 0.0, 0.0))
     found = [
         _candidate(passage, *words.get(passage, nowhere), *meaning.get(passage, (0, 0.0)))
         for passage in dict.fromkeys([*words, *meaning])
     ]
-    return sorted(found, key=lambda one: (-one.worth, one.passage))
+    return sorted(found, key=lambda one: (-one.score, one.passage))
 
 
 def with_similarity(candidates: Sequence[Candidate], cosines: Mapping[int, float]) -> list[Candidate]:
@@ -64,10 +64,10 @@ def near_enough(candidates: Sequence[Candidate], has_meaning: bool) -> list[Cand
     return [one for one in candidates if one.share >= least or one.similarity >= MIN_SIMILARITY]
 
 
-def _candidate(passage: int, word_rank: int, words: Ranked, rank: int, similarity: float) -> Candidate:
-    worth = _worth(WORDS * words.share**2, word_rank) + _worth(1.0, rank)
-    return Candidate(passage, worth, words.score, word_rank, words.share, similarity, rank)
+def _candidate(passage: int, word_rank: int, words: Bm25Hit, rank: int, similarity: float) -> Candidate:
+    score = _worth(WORDS_WEIGHT * words.share**2, word_rank) + _worth(1.0, rank)
+    return Candidate(passage, score, words.score, word_rank, words.share, similarity, rank)
 
 
 def _worth(weight: float, rank: int) -> float:
-    return weight / (DEPTH + rank) if rank else 0.0
+    return weight / (RANK_OFFSET + rank) if rank else 0.0

@@ -1,4 +1,4 @@
-"""The table of texts, each kept in parts of PART characters: where a character lies is a division.
+"""The table of texts, each stored in parts of PART characters: a division tells the part of a character.
 
 characters 65,530 to 65,540  ->  the end of part 0 and the beginning of part 1
 """
@@ -14,12 +14,12 @@ PART = 65_536
 
 
 def parts_of(text: str) -> Iterator[str]:
-    """A text as it is stored."""
+    """A text in parts."""
     return (text[at : at + PART] for at in range(0, len(text), PART))
 
 
 def digest_of(parts: Iterable[str]) -> bytes:
-    """What tells a text from any other."""
+    """The SHA-256 of a text."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part.encode())
@@ -27,12 +27,12 @@ def digest_of(parts: Iterable[str]) -> bytes:
 
 
 def stamp_of(digest: bytes) -> str:
-    """A digest short enough to be kept with each citation of a text."""
+    """A short digest, which is stored with each citation of a whole text."""
     return digest.hex()[:16]
 
 
 def append(connection: sqlite3.Connection, document: int, first: int, parts: Iterable[str]) -> None:
-    """Write parts, `first` being the number of the first one; all but a text's last are whole."""
+    """Write parts from number `first` on. All but the last part of a text are full."""
     connection.executemany(
         "INSERT INTO document_text (document, part, text) VALUES (?, ?, ?)",
         ((document, number, text) for number, text in enumerate(parts, first)),
@@ -40,7 +40,7 @@ def append(connection: sqlite3.Connection, document: int, first: int, parts: Ite
 
 
 def clear(connection: sqlite3.Connection, document: int, most: int = -1) -> int:
-    """Delete a document's text, or some parts of it; how many."""
+    """Delete a document's text, or at most so many parts; returns how many were deleted."""
     gone = connection.execute(
         "DELETE FROM document_text WHERE rowid IN (SELECT rowid FROM document_text WHERE document = ? LIMIT ?)",
         (document, most),
@@ -48,14 +48,14 @@ def clear(connection: sqlite3.Connection, document: int, most: int = -1) -> int:
     return gone.rowcount
 
 
-def give(connection: sqlite3.Connection, giver: int, taker: int) -> None:
-    """Let a document take another one's text in place of its own."""
-    clear(connection, taker)
-    connection.execute("UPDATE document_text SET document = ? WHERE document = ?", (taker, giver))
+def move(connection: sqlite3.Connection, source: int, target: int) -> None:
+    """Give a document's text to another one, in place of its own."""
+    clear(connection, target)
+    connection.execute("UPDATE document_text SET document = ? WHERE document = ?", (target, source))
 
 
 def between(connection: sqlite3.Connection, document: int, start: int, end: int) -> str:
-    """The characters from `start` to `end`; what lies behind the text's end is left out."""
+    """The characters from `start` to `end`; clipped to the text's end."""
     first = start // PART
     found = connection.execute(
         "SELECT text FROM document_text WHERE document = ? AND part BETWEEN ? AND ? ORDER BY part",
@@ -76,7 +76,7 @@ def parts(connection: sqlite3.Connection, document: int) -> Iterator[str]:
 
 
 def each_part(database: Database, document: int) -> Iterator[str]:
-    """A text part by part, each read by itself: others use the database in between."""
+    """A text part by part, each in its own transaction, so that others can use the database in between."""
     number = 0
     while True:
         with database.reading() as connection:

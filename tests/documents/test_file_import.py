@@ -1,16 +1,16 @@
 """A file's text on its way into the database: how much of it is taken."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from collection_table.abc import Iterator
 
 from app.database import Database
-from app.documents import collections, filing, records, texts
-from app.documents.filing import Filing
-from app.documents.inbox import Inbox
+from app.documents import collection_table, document_table, file_import, text_table
+from app.documents.file_import import FileImport
+from app.documents.indexing import Task
+from app.documents.pending_files import PendingFiles
 from app.documents.reading import Words
-from app.documents.tasks import Task
 from app.errors import DocumentUnreadable
 
 PART = "Eggs boil. " * 10_000
@@ -30,17 +30,17 @@ class EndlessReading:
 @pytest.fixture
 def task(database: Database) -> Task:
     with database.writing() as connection:
-        notes = collections.create(connection, "Notes", 0.0)
-        return Task(database, records.add(connection, notes, "eggs.txt", "eggs.txt", 0.0))
+        notes = collection_table.create(connection, "Notes", 0.0)
+        return Task(database, document_table.add(connection, notes, "eggs.txt", "eggs.txt", 0.0))
 
 
 def stored(task: Task) -> int:
     with task.database.reading() as connection:
-        return len(texts.whole(connection, task.document))
+        return len(text_table.whole(connection, task.document))
 
 
 def test_a_file_that_unpacks_to_no_end_is_refused_and_leaves_nothing(task: Task) -> None:
-    begun = Filing(task, "eggs.txt", most=3_000_000)
+    begun = FileImport(task, "eggs.txt", most=3_000_000)
     with pytest.raises(
         DocumentUnreadable, match=r"eggs\.txt has more than 3,000,000 characters in it: split it"
     ):
@@ -52,8 +52,8 @@ def test_a_file_that_unpacks_to_no_end_is_refused_and_leaves_nothing(task: Task)
 
 def test_of_a_file_with_too_much_in_it_no_text_is_kept(task: Task, tmp_path: Path) -> None:
     (tmp_path / "eggs.txt").write_text("Eggs boil. " * 300_000)
-    waiting = Inbox(tmp_path / "data")
+    waiting = PendingFiles(tmp_path / "data")
     waiting.keep(waiting.copy(tmp_path / "eggs.txt"), task.document, "eggs.txt")
     with pytest.raises(DocumentUnreadable, match="has more than 2,000,000 characters"):
-        filing.file(task, waiting, most=2_000_000)
+        file_import.import_file(task, waiting, most=2_000_000)
     assert stored(task) == 0

@@ -1,39 +1,45 @@
-"""The process that reads one file: a job on standard input, messages on standard output."""
+"""The process that reads one file: a request on standard input, messages on standard output."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from app.child_process import Say, limit_memory, serve
-from app.documents.reading.child import Ended, Job, Refused, job_from_line, to_line
-from app.documents.reading.messages import Message
+from app.documents.reading.process import (
+    ReadEnded,
+    ReadFailed,
+    ReadMessage,
+    ReadRequest,
+    request_from_line,
+    to_line,
+)
 from app.errors import DocumentUnreadable, first_line
 
-Read = Callable[[Path, str], Iterator[Message]]
+Read = Callable[[Path, str], Iterator[ReadMessage]]
 
 
 def read(line: bytes, say: Say) -> None:
     """Say what is in the file of a job, and how reading it ended."""
-    job = job_from_line(line)
-    limit_memory(job.memory)
-    say(to_line(_read(job, say)))
+    request = request_from_line(line)
+    limit_memory(request.memory)
+    say(to_line(_read(request, say)))
 
 
-def _read(job: Job, say: Say) -> Refused | Ended:
+def _read(request: ReadRequest, say: Say) -> ReadFailed | ReadEnded:
     try:
-        for message in _reader(job.form)(Path(job.path), job.name):
+        for message in _reader(request.form)(Path(request.path), request.name):
             say(to_line(message))
     except DocumentUnreadable as error:
-        return Refused(str(error))
+        return ReadFailed(str(error))
     except (MemoryError, RecursionError):
-        return Refused(
-            f"Reading {job.name} takes more than {job.memory / 2**30:.1f} GB of memory: split it, or save it "
-            "as text, and add that."
+        return ReadFailed(
+            f"Reading {request.name} takes more than {request.memory / 2**30:.1f} GB of memory: split it, or "
+            "save it as text, and add that."
         )
     except Exception as error:  # libraries that read what anybody may have written raise anything
-        return Refused(
-            f"{job.name} is damaged ({first_line(error)}): save it anew, or as text, and add that."
+        return ReadFailed(
+            f"{request.name} is damaged ({first_line(error)}): save it anew, or as text, and add that."
         )
-    return Ended()
+    return ReadEnded()
 
 
 def _reader(form: str) -> Read:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.documents.search.words import MOST_TERMS, any_of, folded, indexed, telling_words, terms
+from app.documents.search.terms import MOST_TERMS, any_of, folded, indexed, telling_words, terms
 
 
 def finds(text: str, question: str) -> bool:

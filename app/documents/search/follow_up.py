@@ -11,7 +11,7 @@ alone in the same way.
 import re
 from collections.abc import Sequence
 
-from app.documents.search.words import telling_words
+from app.documents.search.terms import telling_words
 
 LOOKED_BACK = 3
 """Questions before this one that may be leaned on."""

@@ -61,20 +61,20 @@ def forget_others(connection: sqlite3.Connection, model: str, most: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class VectorBlock:
     """Vectors that were read together: row i is that of passages[i], in documents[i]."""
 
     passages: Ids
     documents: Ids
     vectors: Vectors
 
-    def kept(self, is_kept: NDArray[np.bool_]) -> "Block":
+    def kept(self, is_kept: NDArray[np.bool_]) -> "VectorBlock":
         """The rows where this is true."""
-        return Block(self.passages[is_kept], self.documents[is_kept], self.vectors[is_kept])
+        return VectorBlock(self.passages[is_kept], self.documents[is_kept], self.vectors[is_kept])
 
-    def joined(self, more: "Block") -> "Block":
+    def joined(self, more: "VectorBlock") -> "VectorBlock":
         """These rows and more behind them."""
-        return Block(
+        return VectorBlock(
             np.concatenate([self.passages, more.passages]),
             np.concatenate([self.documents, more.documents]),
             np.concatenate([self.vectors, more.vectors]),
@@ -89,7 +89,7 @@ class VectorIndex:
         self._lock = threading.Lock()
         self._model = ""
         self._newest = 0
-        self._blocks: list[Block] = []
+        self._blocks: list[VectorBlock] = []
 
     def nearest(
         self, model: str, vector: Vectors, documents: Sequence[int], limit: int
@@ -112,7 +112,7 @@ class VectorIndex:
         )
         return {int(one): float(cosine) for pair in found for one, cosine in zip(*pair, strict=True)}
 
-    def _now(self, model: str, vector: Vectors) -> tuple[Block, ...]:
+    def _now(self, model: str, vector: Vectors) -> tuple[VectorBlock, ...]:
         """All vectors of this model that are as wide as this one."""
         with self._lock:
             if model != self._model:
@@ -134,10 +134,10 @@ class VectorIndex:
         passages, documents = (
             np.array([row[column] for row in fitting], np.int64) for column in ("passage", "document")
         )
-        self._add(Block(passages, documents, vectors))
+        self._add(VectorBlock(passages, documents, vectors))
         return len(rows) == READ_AT_ONCE
 
-    def _add(self, block: Block) -> None:
+    def _add(self, block: VectorBlock) -> None:
         """Keep a block; a small one grows, so that there are never many."""
         last = self._blocks[-1] if self._blocks else None
         if last and len(last.passages) < READ_AT_ONCE and last.vectors.shape[1] == block.vectors.shape[1]:
@@ -157,5 +157,5 @@ class VectorIndex:
         self._blocks = [block for block in kept if len(block.passages)]
 
 
-def _cosines(block: Block, is_asked: NDArray[np.bool_], vector: Vectors) -> tuple[Ids, Vectors]:
+def _cosines(block: VectorBlock, is_asked: NDArray[np.bool_], vector: Vectors) -> tuple[Ids, Vectors]:
     return block.passages[is_asked], (block.vectors @ vector)[is_asked]

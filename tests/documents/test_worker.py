@@ -2,27 +2,27 @@
 
 import sqlite3
 import threading
-from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from collection_table.abc import Iterator
 
 from app.database import Database, database_in
-from app.documents import collections, intake, records
-from app.documents.inbox import Inbox
-from app.documents.indexing import Indexer
-from app.documents.intake import Pasted
+from app.documents import collection_table, document_table, duplicates
+from app.documents.duplicates import PastedText
+from app.documents.pending_files import PendingFiles
+from app.documents.worker import DocumentWorker
 from app.errors import StoreNotUsable
 from tests.documents.test_documents import EGGS
+from tests.documents.test_embedding import until
 from tests.documents.test_indexing import sections
-from tests.documents.test_vectorising import until
 
 
 @contextmanager
-def indexing(database: Database, data: Path) -> Iterator[Indexer]:
+def indexing(database: Database, data: Path) -> Iterator[DocumentWorker]:
     """A thread that looks again at once, and had nothing to do when this begins."""
-    with closing(Indexer(database, Inbox(data), lambda: None, look_again=0.01)) as indexer:
+    with closing(DocumentWorker(database, PendingFiles(data), lambda: None, retry_seconds=0.01)) as indexer:
         indexer.start()
         indexer.wait()
         yield indexer
@@ -45,13 +45,13 @@ class BusyDatabase(Database):
 def paste(database: Database, text: str) -> int:
     """Put in a text, and tell nobody."""
     with database.writing() as connection:
-        notes = collections.create(connection, "Notes", 0.0)
-        return intake.paste(connection, notes, Pasted(text, "Eggs"), 0.0)
+        notes = collection_table.create(connection, "Notes", 0.0)
+        return duplicates.store_pasted_text(connection, notes, PastedText(text, "Eggs"), 0.0)
 
 
 def state(database: Database, document: int) -> str:
     with database.reading() as connection:
-        return records.state(connection, document)
+        return document_table.state(connection, document)
 
 
 def test_what_a_command_that_was_killed_left_is_taken_up_by_the_open_window(
@@ -75,7 +75,7 @@ def test_a_document_does_not_fail_because_another_program_holds_the_file_for_a_w
 def test_who_waits_hears_that_another_program_holds_the_file(tmp_path: Path) -> None:
     with (
         closing(BusyDatabase(tmp_path / "foresight.sqlite")) as database,
-        closing(Indexer(database, Inbox(tmp_path), lambda: None)) as indexer,
+        closing(DocumentWorker(database, PendingFiles(tmp_path), lambda: None)) as indexer,
     ):
         document = paste(database, EGGS)
         database.times_busy = 1_000_000

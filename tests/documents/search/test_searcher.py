@@ -1,12 +1,13 @@
-"""A question to passages: by words, by meaning, and what happens when there is no time for meaning."""
+"""A question finds passages by words and by meaning; it does not wait long for meaning, and repeats are removed."""
 
 import numpy as np
 import pytest
 
 from app.database import Database
+from app.document_messages import Passage, PassageHit
 from app.documents.embedding import NO_EMBEDDER
-from app.documents.search import vectors
-from app.documents.search.searching import Searcher
+from app.documents.search import vector_index
+from app.documents.search.searcher import Searcher, without_repeats
 from app.errors import EngineClosed
 from tests.documents.search.library import WordEmbedder, add_document, word_vector
 
@@ -17,7 +18,7 @@ TEXTS = ["The automobile stands in the garage.", "The lease ends in May.", "Brea
 def ids(database: Database) -> list[int]:
     ids = add_document(database, TEXTS)
     with database.writing() as connection:
-        vectors.put(connection, "words", ids, np.array([word_vector(text) for text in TEXTS]))
+        vector_index.put(connection, "words", ids, np.array([word_vector(text) for text in TEXTS]))
     return ids
 
 
@@ -62,3 +63,22 @@ def test_no_more_than_asked_for_and_other_collections_stay_out(database: Databas
     searcher = Searcher(database, WordEmbedder())
     assert set(found(searcher, "lease bread")) == set(ids[1:])
     assert len(found(searcher, "lease bread", limit=1)) == 1
+
+
+def found(number: int, start: int = 0, end: int = 10, document: int = 1, text: str = "") -> PassageHit:
+    return PassageHit(Passage(number, document, "", start, end, text or f"text {number}"), 1.0)
+
+
+def ids(some: list[PassageHit]) -> list[int]:
+    return [one.passage.id for one in some]
+
+
+def test_a_passage_that_lies_mostly_in_a_better_one_is_left_out() -> None:
+    assert ids(without_repeats([found(1, 0, 100), found(2, 40, 120), found(3, 90, 200)])) == [1, 3]
+
+
+def test_the_same_place_in_another_document_is_no_repeat_but_the_same_words_are() -> None:
+    assert ids(without_repeats([found(1), found(2, document=2), found(3, document=3, text="text 1")])) == [
+        1,
+        2,
+    ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from app.document_messages import Document
 from app.errors import DocumentNotFound
 
-DOCUMENT = """
+SELECT_DOCUMENT = """
     SELECT id, collection, title, source, state, note, characters, passages,
         (SELECT count(*) FROM passage_vector WHERE passage_vector.document = document.id) AS embedded,
         done, total, added
@@ -18,7 +18,7 @@ LEAVING = "leaving"
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class DocumentVersion:
     """A document's state and text: who works on it compares them."""
 
     state: str
@@ -28,14 +28,14 @@ class Version:
 def documents(connection: sqlite3.Connection, collection: int) -> tuple[Document, ...]:
     """The documents of a collection, in the order in which they came."""
     rows = connection.execute(
-        f"{DOCUMENT} WHERE collection = ? AND state <> '{LEAVING}' ORDER BY id", (collection,)
+        f"{SELECT_DOCUMENT} WHERE collection = ? AND state <> '{LEAVING}' ORDER BY id", (collection,)
     )
     return tuple(Document(*row) for row in rows)
 
 
 def document(connection: sqlite3.Connection, wanted: int) -> Document:
     """One document. Raises DocumentNotFound."""
-    row = connection.execute(f"{DOCUMENT} WHERE id = ? AND state <> '{LEAVING}'", (wanted,)).fetchone()
+    row = connection.execute(f"{SELECT_DOCUMENT} WHERE id = ? AND state <> '{LEAVING}'", (wanted,)).fetchone()
     if row is None:
         raise DocumentNotFound("This document is no longer there: it has been removed.")
     return Document(*row)
@@ -128,10 +128,10 @@ def state(connection: sqlite3.Connection, wanted: int) -> str:
     return str(row["state"]) if row else ""
 
 
-def version(connection: sqlite3.Connection, wanted: int) -> Version | None:
+def version(connection: sqlite3.Connection, wanted: int) -> DocumentVersion | None:
     """What others may change while a document is worked on; None when it is gone."""
     row = connection.execute("SELECT state, digest FROM document WHERE id = ?", (wanted,)).fetchone()
-    return Version(row["state"], row["digest"]) if row else None
+    return DocumentVersion(row["state"], row["digest"]) if row else None
 
 
 def origin(connection: sqlite3.Connection, wanted: int) -> str:

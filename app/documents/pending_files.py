@@ -1,4 +1,4 @@
-"""Files that wait to be read: copies of our own, so that the person may move or delete theirs."""
+"""Copies of files that wait to be imported, so that the user may move or delete the originals."""
 
 import errno
 import shutil
@@ -10,29 +10,29 @@ from uuid import uuid4
 from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
 from app.spacing import shown_name
 
-NAME = "documents-inbox"
-LARGEST = 300 * 2**20
-"""Bytes of a file that is taken."""
-LONGEST_ENDING = 16
-"""Characters of a file's ending that are kept: none that says anything is longer."""
+FOLDER_NAME = "documents-inbox"
+MAX_BYTES = 300 * 2**20
+"""Bytes of the largest file that is imported."""
+MAX_SUFFIX = 16
+"""Characters of a file's suffix that are kept."""
 ABANDONED = 24 * 3600.0
-"""Seconds after which nobody is still copying."""
+"""Seconds after which a draft is abandoned."""
 
 
-class Inbox:
-    """A folder with a file for each document that is not read yet, named by the document's number."""
+class PendingFiles:
+    """A folder with a file for each document that is not imported yet, named by the document's id."""
 
     def __init__(self, data_dir: Path) -> None:
-        self._folder = data_dir / NAME
+        self._folder = data_dir / FOLDER_NAME
 
     def lock_file(self) -> Path:
-        """What the processes that work on these documents take turns by."""
+        """The lock of the processes that work on these documents."""
         self._make_folder()
         return self._folder / "lock"
 
     def path(self, document: int, source: str) -> Path:
-        """Where the file of a document is; its ending says how it is read."""
-        return self._folder / f"{document}{Path(source).suffix.lower()[:LONGEST_ENDING]}"
+        """The file of a document; its suffix tells how it is read."""
+        return self._folder / f"{document}{Path(source).suffix.lower()[:MAX_SUFFIX]}"
 
     def copy(self, file: Path) -> Path:
         """A copy of a file in this folder, for `keep`. Raises DocumentUnreadable or StoreFull."""
@@ -53,7 +53,7 @@ class Inbox:
         return draft
 
     def keep(self, draft: Path, document: int, source: str) -> None:
-        """Let a copy be a document's file. Raises StoreNotUsable."""
+        """Make a copy the file of a document. Raises StoreNotUsable."""
         try:
             draft.replace(self.path(document, source))
         except OSError as error:
@@ -62,20 +62,20 @@ class Inbox:
     def drop(self, document: int) -> None:
         """Delete the file of a document, if it is here."""
         for path in self._files():
-            if number_of(path) == document:
+            if document_of(path) == document:
                 path.unlink(missing_ok=True)
 
     def keep_only(self, wanted: set[int]) -> None:
-        """Delete the files of all other documents, and copies that came to nothing."""
+        """Delete the files of all other documents, and abandoned drafts."""
         for path in self._files():
-            if number_of(path) not in wanted:
+            if document_of(path) not in wanted:
                 path.unlink(missing_ok=True)
         for draft in self._folder.glob("draft-*"):
             if time.time() - draft.stat().st_mtime > ABANDONED:
                 draft.unlink(missing_ok=True)
 
     def _files(self) -> list[Path]:
-        return [path for path in self._folder.iterdir() if number_of(path)] if self._folder.is_dir() else []
+        return [path for path in self._folder.iterdir() if document_of(path)] if self._folder.is_dir() else []
 
     def not_usable(self, error: OSError) -> StoreNotUsable:
         """The sentence for a folder that the system does not let us use."""
@@ -91,25 +91,25 @@ class Inbox:
             raise self.not_usable(error) from error
 
 
-def number_of(path: Path) -> int:
-    """Whose file this is; 0 for nobody's."""
+def document_of(path: Path) -> int:
+    """The document of a file; 0 for other files."""
     number = path.name.partition(".")[0]
     return int(number) if number.isdecimal() else 0
 
 
 def require_file(path: Path) -> None:
-    """Raise DocumentUnreadable for what is no file, or is too large."""
+    """Raise DocumentUnreadable for a path that is not a file, or a file that is too large."""
     place = shown_name(str(path))
     try:
         if not path.exists():
             raise DocumentUnreadable(f"There is no file {place}: check its name.")
         if not path.is_file():
-            raise DocumentUnreadable(f"{place} is no file: choose files, not folders.")
+            raise DocumentUnreadable(f"{place} is not a file: choose files, not folders.")
         size = path.stat().st_size
     except OSError as error:
-        raise DocumentUnreadable(f"{place} cannot be looked at ({error.strerror}).") from error
-    if size > LARGEST:
+        raise DocumentUnreadable(f"{place} cannot be read ({error.strerror}).") from error
+    if size > MAX_BYTES:
         raise DocumentUnreadable(
-            f"{shown_name(path.name)} has {size / 2**20:,.0f} MB, and files up to {LARGEST / 2**20:,.0f} MB "
+            f"{shown_name(path.name)} has {size / 2**20:,.0f} MB, and files up to {MAX_BYTES / 2**20:,.0f} MB "
             "can be read: split it, or paste the part that matters."
         )
