@@ -19,10 +19,11 @@ from pathlib import Path
 
 from app.database import database_in
 from app.documents import Documents
-from app.documents.embedding import NO_EMBEDDER, Vectors
+from app.documents.embedding import NO_EMBEDDER
 from app.documents.search.follow_up import self_contained
 from app.documents.search.rank_fusion import Candidate, near_enough
 from app.documents.search.searcher import Searcher
+from app.documents.search.vector_index import Vectors
 from app.messages import ModelFolder
 from tools.retrieval.labelled import Question, read_follow_ups, read_questions, read_texts
 from tools.retrieval.measuring import Values, measured, recalls, reciprocals

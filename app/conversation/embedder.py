@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
-from app.documents.embedding import NO_EMBEDDER, Vectors
+from app.documents.embedding import NO_EMBEDDER
+from app.documents.search.vector_index import Vectors
 from app.messages import ModelFolder
 
 FindEmbedder = Callable[[], ModelFolder | None]

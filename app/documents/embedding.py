@@ -13,12 +13,12 @@ from concurrent.futures import TimeoutError as NotReady
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.database import Database
 from app.document_messages import Passage
 from app.documents import passage_table
 from app.documents.search import vector_index
+from app.documents.search.vector_index import Vectors
 from app.errors import AppError
 
 BATCH = 32
@@ -29,10 +29,6 @@ RETRY_SECONDS = 30.0
 """Seconds until the next try when there was no model, or it failed."""
 POLL_SECONDS = 0.5
 """Seconds between checks of whether the app is closing."""
-
-
-Vectors = NDArray[np.float32]
-"""[texts, width], or one text's [width]; of length one, so that the product of two is their cosine."""
 
 
 class Embedder(Protocol):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from app.conversation.embedder import EngineEmbedder
-from app.documents.embedding import Vectors
+from app.documents.search.vector_index import Vectors
 from app.messages import ModelFolder
 
 FOLDER = ModelFolder(Path("here"), name="org/small", revision="abc")

@@ -10,10 +10,10 @@ import numpy as np
 from app.database import Database
 from app.document_messages import Passage, PassageHit
 from app.documents import passage_table
-from app.documents.embedding import Embedder, Vectors
+from app.documents.embedding import Embedder
 from app.documents.search.bm25 import search_bm25
 from app.documents.search.rank_fusion import Candidate, fuse, near_enough, with_similarity
-from app.documents.search.vector_index import VectorIndex
+from app.documents.search.vector_index import VectorIndex, Vectors
 from app.errors import AppError
 
 CANDIDATES = 50

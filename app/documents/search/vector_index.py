@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.database import Database
-from app.documents.embedding import Vectors
 
+Vectors = NDArray[np.float32]
+"""[texts, width], or one text's [width]; of length one, so that the product of two is their cosine."""
 Ids = NDArray[np.int64]
 
 NEWER = (

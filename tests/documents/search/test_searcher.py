@@ -65,20 +65,20 @@ def test_no_more_than_asked_for_and_other_collections_stay_out(database: Databas
     assert len(found(searcher, "lease bread", limit=1)) == 1
 
 
-def found(number: int, start: int = 0, end: int = 10, document: int = 1, text: str = "") -> PassageHit:
+def hit(number: int, start: int = 0, end: int = 10, document: int = 1, text: str = "") -> PassageHit:
     return PassageHit(Passage(number, document, "", start, end, text or f"text {number}"), 1.0)
 
 
-def ids(some: list[PassageHit]) -> list[int]:
+def passage_ids(some: list[PassageHit]) -> list[int]:
     return [one.passage.id for one in some]
 
 
 def test_a_passage_that_lies_mostly_in_a_better_one_is_left_out() -> None:
-    assert ids(without_repeats([found(1, 0, 100), found(2, 40, 120), found(3, 90, 200)])) == [1, 3]
+    assert passage_ids(without_repeats([hit(1, 0, 100), hit(2, 40, 120), hit(3, 90, 200)])) == [1, 3]
 
 
 def test_the_same_place_in_another_document_is_no_repeat_but_the_same_words_are() -> None:
-    assert ids(without_repeats([found(1), found(2, document=2), found(3, document=3, text="text 1")])) == [
+    assert passage_ids(without_repeats([hit(1), hit(2, document=2), hit(3, document=3, text="text 1")])) == [
         1,
         2,
     ]
