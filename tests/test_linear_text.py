@@ -42,8 +42,8 @@ from app.documents.search.snippets import sentences, snippet
 from app.documents.search.terms import folded, indexed, telling_words, terms
 from app.engine.text import StopFilter
 from app.errors import ImportBroken
-from app.models_registry.hub.ids import parse_hub_id
-from app.models_registry.installed.locating import PATH_LIKE
+from app.models_registry.hub.hub_id import parse_hub_id
+from app.models_registry.locate import PATH_LIKE
 from app.spacing import spaced
 from app.titles import title_of
 from app.ui.chat.citations import cited_html

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from app.models_registry import DownloadFiles, Downloads, Hub
+from app.models_registry import Downloads, Hub, SavedDownloads
 from app.settings import ModelSettings, SettingsFile, default_data_dir
 
 
@@ -18,4 +18,4 @@ def hub_of(settings: ModelSettings) -> Hub:
 
 def downloads_in(data_dir: Path, settings: ModelSettings) -> Downloads:
     """The downloads of this data folder; nothing runs yet."""
-    return Downloads(hub_of(settings), DownloadFiles(data_dir / "downloads"), settings.downloads_at_once)
+    return Downloads(hub_of(settings), SavedDownloads(data_dir / "downloads"), settings.downloads_at_once)

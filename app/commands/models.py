@@ -26,18 +26,18 @@ from app.models_registry import (
     find_installed,
     freed_by,
     grouped,
+    inspect_model,
     installed,
     judge_folder,
     locate,
-    look_at,
     memories,
     parse_hub_id,
     read_catalogue,
     verify,
 )
 from app.models_registry import search as search_hub
-from app.models_registry.downloads.disk import free_bytes
-from app.models_registry.installed.installed import has_checksums
+from app.models_registry.downloads.fetcher import free_bytes
+from app.models_registry.installed_models import has_checksums
 
 
 def list_installed(as_json: bool) -> None:
@@ -157,7 +157,7 @@ def _look(hub: Hub, wanted: HubId, precision: Precision, context: int) -> Remote
     """What the hub says of a model; where it says nothing, what the catalogue knows."""
     memory = memories()[0]
     try:
-        return look_at(hub, wanted, memory, precision, context)
+        return inspect_model(hub, wanted, memory, precision, context)
     except ModelError as error:
         known = [one for one in read_catalogue() if one.entry.repo.lower() == wanted.repo.lower()]
         if not known:

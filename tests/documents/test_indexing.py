@@ -367,7 +367,7 @@ def test_the_words_of_a_removed_document_go_even_if_the_app_was_killed_before_th
         with database.writing() as connection:  # what a run that was killed may leave
             for document in (2, 4):
                 indexing.hide(connection, document)
-            while indexing.free(connection):
+            while indexing.delete_some(connection):
                 pass
         with closing(Documents(database, tmp_path / "data")) as documents:
             documents.wait()

@@ -2,11 +2,11 @@
 
 import sqlite3
 import threading
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from collection_table.abc import Iterator
 
 from app.database import Database, database_in
 from app.documents import collection_table, document_table, duplicates

@@ -10,32 +10,76 @@ Each running one has a process that fetches and a thread here that listens to it
 and return when what they say is true: after a pause no byte comes any more. `snapshot` waits for nothing.
 """
 
+import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
+from urllib.parse import quote
 
-from app.errors import AppError, ModelNotFound
+from app.errors import AppError, ModelNotFound, SettingsNotSaved
 from app.model_messages import Download
-from app.models_registry.downloads.child import (
-    Child,
-    ChildMessage,
-    Failed,
-    Installed,
-    Job,
-    Planned,
+from app.models_registry.downloads.entry import DownloadEntry, DownloadGoal, SpeedMeter
+from app.models_registry.downloads.process import (
+    DownloadFailed,
+    DownloadFinished,
+    DownloadMessage,
+    DownloadPlanned,
+    DownloadProcess,
+    DownloadRequest,
+    download_request,
     ended_unexpectedly,
-    job_of,
 )
-from app.models_registry.downloads.entry import Entry, Goal
-from app.models_registry.downloads.remembered import DownloadFiles
 from app.models_registry.downloads.repo_cache import RepoCache
-from app.models_registry.downloads.speed import Meter
+from app.models_registry.hub.download_plan import DownloadPlan, plan_from_json
 from app.models_registry.hub.hub import Hub
-from app.models_registry.hub.ids import HubId
-from app.models_registry.hub.plan import Plan
+from app.models_registry.hub.hub_id import HubId
+
+
+@dataclass(frozen=True, slots=True)
+class SavedDownloads:
+    """The data folder's place for them."""
+
+    folder: Path
+
+    def save(self, wanted: HubId, plan: DownloadPlan | None) -> None:
+        """Remember this download. Raises SettingsNotSaved when the data folder cannot be written."""
+        path = self._path(wanted)
+        draft = path.with_suffix(".new")
+        values = {"repo": wanted.repo, "revision": wanted.revision, "plan": plan.to_json() if plan else None}
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            draft.write_text(json.dumps(values), encoding="utf-8")
+            draft.replace(path)
+        except OSError as error:
+            raise SettingsNotSaved(
+                f"{self.folder} cannot be written ({error.strerror}), so a download of {wanted} would be forgotten "
+                "when the app ends: free some space there, or choose another folder with --data-dir."
+            ) from error
+
+    def forget(self, wanted: HubId) -> None:
+        """There is nothing left to remember."""
+        with suppress(FileNotFoundError):
+            self._path(wanted).unlink()
+
+    def load(self) -> Iterator[tuple[HubId, DownloadPlan | None]]:
+        """Those that were not done when the app ended; a file that makes no sense is left alone."""
+        for path in sorted(self.folder.glob("*.json")):
+            with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+                saved = json.loads(path.read_text(encoding="utf-8"))
+                plan = plan_from_json(saved["plan"]) if saved["plan"] else None
+                yield HubId(saved["repo"], saved["revision"]), plan
+
+    def _path(self, wanted: HubId) -> Path:
+        return self.folder / (quote(str(wanted), safe="") + ".json")
+
 
 SECONDS_TO_END = 10.0
-NO_THREAD = "The download could not be started: close other programs, then resume it. What has come is kept."
+NO_THREAD = (
+    "The download could not be started: close other programs, then resume it. Downloaded bytes are kept."
+)
 
 
 class Downloads:
@@ -44,9 +88,9 @@ class Downloads:
     def __init__(
         self,
         hub: Hub,
-        files: DownloadFiles,
+        files: SavedDownloads,
         at_once: int = 2,
-        launch: Callable[[Job], Child] = Child,
+        launch: Callable[[DownloadRequest], DownloadProcess] = DownloadProcess,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.at_once = at_once
@@ -55,7 +99,7 @@ class Downloads:
         self._launch = launch
         self._clock = clock
         self._lock = threading.Lock()
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, DownloadEntry] = {}
 
     def restore(self) -> None:
         """Take up what an earlier run of the app left: everything paused, to be resumed by the person."""
@@ -80,22 +124,22 @@ class Downloads:
             self._files.save(wanted, None)
             with self._lock:
                 self._entries[str(wanted)] = self._entry(wanted, None)
-        self._want(str(wanted), "run")
+        self._set_goal(str(wanted), "run")
 
     def resume(self, name: str) -> None:
         """Go on with a paused or failed download. Raises ModelError when the hub is off."""
         self._hub.require_online(name)
-        self._want(name, "run")
+        self._set_goal(name, "run")
 
     def pause(self, name: str) -> None:
         """Stop its traffic, and keep what has come."""
-        self._want(name, "pause")
-        self._end(name)
+        self._set_goal(name, "pause")
+        self._stop(name)
 
     def cancel(self, name: str) -> None:
         """Stop its traffic, and remove what it brought."""
-        self._want(name, "cancel")
-        self._end(name)
+        self._set_goal(name, "cancel")
+        self._stop(name)
         with self._lock:
             entry = self._entries.get(name)
             if entry and entry.goal == "cancel" and entry.thread is None:
@@ -122,17 +166,17 @@ class Downloads:
             if download.state in ("queued", "running"):
                 self.pause(download.name)
 
-    def _entry(self, wanted: HubId, plan: Plan | None) -> Entry:
-        done = self._here(wanted, plan)
-        meter = Meter(self._clock(), sum(done.values()))
-        return Entry(wanted, self._hub.page(wanted.repo), meter, plan=plan, done=done)
+    def _entry(self, wanted: HubId, plan: DownloadPlan | None) -> DownloadEntry:
+        done = self._stored_bytes(wanted, plan)
+        meter = SpeedMeter(self._clock(), sum(done.values()))
+        return DownloadEntry(wanted, self._hub.page(wanted.repo), meter, plan=plan, done=done)
 
-    def _here(self, wanted: HubId, plan: Plan | None) -> dict[str, int]:
+    def _stored_bytes(self, wanted: HubId, plan: DownloadPlan | None) -> dict[str, int]:
         """The bytes of each file that are on the disk."""
         cache = RepoCache(self._hub.root, wanted.repo)
         return {file.name: cache.here(plan, file) for file in plan.files} if plan else {}
 
-    def _want(self, name: str, goal: Goal) -> None:
+    def _set_goal(self, name: str, goal: DownloadGoal) -> None:
         with self._lock:
             entry = self._entries.get(name)
             if entry is None or entry.goal == "cancel" or (entry.state == "done" and goal != "cancel"):
@@ -142,9 +186,9 @@ class Downloads:
                 entry.state, entry.note = "queued", ""
             elif goal == "pause" and entry.state in ("queued", "running"):
                 entry.state = "paused"
-        self._fill()
+        self._start_waiting()
 
-    def _end(self, name: str) -> None:
+    def _stop(self, name: str) -> None:
         """Kill a download's process and wait until its thread has put everything away."""
         with self._lock:
             entry = self._entries.get(name)
@@ -154,7 +198,7 @@ class Downloads:
         if thread:
             thread.join(SECONDS_TO_END)
 
-    def _fill(self) -> None:
+    def _start_waiting(self) -> None:
         """Start those that wait, as far as there is room."""
         with self._lock:
             running = sum(entry.thread is not None for entry in self._entries.values())
@@ -170,46 +214,48 @@ class Downloads:
                     entry.thread = None
                     entry.state, entry.note = "failed", NO_THREAD
 
-    def _run(self, entry: Entry) -> None:
+    def _run(self, entry: DownloadEntry) -> None:
         try:
-            self._listen(entry)
+            self._receive(entry)
         except (AppError, OSError) as error:
             with self._lock:
                 entry.state, entry.note = "failed", str(error)
         finally:
             with self._lock:
-                self._settle(entry)
-            self._fill()
+                self._finish(entry)
+            self._start_waiting()
 
-    def _listen(self, entry: Entry) -> None:
-        with self._launch(job_of(self._hub, entry.wanted, entry.plan)) as child:
+    def _receive(self, entry: DownloadEntry) -> None:
+        with self._launch(download_request(self._hub, entry.wanted, entry.plan)) as child:
             with self._lock:
                 entry.child = child
                 if entry.goal != "run":  # said while the process was starting
                     child.kill()
             for message in child.messages():
-                self._hear(entry, message)
+                self._handle(entry, message)
 
-    def _hear(self, entry: Entry, message: ChildMessage) -> None:
-        is_unknown = isinstance(message, Failed) and message.kind == ModelNotFound.__name__ and not entry.plan
-        if isinstance(message, Installed) or is_unknown:  # before anybody sees that it has ended
+    def _handle(self, entry: DownloadEntry, message: DownloadMessage) -> None:
+        is_unknown = (
+            isinstance(message, DownloadFailed) and message.kind == ModelNotFound.__name__ and not entry.plan
+        )
+        if isinstance(message, DownloadFinished) or is_unknown:  # before anybody sees that it has ended
             self._files.forget(entry.wanted)
         with self._lock:
-            if entry.goal == "run" or isinstance(message, Planned):
+            if entry.goal == "run" or isinstance(message, DownloadPlanned):
                 entry.hear(message, self._clock())
-        if isinstance(message, Planned):
+        if isinstance(message, DownloadPlanned):
             self._files.save(entry.wanted, message.plan)
 
-    def _settle(self, entry: Entry) -> None:
+    def _finish(self, entry: DownloadEntry) -> None:
         """The process is gone: what that leaves of the download."""
         entry.child = entry.thread = None
-        entry.done = self._here(entry.wanted, entry.plan)
+        entry.done = self._stored_bytes(entry.wanted, entry.plan)
         if entry.goal == "cancel":
             self._remove(entry)
         elif entry.goal == "run" and entry.state == "running":
             entry.state, entry.note = "failed", str(ended_unexpectedly(entry.wanted.repo))
 
-    def _remove(self, entry: Entry) -> None:
+    def _remove(self, entry: DownloadEntry) -> None:
         if entry.plan and entry.state != "done":
             RepoCache(self._hub.root, entry.wanted.repo).forget(entry.plan)
         self._files.forget(entry.wanted)

@@ -1,5 +1,6 @@
-"""One download as the manager keeps it. Everything here happens under the manager's lock."""
+"""One download as `Downloads` keeps it, with its speed. Everything here happens under the lock of `Downloads`."""
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,29 +9,71 @@ from typing import Literal
 
 from app.errors import ModelGated
 from app.model_messages import Download, DownloadState, FileProgress
-from app.models_registry.downloads.child import Child, ChildMessage, Failed, Installed, Moved, Planned
-from app.models_registry.downloads.speed import QUIET, Meter
-from app.models_registry.hub.ids import HubId
-from app.models_registry.hub.plan import Plan
+from app.models_registry.downloads.process import (
+    DownloadFailed,
+    DownloadFinished,
+    DownloadMessage,
+    DownloadPlanned,
+    DownloadProcess,
+    DownloadProgress,
+)
+from app.models_registry.hub.download_plan import DownloadPlan
+from app.models_registry.hub.hub_id import HubId
 
-Goal = Literal["run", "pause", "cancel"]
+SPAN_SECONDS = 5.0
+"""Seconds that are looked at."""
+QUIET_SECONDS = 5.0
+"""Seconds without a byte after which that is worth a word."""
+
+
+class SpeedMeter:
+    """Told the bytes that are here at which time; answers with bytes per second.
+
+    A meter that hears (0 s, 0), (1 s, 10), (2 s, 40) reads 20 bytes per second."""
+
+    def __init__(self, now: float, done: int) -> None:
+        self._marks = deque([(now, done)])
+        self._moved = now
+
+    def tell(self, now: float, done: int) -> None:
+        """So many bytes are here."""
+        if done != self._marks[-1][1]:
+            self._moved = now
+        if done < self._marks[-1][1]:  # a file began anew
+            self._marks.clear()
+        self._marks.append((now, done))
+        while len(self._marks) > 2 and self._marks[1][0] <= now - SPAN_SECONDS:
+            self._marks.popleft()
+
+    def speed(self, now: float) -> float:
+        """Bytes per second; falls to 0 while nothing comes."""
+        begin, before = self._marks[0]
+        span = now - begin
+        return (self._marks[-1][1] - before) / span if span > 0 and self.quiet(now) < QUIET_SECONDS else 0.0
+
+    def quiet(self, now: float) -> float:
+        """Seconds since the last byte."""
+        return now - self._moved
+
+
+DownloadGoal = Literal["run", "pause", "cancel"]
 
 
 @dataclass(slots=True)
-class Entry:
+class DownloadEntry:
     """Its state, and the process that works on it while it runs; `goal` is what the person wants of it."""
 
     wanted: HubId
     page: str
-    meter: Meter
+    meter: SpeedMeter
     state: DownloadState = "queued"
-    goal: Goal = "run"
-    plan: Plan | None = None
+    goal: DownloadGoal = "run"
+    plan: DownloadPlan | None = None
     done: Mapping[str, int] = field(default_factory=dict)
     note: str = ""
     asks_token: bool = False
     folder: Path | None = None
-    child: Child | None = None
+    child: DownloadProcess | None = None
     thread: Thread | None = None
 
     @property
@@ -42,20 +85,20 @@ class Entry:
         """Its process is about to start."""
         self.state, self.thread = "running", thread
         self.note, self.asks_token = "", False
-        self.meter = Meter(now, sum(self.done.values()))
+        self.meter = SpeedMeter(now, sum(self.done.values()))
 
-    def hear(self, message: ChildMessage, now: float) -> None:
+    def hear(self, message: DownloadMessage, now: float) -> None:
         """Its process said something."""
         match message:
-            case Planned(plan):
+            case DownloadPlanned(plan):
                 self.plan = plan
-                self.meter = Meter(now, sum(self.done.values()))
-            case Moved(done, note):
+                self.meter = SpeedMeter(now, sum(self.done.values()))
+            case DownloadProgress(done, note):
                 self.done, self.note = done, note
                 self.meter.tell(now, sum(done.values()))
-            case Installed(folder):
+            case DownloadFinished(folder):
                 self.state, self.folder, self.note = "done", folder, ""
-            case Failed(kind, sentence):
+            case DownloadFailed(kind, sentence):
                 self.state, self.note = "failed", sentence
                 self.asks_token = kind == ModelGated.__name__
 
@@ -81,4 +124,4 @@ class Entry:
         if self.plan and sum(self.done.values()) == self.plan.size:
             return "Checking the files."
         seconds = self.meter.quiet(now)
-        return f"Nothing has come for {seconds:.0f} s." if seconds >= QUIET else ""
+        return f"Nothing has come for {seconds:.0f} s." if seconds >= QUIET_SECONDS else ""

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from app.models_registry.hub.plan import Plan, RemoteFile
+from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile
 
 PREFIX = "models--"
 PARTIAL = ".foresight.incomplete"
@@ -54,19 +54,19 @@ class RepoCache:
         place.mkdir(parents=True, exist_ok=True)
         return FileLock(place / "foresight.lock", timeout=0)
 
-    def has(self, plan: Plan, file: RemoteFile) -> bool:
+    def has(self, plan: DownloadPlan, file: RemoteFile) -> bool:
         """Whether the file is here, whole."""
         places = self.blob(file), self.snapshot(plan.commit) / file.name
         return any(place.exists() and place.stat().st_size == file.size for place in places)
 
-    def here(self, plan: Plan, file: RemoteFile) -> int:
+    def here(self, plan: DownloadPlan, file: RemoteFile) -> int:
         """How many bytes of the file are here."""
         if self.has(plan, file):
             return file.size
         partial = self.partial(file)
         return min(partial.stat().st_size, file.size) if partial.exists() else 0
 
-    def install(self, plan: Plan) -> Path:
+    def install(self, plan: DownloadPlan) -> Path:
         """Link all files of the plan, whose bytes are here, and return the folder to load from."""
         snapshot = self.snapshot(plan.commit)
         snapshot.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ class RepoCache:
             _write_whole(self.folder / "refs" / plan.revision, plan.commit)
         return snapshot
 
-    def forget(self, plan: Plan) -> None:
+    def forget(self, plan: DownloadPlan) -> None:
         """Remove what a cancelled download brought; what any snapshot links to stays."""
         try:
             with self.lock():
@@ -90,7 +90,7 @@ class RepoCache:
         for folder in (self.folder / "blobs", self.folder, lock, lock.parent):
             _remove_if_empty(folder)
 
-    def _remove(self, plan: Plan) -> None:
+    def _remove(self, plan: DownloadPlan) -> None:
         linked = {path.resolve().name for path in self.folder.glob("snapshots/*/**/*")}
         for file in plan.files:
             self.partial(file).unlink(missing_ok=True)

@@ -18,7 +18,7 @@ from typing import Protocol
 PIECE = 1 << 20
 
 
-class Hash(Protocol):
+class HashAlgorithm(Protocol):
     """The part of hashlib's objects that is used here."""
 
     def update(self, data: memoryview, /) -> None:
@@ -28,7 +28,7 @@ class Hash(Protocol):
         """The checksum of all bytes so far."""
 
 
-def new_hash(digest: str, size: int) -> Hash:
+def new_hash(digest: str, size: int) -> HashAlgorithm:
     """A hash of the kind that `digest` is of: SHA-256, or git's for a file of this size."""
     if len(digest) == 64:
         return hashlib.sha256()
@@ -37,14 +37,14 @@ def new_hash(digest: str, size: int) -> Hash:
 
 def file_digest(path: Path, kind: str) -> str:
     """The checksum of a whole file, of the kind that `kind` is of."""
-    with Following(path, new_hash(kind, path.stat().st_size)) as following:
+    with GrowingFileHash(path, new_hash(kind, path.stat().st_size)) as following:
         return following.finish()
 
 
-class Following:
+class GrowingFileHash:
     """Hashes a file while it grows; `finish` once it has stopped growing."""
 
-    def __init__(self, path: Path, into: Hash) -> None:
+    def __init__(self, path: Path, into: HashAlgorithm) -> None:
         self._path = path
         self._hash = into
         self._grew = threading.Event()
@@ -53,7 +53,7 @@ class Following:
         self._problem: OSError | None = None
         self._thread = threading.Thread(target=self._follow, name="checksum", daemon=True)
 
-    def __enter__(self) -> "Following":
+    def __enter__(self) -> "GrowingFileHash":
         self._thread.start()
         return self
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.child_process import importing_environment
-from app.documents.reading import Moved, Told, Words, open_file, process_main
+from app.documents.reading import ReadNote, ReadProgress, TextPiece, open_reader, process_main
 from app.documents.reading.encodings import encoding_of, is_binary
 from app.documents.reading.process import ProcessReader, ReadEnded, ReadRequest, message_from_line, to_line
 from app.errors import DocumentUnreadable
@@ -17,9 +17,9 @@ from tests.documents import files
 
 def read(path: Path) -> tuple[str, list[str]]:
     """The text of a file, and what is told."""
-    messages = list(open_file(path, path.name).messages())
-    text = "".join(message.text for message in messages if isinstance(message, Words))
-    return text, [message.note for message in messages if isinstance(message, Told)]
+    messages = list(open_reader(path, path.name).messages())
+    text = "".join(message.text for message in messages if isinstance(message, TextPiece))
+    return text, [message.note for message in messages if isinstance(message, ReadNote)]
 
 
 def test_a_pdf_is_read_page_by_page(tmp_path: Path) -> None:
@@ -27,8 +27,8 @@ def test_a_pdf_is_read_page_by_page(tmp_path: Path) -> None:
     text, notes = read(path)
     assert text == "Eggs boil for information of cooks.\n\n\fSix minutes.\n\n\f\n\n"
     assert notes == ["1 page of 3 without text, pictures perhaps: left out."]
-    moved = [one for one in open_file(path, "eggs.pdf").messages() if isinstance(one, Moved)]
-    assert moved[-1] == Moved(3, 3)
+    moved = [one for one in open_reader(path, "eggs.pdf").messages() if isinstance(one, ReadProgress)]
+    assert moved[-1] == ReadProgress(3, 3)
 
 
 def test_a_pdf_that_anybody_may_open_is_read_though_it_is_encrypted(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_where_the_system_allows_a_reader_less_than_that_it_reads_with_less(tmp_
         process.stdin.write(to_line(ReadRequest(str(path), path.name, "docx")))
         process.stdin.flush()
         heard = [message_from_line(line) for line in process.stdout]
-    assert [one.text.startswith("# Eggs") for one in heard if isinstance(one, Words)] == [True]
+    assert [one.text.startswith("# Eggs") for one in heard if isinstance(one, TextPiece)] == [True]
     assert heard[-1] == ReadEnded()
 
 

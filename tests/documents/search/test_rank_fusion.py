@@ -34,7 +34,7 @@ def test_a_candidate_knows_where_it_comes_from() -> None:
     (both,) = fuse([Bm25Hit(4, 6.0, 0.5)], [(4, 0.7)])
     assert (both.bm25, both.bm25_rank, both.share) == (6.0, 1, 0.5)
     assert (both.similarity, both.similarity_rank) == (0.7, 1)
-    assert both.worth == pytest.approx((2 * 0.25 + 1) / (RANK_OFFSET + 1))
+    assert both.score == pytest.approx((2 * 0.25 + 1) / (RANK_OFFSET + 1))
 
 
 def test_nothing_merges_to_nothing() -> None:

@@ -48,7 +48,7 @@ def test_a_question_about_something_else_finds_nothing(database: Database) -> No
 def test_while_the_engine_is_busy_words_answer(database: Database, ids: list[int]) -> None:
     embedder = WordEmbedder()
     embedder.is_busy = True
-    assert found(Searcher(database, embedder, patience=0.01), "lease") == [ids[1]]
+    assert found(Searcher(database, embedder, max_wait=0.01), "lease") == [ids[1]]
     assert embedder.answers[0].cancelled()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import ModelBroken, ModelError, ModelUnsafe
-from app.models_registry.files.checking import check_folder, is_complete
+from app.models_registry.files.model_files import check_folder, is_complete
 from tests.models_registry.model_files import model_files, safetensors, sharded_files, write
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from app.errors import ModelBroken, ModelNotFound
 from app.messages import ModelFolder, Progress
-from app.models_registry.downloads.single import download
+from app.models_registry.downloads.process import download
 from app.models_registry.files.weights import check_model
 from app.models_registry.hub.hub import Hub
-from app.models_registry.hub.ids import HubId, parse_hub_id
+from app.models_registry.hub.hub_id import HubId, parse_hub_id
 from app.settings import DEMO_MODEL, assets_dir
 
 SNAPSHOTS = "snapshots"
@@ -34,14 +34,16 @@ def locate(name: str, progress: Progress, hub: Hub | None = None) -> ModelFolder
     hub = hub or Hub()
     found = parse_hub_id(name, hub.endpoint)
     if found is None and "://" in name:
-        raise ModelNotFound(f"{name} is no page of a model on the hub: give its hub id, such as org/name.")
+        raise ModelNotFound(
+            f"{name} is not the page of a model on Hugging Face: enter its id, such as org/name."
+        )
     if found is None and PATH_LIKE.match(name):
         raise ModelNotFound(f"The folder {name} does not exist: check the path.")
     if found:
         return _checked(_on_hub(found, progress, hub))
     raise ModelNotFound(
-        f"There is no folder {name!r} here and it is no hub id: "
-        "give a folder, a hub id such as org/name, or 'demo'."
+        f"There is no folder {name!r}, and it is not a model id: "
+        "enter a folder, an id such as org/name, or 'demo'."
     )
 
 

@@ -1,6 +1,6 @@
-"""A download in a process of its own, seen from the app: a job goes in, messages come out.
+"""A download in a process of its own, seen from the app: a request goes in, messages come out.
 
-Ending the process ends the traffic, whatever it was waiting for; and all that had come is in its partial files.
+Killing the process ends the traffic, whatever it is waiting for. All bytes that have come are in its partial files.
 """
 
 import json
@@ -12,21 +12,22 @@ from typing import Any
 from app import errors
 from app.child_process import ChildProcess
 from app.errors import ModelError
+from app.messages import Progress
+from app.models_registry.hub.download_plan import DownloadPlan, plan_from_json
+from app.models_registry.hub.http import Backoff
 from app.models_registry.hub.hub import Hub
-from app.models_registry.hub.ids import HubId
-from app.models_registry.hub.plan import Plan, plan_from_json
-from app.models_registry.hub.retrying import Patience
+from app.models_registry.hub.hub_id import HubId
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class DownloadRequest:
     """What a child is to fetch: by its plan, or by its name alone, which it then looks up first."""
 
     wanted: HubId
-    plan: Plan | None = None
+    plan: DownloadPlan | None = None
     endpoint: str | None = None
     root: Path | None = None
-    patience: Patience = field(default_factory=Patience)
+    backoff: Backoff = field(default_factory=Backoff)
 
     def to_line(self) -> bytes:
         """The job as one line."""
@@ -34,32 +35,32 @@ class Job:
         return json.dumps(values).encode() + b"\n"
 
 
-def job_from_line(line: bytes) -> Job:
+def request_from_line(line: bytes) -> DownloadRequest:
     """The job that was written by `to_line`."""
     values: dict[str, Any] = json.loads(line)
-    return Job(
+    return DownloadRequest(
         wanted=HubId(**values["wanted"]),
         plan=plan_from_json(values["plan"]) if values["plan"] else None,
         endpoint=values["endpoint"],
         root=Path(values["root"]) if values["root"] else None,
-        patience=Patience(**values["patience"]),
+        backoff=Backoff(**values["backoff"]),
     )
 
 
-def job_of(hub: Hub, wanted: HubId, plan: Plan | None) -> Job:
+def download_request(hub: Hub, wanted: HubId, plan: DownloadPlan | None) -> DownloadRequest:
     """The job to fetch this model from this hub."""
-    return Job(wanted, plan, hub.endpoint, hub.cache, hub.patience)
+    return DownloadRequest(wanted, plan, hub.endpoint, hub.cache, hub.backoff)
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class DownloadPlanned:
     """The files are known."""
 
-    plan: Plan
+    plan: DownloadPlan
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class DownloadProgress:
     """How many bytes of each file are here, and a sentence if there is something to say."""
 
     done: Mapping[str, int]
@@ -67,14 +68,14 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class DownloadFinished:
     """All files are here, checked, in this folder."""
 
     folder: Path
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class DownloadFailed:
     """It cannot go on; `kind` is the name of an error of ours."""
 
     kind: str
@@ -87,47 +88,63 @@ class Failed:
         return kind(self.sentence) if is_ours else ModelError(self.sentence)
 
 
-ChildMessage = Planned | Moved | Installed | Failed
+DownloadMessage = DownloadPlanned | DownloadProgress | DownloadFinished | DownloadFailed
 
 
-def to_line(message: ChildMessage) -> bytes:
+def to_line(message: DownloadMessage) -> bytes:
     """A message as one line of JSON."""
     values = asdict(message)
     return json.dumps({"is": type(message).__name__, **values}, default=str).encode() + b"\n"
 
 
-def from_line(line: bytes) -> ChildMessage:
+def message_from_line(line: bytes) -> DownloadMessage:
     """The message that was written by `to_line`."""
     values: dict[str, Any] = json.loads(line)
     match values.pop("is"):
-        case "Planned":
-            return Planned(plan_from_json(values["plan"]))
-        case "Moved":
-            return Moved(**values)
-        case "Installed":
-            return Installed(Path(values["folder"]))
-    return Failed(**values)
+        case "DownloadPlanned":
+            return DownloadPlanned(plan_from_json(values["plan"]))
+        case "DownloadProgress":
+            return DownloadProgress(**values)
+        case "DownloadFinished":
+            return DownloadFinished(Path(values["folder"]))
+    return DownloadFailed(**values)
 
 
-class Child(ChildProcess):
+class DownloadProcess(ChildProcess):
     """The process of one download."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: DownloadRequest) -> None:
         super().__init__(
-            "app.models_registry.downloads.child_main", job.to_line(), _environment(job.endpoint)
+            "app.models_registry.downloads.process_main", job.to_line(), _environment(job.endpoint)
         )
 
-    def messages(self) -> Iterator[ChildMessage]:
+    def messages(self) -> Iterator[DownloadMessage]:
         """What it says until it ends; a killed one ends without a word."""
-        return map(from_line, self.lines())
+        return map(message_from_line, self.lines())
 
 
 def ended_unexpectedly(repo: str) -> ModelError:
     """The process is gone without a word."""
-    return ModelError(f"The download of {repo} ended unexpectedly: resume it. What has come is kept.")
+    return ModelError(f"The download of {repo} ended unexpectedly: resume it. Downloaded bytes are kept.")
 
 
 def _environment(endpoint: str | None) -> dict[str, str]:
     """What a download's environment says beside the app's: plain HTTP, and no telemetry."""
     ours = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     return {**ours, **({"HF_ENDPOINT": endpoint} if endpoint else {})}
+
+
+def download(hub: Hub, wanted: HubId, progress: Progress) -> Path:
+    """Fetch what is missing of the model and return its folder; what `progress` raises ends it at once."""
+    progress(f"Asking the hub for {wanted.repo}", 0, 0)
+    plan = hub.plan(wanted)
+    with DownloadProcess(download_request(hub, wanted, plan)) as child:
+        for message in child.messages():
+            match message:
+                case DownloadProgress(done, note):
+                    progress(note or f"Downloading {wanted.repo}", sum(done.values()), plan.size)
+                case DownloadFinished(folder):
+                    return folder
+                case DownloadFailed():
+                    raise message.error()
+    raise ended_unexpectedly(wanted.repo)

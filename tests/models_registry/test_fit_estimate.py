@@ -8,10 +8,10 @@ import pytest
 
 from app.model_messages import Memory
 from app.models_registry import judge_folder
-from app.models_registry.files.shape import parse_shape
+from app.models_registry.device_memory import memories, parse_gpus, parse_meminfo, parse_vm_stat
+from app.models_registry.files.config import parse_config
 from app.models_registry.files.weights import Tensor, Weights
-from app.models_registry.fit.estimate import CHUNK, Estimator, judge
-from app.models_registry.fit.machine import memories, parse_gpus, parse_meminfo, parse_vm_stat
+from app.models_registry.fit_estimate import CHUNK, Estimator, judge
 from app.settings import assets_dir
 
 GIB = 1 << 30
@@ -22,7 +22,7 @@ LLAMA_8B = {
 
 
 def estimator(device: str = "cuda:0", **changed: object) -> Estimator:
-    shape = parse_shape(json.dumps(LLAMA_8B | changed).encode(), "org/llama")
+    shape = parse_config(json.dumps(LLAMA_8B | changed).encode(), "org/llama")
     table = (128_256, 4096)
     tensors = (
         Tensor("model.embed_tokens.weight", "BF16", table),
@@ -142,7 +142,7 @@ def test_the_demo_model_fits_from_its_files_alone() -> None:
     ],
 )
 def test_older_and_wrapped_configs_are_read(config: dict[str, object], expected: tuple[int, ...]) -> None:
-    shape = parse_shape(json.dumps(config).encode(), "org/x")
+    shape = parse_config(json.dumps(config).encode(), "org/x")
     assert (shape.layers, shape.hidden, shape.key_heads, shape.head_size, shape.context) == expected
 
 

@@ -16,12 +16,12 @@ from typing import Any
 from huggingface_hub.hf_api import ModelInfo, RepoSibling
 
 from app.errors import ModelBroken, ModelUnsafe
-from app.models_registry.files.needed import POOLING, needed, require_model
-from app.models_registry.hub.ids import HubId
+from app.models_registry.files.model_files import POOLING, needed, require_model
+from app.models_registry.hub.hub_id import HubId
 
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
-DIGEST = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-COMMIT = re.compile(r"[0-9a-f]{40}")
+DIGEST_PATTERN = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+COMMIT_PATTERN = re.compile(r"[0-9a-f]{40}")
 MAX_FILES = 2_000
 
 
@@ -38,12 +38,12 @@ class RemoteFile:
             raise ValueError(f"a file must have a plain name, got {self.name!r}")
         if not isinstance(self.size, int) or self.size < 0:
             raise ValueError(f"the size of {self.name} must be 0 or more, got {self.size!r}")
-        if not DIGEST.fullmatch(self.digest):
+        if not DIGEST_PATTERN.fullmatch(self.digest):
             raise ValueError(f"the checksum of {self.name} must be 40 or 64 digits, got {self.digest!r}")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DownloadPlan:
     """All files of a model at one commit; `revision` is the name under which that commit was asked for."""
 
     repo: str
@@ -53,7 +53,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         HubId(self.repo, self.revision)
-        if not COMMIT.fullmatch(self.commit):
+        if not COMMIT_PATTERN.fullmatch(self.commit):
             raise ValueError(f"a commit must be 40 digits, got {self.commit!r}")
         if not 0 < len(self.files) <= MAX_FILES:
             raise ValueError(f"a model must have from 1 to {MAX_FILES} files, got {len(self.files)}")
@@ -68,18 +68,18 @@ class Plan:
         return asdict(self)
 
 
-def plan_from_json(saved: dict[str, Any]) -> Plan:
+def plan_from_json(saved: dict[str, Any]) -> DownloadPlan:
     """The plan that was kept; raises ValueError, TypeError or KeyError when it makes no sense."""
-    return Plan(**{**saved, "files": tuple(RemoteFile(**file) for file in saved["files"])})
+    return DownloadPlan(**{**saved, "files": tuple(RemoteFile(**file) for file in saved["files"])})
 
 
-def make_plan(model: ModelInfo, wanted: HubId) -> Plan:
+def make_plan(model: ModelInfo, wanted: HubId) -> DownloadPlan:
     """What to fetch of a model that the hub described. Raises a ModelError when its files make no model."""
     siblings = {file.rfilename: file for file in model.siblings or []}
     require_model(siblings, wanted.repo)
     try:
         files = _files(siblings[name] for name in needed(siblings))
-        return Plan(wanted.repo, wanted.ref, str(model.sha), files)
+        return DownloadPlan(wanted.repo, wanted.ref, str(model.sha), files)
     except ValueError as error:
         raise ModelUnsafe(
             f"What the hub says of {wanted.repo} cannot be trusted ({error}): choose another model."

@@ -12,10 +12,11 @@ it needs them, so they are in `peak` and not in `need`. `docs/models.md` has wha
 import platform
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from pathlib import Path
 
 from app.model_messages import Fit, Memory, MemoryNeed, Precision, RowPrice, Verdict, gigabytes
-from app.models_registry.files.shape import Shape
-from app.models_registry.files.weights import HEADS, Weights
+from app.models_registry.files.config import ModelConfig, read_config
+from app.models_registry.files.weights import HEADS, Weights, check_model, read_weights
 from app.quantisation import model_bytes
 
 NUMBER_BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -46,7 +47,7 @@ class Estimator:
 
     `packs`: a CPU's kernels keep the weights in their own order. `has_triton`: on a GPU our own kernels attend."""
 
-    shape: Shape
+    shape: ModelConfig
     weights: Weights
     device: str = "cpu"
     packs: bool = field(default_factory=lambda: platform.machine() in ("x86_64", "AMD64"))
@@ -146,7 +147,7 @@ class Estimator:
         return is_special and (self.device == "cpu" or not self.has_triton)
 
 
-def row_price(shape: Shape, precision: Precision) -> RowPrice:
+def row_price(shape: ModelConfig, precision: Precision) -> RowPrice:
     """What one row takes: its logits as the model gives them and once more in float32, its keys and values."""
     width = state_width(precision)
     return RowPrice(logits=shape.vocabulary * (width + 4), cache=shape.cached * width)
@@ -183,3 +184,10 @@ def _sentence(verdict: Verdict, total: int, memory: Memory, longest: int, contex
     if verdict == "fits with int4":
         return f"Fits with int4: at this precision it {needs}.{shorter}"
     return f"Too big with {context:,} tokens of context: it {needs}.{shorter}"
+
+
+def judge_folder(folder: Path, name: str, memory: Memory, precision: Precision, context: int) -> Fit:
+    """Whether the model in this folder fits. Raises ModelError when its files make no sense."""
+    check_model(folder, name)
+    estimator = Estimator(read_config(folder, name), read_weights(folder, name), memory.device)
+    return judge(estimator, memory, precision, context)

@@ -8,7 +8,7 @@ import pytest
 from app.errors import ModelError, ModelNotFound
 from app.model_messages import Download, InstalledModel, RowPrice
 from app.models_registry import Hub, ModelLibrary
-from app.models_registry.files.shape import parse_shape
+from app.models_registry.files.config import parse_config
 from app.settings import ModelSettings
 from tests.models_registry.downloads.test_downloads import wait_for
 from tests.models_registry.hub_server import FakeHub
@@ -113,7 +113,7 @@ def test_the_catalogue_is_judged_for_the_memory(library: ModelLibrary) -> None:
 
 def test_what_is_no_hub_id_is_a_sentence(library: ModelLibrary) -> None:
     assert library.hub_id("two words") == ""
-    with pytest.raises(ModelNotFound, match="two words is no hub id"):
+    with pytest.raises(ModelNotFound, match="two words is not a model id"):
         library.start("two words")
     assert library.downloads() == tuple[Download, ...]()
 
@@ -121,7 +121,7 @@ def test_what_is_no_hub_id_is_a_sentence(library: ModelLibrary) -> None:
 def test_the_price_of_a_row_is_known_of_models_that_are_here_alone(
     library: ModelLibrary, server: FakeHub, tmp_path: Path
 ) -> None:
-    shape = parse_shape(CONFIG, "org/small")
+    shape = parse_config(CONFIG, "org/small")
     whole = RowPrice(logits=shape.vocabulary * (4 + 4), cache=shape.cached * 4)
     half = RowPrice(logits=shape.vocabulary * (2 + 4), cache=shape.cached * 2)
     folder = write(tmp_path / "mine", FILES)

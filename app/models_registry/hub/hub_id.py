@@ -56,7 +56,9 @@ def require_hub_id(text: str, endpoint: str | None = None) -> HubId:
     """The hub id that this text names. Raises ModelNotFound when it names none."""
     wanted = parse_hub_id(text, endpoint)
     if wanted is None:
-        raise ModelNotFound(f"{text} is no hub id: give one such as org/name, or the address of its page.")
+        raise ModelNotFound(
+            f"{text} is not a model id: enter one such as org/name, or the address of its page."
+        )
     return wanted
 
 

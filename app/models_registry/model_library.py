@@ -19,20 +19,18 @@ from app.model_messages import (
     RowPrice,
     SearchHit,
 )
-from app.models_registry.downloads.disk import disk_use
-from app.models_registry.downloads.downloads import Downloads
-from app.models_registry.downloads.remembered import DownloadFiles
-from app.models_registry.files.shape import read_shape
-from app.models_registry.fit.catalogue import Recommended, read_catalogue
-from app.models_registry.fit.estimate import row_price
-from app.models_registry.fit.judging import judge_folder
-from app.models_registry.fit.machine import memories
-from app.models_registry.hub import login
+from app.models_registry.catalogue import CatalogueModel, read_catalogue
+from app.models_registry.device_memory import memories
+from app.models_registry.downloads.downloads import Downloads, SavedDownloads
+from app.models_registry.downloads.fetcher import disk_use
+from app.models_registry.files.config import read_config
+from app.models_registry.fit_estimate import judge_folder, row_price
+from app.models_registry.hub import hub
 from app.models_registry.hub.hub import Hub
-from app.models_registry.hub.ids import HubId, parse_hub_id, require_hub_id
-from app.models_registry.hub.searching import look_at, search
-from app.models_registry.installed.installed import delete, freed_by, installed
-from app.models_registry.installed.locating import find_here
+from app.models_registry.hub.hub_id import HubId, parse_hub_id, require_hub_id
+from app.models_registry.hub.search import inspect_model, search
+from app.models_registry.installed_models import delete, freed_by, installed
+from app.models_registry.locate import find_here
 
 SEARCHED = 20
 
@@ -44,7 +42,7 @@ class ModelLibrary:
         """`hub` is where models come from and where they are kept; without it, what the hub's own tools use."""
         self._chosen = chosen
         self._hub = replace(hub or Hub(), is_offline=chosen.is_offline)
-        files = DownloadFiles(data_dir / "downloads")
+        files = SavedDownloads(data_dir / "downloads")
         self._downloads = Downloads(self._hub, files, chosen.downloads_at_once)
         self._downloads.restore()
 
@@ -87,7 +85,7 @@ class ModelLibrary:
     def row_price(self, name: str, precision: Precision) -> RowPrice | None:
         """What a row of a step takes with this model; None where it is not on this machine. Raises ModelError."""
         folder = find_here(name, self._hub)
-        return row_price(read_shape(folder, name), precision) if folder else None
+        return row_price(read_config(folder, name), precision) if folder else None
 
     def search(self, words: str) -> list[SearchHit]:
         """Models on the hub with these words, the most downloaded first. Raises ModelError."""
@@ -99,7 +97,7 @@ class ModelLibrary:
 
     def look_at(self, name: str, memory: Memory, precision: Precision, context: int) -> RemoteModel:
         """A model on the hub before it is downloaded. Raises ModelError."""
-        return look_at(self._hub, self._wanted(name), memory, precision, context)
+        return inspect_model(self._hub, self._wanted(name), memory, precision, context)
 
     def page(self, name: str) -> str:
         """The address of a model's page on the hub."""
@@ -139,15 +137,15 @@ class ModelLibrary:
 
     def is_logged_in(self) -> bool:
         """Whether a token of the hub is kept on this machine."""
-        return login.is_logged_in()
+        return hub.is_logged_in()
 
     def log_in(self, token: str) -> str:
         """Check a token with the hub and keep it; whose it is. Raises ModelError."""
-        return login.log_in(self._hub, token)
+        return hub.log_in(self._hub, token)
 
     def log_out(self) -> None:
         """Forget the token."""
-        login.log_out()
+        hub.log_out()
 
     def close(self) -> None:
         """End all traffic."""
@@ -157,5 +155,5 @@ class ModelLibrary:
         return require_hub_id(name, self._hub.endpoint)
 
 
-def _judged(one: Recommended, memory: Memory, precision: Precision, context: int) -> Recommendation:
+def _judged(one: CatalogueModel, memory: Memory, precision: Precision, context: int) -> Recommendation:
     return Recommendation(one.entry, one.fit(memory, precision, context))

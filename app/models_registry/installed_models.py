@@ -15,18 +15,17 @@ from huggingface_hub import HFCacheInfo, scan_cache_dir
 from app.errors import ModelBroken, ModelError, ModelNotFound, ModelUnsafe
 from app.model_messages import InstalledModel, InstalledState
 from app.models_registry.downloads.repo_cache import PARTIAL, PREFIX, RepoCache
-from app.models_registry.files.checking import check_folder, is_complete
 from app.models_registry.files.checksum import file_digest
-from app.models_registry.files.needed import CONFIG, POOLING
+from app.models_registry.files.model_files import CONFIG, POOLING, check_folder, is_complete
 from app.models_registry.files.weights import check_model
+from app.models_registry.hub.download_plan import DIGEST_PATTERN
 from app.models_registry.hub.hub import Hub
-from app.models_registry.hub.plan import DIGEST
 from app.settings import DEMO_MODEL, assets_dir
 
 
 def installed(hub: Hub, folders: Iterable[Path] = ()) -> list[InstalledModel]:
     """All models on this machine, the demo first, then by name. Asks no network."""
-    demo = _judged(DEMO_MODEL, assets_dir() / "demo-model", "demo")
+    demo = _checked_model(DEMO_MODEL, assets_dir() / "demo-model", "demo")
     found = [*_in_cache(hub.root), *(model for folder in folders for model in _in_folder(folder))]
     return [demo, *sorted(found, key=lambda model: model.name.lower())]
 
@@ -72,7 +71,7 @@ def verify(model: InstalledModel) -> list[str]:
     pooling = model.path / POOLING
     for path in sorted(path for path in (*model.path.iterdir(), pooling) if path.is_file()):
         name = path.resolve().name
-        if DIGEST.fullmatch(name) and file_digest(path, name) != name:
+        if DIGEST_PATTERN.fullmatch(name) and file_digest(path, name) != name:
             problems.append(
                 f"{path.relative_to(model.path).as_posix()} is damaged (its checksum is wrong): "
                 f"delete {path.resolve()} and download the model again."
@@ -82,7 +81,7 @@ def verify(model: InstalledModel) -> list[str]:
 
 def has_checksums(model: InstalledModel) -> bool:
     """Whether the model's files have known checksums to be compared with."""
-    return any(DIGEST.fullmatch(path.resolve().name) for path in model.path.iterdir())
+    return any(DIGEST_PATTERN.fullmatch(path.resolve().name) for path in model.path.iterdir())
 
 
 def find_installed(name: str, hub: Hub, folders: Iterable[Path] = ()) -> InstalledModel:
@@ -140,7 +139,7 @@ def _in_cache(root: Path) -> Iterator[InstalledModel]:
         ]
         for revision in revisions:
             # Datasets have a prefix of their own; a tokenizer alone, or an image model, is no text model of ours.
-            yield _judged(name, revision, "hub", revision.name)
+            yield _checked_model(name, revision, "hub", revision.name)
         if not revisions:
             yield _not_finished(name, folder)
 
@@ -161,10 +160,10 @@ def _in_folder(folder: Path) -> Iterator[InstalledModel]:
         places = [folder] if (folder / CONFIG).exists() else sorted(folder.iterdir())
         for place in places:
             if (place / CONFIG).exists():
-                yield _judged(place.name, place, "folder")
+                yield _checked_model(place.name, place, "folder")
 
 
-def _judged(name: str, folder: Path, origin: str, revision: str = "") -> InstalledModel:
+def _checked_model(name: str, folder: Path, origin: str, revision: str = "") -> InstalledModel:
     state: InstalledState = "ready"
     problem = ""
     try:

@@ -9,13 +9,12 @@ from huggingface_hub import snapshot_download
 
 from app.errors import DiskFull, ModelBroken, ModelError, ModelGated, ModelNotFound, ModelUnsafe
 from app.model_messages import gigabytes
-from app.models_registry.downloads.child import ChildMessage, Job, Moved
-from app.models_registry.downloads.child_main import download
-from app.models_registry.downloads.disk import disk_full, require_space
-from app.models_registry.downloads.fetching import Fetcher
+from app.models_registry.downloads.fetcher import Fetcher, disk_full, require_space
+from app.models_registry.downloads.process import DownloadMessage, DownloadProgress, DownloadRequest
+from app.models_registry.downloads.process_main import download
 from app.models_registry.downloads.repo_cache import RepoCache
 from app.models_registry.hub.hub import Hub
-from app.models_registry.hub.ids import HubId
+from app.models_registry.hub.hub_id import HubId
 from tests.models_registry.conftest import IMPATIENT
 from tests.models_registry.hub_server import COMMIT, FakeHub
 from tests.models_registry.model_files import model_files, sharded_files
@@ -26,19 +25,21 @@ Fetch = Callable[[], Path]
 
 
 @pytest.fixture
-def said() -> list[ChildMessage]:
+def said() -> list[DownloadMessage]:
     return []
 
 
 @pytest.fixture
-def fetch(server: FakeHub, hub: Hub, said: list[ChildMessage]) -> Fetch:
+def fetch(server: FakeHub, hub: Hub, said: list[DownloadMessage]) -> Fetch:
     """What the child process does, in this one."""
     server.models["org/small"] = model_files(VALUES)
-    return lambda: download(Job(HubId("org/small"), None, hub.endpoint, hub.cache, IMPATIENT), said.append)
+    return lambda: download(
+        DownloadRequest(HubId("org/small"), None, hub.endpoint, hub.cache, IMPATIENT), said.append
+    )
 
 
-def notes(said: list[ChildMessage]) -> set[str]:
-    return {message.note for message in said if isinstance(message, Moved)}
+def notes(said: list[DownloadMessage]) -> set[str]:
+    return {message.note for message in said if isinstance(message, DownloadProgress)}
 
 
 def left_over(hub: Hub) -> list[str]:
@@ -77,7 +78,7 @@ def test_equal_files_come_once(server: FakeHub, fetch: Fetch) -> None:
 
 @pytest.mark.parametrize("code", [408, 429, 500, 502, 503, 504])
 def test_a_hub_in_trouble_is_asked_again(
-    server: FakeHub, fetch: Fetch, said: list[ChildMessage], code: int
+    server: FakeHub, fetch: Fetch, said: list[DownloadMessage], code: int
 ) -> None:
     server.answers[WEIGHTS] = [code, code]
     assert (fetch() / WEIGHTS).read_bytes() == server.models["org/small"][WEIGHTS]
@@ -86,7 +87,7 @@ def test_a_hub_in_trouble_is_asked_again(
 
 
 @pytest.mark.parametrize(
-    ("code", "words"), [(429, "slow down"), (500, r"has trouble \(answer 500\)"), (418, "answer 418")]
+    ("code", "words"), [(429, "limits requests"), (500, r"has a problem \(HTTP 500\)"), (418, "HTTP 418")]
 )
 def test_a_hub_that_stays_in_trouble_is_told(server: FakeHub, fetch: Fetch, code: int, words: str) -> None:
     server.answers[WEIGHTS] = [code] * 9
@@ -95,13 +96,13 @@ def test_a_hub_that_stays_in_trouble_is_told(server: FakeHub, fetch: Fetch, code
     assert len(server.gets(WEIGHTS)) <= IMPATIENT.tries
 
 
-def test_a_silent_hub_is_noticed_and_told(server: FakeHub, hub: Hub, said: list[ChildMessage]) -> None:
+def test_a_silent_hub_is_noticed_and_told(server: FakeHub, hub: Hub, said: list[DownloadMessage]) -> None:
     server.silent.add(WEIGHTS)
     server.models["org/small"] = model_files(VALUES)
-    quick = type(IMPATIENT)(silence=0.2, first_wait=0.15, tries=2)
-    with pytest.raises(ModelError, match="cannot be reached"):
-        download(Job(HubId("org/small"), None, hub.endpoint, hub.cache, quick), said.append)
-    assert any(note.startswith("The hub is silent: trying again") for note in notes(said))
+    quick = type(IMPATIENT)(read_timeout=0.2, first_wait=0.15, tries=2)
+    with pytest.raises(ModelError, match="Can't reach Hugging Face"):
+        download(DownloadRequest(HubId("org/small"), None, hub.endpoint, hub.cache, quick), said.append)
+    assert any(note.startswith("Hugging Face does not answer: trying again") for note in notes(said))
 
 
 def test_a_connection_that_breaks_again_and_again_brings_no_byte_twice(server: FakeHub, fetch: Fetch) -> None:
@@ -138,7 +139,7 @@ def test_a_file_of_another_length_is_refused(server: FakeHub, fetch: Fetch, extr
     content = server.models["org/small"][WEIGHTS]
     server.lies[WEIGHTS] = content + extra if extra else content[: len(content) // 2]
     with pytest.raises(
-        ModelError, match=r"longer than it should be|less of a file of org/small than it says"
+        ModelError, match=r"longer than it should be|less of a file of org/small than it lists"
     ):
         fetch()
 
@@ -152,13 +153,13 @@ def test_a_hub_that_cannot_resume_is_given_up_in_the_end(server: FakeHub, fetch:
 
 def test_a_loop_of_redirects_is_told(server: FakeHub, fetch: Fetch) -> None:
     server.loops.add(WEIGHTS)
-    with pytest.raises(ModelError, match="round in circles"):
+    with pytest.raises(ModelError, match="too many times"):
         fetch()
 
 
 def test_a_hub_that_is_down_is_told(fetch: Fetch, server: FakeHub) -> None:
     server.answers["look up"] = [503]
-    with pytest.raises(ModelError, match="answer 503"):
+    with pytest.raises(ModelError, match="HTTP 503"):
         fetch()
 
 
@@ -166,14 +167,18 @@ def test_a_model_that_vanished_between_two_tries_is_told(server: FakeHub, hub: H
     plan = hub.plan(HubId("org/small"))
     server.models.clear()
     with pytest.raises(ModelNotFound, match="no model org/small on the hub"):
-        download(Job(HubId("org/small"), plan, hub.endpoint, hub.cache, IMPATIENT), lambda _: None)
+        download(
+            DownloadRequest(HubId("org/small"), plan, hub.endpoint, hub.cache, IMPATIENT), lambda _: None
+        )
 
 
 def test_a_file_that_vanished_is_told(server: FakeHub, hub: Hub) -> None:
     plan = hub.plan(HubId("org/small"))
     del server.models["org/small"][WEIGHTS]
-    with pytest.raises(ModelNotFound, match="no longer on the hub: cancel this download"):
-        download(Job(HubId("org/small"), plan, hub.endpoint, hub.cache, IMPATIENT), lambda _: None)
+    with pytest.raises(ModelNotFound, match="no longer on Hugging Face: cancel this download"):
+        download(
+            DownloadRequest(HubId("org/small"), plan, hub.endpoint, hub.cache, IMPATIENT), lambda _: None
+        )
 
 
 def test_a_gated_model_comes_with_the_right_token_alone(
@@ -184,7 +189,7 @@ def test_a_gated_model_comes_with_the_right_token_alone(
     with pytest.raises(ModelGated, match=rf"accept its terms at {server.endpoint}/org/small"):
         fetch()
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
-    with pytest.raises(ModelGated, match="does not know the saved token") as failure:
+    with pytest.raises(ModelGated, match="rejects the saved token") as failure:
         fetch()
     assert "hf_wrong" not in str(failure.value)
     monkeypatch.setenv("HF_TOKEN", "hf_right")
@@ -267,7 +272,7 @@ def test_a_description_that_makes_no_sense_is_refused(
 )
 def test_a_description_that_is_none_is_a_sentence(server: FakeHub, hub: Hub, siblings: object) -> None:
     server.listing = {"siblings": siblings}
-    with pytest.raises(ModelBroken, match=r"makes no sense|is no model"):
+    with pytest.raises(ModelBroken, match=r"is invalid|is no model"):
         hub.plan(HubId("org/small"))
 
 

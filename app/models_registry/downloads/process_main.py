@@ -8,45 +8,45 @@ from filelock import Timeout
 
 from app import child_process
 from app.errors import ModelError
-from app.models_registry.downloads.child import (
-    ChildMessage,
-    Failed,
-    Installed,
-    Job,
-    Moved,
-    Planned,
-    job_from_line,
+from app.models_registry.downloads.fetcher import Fetcher, TransferState
+from app.models_registry.downloads.process import (
+    DownloadFailed,
+    DownloadFinished,
+    DownloadMessage,
+    DownloadPlanned,
+    DownloadProgress,
+    DownloadRequest,
+    request_from_line,
     to_line,
 )
-from app.models_registry.downloads.fetching import Fetcher, Tally
 from app.models_registry.downloads.repo_cache import RepoCache
-from app.models_registry.hub.errors import in_words
+from app.models_registry.hub.errors import as_model_errors
 from app.models_registry.hub.hub import Hub
 
-Say = Callable[[ChildMessage], None]
+Say = Callable[[DownloadMessage], None]
 
 
 def fetch(line: bytes, say_line: child_process.Say) -> None:
     """Fetch what a job asks for, and say what came of it."""
 
-    def say(message: ChildMessage) -> None:
+    def say(message: DownloadMessage) -> None:
         say_line(to_line(message))
 
     try:
-        say(Installed(download(job_from_line(line), say)))
+        say(DownloadFinished(download(request_from_line(line), say)))
     except ModelError as error:
-        say(Failed(type(error).__name__, str(error)))
+        say(DownloadFailed(type(error).__name__, str(error)))
 
 
-def download(job: Job, say: Say) -> Path:
+def download(job: DownloadRequest, say: Say) -> Path:
     """Do a job, and say how it goes. Raises ModelError for whatever ends it."""
-    hub = Hub(job.endpoint, job.root, patience=job.patience)
+    hub = Hub(job.endpoint, job.root, backoff=job.backoff)
     repo, revision = job.wanted.repo, job.wanted.revision
-    with in_words(repo, revision, hub.page(repo)):
+    with as_model_errors(repo, revision, hub.page(repo)):
         plan = job.plan or hub.plan(job.wanted)
-        say(Planned(plan))
+        say(DownloadPlanned(plan))
         with _held(RepoCache(hub.root, repo)):
-            return Fetcher(job.endpoint, hub.root, job.patience).fetch(plan, _reporter(say))
+            return Fetcher(job.endpoint, hub.root, job.backoff).fetch(plan, _reporter(say))
 
 
 @contextmanager
@@ -60,12 +60,12 @@ def _held(cache: RepoCache) -> Iterator[None]:
         ) from error
 
 
-def _reporter(say: Say) -> Callable[[Tally], None]:
+def _reporter(say: Say) -> Callable[[TransferState], None]:
     """Says what moved since the last time, if anything did."""
-    told: list[Moved] = []
+    told: list[DownloadProgress] = []
 
-    def look(tally: Tally) -> None:
-        news = Moved(dict(tally.done), tally.note)
+    def look(tally: TransferState) -> None:
+        news = DownloadProgress(dict(tally.done), tally.note)
         if news not in told:
             told[:] = [news]
             say(news)

@@ -6,7 +6,7 @@ import pytest
 
 from app.errors import ModelBroken, ModelNotFound
 from app.models_registry import Hub, locate
-from app.models_registry.installed.locating import folder_here
+from app.models_registry.locate import folder_here
 from app.settings import assets_dir
 from tests.models_registry.model_files import model_files, silent, write
 
@@ -68,7 +68,7 @@ def test_a_name_that_can_be_nothing_says_what_names_there_are(name: str) -> None
 
 @pytest.mark.parametrize("name", ["org/a..b", "org/a--b", "-org/name", "org/name.git", "org/" + 100 * "x"])
 def test_a_name_that_the_hub_cannot_have_is_not_asked_of_it(name: str) -> None:
-    with pytest.raises(ModelNotFound, match="is no hub id: give a folder, or an id such as org/name"):
+    with pytest.raises(ModelNotFound, match="is not a model id: enter a folder, or an id such as org/name"):
         locate(name, silent, NOWHERE)
 
 

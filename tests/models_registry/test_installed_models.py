@@ -8,18 +8,18 @@ import pytest
 from app.errors import ModelBroken, ModelError, ModelNotFound
 from app.model_messages import InstalledModel
 from app.models_registry import (
-    DownloadFiles,
     Downloads,
     Hub,
     HubId,
+    SavedDownloads,
     delete,
     find_installed,
     freed_by,
     installed,
     verify,
 )
-from app.models_registry.downloads.single import download
-from app.models_registry.installed.installed import has_checksums
+from app.models_registry.downloads.process import download
+from app.models_registry.installed_models import has_checksums
 from tests.models_registry.downloads.test_downloads import VALUES, wait_for
 from tests.models_registry.hub_server import COMMIT, FakeHub
 from tests.models_registry.model_files import model_files, sharded_files, silent, write
@@ -163,7 +163,7 @@ def test_a_sentence_model_is_checked_and_deleted_whole(server: FakeHub, hub: Hub
 def test_half_a_download_can_be_deleted(server: FakeHub, hub: Hub, tmp_path: Path) -> None:
     server.models["org/small"] = model_files(VALUES)
     server.pace = 5e6
-    downloads = Downloads(hub, DownloadFiles(tmp_path / "downloads"))
+    downloads = Downloads(hub, SavedDownloads(tmp_path / "downloads"))
     downloads.start(HubId("org/small"))
     wait_for(lambda: downloads.snapshot()[0].done > 100_000)
     downloads.close()

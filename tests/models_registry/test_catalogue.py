@@ -8,13 +8,13 @@ from app.errors import ModelBroken
 from app.messages import PRESETS
 from app.model_messages import Memory
 from app.models_registry import find, grouped, parse_hub_id, read_catalogue
-from app.models_registry.fit.catalogue import Recommended, wng
+from app.models_registry.catalogue import CatalogueModel, wng
 
 CATALOGUE = read_catalogue()
 GIB = 1 << 30
 
 
-def each(entries: list[Recommended]) -> pytest.MarkDecorator:
+def each(entries: list[CatalogueModel]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("one", entries, ids=lambda one: one.entry.repo)
 
 
@@ -39,7 +39,7 @@ def test_there_is_something_for_everybody() -> None:
 
 
 @each(CATALOGUE)
-def test_an_entry_agrees_with_itself(one: Recommended) -> None:
+def test_an_entry_agrees_with_itself(one: CatalogueModel) -> None:
     entry, shape = one.entry, one.estimator.shape
     hub_id = parse_hub_id(entry.repo)
     assert hub_id is not None and hub_id.revision == ""

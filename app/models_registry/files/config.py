@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken, ModelUnsafe
-from app.models_registry.files.checking import LONGEST_CONFIG
-from app.models_registry.files.needed import CONFIG
+from app.models_registry.files.model_files import CONFIG, LONGEST_CONFIG
 
 UNKNOWN_CONTEXT = 32_768
 LIMITS = {
@@ -43,7 +42,7 @@ MODEL_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,60}")
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ModelConfig:
     """The sizes that decide how much memory a model takes.
 
     `is_tied`: the head shares the embedding's weight. `is_softcapped`: attention scores are soft-capped."""
@@ -72,9 +71,9 @@ class Shape:
         return 2 * self.layers * self.key_heads * self.head_size
 
 
-def read_shape(folder: Path, name: str) -> Shape:
+def read_config(folder: Path, name: str) -> ModelConfig:
     """The shape of the model in this folder. Raises ModelError for a config.json that cannot be true."""
-    return parse_shape(_read(folder, name), name)
+    return parse_config(_read(folder, name), name)
 
 
 def check_config(folder: Path, name: str) -> Mapping[str, int]:
@@ -84,7 +83,7 @@ def check_config(folder: Path, name: str) -> Mapping[str, int]:
     return _sizes(_text_config(_read(folder, name), name), name)
 
 
-def parse_shape(config: bytes, name: str) -> Shape:
+def parse_config(config: bytes, name: str) -> ModelConfig:
     """The shape that this config.json describes; `name` is the model's, for sentences."""
     values = _text_config(config, name)
     sizes = _sizes(values, name)
@@ -94,7 +93,7 @@ def parse_shape(config: bytes, name: str) -> Shape:
             f"The config.json of {name} does not tell the model's size: choose a text model that "
             "transformers knows."
         )
-    return Shape(
+    return ModelConfig(
         model_type=str(values.get("model_type", "")),
         architecture=_architecture(values),
         layers=sizes["num_hidden_layers"],

@@ -12,9 +12,9 @@ from typing import Any, get_args
 from app.errors import ModelBroken
 from app.messages import PRESETS, Preset
 from app.model_messages import CatalogueEntry, Fit, Memory, Precision, Use, Verdict
-from app.models_registry.files.shape import Shape
+from app.models_registry.files.config import ModelConfig
 from app.models_registry.files.weights import Tensor, Weights
-from app.models_registry.fit.estimate import Estimator, judge
+from app.models_registry.fit_estimate import Estimator, judge
 from app.settings import assets_dir
 
 FILE = "catalogue.toml"
@@ -24,7 +24,7 @@ WNG_SIZES: tuple[tuple[Preset, int], ...] = (("7b", 10_000_000_000), ("13b", 20_
 
 
 @dataclass(frozen=True, slots=True)
-class Recommended:
+class CatalogueModel:
     """An entry with the estimator of what it takes."""
 
     entry: CatalogueEntry
@@ -36,7 +36,7 @@ class Recommended:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CatalogueGroup:
     """Entries with the same verdict and the same use."""
 
     verdict: Verdict
@@ -44,7 +44,7 @@ class Group:
     entries: tuple[CatalogueEntry, ...]
 
 
-def read_catalogue(path: Path | None = None) -> list[Recommended]:
+def read_catalogue(path: Path | None = None) -> list[CatalogueModel]:
     """All recommended models, small ones first. Raises ModelBroken when the file makes no sense."""
     path = path or assets_dir() / FILE
     try:
@@ -54,22 +54,22 @@ def read_catalogue(path: Path | None = None) -> list[Recommended]:
         raise ModelBroken(f"The catalogue {path} cannot be read ({error}): install the app again.") from error
 
 
-def find(words: str, catalogue: Iterable[Recommended]) -> list[Recommended]:
+def find(words: str, catalogue: Iterable[CatalogueModel]) -> list[CatalogueModel]:
     """Those whose name, family or use has all of these words in it."""
     wanted = words.lower().split()
     return [one for one in catalogue if all(word in _text(one.entry) for word in wanted)]
 
 
 def grouped(
-    catalogue: Iterable[Recommended], memory: Memory, precision: Precision, context: int
-) -> Iterator[Group]:
+    catalogue: Iterable[CatalogueModel], memory: Memory, precision: Precision, context: int
+) -> Iterator[CatalogueGroup]:
     """The catalogue by verdict, then by use; no empty groups."""
     fits = [(one, one.fit(memory, precision, context).verdict) for one in catalogue]
     for verdict in get_args(Verdict):
         for use in get_args(Use):
             entries = [one.entry for one, found in fits if found == verdict and one.entry.use == use]
             if entries:
-                yield Group(verdict, use, tuple(entries))
+                yield CatalogueGroup(verdict, use, tuple(entries))
 
 
 def wng(parameters: int) -> tuple[int, int, int]:
@@ -84,10 +84,10 @@ def _text(entry: CatalogueEntry) -> str:
     return f"{entry.repo} {entry.family} {entry.use} {entry.good_for}".lower()
 
 
-def _recommended(values: dict[str, Any]) -> Recommended:
+def _recommended(values: dict[str, Any]) -> CatalogueModel:
     sizes = {key: values.pop(key) for key in SIZES}
     entry = CatalogueEntry(**values, wng=wng(values["parameters"]))
-    shape = Shape(
+    shape = ModelConfig(
         model_type="",
         architecture="",
         layers=sizes["layers"],
@@ -100,10 +100,10 @@ def _recommended(values: dict[str, Any]) -> Recommended:
         context=entry.context,
         is_tied=sizes["is_tied"],
     )
-    return Recommended(entry, Estimator(shape, Weights(tuple(_tensors(shape, entry.parameters)))))
+    return CatalogueModel(entry, Estimator(shape, Weights(tuple(_tensors(shape, entry.parameters)))))
 
 
-def _tensors(shape: Shape, parameters: int) -> Iterator[Tensor]:
+def _tensors(shape: ModelConfig, parameters: int) -> Iterator[Tensor]:
     """What stands for a model's weights: its tables as they are, and all layers as one matrix."""
     table = (shape.vocabulary, shape.hidden)
     yield Tensor("embed_tokens.weight", "BF16", table)
