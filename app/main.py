@@ -24,9 +24,9 @@ from app.commands.opening import asked_documents, engine_in
 from app.commands.printing import show_all_characters
 from app.commands.prompts import Draw, read_prompts, read_sets
 from app.conversation import Asked
-from app.desktop.menu import installing as menu
-from app.desktop.menu.entry import MenuEntry
-from app.desktop.switching import show_page, switch
+from app.desktop import menu_install as menu
+from app.desktop.menu_entries import MenuEntry
+from app.desktop.single_instance import show_page, switch
 from app.desktop.window import require_window
 from app.engine.heap import share_one_heap
 from app.errors import DataFolderInUse, impossible_values

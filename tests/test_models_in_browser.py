@@ -11,8 +11,8 @@ import pytest
 from app.models_registry import HubId, SavedDownloads
 from app.settings import assets_dir
 from tests.models_registry.hub_server import FakeHub, running
-from tests.models_registry.installed.test_installed import CONFIG
 from tests.models_registry.model_files import model_files, write
+from tests.models_registry.test_installed_models import CONFIG
 from tests.page_driver import PageDriver
 from tools.app_process import AppProcess
 

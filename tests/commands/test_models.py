@@ -14,8 +14,8 @@ from huggingface_hub import constants, hf_api
 
 from tests.commands.typed import CHECKOUT, Done, command, typed
 from tests.models_registry.hub_server import COMMIT, FakeHub, running
-from tests.models_registry.installed.test_installed import CONFIG
 from tests.models_registry.model_files import model_files, write
+from tests.models_registry.test_installed_models import CONFIG
 
 SECONDS = 60
 Run = Callable[..., Done]

@@ -12,8 +12,8 @@ from app.models_registry.files.config import parse_config
 from app.settings import ModelSettings
 from tests.models_registry.downloads.test_downloads import wait_for
 from tests.models_registry.hub_server import FakeHub
-from tests.models_registry.installed.test_installed import CONFIG
 from tests.models_registry.model_files import model_files, write
+from tests.models_registry.test_installed_models import CONFIG
 
 FILES = {**model_files(500_000), "config.json": CONFIG}
 ONLINE = ModelSettings()

@@ -8,8 +8,8 @@ from app.errors import ModelError, ModelNotFound
 from app.model_messages import Memory, SearchHit
 from app.models_registry import Hub, HubId, inspect_model, search
 from tests.models_registry.hub_server import COMMIT, FakeHub
-from tests.models_registry.installed.test_installed import CONFIG
 from tests.models_registry.model_files import model_files, sharded_files
+from tests.models_registry.test_installed_models import CONFIG
 
 PLENTY = Memory("cpu", 8 << 30, 16 << 30)
 SMALL = HubId("org/small")

@@ -1,4 +1,4 @@
-"""A second start: the app is open already, so the person is taken there instead of to an error."""
+"""A second start of the app opens the window of the first one."""
 
 import webbrowser
 from collections.abc import Callable
@@ -9,18 +9,18 @@ from urllib.parse import parse_qs, urlsplit
 from app.errors import DataFolderInUse
 from app.settings import DataFolder
 
-RAISE = "/foresight/raise"
-"""The route that brings the app's own window to the front: 204 where it has one, else an address for a browser."""
+RAISE_ROUTE = "/foresight/raise"
+"""The route that raises the native window: 204 where there is one, else the address for a browser."""
 STARTING_SECONDS = 30.0
-"""How long the first instance may take until it has told its address."""
+"""How long the first instance may take to publish its address."""
 ANSWER_SECONDS = 5.0
 Show = Callable[[str], object]
 
 
 def switch(folder: DataFolder, in_use: DataFolderInUse, show: Show | None) -> str:
-    """Take the person to the instance that has the folder, and say so; without `show`, only say where it is.
+    """Open the instance that has the data folder, and return a sentence; without `show`, only say where it is.
 
-    Raises `in_use` when that instance does not tell its address."""
+    Raises `in_use` when that instance publishes no address."""
     address = _address(folder)
     if not address:
         raise in_use
@@ -37,15 +37,15 @@ def show_page(address: str) -> None:
 
 
 def raise_window(address: str) -> str:
-    """Bring the window of the app at this address to the front; where it has none, what a browser is to open."""
+    """Raise the native window of the app at this address; returns what a browser is to open where there is none."""
     place = urlsplit(address)
     token = "".join(parse_qs(place.query).get("token", ()))
     connection = HTTPConnection(place.hostname or "", place.port, timeout=ANSWER_SECONDS)
     try:
-        connection.request("POST", RAISE, headers={"Authorization": f"Bearer {token}"})
+        connection.request("POST", RAISE_ROUTE, headers={"Authorization": f"Bearer {token}"})
         answer = connection.getresponse()
-        told = answer.read().decode("ascii", errors="replace")
-        return {204: "", 200: told}.get(answer.status, address)
+        body = answer.read().decode("ascii", errors="replace")
+        return {204: "", 200: body}.get(answer.status, address)
     except (OSError, HTTPException):
         return address
     finally:

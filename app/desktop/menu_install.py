@@ -1,4 +1,4 @@
-"""Writes a menu entry, or takes it away; says what it did and where."""
+"""Writes or removes the app's entry in the system's menu."""
 
 import shutil
 import subprocess
@@ -7,10 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import app
-from app.desktop.menu.entry import Launch, MenuEntry, MenuFile
-from app.desktop.menu.linux import linux_entry
-from app.desktop.menu.macos import macos_entry
-from app.desktop.menu.windows import windows_entry
+from app.desktop.menu_entries import Launch, MenuEntry, MenuFile, linux_entry, macos_entry, windows_entry
 from app.errors import MenuNotWritten
 from app.settings import assets_dir
 
@@ -18,7 +15,7 @@ SECONDS = 60.0
 
 
 def make_launch(is_native: bool, platform: str = sys.platform) -> Launch:
-    """What starts this very app: its run.py with this Python, or the installed package."""
+    """The command of this app: its run.py with this Python, or the installed package."""
     script = Path(app.__file__).parent.parent / "run.py"
     start = (str(script),) if script.exists() else ("-c", "from app.main import main; main()")
     native = ("--native",) if is_native else ()
@@ -46,7 +43,7 @@ def make_entry(launch: Launch, platform: str, home: Path, environ: Mapping[str, 
 
 
 def install(entry: MenuEntry) -> Iterator[str]:
-    """Write the entry; a sentence for each thing that was done. Raises MenuNotWritten."""
+    """Write the entry; yields a sentence for each step. Raises MenuNotWritten."""
     for file in entry.files:
         _write(file)
         yield f"Wrote {file.path}"
@@ -58,7 +55,7 @@ def install(entry: MenuEntry) -> Iterator[str]:
 
 
 def uninstall(entry: MenuEntry) -> Iterator[str]:
-    """Take the entry away; a sentence for each thing that went. Raises MenuNotWritten."""
+    """Remove the entry; yields a sentence for each step. Raises MenuNotWritten."""
     gone = [path for path in (*(file.path for file in entry.files), *entry.made) if _remove(path)]
     if entry.folder is not None:
         shutil.rmtree(entry.folder, ignore_errors=True)
@@ -89,7 +86,7 @@ def _remove(path: Path) -> bool:
 
 
 def _run(command: tuple[str, ...], is_needed: bool) -> None:
-    """Run a command; one that only tells the menu to look again may be missing, or fail."""
+    """Run a command. One that only refreshes the menu may be missing, or fail."""
     try:
         subprocess.run(command, capture_output=True, timeout=SECONDS, check=is_needed)
     except (OSError, subprocess.SubprocessError) as error:

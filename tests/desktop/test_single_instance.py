@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from app.desktop.switching import RAISE, raise_window, switch
+from app.desktop.single_instance import RAISE_ROUTE, raise_window, switch
 from app.errors import DataFolderInUse
 from app.settings import DataFolder
 
@@ -83,7 +83,7 @@ def test_a_window_is_brought_to_the_front_instead(tmp_path: Path) -> None:
     shown: list[str] = []
     with window_at(204) as (address, asked), another_instance(tmp_path, address):
         switched(tmp_path, shown)
-    assert (asked, shown) == ([f"{RAISE} Bearer secret"], [])
+    assert (asked, shown) == ([f"{RAISE_ROUTE} Bearer secret"], [])
 
 
 def test_without_a_browser_it_is_only_said(tmp_path: Path) -> None:

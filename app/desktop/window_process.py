@@ -1,4 +1,4 @@
-"""The process of the window: shows the page at the address it is given until it is closed, or its input ends."""
+"""The process of the native window. It ends when the window is closed, or standard input is."""
 
 import logging
 import os
@@ -13,11 +13,11 @@ SIZE = (1366, 860)
 SMALLEST = (480, 560)
 
 
-class Window(Protocol):
-    """What is asked of pywebview's window."""
+class PyWebViewWindow(Protocol):
+    """The part of pywebview's window that is used."""
 
     def restore(self) -> None:
-        """Open it up again."""
+        """Unminimise it."""
 
     def show(self) -> None:
         """Bring it to the front."""
@@ -32,15 +32,17 @@ def main() -> None:
     address = sys.stdin.buffer.readline().decode().strip()
     import webview  # seldom installed, and slow
 
-    # It tells at length of every kind of window that it does not find before one that it does.
+    # It logs every kind of window that it does not find.
     logging.getLogger("pywebview").setLevel(logging.CRITICAL)
     webview.settings["ALLOW_DOWNLOADS"] = True
     width, height = SIZE
     window = webview.create_window("Foresight", address, width=width, height=height, min_size=SMALLEST)
     try:
-        # The page remembers nothing of its own but how it looks; that it may keep.
-        attending = threading.Thread(target=attend, args=(window, sys.stdin.buffer), daemon=True)
-        webview.start(attending.start, private_mode=False, storage_path=storage)
+        # private_mode=False: the page keeps how it looks.
+        commands_thread = threading.Thread(
+            target=follow_commands, args=(window, sys.stdin.buffer), daemon=True
+        )
+        webview.start(commands_thread.start, private_mode=False, storage_path=storage)
     except webview.WebViewException as error:
         sys.stderr.write(f"{error}\n")
         _exit(UNAVAILABLE)
@@ -53,9 +55,9 @@ def _exit(code: int) -> None:
     os._exit(code)
 
 
-def attend(window: Window, orders: Iterable[bytes]) -> None:
-    """Do with the window what the app's lines say, until there are none."""
-    for line in orders:
+def follow_commands(window: PyWebViewWindow, commands: Iterable[bytes]) -> None:
+    """Follow the app's commands, one a line, until its standard input ends."""
+    for line in commands:
         if line == RAISE_LINE:
             window.restore()
             window.show()
