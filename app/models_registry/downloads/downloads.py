@@ -1,13 +1,13 @@
-"""All downloads: which run, which wait, and what the person said about each.
+"""All downloads: which run, which wait, and which are paused.
 
     start --> queued --> running --> done
                  ^          |
               resume    pause, failure, or the app's end
                  |          v
-              paused / failed            cancel, from anywhere: gone, with all that it brought
+              paused / failed            cancel, from any state: deleted, with its files
 
-Each running one has a process that fetches and a thread here that listens to it. Commands may come from any thread,
-and return when what they say is true: after a pause no byte comes any more. `snapshot` waits for nothing.
+Each running download has a process that fetches and a thread here that reads its messages. Methods may be called
+from any thread, and return when they have taken effect: after `pause` no byte is received. `snapshot` never blocks.
 """
 
 import json
@@ -37,15 +37,20 @@ from app.models_registry.hub.download_plan import DownloadPlan, plan_from_json
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
 
+SECONDS_TO_END = 10.0
+NO_THREAD = (
+    "The download could not be started: close other programs, then resume it. Downloaded bytes are kept."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class SavedDownloads:
-    """The data folder's place for them."""
+    """Unfinished downloads, one small JSON file each. Their progress is told by their partial files alone."""
 
     folder: Path
 
     def save(self, wanted: HubId, plan: DownloadPlan | None) -> None:
-        """Remember this download. Raises SettingsNotSaved when the data folder cannot be written."""
+        """Save a download. Raises SettingsNotSaved when the data folder cannot be written."""
         path = self._path(wanted)
         draft = path.with_suffix(".new")
         values = {"repo": wanted.repo, "revision": wanted.revision, "plan": plan.to_json() if plan else None}
@@ -60,12 +65,12 @@ class SavedDownloads:
             ) from error
 
     def forget(self, wanted: HubId) -> None:
-        """There is nothing left to remember."""
+        """Delete the file of a download."""
         with suppress(FileNotFoundError):
             self._path(wanted).unlink()
 
     def load(self) -> Iterator[tuple[HubId, DownloadPlan | None]]:
-        """Those that were not done when the app ended; a file that makes no sense is left alone."""
+        """The unfinished downloads of the previous run; invalid files are ignored."""
         for path in sorted(self.folder.glob("*.json")):
             with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
                 saved = json.loads(path.read_text(encoding="utf-8"))
@@ -76,14 +81,8 @@ class SavedDownloads:
         return self.folder / (quote(str(wanted), safe="") + ".json")
 
 
-SECONDS_TO_END = 10.0
-NO_THREAD = (
-    "The download could not be started: close other programs, then resume it. Downloaded bytes are kept."
-)
-
-
 class Downloads:
-    """The downloads of one data folder; `at_once` of them run at the same time, the others wait in line."""
+    """The downloads of one data folder; `at_once` of them run at the same time, the others are queued."""
 
     def __init__(
         self,
@@ -102,7 +101,7 @@ class Downloads:
         self._entries: dict[str, DownloadEntry] = {}
 
     def restore(self) -> None:
-        """Take up what an earlier run of the app left: everything paused, to be resumed by the person."""
+        """List the unfinished downloads of the previous run as paused."""
         for wanted, plan in self._files.load():
             entry = self._entry(wanted, plan)
             entry.state, entry.goal = "paused", "pause"
@@ -110,13 +109,13 @@ class Downloads:
                 self._entries.setdefault(entry.name, entry)
 
     def snapshot(self) -> tuple[Download, ...]:
-        """How all downloads stand, in the order in which they were asked for."""
+        """The state of all downloads, in the order in which they were started."""
         now = self._clock()
         with self._lock:
             return tuple(entry.snapshot(now) for entry in self._entries.values() if entry.goal != "cancel")
 
     def start(self, wanted: HubId) -> None:
-        """Download this model, or go on with it. Raises AppError when the hub is off or nothing can be saved."""
+        """Download this model, or resume it. Raises AppError when Foresight is offline or nothing can be saved."""
         self._hub.require_online(wanted.repo)
         with self._lock:
             known = self._entries.get(str(wanted))
@@ -127,17 +126,17 @@ class Downloads:
         self._set_goal(str(wanted), "run")
 
     def resume(self, name: str) -> None:
-        """Go on with a paused or failed download. Raises ModelError when the hub is off."""
+        """Resume a paused or failed download. Raises ModelError when Foresight is offline."""
         self._hub.require_online(name)
         self._set_goal(name, "run")
 
     def pause(self, name: str) -> None:
-        """Stop its traffic, and keep what has come."""
+        """Stop its traffic; downloaded bytes are kept."""
         self._set_goal(name, "pause")
         self._stop(name)
 
     def cancel(self, name: str) -> None:
-        """Stop its traffic, and remove what it brought."""
+        """Stop its traffic and delete its files."""
         self._set_goal(name, "cancel")
         self._stop(name)
         with self._lock:
@@ -146,19 +145,19 @@ class Downloads:
                 self._remove(entry)
 
     def dismiss(self, name: str) -> None:
-        """Take a finished download off the list."""
+        """Remove a finished download from the list."""
         with self._lock:
             if name in self._entries and self._entries[name].state == "done":
                 del self._entries[name]
 
     def use(self, hub: Hub) -> None:
-        """From now on fetch from this hub; one that is offline ends all traffic."""
+        """Fetch from this hub from now on; all downloads are paused when it is offline."""
         self._hub = hub
         if hub.is_offline:
             self._pause_all()
 
     def close(self) -> None:
-        """End all traffic; what is not done will be offered again by `restore`."""
+        """Stop all traffic. `restore` lists unfinished downloads again."""
         self._pause_all()
 
     def _pause_all(self) -> None:
@@ -172,7 +171,7 @@ class Downloads:
         return DownloadEntry(wanted, self._hub.page(wanted.repo), meter, plan=plan, done=done)
 
     def _stored_bytes(self, wanted: HubId, plan: DownloadPlan | None) -> dict[str, int]:
-        """The bytes of each file that are on the disk."""
+        """Bytes of each file on the disk."""
         cache = RepoCache(self._hub.root, wanted.repo)
         return {file.name: cache.here(plan, file) for file in plan.files} if plan else {}
 
@@ -189,7 +188,7 @@ class Downloads:
         self._start_waiting()
 
     def _stop(self, name: str) -> None:
-        """Kill a download's process and wait until its thread has put everything away."""
+        """Kill a download's process and wait for its thread."""
         with self._lock:
             entry = self._entries.get(name)
             child, thread = (entry.child, entry.thread) if entry else (None, None)
@@ -199,7 +198,7 @@ class Downloads:
             thread.join(SECONDS_TO_END)
 
     def _start_waiting(self) -> None:
-        """Start those that wait, as far as there is room."""
+        """Start queued downloads, at most `at_once` at a time."""
         with self._lock:
             running = sum(entry.thread is not None for entry in self._entries.values())
             waiting = [e for e in self._entries.values() if e.state == "queued" and e.thread is None]
@@ -210,7 +209,7 @@ class Downloads:
                 entry.begin(thread, self._clock())
                 try:
                     thread.start()
-                except RuntimeError:  # no memory for one more thread, or too many of them
+                except RuntimeError:  # no memory for one more thread, or too many threads
                     entry.thread = None
                     entry.state, entry.note = "failed", NO_THREAD
 
@@ -229,7 +228,7 @@ class Downloads:
         with self._launch(download_request(self._hub, entry.wanted, entry.plan)) as child:
             with self._lock:
                 entry.child = child
-                if entry.goal != "run":  # said while the process was starting
+                if entry.goal != "run":  # set while the process was starting
                     child.kill()
             for message in child.messages():
                 self._handle(entry, message)
@@ -238,16 +237,16 @@ class Downloads:
         is_unknown = (
             isinstance(message, DownloadFailed) and message.kind == ModelNotFound.__name__ and not entry.plan
         )
-        if isinstance(message, DownloadFinished) or is_unknown:  # before anybody sees that it has ended
+        if isinstance(message, DownloadFinished) or is_unknown:  # before its end is visible
             self._files.forget(entry.wanted)
         with self._lock:
             if entry.goal == "run" or isinstance(message, DownloadPlanned):
-                entry.hear(message, self._clock())
+                entry.handle(message, self._clock())
         if isinstance(message, DownloadPlanned):
             self._files.save(entry.wanted, message.plan)
 
     def _finish(self, entry: DownloadEntry) -> None:
-        """The process is gone: what that leaves of the download."""
+        """Update the state of a download whose process has ended."""
         entry.child = entry.thread = None
         entry.done = self._stored_bytes(entry.wanted, entry.plan)
         if entry.goal == "cancel":

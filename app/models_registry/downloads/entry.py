@@ -1,4 +1,4 @@
-"""One download as `Downloads` keeps it, with its speed. Everything here happens under the lock of `Downloads`."""
+"""The state of one download, with its speed. Everything here is called under the lock of `Downloads`."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -21,32 +21,33 @@ from app.models_registry.hub.download_plan import DownloadPlan
 from app.models_registry.hub.hub_id import HubId
 
 SPAN_SECONDS = 5.0
-"""Seconds that are looked at."""
+"""The speed is that of the last so many seconds."""
 QUIET_SECONDS = 5.0
-"""Seconds without a byte after which that is worth a word."""
+"""Seconds without a byte after which a note says so."""
+DownloadGoal = Literal["run", "pause", "cancel"]
 
 
 class SpeedMeter:
-    """Told the bytes that are here at which time; answers with bytes per second.
+    """Measures bytes per second from totals over time.
 
-    A meter that hears (0 s, 0), (1 s, 10), (2 s, 40) reads 20 bytes per second."""
+    After update(0 s, 0), update(1 s, 10), update(2 s, 40) the speed is 20 bytes per second."""
 
     def __init__(self, now: float, done: int) -> None:
         self._marks = deque([(now, done)])
         self._moved = now
 
-    def tell(self, now: float, done: int) -> None:
-        """So many bytes are here."""
+    def update(self, now: float, done: int) -> None:
+        """Note the total number of bytes at a time."""
         if done != self._marks[-1][1]:
             self._moved = now
-        if done < self._marks[-1][1]:  # a file began anew
+        if done < self._marks[-1][1]:  # a file was restarted
             self._marks.clear()
         self._marks.append((now, done))
         while len(self._marks) > 2 and self._marks[1][0] <= now - SPAN_SECONDS:
             self._marks.popleft()
 
     def speed(self, now: float) -> float:
-        """Bytes per second; falls to 0 while nothing comes."""
+        """Bytes per second; 0 when nothing has come for a while."""
         begin, before = self._marks[0]
         span = now - begin
         return (self._marks[-1][1] - before) / span if span > 0 and self.quiet(now) < QUIET_SECONDS else 0.0
@@ -56,12 +57,9 @@ class SpeedMeter:
         return now - self._moved
 
 
-DownloadGoal = Literal["run", "pause", "cancel"]
-
-
 @dataclass(slots=True)
 class DownloadEntry:
-    """Its state, and the process that works on it while it runs; `goal` is what the person wants of it."""
+    """A download's state, and its process while it runs; `goal` is what the user has asked for."""
 
     wanted: HubId
     page: str
@@ -78,24 +76,24 @@ class DownloadEntry:
 
     @property
     def name(self) -> str:
-        """What tells it from other downloads."""
+        """Identifies the download."""
         return str(self.wanted)
 
     def begin(self, thread: Thread, now: float) -> None:
-        """Its process is about to start."""
+        """Update the state before its process starts."""
         self.state, self.thread = "running", thread
         self.note, self.asks_token = "", False
         self.meter = SpeedMeter(now, sum(self.done.values()))
 
-    def hear(self, message: DownloadMessage, now: float) -> None:
-        """Its process said something."""
+    def handle(self, message: DownloadMessage, now: float) -> None:
+        """Update the state by a message of its process."""
         match message:
             case DownloadPlanned(plan):
                 self.plan = plan
                 self.meter = SpeedMeter(now, sum(self.done.values()))
             case DownloadProgress(done, note):
                 self.done, self.note = done, note
-                self.meter.tell(now, sum(done.values()))
+                self.meter.update(now, sum(done.values()))
             case DownloadFinished(folder):
                 self.state, self.folder, self.note = "done", folder, ""
             case DownloadFailed(kind, sentence):
@@ -103,7 +101,7 @@ class DownloadEntry:
                 self.asks_token = kind == ModelGated.__name__
 
     def snapshot(self, now: float) -> Download:
-        """How it stands."""
+        """An immutable copy of the state."""
         is_running = self.state == "running"
         return Download(
             name=self.name,

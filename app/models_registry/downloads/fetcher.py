@@ -38,9 +38,12 @@ from app.models_registry.hub.http import (
 
 RESERVE = 200_000_000
 """Bytes that a download leaves free on the disk."""
-
 FreeBytes = Callable[[Path], int]
 """Returns the free bytes on the disk of a folder, which need not exist yet."""
+AT_ONCE = 4
+"""Files of one model that come at the same time."""
+POLL_SECONDS = 0.1
+MAX_RESTARTS = 3
 
 
 def disk_use(folder: Path) -> DiskUse:
@@ -76,14 +79,6 @@ def disk_full(repo: str) -> Iterator[None]:
         raise DiskFull(
             f"The disk is full. Free some space, then resume {repo}. Downloaded bytes are kept."
         ) from error
-
-
-AT_ONCE = 4
-"""Files of one model that come at the same time."""
-POLL_SECONDS = 0.1
-
-
-MAX_RESTARTS = 3
 
 
 class InvalidPartialFile(Exception):

@@ -1,6 +1,6 @@
 """A download in a process of its own, seen from the app: a request goes in, messages come out.
 
-Killing the process ends the traffic, whatever it is waiting for. All bytes that have come are in its partial files.
+Killing the process ends its traffic at once. All downloaded bytes are in its partial files.
 """
 
 import json
@@ -21,7 +21,7 @@ from app.models_registry.hub.hub_id import HubId
 
 @dataclass(frozen=True, slots=True)
 class DownloadRequest:
-    """What a child is to fetch: by its plan, or by its name alone, which it then looks up first."""
+    """A model to fetch. Without a plan the process looks its files up first."""
 
     wanted: HubId
     plan: DownloadPlan | None = None
@@ -30,13 +30,13 @@ class DownloadRequest:
     backoff: Backoff = field(default_factory=Backoff)
 
     def to_line(self) -> bytes:
-        """The job as one line."""
+        """The request as one line of JSON."""
         values = asdict(self) | {"root": str(self.root) if self.root else None}
         return json.dumps(values).encode() + b"\n"
 
 
 def request_from_line(line: bytes) -> DownloadRequest:
-    """The job that was written by `to_line`."""
+    """The request that was written by `to_line`."""
     values: dict[str, Any] = json.loads(line)
     return DownloadRequest(
         wanted=HubId(**values["wanted"]),
@@ -48,7 +48,7 @@ def request_from_line(line: bytes) -> DownloadRequest:
 
 
 def download_request(hub: Hub, wanted: HubId, plan: DownloadPlan | None) -> DownloadRequest:
-    """The job to fetch this model from this hub."""
+    """The request to fetch this model from this hub."""
     return DownloadRequest(wanted, plan, hub.endpoint, hub.cache, hub.backoff)
 
 
@@ -61,7 +61,7 @@ class DownloadPlanned:
 
 @dataclass(frozen=True, slots=True)
 class DownloadProgress:
-    """How many bytes of each file are here, and a sentence if there is something to say."""
+    """Downloaded bytes of each file, and a note for the user or ""."""
 
     done: Mapping[str, int]
     note: str = ""
@@ -69,20 +69,20 @@ class DownloadProgress:
 
 @dataclass(frozen=True, slots=True)
 class DownloadFinished:
-    """All files are here, checked, in this folder."""
+    """All files are in this folder, and checked."""
 
     folder: Path
 
 
 @dataclass(frozen=True, slots=True)
 class DownloadFailed:
-    """It cannot go on; `kind` is the name of an error of ours."""
+    """The download has failed; `kind` is the name of a class in app.errors."""
 
     kind: str
     sentence: str
 
     def error(self) -> ModelError:
-        """The error that the child ended with."""
+        """The error, to be raised here."""
         kind = getattr(errors, self.kind, ModelError)
         is_ours = isinstance(kind, type) and issubclass(kind, ModelError)
         return kind(self.sentence) if is_ours else ModelError(self.sentence)
@@ -113,29 +113,29 @@ def message_from_line(line: bytes) -> DownloadMessage:
 class DownloadProcess(ChildProcess):
     """The process of one download."""
 
-    def __init__(self, job: DownloadRequest) -> None:
+    def __init__(self, request: DownloadRequest) -> None:
         super().__init__(
-            "app.models_registry.downloads.process_main", job.to_line(), _environment(job.endpoint)
+            "app.models_registry.downloads.process_main", request.to_line(), _environment(request.endpoint)
         )
 
     def messages(self) -> Iterator[DownloadMessage]:
-        """What it says until it ends; a killed one ends without a word."""
+        """Its messages until it ends."""
         return map(message_from_line, self.lines())
 
 
 def ended_unexpectedly(repo: str) -> ModelError:
-    """The process is gone without a word."""
+    """The error for a process that ended without DownloadFinished or DownloadFailed."""
     return ModelError(f"The download of {repo} ended unexpectedly: resume it. Downloaded bytes are kept.")
 
 
 def _environment(endpoint: str | None) -> dict[str, str]:
-    """What a download's environment says beside the app's: plain HTTP, and no telemetry."""
+    """Environment variables of the process: plain HTTP, no telemetry, no progress bars."""
     ours = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     return {**ours, **({"HF_ENDPOINT": endpoint} if endpoint else {})}
 
 
 def download(hub: Hub, wanted: HubId, progress: Progress) -> Path:
-    """Fetch what is missing of the model and return its folder; what `progress` raises ends it at once."""
+    """Download a model, wait for it and return its folder. An exception of `progress` stops it."""
     progress(f"Asking the hub for {wanted.repo}", 0, 0)
     plan = hub.plan(wanted)
     with DownloadProcess(download_request(hub, wanted, plan)) as child:

@@ -1,4 +1,4 @@
-"""The child process of one download: reads a job on standard input, reports on standard output."""
+"""The child process of one download: reads a request from standard input, reports on standard output."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,34 +23,34 @@ from app.models_registry.downloads.repo_cache import RepoCache
 from app.models_registry.hub.errors import as_model_errors
 from app.models_registry.hub.hub import Hub
 
-Say = Callable[[DownloadMessage], None]
+Send = Callable[[DownloadMessage], None]
 
 
-def fetch(line: bytes, say_line: child_process.Say) -> None:
-    """Fetch what a job asks for, and say what came of it."""
+def fetch(line: bytes, send_line: child_process.Say) -> None:
+    """Handle a request, and send its messages."""
 
-    def say(message: DownloadMessage) -> None:
-        say_line(to_line(message))
+    def send(message: DownloadMessage) -> None:
+        send_line(to_line(message))
 
     try:
-        say(DownloadFinished(download(request_from_line(line), say)))
+        send(DownloadFinished(download(request_from_line(line), send)))
     except ModelError as error:
-        say(DownloadFailed(type(error).__name__, str(error)))
+        send(DownloadFailed(type(error).__name__, str(error)))
 
 
-def download(job: DownloadRequest, say: Say) -> Path:
-    """Do a job, and say how it goes. Raises ModelError for whatever ends it."""
-    hub = Hub(job.endpoint, job.root, backoff=job.backoff)
-    repo, revision = job.wanted.repo, job.wanted.revision
+def download(request: DownloadRequest, send: Send) -> Path:
+    """Fetch a model, and send its progress. Raises ModelError."""
+    hub = Hub(request.endpoint, request.root, backoff=request.backoff)
+    repo, revision = request.wanted.repo, request.wanted.revision
     with as_model_errors(repo, revision, hub.page(repo)):
-        plan = job.plan or hub.plan(job.wanted)
-        say(DownloadPlanned(plan))
-        with _held(RepoCache(hub.root, repo)):
-            return Fetcher(job.endpoint, hub.root, job.backoff).fetch(plan, _reporter(say))
+        plan = request.plan or hub.plan(request.wanted)
+        send(DownloadPlanned(plan))
+        with _locked(RepoCache(hub.root, repo)):
+            return Fetcher(request.endpoint, hub.root, request.backoff).fetch(plan, _reporter(send))
 
 
 @contextmanager
-def _held(cache: RepoCache) -> Iterator[None]:
+def _locked(cache: RepoCache) -> Iterator[None]:
     try:
         with cache.lock():
             yield
@@ -60,17 +60,17 @@ def _held(cache: RepoCache) -> Iterator[None]:
         ) from error
 
 
-def _reporter(say: Say) -> Callable[[TransferState], None]:
-    """Says what moved since the last time, if anything did."""
-    told: list[DownloadProgress] = []
+def _reporter(send: Send) -> Callable[[TransferState], None]:
+    """Sends the progress when it has changed."""
+    last: list[DownloadProgress] = []
 
-    def look(tally: TransferState) -> None:
-        news = DownloadProgress(dict(tally.done), tally.note)
-        if news not in told:
-            told[:] = [news]
-            say(news)
+    def report(state: TransferState) -> None:
+        progress = DownloadProgress(dict(state.done), state.note)
+        if progress not in last:
+            last[:] = [progress]
+            send(progress)
 
-    return look
+    return report
 
 
 if __name__ == "__main__":

@@ -13,6 +13,11 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined, unused-ignore]
     hf_raise_for_status,
 )
 
+RETRIED_STATUS = (408, 425, 429, 500, 502, 503, 504)
+"""HTTP status codes that are worth a retry."""
+FATAL_ERRORS = ("TooManyRedirects", "UnsupportedProtocol", "InvalidURL", "LocalProtocolError")
+"""Errors of the HTTP library that a retry would repeat. Its 1.x and 2.x share only the names."""
+
 
 @contextmanager
 def open_stream(url: str, start: int, read_timeout: float, end: int | None = None) -> Iterator[Any]:
@@ -37,12 +42,6 @@ def read_bytes(url: str, start: int, count: int, read_timeout: float, is_part: b
             if len(found) >= skip + count:
                 break
     return bytes(found[skip : skip + count])
-
-
-RETRIED_STATUS = (408, 425, 429, 500, 502, 503, 504)
-"""HTTP status codes that are worth a retry."""
-FATAL_ERRORS = ("TooManyRedirects", "UnsupportedProtocol", "InvalidURL", "LocalProtocolError")
-"""Errors of the HTTP library that a retry would repeat. Its 1.x and 2.x share only the names."""
 
 
 class IncompleteTransfer(Exception):

@@ -165,15 +165,15 @@ def test_a_checksum_begins_with_what_is_there_already(tmp_path: Path) -> None:
 def test_the_speed_is_that_of_the_last_seconds() -> None:
     meter = SpeedMeter(0.0, 1000)
     assert meter.speed(0.0) == 0.0
-    meter.tell(1.0, 1010)
-    meter.tell(2.0, 1040)
+    meter.update(1.0, 1010)
+    meter.update(2.0, 1040)
     assert meter.speed(2.0) == 20.0
     for second in range(3, 20):
-        meter.tell(float(second), 1040 + 100 * (second - 2))
+        meter.update(float(second), 1040 + 100 * (second - 2))
     assert meter.speed(19.0) == pytest.approx(100.0, rel=0.2)
     assert meter.quiet(22.0) == 3.0
     assert meter.speed(30.0) == 0.0
-    meter.tell(31.0, 0)
+    meter.update(31.0, 0)
     assert meter.speed(31.0) == 0.0
 
 
