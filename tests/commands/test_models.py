@@ -151,7 +151,7 @@ def test_a_folder_of_that_name_comes_before_the_hub(
     ("arguments", "code", "words"),
     [
         (("download", "nonsense"), 1, "nonsense is not a model id"),
-        (("download", "org/none"), 1, "no model org/none on the hub: check the spelling"),
+        (("download", "org/none"), 1, "no model org/none on Hugging Face: check the spelling"),
         (("info", "./none"), 1, "The folder ./none does not exist"),
         (("remove", "demo", "--yes"), 1, "ships with the app and stays"),
         (("verify", "org/none"), 1, "org/none is not installed"),

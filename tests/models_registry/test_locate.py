@@ -62,7 +62,7 @@ def test_a_mistyped_path_is_not_asked_of_the_hub(path: str) -> None:
 
 @pytest.mark.parametrize("name", ["dmeo", "org/", "a b/c", "org/name@", "@main", "https:"])
 def test_a_name_that_can_be_nothing_says_what_names_there_are(name: str) -> None:
-    with pytest.raises(ModelNotFound, match="give a folder, a hub id such as org/name, or 'demo'"):
+    with pytest.raises(ModelNotFound, match="enter a folder, an id such as org/name, or 'demo'"):
         locate(name, silent, NOWHERE)
 
 
@@ -76,7 +76,7 @@ def test_a_name_that_the_hub_cannot_have_is_not_asked_of_it(name: str) -> None:
     "address", ["https://hub.example/org/name", "https://huggingface.co/datasets/org/name"]
 )
 def test_an_address_that_is_no_models_page_says_to_give_the_id(address: str) -> None:
-    with pytest.raises(ModelNotFound, match="give its hub id, such as org/name"):
+    with pytest.raises(ModelNotFound, match="enter its id, such as org/name"):
         locate(address, silent, NOWHERE)
 
 

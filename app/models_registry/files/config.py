@@ -1,7 +1,7 @@
-"""What a config.json says of a model's size, read without believing it.
+"""Reads the sizes of a model from its config.json, which is not trusted.
 
-The file comes from strangers: a number that no model has ("num_hidden_layers": 1000000000) is refused with a
-sentence before anything is multiplied with it, and nothing in it is ever run.
+The file comes from strangers. A number that no model has ("num_hidden_layers": 1000000000) is rejected before it is
+used, and nothing in the file is ever run.
 """
 
 import json
@@ -26,7 +26,7 @@ LIMITS = {
     "vocab_size": 20_000_000,
     "max_position_embeddings": 100_000_000,
 }
-"""The largest values that are believed: far above any model there is."""
+"""The largest accepted values, far above those of any model."""
 OTHER_NAMES = {
     "num_hidden_layers": ("n_layer", "num_layers", "n_layers"),
     "hidden_size": ("n_embd", "d_model"),
@@ -34,10 +34,10 @@ OTHER_NAMES = {
     "num_attention_heads": ("n_head", "num_heads"),
     "max_position_embeddings": ("n_positions", "n_ctx"),
 }
-MANY = re.compile(r"(^|_)(layers?|experts?|heads?|blocks?|depth|stages)($|_)")
-"""Names of what a model has a module for, or an entry in a list, in any part of its config.json."""
-MOST = 20_000
-"""As many of them are believed."""
+COUNT_KEYS = re.compile(r"(^|_)(layers?|experts?|heads?|blocks?|depth|stages)($|_)")
+"""Keys of counts, for each of which a model has a module or a list entry, in any part of config.json."""
+MAX_COUNT = 20_000
+"""The largest accepted count."""
 MODEL_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,60}")
 
 
@@ -67,24 +67,24 @@ class ModelConfig:
 
     @property
     def cached(self) -> int:
-        """Numbers that the KV cache keeps of one token."""
+        """Numbers in the KV cache for one token."""
         return 2 * self.layers * self.key_heads * self.head_size
 
 
 def read_config(folder: Path, name: str) -> ModelConfig:
-    """The shape of the model in this folder. Raises ModelError for a config.json that cannot be true."""
+    """The config of the model in this folder. Raises ModelError for an invalid config.json."""
     return parse_config(_read(folder, name), name)
 
 
 def check_config(folder: Path, name: str) -> Mapping[str, int]:
-    """The sizes in this folder's config.json, 0 where it does not say.
+    """The sizes in this folder's config.json, 0 where it has none.
 
-    Raises ModelError where it cannot be true, or wants code of its own to be run."""
+    Raises ModelError when it is invalid, or needs Python code of its own."""
     return _sizes(_text_config(_read(folder, name), name), name)
 
 
 def parse_config(config: bytes, name: str) -> ModelConfig:
-    """The shape that this config.json describes; `name` is the model's, for sentences."""
+    """Parse a config.json; `name` is the model's name for error messages."""
     values = _text_config(config, name)
     sizes = _sizes(values, name)
     heads, hidden = sizes["num_attention_heads"] or 1, sizes["hidden_size"]
@@ -153,7 +153,7 @@ def _require_few(config: Mapping[str, Any], name: str) -> None:
         if isinstance(part, dict):
             parts += part.values()
             for key, value in part.items():
-                if isinstance(value, int | float) and MANY.search(key) and not value <= MOST:
+                if isinstance(value, int | float) and COUNT_KEYS.search(key) and not value <= MAX_COUNT:
                     raise _impossible(key, value, name)
 
 

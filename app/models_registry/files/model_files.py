@@ -20,7 +20,7 @@ INDEX = "model.safetensors.index.json"
 SHARDS = "model-*-of-*.safetensors"
 MODULES = "modules.json"
 POOLING = "1_Pooling/config.json"
-"""How a sentence-embedding model makes one vector of many: the one file that does not lie at the top."""
+"""How a sentence-embedding model pools its vectors. The only needed file in a subfolder."""
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json", "vocab.txt")
 TEXTS = (
     *TOKENIZERS,
@@ -35,12 +35,26 @@ TEXTS = (
     "sentence_bert_config.json",
 )
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
+MAX_HEADER = 16_000_000
+"""The largest accepted N. A hundred thousand tensors take less."""
+MORE_TEMPLATES = "additional_chat_templates"
+"""A folder from which transformers reads chat templates."""
+LONGEST_CONFIG = 2_000_000
+"""Bytes of the largest accepted config.json."""
+LONGEST = {
+    CONFIG: LONGEST_CONFIG,
+    "generation_config.json": 2_000_000,
+    "*.jinja": 1_000_000,
+    INDEX: 32_000_000,
+}
+"""Maximum bytes by file name; other text files may have MAX_TEXT_BYTES."""
+MAX_TEXT_BYTES = 100_000_000
 
 
-def needed(names: Iterable[str]) -> list[str]:
-    """Those of a repository's files that a model is loaded from: no pickles, no code, no second copies.
+def needed_files(names: Iterable[str]) -> list[str]:
+    """The files of a repository that loading needs: no pickles, no code, no second copies of weights.
 
-    Where whole weights and shards are both there, transformers reads the whole ones, and so do we."""
+    When there are both model.safetensors and shards, transformers reads the former, and so do we."""
     names = list(names)
     weights = (WHOLE,) if WHOLE in names else (INDEX, SHARDS)
     pooling = [POOLING] if MODULES in names and POOLING in names else []
@@ -51,7 +65,7 @@ def require_model(names: Iterable[str], where: str) -> None:
     """Raise a ModelError that says what is wrong when these files cannot be a model; `where` names them."""
     names = list(names)
     if CONFIG not in names:
-        raise ModelBroken(f"{where} is no model: it has no {CONFIG}. {_other_kind(names)}")
+        raise ModelBroken(f"{where} is not a model: it has no {CONFIG}. {_other_kind(names)}")
     if WHOLE in names or INDEX in names:
         return
     if _matching(names, PICKLES):
@@ -81,22 +95,6 @@ def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
     return [name for name in names if "/" not in name and any(fnmatch(name, p) for p in patterns)]
 
 
-MAX_HEADER = 16_000_000
-"""Bytes of the largest N that is believed: a hundred thousand tensors take less. The format allows more."""
-MORE_TEMPLATES = "additional_chat_templates"
-"""A folder that transformers looks into for chat templates."""
-LONGEST_CONFIG = 2_000_000
-"""Bytes of a config.json from which on it is none."""
-LONGEST = {
-    CONFIG: LONGEST_CONFIG,
-    "generation_config.json": 2_000_000,
-    "*.jinja": 1_000_000,
-    INDEX: 32_000_000,
-}
-"""Bytes that a file of this name may have; the other texts of a model may have LONGEST_TEXT."""
-LONGEST_TEXT = 100_000_000
-
-
 def check_folder(folder: Path) -> None:
     """Raise a ModelError with what to do when this folder's model cannot be loaded."""
     try:
@@ -108,8 +106,8 @@ def check_folder(folder: Path) -> None:
 
 
 def _check_files(folder: Path) -> None:
-    for path in _that_are_read(folder):
-        _check_plain(path)
+    for path in _opened_files(folder):
+        _check_readable(path)
     names = file_names(folder)
     require_model(names, f"The folder {folder}")
     if not has_tokenizer(names):
@@ -120,16 +118,16 @@ def _check_files(folder: Path) -> None:
         _check_weights(weights)
 
 
-def _that_are_read(folder: Path) -> Iterator[Path]:
-    """What transformers may open, whatever it is."""
+def _opened_files(folder: Path) -> Iterator[Path]:
+    """Everything that transformers may open."""
     yield from sorted(folder.iterdir())
     more = folder / MORE_TEMPLATES
     if more.is_dir():
         yield from sorted(more.iterdir())
 
 
-def _check_plain(path: Path) -> None:
-    """Refuse what cannot be read to its end: a pipe, a device, a text of gigabytes."""
+def _check_readable(path: Path) -> None:
+    """Reject what cannot be read to its end: a pipe, a device, a text of gigabytes."""
     if not path.exists():  # a link to nothing: what is missing is told by what needs it
         return
     status = path.stat()
@@ -148,11 +146,11 @@ def _check_plain(path: Path) -> None:
 def _longest(name: str) -> int:
     """Bytes that a file of this name may have; 0 for one that is not read as a whole."""
     known = next((most for pattern, most in LONGEST.items() if fnmatch(name, pattern)), 0)
-    return known or (LONGEST_TEXT if any(fnmatch(name, pattern) for pattern in TEXTS) else 0)
+    return known or (MAX_TEXT_BYTES if any(fnmatch(name, pattern) for pattern in TEXTS) else 0)
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether every file that loading needs is there; says nothing about what is in them."""
+    """Whether every needed file exists. Their contents are not checked."""
     names = file_names(folder)
     if CONFIG not in names or not has_tokenizer(names):
         return False

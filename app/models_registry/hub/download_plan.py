@@ -16,7 +16,7 @@ from typing import Any
 from huggingface_hub.hf_api import ModelInfo, RepoSibling
 
 from app.errors import ModelBroken, ModelUnsafe
-from app.models_registry.files.model_files import POOLING, needed, require_model
+from app.models_registry.files.model_files import POOLING, needed_files, require_model
 from app.models_registry.hub.hub_id import HubId
 
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
@@ -78,7 +78,7 @@ def make_plan(model: ModelInfo, wanted: HubId) -> DownloadPlan:
     siblings = {file.rfilename: file for file in model.siblings or []}
     require_model(siblings, wanted.repo)
     try:
-        files = _files(siblings[name] for name in needed(siblings))
+        files = _files(siblings[name] for name in needed_files(siblings))
         return DownloadPlan(wanted.repo, wanted.ref, str(model.sha), files)
     except ValueError as error:
         raise ModelUnsafe(

@@ -22,32 +22,41 @@ from app.models_registry.hub.http import read_bytes
 from app.models_registry.hub.hub import SECONDS_TO_ANSWER, Hub
 from app.models_registry.hub.hub_id import HUB_ID, HubId
 
-MOST = 50
-LONGEST_LIST = 5_000_000
-KINDS = {"pipeline_tag": "text-generation", "filter": "safetensors"}
-SHOWN = 200
-"""Characters of a word from the hub that are kept."""
+FIRST = 100_000
+"""Bytes of the first request. Most headers are shorter."""
+MAX_HEADER_BYTES = 25_000_000
+MAX_FILES = 300
+AT_ONCE = 8
+Read = Callable[[int, int], bytes]
+"""(start, count) -> these bytes of a file."""
+
+
+MAX_HITS = 50
+MAX_LIST_BYTES = 5_000_000
+FILTERS = {"pipeline_tag": "text-generation", "filter": "safetensors"}
+MAX_LICENCE = 200
+"""Characters of a licence that are kept."""
 
 
 def search(hub: Hub, words: str, limit: int = 20) -> list[SearchHit]:
-    """Text models whose name has these words, the most downloaded first. Raises ModelError."""
-    what = "The hub's list of models"
+    """Text models with these words in their names, the most downloaded first. Raises ModelError."""
+    what = "The list of models on Hugging Face"
     hub.require_online(what)
     query = urlencode(
-        {"search": words, "sort": "downloads", "direction": -1, "limit": min(limit, MOST), **KINDS}
+        {"search": words, "sort": "downloads", "direction": -1, "limit": min(limit, MAX_HITS), **FILTERS}
     )
     with as_model_errors(what, "", hub.address):
         # The client's own search tries six times before it says that there is no network.
-        told = read_bytes(
-            f"{hub.address}/api/models?{query}", 0, LONGEST_LIST, SECONDS_TO_ANSWER, is_part=False
+        answer = read_bytes(
+            f"{hub.address}/api/models?{query}", 0, MAX_LIST_BYTES, SECONDS_TO_ANSWER, is_part=False
         )
-        return _hits(json.loads(told))[:limit]
+        return _hits(json.loads(answer))[:limit]
 
 
 def inspect_model(hub: Hub, wanted: HubId, memory: Memory, precision: Precision, context: int) -> RemoteModel:
-    """A hub model with its files and whether it fits. What keeps it from being used is among its problems.
+    """A model on the hub with its files and whether it fits. Why it cannot be used is among its `problems`.
 
-    Raises ModelError when the hub does not know it or cannot be reached."""
+    Raises ModelError when it does not exist, or the hub cannot be reached."""
     info = hub.look_up(wanted)
     known = RemoteModel(
         repo=wanted.repo,
@@ -62,24 +71,26 @@ def inspect_model(hub: Hub, wanted: HubId, memory: Memory, precision: Precision,
         plan = make_plan(info, wanted)
         files = tuple(FileProgress(file.name, file.size) for file in plan.files)
         known = replace(known, size=plan.size, files=files)
-        shape, weights = remote_config(hub, plan), remote_weights(hub, plan)
+        config, weights = remote_config(hub, plan), remote_weights(hub, plan)
     except ModelError as error:
         return replace(known, problems=(str(error),))
     return replace(
         known,
-        architecture=shape.architecture,
+        architecture=config.architecture,
         parameters=weights.numbers,
-        context=shape.context,
-        fit=judge(Estimator(shape, weights, memory.device), memory, precision, context),
+        context=config.context,
+        fit=judge(Estimator(config, weights, memory.device), memory, precision, context),
     )
 
 
 def _licence(tags: Iterable[str]) -> str:
-    return next((tag.removeprefix("license:")[:SHOWN] for tag in tags if tag.startswith("license:")), "")
+    return next(
+        (tag.removeprefix("license:")[:MAX_LICENCE] for tag in tags if tag.startswith("license:")), ""
+    )
 
 
 def _hits(listed: Any) -> list[SearchHit]:
-    """What the hub lists, without what makes no sense."""
+    """The valid entries of the hub's list."""
     models = [model for model in listed if isinstance(model, dict)] if isinstance(listed, list) else []
     return [_hit(model) for model in models if HUB_ID.fullmatch(str(model.get("id")))]
 
@@ -94,25 +105,15 @@ def _count(value: object) -> int:
     return value if isinstance(value, int) and value >= 0 else 0
 
 
-FIRST = 100_000
-"""Bytes that are asked for at once: most headers are shorter."""
-LONGEST_HEADER = 25_000_000
-MOST_FILES = 300
-AT_ONCE = 8
-
-Read = Callable[[int, int], bytes]
-"""(start, count) -> these bytes of one file."""
-
-
 def remote_config(hub: Hub, plan: DownloadPlan) -> ModelConfig:
-    """The shape of a model on the hub. Raises ModelError."""
+    """The config.json of a model on the hub. Raises ModelError."""
     with as_model_errors(plan.repo, plan.revision, hub.page(plan.repo)):
         return parse_config(_reader(hub, plan, CONFIG)(0, LONGEST_CONFIG), plan.repo)
 
 
 def remote_weights(hub: Hub, plan: DownloadPlan) -> Weights:
     """The tensors of a model on the hub. Raises ModelError."""
-    names = [file.name for file in plan.files if file.name.endswith(".safetensors")][:MOST_FILES]
+    names = [file.name for file in plan.files if file.name.endswith(".safetensors")][:MAX_FILES]
     with as_model_errors(plan.repo, plan.revision, hub.page(plan.repo)), ThreadPoolExecutor(AT_ONCE) as pool:
         found = pool.map(lambda name: _header(_reader(hub, plan, name), plan.repo), names)
         return Weights(tuple(tensor for part in found for tensor in part))
@@ -127,7 +128,7 @@ def _reader(hub: Hub, plan: DownloadPlan, file: str) -> Read:
 def _header(read: Read, repo: str) -> list[Tensor]:
     begin = read(0, FIRST)
     size = int.from_bytes(begin[:8], "little")
-    if not 0 < size <= LONGEST_HEADER:
+    if not 0 < size <= MAX_HEADER_BYTES:
         raise ModelBroken(f"A weight file of {repo} is no safetensors file: choose another model.")
     if len(begin) < 8 + size:
         begin += read(len(begin), 8 + size - len(begin))

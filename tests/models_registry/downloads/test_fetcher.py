@@ -272,7 +272,7 @@ def test_a_description_that_makes_no_sense_is_refused(
 )
 def test_a_description_that_is_none_is_a_sentence(server: FakeHub, hub: Hub, siblings: object) -> None:
     server.listing = {"siblings": siblings}
-    with pytest.raises(ModelBroken, match=r"is invalid|is no model"):
+    with pytest.raises(ModelBroken, match=r"is invalid|is not a model"):
         hub.plan(HubId("org/small"))
 
 

@@ -28,7 +28,7 @@ def test_a_file_written_by_safetensors_itself_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("without", "extra", "error", "sentence"),
     [
-        ("config.json", "", ModelBroken, "is no model: it has no config.json"),
+        ("config.json", "", ModelBroken, "is not a model: it has no config.json"),
         ("config.json", "model.gguf", ModelBroken, "GGUF"),
         ("config.json", "adapter_config.json", ModelBroken, "merge it into its base model"),
         ("tokenizer.json", "", ModelBroken, "no tokenizer"),

@@ -99,7 +99,7 @@ def test_a_connection_that_never_comes_back_is_told_in_a_sentence(server: FakeHu
 
 
 def test_an_unknown_model_says_to_check_the_spelling(hub: Hub) -> None:
-    with pytest.raises(ModelNotFound, match=r"no model org/smal on the hub: check the spelling"):
+    with pytest.raises(ModelNotFound, match=r"no model org/smal on Hugging Face: check the spelling"):
         locate("org/smal", silent, hub)
 
 
@@ -123,7 +123,7 @@ def test_pickled_weights_are_refused_before_anything_is_fetched(server: FakeHub,
 
 def test_a_repository_that_is_no_model_says_so(server: FakeHub, hub: Hub) -> None:
     server.models["org/other"] = {"README.md": b"hello"}
-    with pytest.raises(ModelBroken, match=r"org/other is no model: it has no config\.json"):
+    with pytest.raises(ModelBroken, match=r"org/other is not a model: it has no config\.json"):
         locate("org/other", silent, hub)
 
 
