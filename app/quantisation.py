@@ -1,14 +1,14 @@
-"""What weight-only quantisation is called, and what quantised weights weigh. Known without torch or the weights.
+"""Weight-only quantisation: its names, and the bytes of quantised weights, computed without torch.
 
-A weight is kept as a whole number of 8 or 4 bits. Each group of neighbours in a row shares a scale, in int4 also an
+A weight is stored as an integer of 8 or 4 bits. Each group of neighbours in a row shares a scale, in int4 also an
 offset, in the precision of the activations (2 bytes in half precision):
 
     int8    one group for each row      1 byte                          in 4096: 1.0005 bytes a weight
     int4    groups of 32                half a byte, 4 bytes a group             0.625 bytes a weight
 
-Linears and the embedding are quantised; norms, positions and experts stay as they are. Embedding and head take 8
-bits, in int4 as well: between them and the text nothing could make an error good. Tied, they share one table. Rows
-that do not divide into groups take 8 bits, too.
+Linears and the embedding are quantised; norms, position embeddings and experts are not. Embedding and head take 8
+bits, in int4 as well, because no later layer could correct their errors. Tied, they share one table. Rows that do
+not divide into groups take 8 bits, too.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from typing import Literal
 Quantisation = Literal["none", "int8", "int4"]
 
 GROUP = 32
-"""Neighbours in a row that share a scale in int4."""
+"""Group size of int4: neighbours in a row that share a scale."""
 
 _TABLES = ("lm_head.", "embed_out.", "embed_tokens.", "embed_in.", "wte.", "word_embeddings.")
 _POSITIONS = ("wpe.", "embed_positions.", "position_embeddings.")
@@ -26,7 +26,7 @@ _POSITIONS = ("wpe.", "embed_positions.", "position_embeddings.")
 
 
 def bits_of(quantisation: Quantisation, in_features: int, is_table: bool = False) -> int:
-    """Bits that a weight's numbers take, in a Linear or in a table by tokens; 0 where they stay as they are."""
+    """Bits per number of a weight, in a Linear or in a table by tokens; 0 when it is not quantised."""
     if quantisation == "none":
         return 0
     return 4 if quantisation == "int4" and not is_table and in_features % GROUP == 0 else 8

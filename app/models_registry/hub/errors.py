@@ -61,8 +61,7 @@ def _as_model_error(error: Exception, repo: str, revision: str, page: str) -> Mo
         return ModelError(f"Hugging Face redirects {repo} too many times: try again later.")
     if isinstance(error, NetworkError | IncompleteTransfer | LocalEntryNotFoundError | ConnectionError):
         return ModelError(
-            f"Can't reach Hugging Face ({repo}). Check your connection and try again, or choose an installed "
-            "model. Downloaded bytes are kept."
+            "Can't reach Hugging Face. Check your connection and try again, or choose an installed model."
         )
     return ModelError(f"{repo} could not be downloaded ({first_line(error).rstrip('.:')}): try again.")
 
