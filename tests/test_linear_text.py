@@ -39,7 +39,7 @@ from app.documents.reading.html import read_html
 from app.documents.reading.pdf import _tidied
 from app.documents.search.follow_up import self_contained
 from app.documents.search.snippets import sentences, snippet
-from app.documents.search.terms import folded, indexed, telling_words, terms
+from app.documents.search.terms import content_words, folded, indexed, terms
 from app.engine.text import StopFilter
 from app.errors import ImportBroken
 from app.models_registry.hub.hub_id import parse_hub_id
@@ -198,7 +198,7 @@ READERS: dict[str, Read] = {
     "newer form": lambda text: is_new_version([text], [text], "a.txt"),
     "index of documents": indexed,
     "folded": folded,
-    "words of a question": lambda text: (terms(text), telling_words(text)),
+    "words of a question": lambda text: (terms(text), content_words(text)),
     "snippet passage": focus,
     "snippet by a question": focus_on,
     "encoding": lambda text: text_of(text.encode("cp1252", "replace") + b"\xe9"),

@@ -1,8 +1,8 @@
-"""The table of vectors, and all of one model's in memory, where a question is compared with every one of them.
+"""The table of vectors, and an exact search over all vectors of one model in memory.
 
-Nothing is approximated: 100,000 vectors of 384 numbers take 154 MB and one product of a matrix, which takes about
-15 ms. Vectors are read as they come: each look at the table reads only rows that are newer than the last look, and
-puts those in a block of its own. Passages that are gone leave their vectors here until a third of them is stale.
+A question is compared with every vector: 100,000 vectors of 384 numbers take 154 MB and one matrix product of
+about 15 ms. A search first reads the rows that are newer than the last one that was read. Vectors of deleted
+passages stay in memory until a third of all is stale.
 """
 
 import sqlite3

@@ -3,7 +3,7 @@
 import pytest
 
 from app.database import Database
-from app.documents.search.bm25 import MOST_WEIGHED, search_bm25
+from app.documents.search.bm25 import MAX_SCORED, search_bm25
 from tests.documents.search.library import add_document
 
 FILLER = [f"page {number} tells of nothing in particular" for number in range(20)]
@@ -65,7 +65,7 @@ def test_no_words_find_nothing(database: Database) -> None:
 
 
 def test_common_words_find_where_the_rare_ones_are_in_other_collections(database: Database) -> None:
-    add_document(database, [f"page {number} of many" for number in range(MOST_WEIGHED + 1)], collection=2)
+    add_document(database, [f"page {number} of many" for number in range(MAX_SCORED + 1)], collection=2)
     add_document(database, ["a zebra"], collection=2)
     here = add_document(database, ["a page of this collection"], collection=1)
     assert found(database, "the zebra on the page") == here

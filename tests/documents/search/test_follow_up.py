@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.documents.search.follow_up import leans, self_contained
+from app.documents.search.follow_up import is_follow_up, self_contained
 from tools.retrieval.labelled import read_follow_ups, read_questions
 
 
@@ -44,5 +44,5 @@ def test_without_questions_before_a_question_is_searched_as_it_is() -> None:
 
 def test_labelled_follow_ups_lean_and_other_questions_hardly_ever_do() -> None:
     follow_ups, others = read_follow_ups(), read_questions()
-    assert sum(leans(one.question) for one in follow_ups) >= 0.9 * len(follow_ups)
-    assert sum(leans(one.question) for one in others) <= 0.03 * len(others)
+    assert sum(is_follow_up(one.question) for one in follow_ups) >= 0.9 * len(follow_ups)
+    assert sum(is_follow_up(one.question) for one in others) <= 0.03 * len(others)
