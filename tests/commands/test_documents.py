@@ -166,7 +166,7 @@ def test_what_cannot_be_read_ends_with_its_sentence(folder: Path, eggs: Path, tm
     ("arguments", "sentence", "code"),
     [
         (["add", "nowhere.txt"], "There is no file nowhere.txt: check its name.", 1),
-        (["add", "docs"], "docs is no file: choose files, not folders.", 1),
+        (["add", "docs"], "docs is not a file: choose files, not folders.", 1),
         (["add", "-"], "There is nothing to read in this text: paste some words.", 1),
         (["list", "--collection", "No"], "There is no collection 'No' (there are: none yet)", 2),
         (["remove", "7"], "This document is no longer there", 1),

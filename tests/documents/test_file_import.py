@@ -41,9 +41,7 @@ def stored(task: Task) -> int:
 
 def test_a_file_that_unpacks_to_no_end_is_refused_and_leaves_nothing(task: Task) -> None:
     begun = FileImport(task, "eggs.txt", max_characters=3_000_000)
-    with pytest.raises(
-        DocumentUnreadable, match=r"eggs\.txt has more than 3,000,000 characters in it: split it"
-    ):
+    with pytest.raises(DocumentUnreadable, match=r"eggs\.txt has more than 3,000,000 characters: split it"):
         begun.read(EndlessReading())
     assert 0 < stored(task) <= 3_000_000
     begun.drop()

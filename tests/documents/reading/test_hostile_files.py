@@ -41,7 +41,7 @@ def hostile_files(folder: Path) -> dict[str, str]:
         "zeros.bin": "is no text",
         "program.exe": "is no text",
         "torn.txt": "1 character could not be read",
-        "nul.txt": "2 NUL characters were left out.",
+        "nul.txt": "2 NUL characters were removed.",
     }
 
 

@@ -224,7 +224,7 @@ def test_a_silent_reader_is_given_up(tmp_path: Path) -> None:
 
     os.mkfifo(tmp_path / "eggs.html")  # nobody ever writes into it
     reading = ProcessReader(ReadRequest(str(tmp_path / "eggs.html"), "eggs.html", "html"), silence=1.0)
-    with pytest.raises(DocumentUnreadable, match="was given up after 1 seconds without progress"):
+    with pytest.raises(DocumentUnreadable, match="was stopped after 1 seconds without progress"):
         list(reading.messages())
 
 
