@@ -1,4 +1,4 @@
-"""The table of collections: documents that are asked together."""
+"""The table of collections: documents that are searched together."""
 
 import sqlite3
 
@@ -31,20 +31,20 @@ def create(connection: sqlite3.Connection, name: str, now: float) -> int:
 
 
 def rename(connection: sqlite3.Connection, collection: int, name: str) -> None:
-    """Call a collection otherwise."""
+    """Rename a collection."""
     require_collection(connection, collection)
     taken = _free_name(connection, name, besides=collection)
     connection.execute("UPDATE collection SET name = ? WHERE id = ?", (taken, collection))
 
 
 def hide(connection: sqlite3.Connection, collection: int) -> None:
-    """Take a collection out of all lists; it goes for good when its documents have."""
+    """Hide a collection. It is deleted when its documents are."""
     require_collection(connection, collection)
     connection.execute("UPDATE collection SET is_leaving = 1 WHERE id = ?", (collection,))
 
 
-def sweep(connection: sqlite3.Connection) -> None:
-    """Delete hidden collections whose documents are gone."""
+def delete_empty(connection: sqlite3.Connection) -> None:
+    """Delete hidden collections without documents."""
     connection.execute(
         "DELETE FROM collection WHERE is_leaving AND id NOT IN (SELECT collection FROM document)"
     )

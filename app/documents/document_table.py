@@ -1,4 +1,4 @@
-"""The table of documents: what each is, and how far."""
+"""The table of documents and their states."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ SELECT_DOCUMENT = """
 """
 BUSY = "('waiting', 'reading', 'indexing')"
 LEAVING = "leaving"
-"""What the table has beside the states of a Document: its rows are being deleted, and nobody sees it."""
+"""An internal state: the document is hidden, and its rows are being deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentVersion:
-    """A document's state and text: who works on it compares them."""
+    """A document's state and digest. A task compares them to notice changes."""
 
     state: str
     digest: bytes | None
@@ -44,7 +44,7 @@ def document(connection: sqlite3.Connection, wanted: int) -> Document:
 def add(
     connection: sqlite3.Connection, collection: int, title: str, source: str, now: float, origin: str = ""
 ) -> int:
-    """Add a document that nothing is known of yet."""
+    """Add a document without a text."""
     added = connection.execute(
         "INSERT INTO document (collection, title, source, origin, state, added)"
         " VALUES (?, ?, ?, ?, 'waiting', ?)",
@@ -59,7 +59,7 @@ def same_text(connection: sqlite3.Connection, collection: int, digest: bytes, be
 
 
 def pasted_titles(connection: sqlite3.Connection, collection: int) -> dict[int, str]:
-    """What the pasted documents of a collection are called, by their ids, the oldest first."""
+    """The titles of the pasted documents of a collection by id, oldest first."""
     rows = connection.execute(
         f"SELECT id, title FROM document WHERE collection = ? AND source = 'pasted' AND state <> '{LEAVING}'"
         " ORDER BY id",
@@ -69,7 +69,7 @@ def pasted_titles(connection: sqlite3.Connection, collection: int) -> dict[int, 
 
 
 def same_origin(connection: sqlite3.Connection, collection: int, origin: str, besides: int) -> int:
-    """The document that was read from this file before; 0 for none."""
+    """The document that was imported from this path; 0 for none."""
     return _first(
         connection,
         "collection = ? AND origin = ? AND origin <> '' AND digest IS NOT NULL AND id <> ?",
@@ -78,7 +78,7 @@ def same_origin(connection: sqlite3.Connection, collection: int, origin: str, be
 
 
 def uploads(connection: sqlite3.Connection, collection: int, source: str, besides: int) -> list[int]:
-    """The documents that were read from uploads of this name, the oldest first."""
+    """The documents that were imported from uploads of this name, oldest first."""
     rows = connection.execute(
         "SELECT id FROM document WHERE collection = ? AND source = ? AND origin = '' AND digest IS NOT NULL"
         f" AND id <> ? AND state <> '{LEAVING}' ORDER BY id",
@@ -88,7 +88,7 @@ def uploads(connection: sqlite3.Connection, collection: int, source: str, beside
 
 
 def set_text(connection: sqlite3.Connection, wanted: int, digest: bytes, characters: int, note: str) -> None:
-    """Say that a document's text is whole, and to be cut into passages."""
+    """Note that a document's text is complete, and wait for indexing."""
     connection.execute(
         "UPDATE document SET digest = ?, characters = ?, note = ?, state = 'waiting', done = 0, total = 0"
         " WHERE id = ?",
@@ -97,7 +97,7 @@ def set_text(connection: sqlite3.Connection, wanted: int, digest: bytes, charact
 
 
 def set_state(connection: sqlite3.Connection, wanted: int, state: str, note: str = "") -> None:
-    """Say how far a document is, from the beginning of that; the note of one that goes on is kept."""
+    """Set the state, with progress 0; an empty note keeps the previous one."""
     connection.execute(
         "UPDATE document SET state = ?, note = iif(? = '', note, ?), done = 0, total = 0 WHERE id = ?",
         (state, note, note, wanted),
@@ -105,17 +105,17 @@ def set_state(connection: sqlite3.Connection, wanted: int, state: str, note: str
 
 
 def set_note(connection: sqlite3.Connection, wanted: int, note: str) -> None:
-    """Say what is to be told of a document."""
+    """Set the note of a document."""
     connection.execute("UPDATE document SET note = ? WHERE id = ?", (note, wanted))
 
 
 def set_progress(connection: sqlite3.Connection, wanted: int, done: int, total: int) -> None:
-    """Say how far a document is."""
+    """Set the progress of a document."""
     connection.execute("UPDATE document SET done = ?, total = ? WHERE id = ?", (done, total, wanted))
 
 
 def set_ready(connection: sqlite3.Connection, wanted: int, passages: int) -> None:
-    """Let a document be found."""
+    """Set a document to ready, so that it is searched."""
     connection.execute(
         "UPDATE document SET state = 'ready', passages = ?, done = ?, total = ? WHERE id = ?",
         (passages, passages, passages, wanted),
@@ -129,7 +129,7 @@ def state(connection: sqlite3.Connection, wanted: int) -> str:
 
 
 def version(connection: sqlite3.Connection, wanted: int) -> DocumentVersion | None:
-    """What others may change while a document is worked on; None when it is gone."""
+    """The version of a document; None when it is deleted."""
     row = connection.execute("SELECT state, digest FROM document WHERE id = ?", (wanted,)).fetchone()
     return DocumentVersion(row["state"], row["digest"]) if row else None
 
@@ -140,7 +140,7 @@ def origin(connection: sqlite3.Connection, wanted: int) -> str:
 
 
 def has_text(connection: sqlite3.Connection, wanted: int) -> bool:
-    """Whether a document's text is here, whole."""
+    """Whether a document's text is complete."""
     row = connection.execute("SELECT digest FROM document WHERE id = ?", (wanted,)).fetchone()
     return row is not None and row["digest"] is not None
 
@@ -151,18 +151,18 @@ def leaving(connection: sqlite3.Connection) -> list[int]:
 
 
 def next_busy(connection: sqlite3.Connection) -> int:
-    """The document that has waited longest, or that was being worked on when the app ended; 0 for none."""
+    """The next document to import or index; 0 for none."""
     return _first(connection, f"state IN {BUSY}", ())
 
 
 def unread(connection: sqlite3.Connection) -> set[int]:
-    """The documents whose files are still needed."""
+    """The documents whose files are not imported yet."""
     rows = connection.execute(f"SELECT id FROM document WHERE digest IS NULL AND state <> '{LEAVING}'")
     return {row["id"] for row in rows}
 
 
 def delete(connection: sqlite3.Connection, wanted: int) -> None:
-    """Delete a document's row, and what is left of it elsewhere."""
+    """Delete a document's row; other tables follow by their foreign keys."""
     connection.execute("DELETE FROM document WHERE id = ?", (wanted,))
 
 

@@ -33,7 +33,7 @@ class Documents:
         embedder: Embedder = NO_EMBEDDER,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """What an earlier run left undone goes on at once. `now` are seconds since 1970."""
+        """Unfinished work of the previous run is resumed. `now` returns seconds since 1970."""
         self._database = database
         self._pending = PendingFiles(data_dir)
         self._now = now
@@ -45,12 +45,12 @@ class Documents:
 
     @property
     def changes(self) -> int:
-        """A count that differs once anything was changed, progress included."""
+        """A count that grows with every change, progress included."""
         return self._database.changes
 
     @property
     def problem(self) -> str:
-        """Why nothing is read or indexed now, as a sentence; "" while nothing stands in the way."""
+        """Why nothing can be read or indexed now, as a sentence; "" for no problem."""
         return self._worker.problem
 
     # Collections
@@ -61,12 +61,12 @@ class Documents:
             return collection_table.collections(connection)
 
     def create(self, name: str) -> int:
-        """Begin a collection. Raises BadOption for a name that is taken."""
+        """Create a collection. Raises BadOption for a name that is taken."""
         with self._database.writing() as connection:
             return collection_table.create(connection, name, self._now())
 
     def rename(self, collection: int, name: str) -> None:
-        """Call a collection otherwise."""
+        """Rename a collection."""
         with self._database.writing() as connection:
             collection_table.rename(connection, collection, name)
 
@@ -77,7 +77,7 @@ class Documents:
             gone = [document.id for document in document_table.documents(connection, collection)]
             for document in gone:
                 indexing.hide(connection, document)
-            collection_table.sweep(connection)
+            collection_table.delete_empty(connection)
         self._stop_work(gone)
 
     # Documents
@@ -94,9 +94,9 @@ class Documents:
             return document_table.document(connection, document)
 
     def paste(self, collection: int, text: str, title: str = "") -> int:
-        """Put in a text; its document: the one that is there for a text or a title that is, or an older form of it.
+        """Add a text; returns its document, which may be one with the same text, or an older version of it.
 
-        Raises DocumentUnreadable for a text with nothing in it, or too much."""
+        Raises DocumentUnreadable for an empty text, or one that is too long."""
         kept, note = cleaned(text)
         if not kept.strip():
             raise DocumentUnreadable("There is nothing to read in this text: paste some words.")
@@ -111,24 +111,24 @@ class Documents:
             document = duplicates.store_pasted_text(connection, collection, pasted, self._now())
             is_to_do = document_table.state(connection, document) == "waiting"
         if is_to_do:
-            self._worker.stop(document)  # it may be at the text that was there before
+            self._worker.stop(document)  # it may be indexing the previous text
         self._worker.wake()
         return document
 
     def add_files(self, collection: int, paths: Sequence[Path]) -> tuple[int, ...]:
-        """Take copies of files to be read; their documents. Raises for the first that is no file, before any."""
+        """Add copies of files; returns their documents. Raises DocumentUnreadable before any is added."""
         for path in paths:
             require_file(path)
         return tuple(self._add_file(collection, path, str(path.absolute())) for path in paths)
 
     def add_uploads(self, collection: int, paths: Sequence[Path]) -> tuple[int, ...]:
-        """Likewise for copies that a browser made: where those lie says nothing, only their names do."""
+        """Add files that a browser uploaded. Of these only the names mean anything, not the paths."""
         for path in paths:
             require_file(path)
         return tuple(self._add_file(collection, path, "") for path in paths)
 
     def cancel(self, document: int) -> None:
-        """Leave off reading or indexing a document; it can be tried again."""
+        """Stop reading or indexing a document. It can be retried."""
         with self._database.writing() as connection:
             is_busy = document_table.document(connection, document).state in (
                 "waiting",
@@ -140,7 +140,7 @@ class Documents:
         self._worker.stop(document)
 
     def again(self, document: int) -> None:
-        """Try once more what failed or was cancelled."""
+        """Retry a document that failed or was cancelled."""
         with self._database.writing() as connection:
             about = document_table.document(connection, document)
             has_file = self._pending.path(document, about.source).exists()
@@ -151,22 +151,23 @@ class Documents:
         self._worker.wake()
 
     def remove(self, document: int) -> None:
-        """Delete a document and all that was made of it. It is out of sight at once, and gone
-        a little later."""
+        """Delete a document with its passages. It is hidden at once, and deleted in the background."""
         with self._database.writing() as connection:
             document_table.document(connection, document)
             indexing.hide(connection, document)
         self._stop_work([document])
 
     def imported_into(self, document: int) -> int:
-        """What a document that was put in is now, once it was waited for: a text or a file that was here before
-        is the document that it was then. A process beside that read it is not asked."""
+        """The document that has the text of an added one, after `wait`: another one for a duplicate or a new
+        version.
+
+        Only imports of this process are known."""
         return self._worker.imported_into(document)
 
     # What is in them
 
     def text(self, document: int) -> str:
-        """A document's whole text; "" for one that has not been read."""
+        """A document's whole text; "" before it is read."""
         with self._database.reading() as connection:
             document_table.document(connection, document)
             return text_table.whole(connection, document)
@@ -179,7 +180,7 @@ class Documents:
             return passage_table.passages(connection, document)
 
     def passage(self, passage: int) -> Passage:
-        """One passage. Raises DocumentNotFound for one that its document has no more."""
+        """One passage. Raises DocumentNotFound."""
         with self._database.reading() as connection:
             found = passage_table.passages_of(connection, [passage])
         if not found:
@@ -187,13 +188,13 @@ class Documents:
         return found[0]
 
     def between(self, document: int, start: int, end: int) -> str:
-        """The characters of a document's text from `start` to `end`; what lies behind its end is left out."""
+        """The characters of a document's text from `start` to `end`; clipped to the text's end."""
         with self._database.reading() as connection:
             document_table.document(connection, document)
             return text_table.between(connection, document, start, end)
 
     def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[PassageHit, ...]:
-        """The passages that are nearest to a question, best first; () when nothing is near enough."""
+        """The passages that match a question, best first; () when none is near enough."""
         return self._searcher.search(collections, question, limit)
 
     def whole(self, collections: Sequence[int], most_characters: int) -> tuple[Passage, ...]:
@@ -212,25 +213,25 @@ class Documents:
             )
 
     def words(self, cited: Citation) -> str:
-        """What an answer cites. Raises DocumentNotFound when its document was removed, or says this no more."""
+        """The words of a citation. Raises DocumentNotFound when its document was removed or has changed."""
         with self._database.reading() as connection:
             return passage_table.cited_words(connection, cited)
 
     # Its end
 
     def wait(self) -> None:
-        """Return once nothing is to be done any more. Raises StoreError when the file takes no more."""
+        """Return when all work is done. Raises StoreError when the database takes no more writes."""
         self._worker.wait()
         self._embedding_worker.wait()
 
     def close(self) -> None:
-        """Stop where it is; the next start goes on there. Closing twice does no harm."""
+        """Stop all work; the next start resumes it. Closing twice is fine."""
         self._worker.close()
         self._embedding_worker.close()
 
     def _add_file(self, collection: int, path: Path, origin: str) -> int:
         draft, name = self._pending.copy(path), shown_name(path.name)
-        # A path may hold bytes that are no text; two such paths must not become one.
+        # A path may hold bytes that are not text; two such paths must stay different.
         kept = origin.encode("utf-8", "backslashreplace").decode()
         with self._database.writing() as connection:
             collection_table.require_collection(connection, collection)
@@ -240,7 +241,7 @@ class Documents:
         return document
 
     def _stop_work(self, documents: Sequence[int]) -> None:
-        """Have nobody work on hidden documents any more, and their rows deleted."""
+        """Stop work on hidden documents, and delete their rows."""
         for document in documents:
             self._worker.stop(document)
         self._worker.wake()

@@ -138,4 +138,4 @@ def delete_empty(connection: sqlite3.Connection, gone: Sequence[int]) -> None:
     """Delete hidden documents that have no rows left."""
     for document in gone:
         document_table.delete(connection, document)
-    collection_table.sweep(connection)
+    collection_table.delete_empty(connection)

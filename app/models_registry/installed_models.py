@@ -1,7 +1,7 @@
-"""The models on this machine: in the hub's cache, whoever brought them, and in folders of the person's own.
+"""The models on this machine: in the hub's cache, and in folders of the user.
 
-Every model is judged by its files, without torch: one that cannot be loaded is listed with the reason. A model in
-the cache is deleted the way the hub's client deletes it, so that bytes which another revision shares stay.
+Every model is checked by its files, without torch. One that cannot be loaded is listed with the reason. A model
+in the cache is deleted by the hub's client, so that files which another revision shares are kept.
 """
 
 import shutil
@@ -31,7 +31,7 @@ def installed(hub: Hub, folders: Iterable[Path] = ()) -> list[InstalledModel]:
 
 
 def delete(model: InstalledModel, hub: Hub) -> int:
-    """Remove a model of the hub's cache and return the bytes that this freed. Raises ModelError where it cannot."""
+    """Delete a model of the hub's cache and return the freed bytes. Raises ModelError when that fails."""
     if model.origin == "demo":
         raise ModelError("The demo model ships with the app and stays: choose another one.")
     if model.origin != "hub":
@@ -65,7 +65,7 @@ def freed_by(model: InstalledModel, hub: Hub) -> int:
 
 
 def verify(model: InstalledModel) -> list[str]:
-    """What is wrong with the bytes of a model, file by file. In the hub's cache a file's name is its checksum."""
+    """The damaged files of a model, as sentences. In the hub's cache a file's name is its checksum."""
     check_folder(model.path)
     problems = []
     pooling = model.path / POOLING
@@ -102,7 +102,7 @@ def disk_size(folder: Path) -> int:
 def _delete_revision(folder: Path, snapshot: Path) -> None:
     if scan := _scanned(snapshot):
         return scan.delete_revisions(snapshot.name).execute()
-    # The hub's client passes over a model with anything odd in it, such as a link to nothing.
+    # The hub's client skips a model with anything unexpected in it, such as a dangling link.
     blobs = _own_blobs(snapshot)
     shutil.rmtree(snapshot)
     for path in [*blobs, *(ref for ref in folder.glob("refs/**/*") if _points_to(ref, snapshot.name))]:
@@ -111,7 +111,7 @@ def _delete_revision(folder: Path, snapshot: Path) -> None:
 
 
 def _scanned(snapshot: Path) -> HFCacheInfo | None:
-    """What the hub's client finds of this one model: a copy of it elsewhere may have the very same commit."""
+    """The scan of this model alone: a copy under another name may have the same commit."""
     folder = snapshot.parent.parent
     scan = scan_cache_dir(folder.parent)
     repos = frozenset(repo for repo in scan.repos if repo.repo_path.name == folder.name)

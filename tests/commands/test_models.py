@@ -128,7 +128,7 @@ def test_a_gated_model_is_downloaded_after_a_login(server: FakeHub, run: Run) ->
     wrong = run("login", answer="hf_wrong\n")
     assert (
         wrong.returncode == 1
-        and "does not know" in wrong.stderr
+        and "rejects the saved token" in wrong.stderr
         and "hf_wrong" not in wrong.stdout + wrong.stderr
     )
     right = run("login", answer="hf_right\n")

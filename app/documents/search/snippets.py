@@ -1,11 +1,11 @@
-"""A passage narrowed to what a question is about, where there is no room for all of it.
+"""Narrows a passage to the sentences that match a question, where there is no room for all of it.
 
-The sentence that has most of the question's words, each word counting less the more sentences have it, and then its
-neighbours, the next before the last, as long as there is room:
+The best sentence has most of the question's words, where a word counts less the more sentences have it. Its
+neighbours are added as long as there is room, following sentences first:
 
-    asked    What is the rent?      room for 50 characters
+    question What is the rent?      room for 50 characters
     text     A lease has two sides. The rent is 740 euros. It is due in May. Cats may stay.
-    kept                            The rent is 740 euros. It is due in May.
+    snippet                         The rent is 740 euros. It is due in May.
 """
 
 import re
@@ -17,8 +17,8 @@ from itertools import pairwise
 from app.document_messages import Passage
 from app.documents.search.terms import folded, indexed, terms
 
-LONGEST = 20
-"""Characters before a full stop that are looked at: more than any of these words has."""
+MAX_ABBREVIATION = 20
+"""Characters before a full stop that are compared with ABBREVIATIONS."""
 PARAGRAPH = re.compile(r"\n\s*\n")
 Span = tuple[int, int]
 
@@ -31,7 +31,7 @@ ABBREVIATIONS = frozenset(
      "nos", "art", "sec", "fig", "vol", "ch", "pp", "inc", "ltd", "co", "corp", "bzw", "usw", "nr", "abs", "ca",
      "z.b", "d.h")
 )  # fmt: skip
-"""Words that are written with a full stop, besides single letters."""
+"""Words that are written with a full stop, in addition to single letters."""
 
 
 def sentences(line: str) -> Iterator[tuple[int, int]]:
@@ -50,7 +50,7 @@ def _is_end(line: str, begin: int, found: re.Match[str]) -> bool:
     stop = found.start()
     if line[stop] != ".":
         return True
-    word = line[max(line.rfind(" ", begin, stop) + 1, stop - LONGEST) : stop].lstrip("(\"'")
+    word = line[max(line.rfind(" ", begin, stop) + 1, stop - MAX_ABBREVIATION) : stop].lstrip("(\"'")
     return not (
         line[found.end()].islower() or (len(word) == 1 and word.isalpha()) or word.lower() in ABBREVIATIONS
     )

@@ -173,7 +173,7 @@ class Downloads:
     def _stored_bytes(self, wanted: HubId, plan: DownloadPlan | None) -> dict[str, int]:
         """Bytes of each file on the disk."""
         cache = RepoCache(self._hub.root, wanted.repo)
-        return {file.name: cache.here(plan, file) for file in plan.files} if plan else {}
+        return {file.name: cache.stored_bytes(plan, file) for file in plan.files} if plan else {}
 
     def _set_goal(self, name: str, goal: DownloadGoal) -> None:
         with self._lock:

@@ -108,7 +108,7 @@ class Fetcher:
 
         Raises ModelError for what the user can solve, and the hub client's errors for what the hub answers."""
         cache = RepoCache(self.root, plan.repo)
-        state = TransferState({file.name: cache.here(plan, file) for file in plan.files})
+        state = TransferState({file.name: cache.stored_bytes(plan, file) for file in plan.files})
         missing = {
             file.digest: file for file in plan.files if not cache.has(plan, file)
         }  # equal files come once
