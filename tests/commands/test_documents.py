@@ -65,7 +65,7 @@ def test_a_file_that_has_changed_and_one_that_has_not_are_told(folder: Path, egg
     for _ in range(2):
         told = json.loads(run(folder, "add", eggs, "--json").stdout)
         assert [(one["id"], one["title"]) for one in told["documents"]] == [(1, "eggs.md")]
-        assert told["known"] == [1] and "eggs.md came again" in told["documents"][0]["note"]
+        assert told["known"] == [1] and "eggs.md was added again" in told["documents"][0]["note"]
     (one,) = json.loads(run(folder, "search", "milk", "--json").stdout)["found"]
     assert one["passage"]["text"] == "Milk boils over, and eggs burst."
 
