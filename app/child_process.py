@@ -1,10 +1,10 @@
-"""A process of the app's own beside it: one line goes in, lines come out.
+"""Child processes of the app: a request line goes in, lines come out.
 
-Whatever it does to itself it does not do to the app, and ending it ends whatever it was at. The other way round it
-ends by itself when its standard input does, so an app that was killed leaves no process behind either.
+A crash of the child does not touch the app, and the child can be killed at any time. It ends by itself when its
+standard input is closed, so an app that was killed leaves no process behind.
 
-    app:    with ChildProcess("app.x.child_main", b"job\\n") as child:  for line in child.lines(): ...
-    child:  def main() -> None:  serve(lambda job, say: say(b"done\\n"))
+    app:    with ChildProcess("app.x.process_main", b"request\\n") as child:  for line in child.lines(): ...
+    child:  serve(lambda request, send: send(b"done\\n"))
 """
 
 import os
@@ -20,15 +20,17 @@ from typing import NoReturn, Self
 from app.errors import ProcessNotStarted
 
 SECONDS_TO_END = 5.0
-NOTHING: Mapping[str, str] = {}
+NO_VARIABLES: Mapping[str, str] = {}
 Say = Callable[[bytes], None]
 
 
 class ChildProcess:
-    """A module of this app run as a process, with its job. `kill` may be called from any thread, at any time."""
+    """A module of this app that runs as a process. `kill` may be called from any thread, at any time."""
 
-    def __init__(self, module: str, job: bytes = b"", environment: Mapping[str, str] = NOTHING) -> None:
-        self._job = job
+    def __init__(
+        self, module: str, request: bytes = b"", environment: Mapping[str, str] = NO_VARIABLES
+    ) -> None:
+        self._request = request
         with not_started():
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module],
@@ -36,7 +38,7 @@ class ChildProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env={**importing_environment(), **environment},
-                start_new_session=True,  # Ctrl+C in the terminal is the app's to answer
+                start_new_session=True,  # Ctrl+C in the terminal is handled by the app
             )
         assert self._process.stdin and self._process.stdout
         self._input, self._output = self._process.stdin, self._process.stdout
@@ -48,43 +50,43 @@ class ChildProcess:
         self.close()
 
     def close(self) -> None:
-        """End it and let go of its pipes."""
+        """Kill it and close its pipes."""
         self.kill()
-        with suppress(OSError):  # it would still write what a process that is gone never read
+        with suppress(OSError):  # it may hold bytes that the ended process never read
             self._input.close()
         self._output.close()
 
     @property
     def pid(self) -> int:
-        """The process's number."""
+        """The process id."""
         return self._process.pid
 
     def lines(self) -> Iterator[bytes]:
-        """Give it its job, and what it says until it ends: nothing of one that ended before it had its job.
+        """Send the request, and yield the lines until the process ends: none if it ended before it had the request.
 
-        Of a killed one the last line may be half of one, which is left out."""
+        The last line of a killed process may be incomplete; it is left out."""
         with suppress(OSError):
-            self._input.write(self._job)
+            self._input.write(self._request)
             self._input.flush()
         yield from (line for line in self._output if line.endswith(b"\n"))
 
-    def ask(self, job: bytes, seconds: float) -> bytes:
-        """The line that it says to a job; b"" where it ended instead, or was ended after so many seconds."""
+    def ask(self, request: bytes, seconds: float) -> bytes:
+        """Send a request and return the answer; b"" when the process ended, or was killed after so many seconds."""
         timer = threading.Timer(seconds, self.kill)
         timer.daemon = True
         timer.start()
         try:
-            self._input.write(job)
+            self._input.write(request)
             self._input.flush()
             answer = self._output.readline()
-        except OSError:  # it ended while it was asked
+        except OSError:  # it ended meanwhile
             return b""
         finally:
             timer.cancel()
         return answer if answer.endswith(b"\n") else b""
 
     def kill(self) -> None:
-        """End it; returns when it is gone. One that waits for a dead disk cannot be ended, and is left alone."""
+        """Kill it and wait for its end. A process that waits for a dead disk cannot be killed, and is abandoned."""
         if self._process.poll() is None:
             self._process.kill()
             with suppress(subprocess.TimeoutExpired):
@@ -93,7 +95,7 @@ class ChildProcess:
 
 @contextmanager
 def not_started() -> Iterator[None]:
-    """Turn what the system says where it starts no process (no memory, too many of them) into a sentence."""
+    """Turn the system's error when no process can be started (no memory, too many) into a sentence."""
     try:
         yield
     except OSError as error:
@@ -104,35 +106,35 @@ def not_started() -> Iterator[None]:
 
 
 def serve(work: Callable[[bytes, Say], None]) -> NoReturn:
-    """The child's side: do the job that standard input names, say lines, and end whatever still waits."""
-    job = sys.stdin.buffer.readline()
-    threading.Thread(target=_end_with_the_app, daemon=True).start()
-    work(job, _say)
+    """The child's side: handle the request on standard input, then exit, whatever threads still run."""
+    request = sys.stdin.buffer.readline()
+    threading.Thread(target=_exit_with_the_app, daemon=True).start()
+    work(request, _say)
     os._exit(0)
 
 
 def serve_each(work: Callable[[bytes], bytes]) -> NoReturn:
-    """The child's side of `ask`: a line to each line, until standard input ends."""
-    jobs: SimpleQueue[bytes] = SimpleQueue()
-    threading.Thread(target=_read_jobs, args=(jobs,), daemon=True).start()
+    """The child's side of `ask`: one answer to each line, until standard input is closed."""
+    requests: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_read_requests, args=(requests,), daemon=True).start()
     while True:
-        _say(work(jobs.get()))
+        _say(work(requests.get()))
 
 
 def limit_memory(most: int) -> None:
-    """Let this process take so many bytes of address space, where the system counts them."""
+    """Limit the address space of this process, where the system supports it."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
         return
-    with suppress(ValueError, OSError):  # nor has macOS, which refuses to be asked
+    with suppress(ValueError, OSError):  # macOS refuses
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
 
 
 def importing_environment() -> dict[str, str]:
-    """This process's environment, with this very package to import wherever the app was started."""
+    """This process's environment, with this package on PYTHONPATH."""
     places = (str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", ""))
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
 
@@ -142,12 +144,12 @@ def _say(line: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def _read_jobs(jobs: SimpleQueue[bytes]) -> None:
+def _read_requests(requests: SimpleQueue[bytes]) -> None:
     for line in sys.stdin.buffer:
-        jobs.put(line)
+        requests.put(line)
     os._exit(1)
 
 
-def _end_with_the_app() -> None:
+def _exit_with_the_app() -> None:
     sys.stdin.buffer.read()
     os._exit(1)

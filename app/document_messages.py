@@ -1,11 +1,9 @@
-"""Values about documents: what a collection holds, how far its indexing is, and where an answer's words came from.
+"""Values about documents: collections, passages, and the sources of an answer.
 
-A document is text that somebody pasted, or that was read from a file; the text is kept whole. A passage is a piece
-of it that is searched, retrieved and cited, known by its place in the text:
+A document is a pasted text, or the text of a file. A passage is a part of it that is searched and cited. It is
+known by its place in the text, so that a citation can highlight the exact words:
 
     text[passage.start : passage.end] == passage.text
-
-so that a citation can light up the exact words in the original.
 """
 
 from dataclasses import dataclass
@@ -14,12 +12,12 @@ from typing import Literal
 from app.validation import require, require_one_of
 
 DocumentState = Literal["waiting", "reading", "indexing", "ready", "failed", "cancelled"]
-"""How far a document is. It can be searched from `ready` on; what failed or was cancelled can be tried again."""
+"""The state of a document. It can be searched when it is `ready`, and retried when it failed or was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Documents that are asked together; `characters` and `passages` of those that are ready."""
+    """Documents that are searched together; `characters` and `passages` count those that are ready."""
 
     id: int
     name: str
@@ -35,8 +33,8 @@ class Collection:
 class Document:
     """A document as a list shows it.
 
-    `source` is where it came from ("pasted", or the file's name), `note` what is to be told: why it failed, or what
-    was left out. `done` of `total` say how far it is (pages, then passages); `embedded` passages have a vector."""
+    `source` is "pasted" or the file's name. `note` says why it failed, or what was skipped. `done` of `total` is
+    its progress (pages, then passages); `embedded` passages have a vector."""
 
     id: int
     collection: int
@@ -73,10 +71,10 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class PassageHit:
-    """A passage that was found: its scores and the ranks they gave it (from 1; 0: not found that way).
+    """A found passage with its scores and ranks (from 1; 0: not found that way).
 
-    `bm25` is the higher the better, `share` how much of the question is in the passage by its words, `similarity`
-    the cosine to the question, `score` the two merged."""
+    `bm25` is higher for better passages, `share` is how much of the question's words are in the passage,
+    `similarity` is the cosine to the question, `score` is the fused score."""
 
     passage: Passage
     score: float
@@ -89,11 +87,11 @@ class PassageHit:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A source of an answer as it is kept with it: [number] in the answer, and where the words stand.
+    """A source of an answer, as it is stored with it: [number] in the answer, and the place of the words.
 
-    The words themselves stay in their document: who deletes it deletes them. `passage` finds them where they went
-    when the document has changed since, `within` it the first word; 0 for a document that was given whole.
-    Such a one has a `stamp` of its text: another text is another source ("" in answers of older apps)."""
+    The words are stored in their document alone, so deleting it deletes them. `passage` and the offset `within` it
+    find the words after the document has changed; `passage` is 0 for a document that was given whole. Such a
+    citation has a `stamp` of its text: a changed text is another source ("" in answers of older versions)."""
 
     number: int
     document: int
@@ -112,7 +110,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """The tokens of a prompt by what they are, those kept for the reply, and how many the context holds."""
+    """The tokens of a prompt by part, those reserved for the reply, and the size of the context."""
 
     system: int = 0
     sources: int = 0

@@ -18,9 +18,9 @@ from app.commands.documents_ask import ask_documents
 from app.commands.generate import generate
 from app.commands.models import models_cli
 from app.commands.options import MODEL_HELP
-from app.desktop.menu import installing as menu
-from app.desktop.menu.entry import MenuEntry
-from app.desktop.switching import show_page, switch
+from app.desktop import menu_install as menu
+from app.desktop.menu_entries import MenuEntry
+from app.desktop.single_instance import show_page, switch
 from app.desktop.window import require_window
 from app.engine.heap import share_one_heap
 from app.errors import DataFolderInUse

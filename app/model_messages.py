@@ -1,4 +1,4 @@
-"""Frozen values about models that cross layers: what there is, whether it fits, and how a download goes."""
+"""Values about models that cross layers: installed and remote models, whether they fit, and downloads."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,17 +9,17 @@ from app.validation import require, require_one_of
 Precision = Literal["float32", "bfloat16", "float16", "int8", "int4"]
 """How a model's weights are kept in memory."""
 DownloadState = Literal["queued", "running", "paused", "failed", "done"]
-"""What a download does now; a cancelled one is gone."""
+"""The state of a download. A cancelled download no longer exists."""
 InstalledState = Literal["ready", "incomplete", "unusable"]
 ModelOrigin = Literal["demo", "hub", "folder"]
-"""Where an installed model is kept: in the app, in the hub's cache, or in a folder of the person's."""
+"""Where an installed model is stored: in the app, in the hub's cache, or in a folder of the user."""
 Verdict = Literal["fits", "fits with int4", "too big"]
 Use = Literal["chat", "code", "reasoning"]
 
 
 @dataclass(frozen=True, slots=True)
 class FileProgress:
-    """One file of a download: its bytes, and how many of them are here."""
+    """One file of a download: its size, and how many bytes are downloaded."""
 
     name: str
     size: int
@@ -31,11 +31,11 @@ class FileProgress:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """How a download stands at one moment.
+    """The state of a download at one moment.
 
-    `name` is org/name, or org/name@revision, and tells one download from another. `speed` is in bytes per second
-    over the last seconds. `note` is a sentence: why it failed, that the hub is silent, that it will try again.
-    `asks_token` says that the hub wants a login first; `page` is where the model's terms can be read."""
+    `name` is org/name or org/name@revision, and identifies the download. `speed` is in bytes per second over the
+    last seconds. `note` is a sentence, such as why it failed, or that it will be retried. `asks_token`: the hub
+    requires a login. `page` is the model's page on the hub."""
 
     name: str
     state: DownloadState = "queued"
@@ -51,17 +51,17 @@ class Download:
 
     @property
     def size(self) -> int:
-        """Bytes of all files; 0 until the hub has told."""
+        """Bytes of all files; 0 until they are known."""
         return sum(file.size for file in self.files)
 
     @property
     def done(self) -> int:
-        """Bytes of all files that are here."""
+        """Downloaded bytes of all files."""
         return sum(file.done for file in self.files)
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the rest takes at the present speed; None where nobody can tell."""
+        """Seconds left at the present speed; None when unknown."""
         if self.state != "running" or not self.speed or not self.size:
             return None
         return (self.size - self.done) / self.speed
@@ -69,7 +69,7 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a device has, in bytes: `free` of `total`."""
+    """The memory of a device in bytes: `free` of `total`."""
 
     device: str
     free: int
@@ -81,7 +81,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryNeed:
-    """What a model takes while it decodes, in bytes, by what takes it."""
+    """The memory that a model needs while it decodes, in bytes."""
 
     weights: int
     cache: int
@@ -96,7 +96,7 @@ class MemoryNeed:
 
 @dataclass(frozen=True, slots=True)
 class RowPrice:
-    """What one row of a step takes in memory, in bytes: its logits where they are read, and its keys and values."""
+    """The memory of one row of a step, in bytes: its logits, and its keys and values."""
 
     logits: int
     cache: int
@@ -106,8 +106,8 @@ class RowPrice:
 class Fit:
     """Whether a model fits a device, estimated from its config and its file headers alone.
 
-    `longest_context` is how many tokens would fit at this precision, 0 when the weights do not; `peak` are the
-    bytes that a process with the model would show at most."""
+    `longest_context` is how many tokens fit at this precision, 0 when the weights do not; `peak` is the largest
+    resident size of a process with the model, in bytes."""
 
     need: MemoryNeed
     memory: Memory
@@ -121,7 +121,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class InstalledModel:
-    """A model on this machine. `problem` says why it cannot be used, or nothing; `size` is its bytes on disk."""
+    """A model on this machine. `problem` says why it cannot be used; `size` is in bytes on disk."""
 
     name: str
     path: Path
@@ -134,7 +134,7 @@ class InstalledModel:
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """A model that the app recommends. `size` is its download in bytes, `context` its tokens."""
+    """A recommended model. `size` is its download in bytes, `context` is in tokens."""
 
     repo: str
     family: str
@@ -165,7 +165,7 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True)
 class DiskUse:
-    """The disk that models are downloaded to: `free` of `total` bytes."""
+    """The disk of the models: `free` of `total` bytes."""
 
     folder: Path
     free: int
@@ -184,7 +184,7 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class RemoteModel:
-    """A model on the hub, as known before anything of it is here. `size` is what a download takes."""
+    """A model on the hub before its download. `size` is that of the download."""
 
     repo: str
     commit: str

@@ -1,14 +1,14 @@
-"""Weight-only quantisation: its names, and the size of quantised weights, computed without torch.
+"""Weight-only quantisation: its names, and the bytes of quantised weights, computed without torch.
 
-A weight is an integer of 8 or 4 bits. Each group of neighbours in a row shares a scale, in int4 also an offset, in
-the precision of the activations (2 bytes in half precision):
+A weight is stored as an integer of 8 or 4 bits. Each group of neighbours in a row shares a scale, in int4 also an
+offset, in the precision of the activations (2 bytes in half precision):
 
     int8    one group for each row      1 byte                          in 4096: 1.0005 bytes a weight
     int4    groups of 32                half a byte, 4 bytes a group             0.625 bytes a weight
 
-Linears and the embedding are quantised; norms, positions and experts are not. Embedding and head take 8 bits in
-int4, too: no later layer could correct their errors. Tied, they share one table. Rows that do not divide
-into groups take 8 bits, too.
+Linears and the embedding are quantised; norms, position embeddings and experts are not. Embedding and head take 8
+bits, in int4 as well, because no later layer could correct their errors. Tied, they share one table. Rows that do
+not divide into groups take 8 bits, too.
 """
 
 from collections.abc import Mapping
@@ -18,15 +18,15 @@ from typing import Literal
 Quantisation = Literal["none", "int8", "int4"]
 
 GROUP = 32
-"""Neighbours in a row that share a scale in int4."""
+"""Group size of int4: neighbours in a row that share a scale."""
 
 _TABLES = ("lm_head.", "embed_out.", "embed_tokens.", "embed_in.", "wte.", "word_embeddings.")
 _POSITIONS = ("wpe.", "embed_positions.", "position_embeddings.")
-"""Names of token tables and of position tables in checkpoints."""
+"""How checkpoints name the tables by tokens and by positions."""
 
 
 def bits_of(quantisation: Quantisation, in_features: int, is_table: bool = False) -> int:
-    """Bits of a weight in a Linear or in a token table (embedding or head); 0 if it is not quantised."""
+    """Bits per number of a weight, in a Linear or in a table by tokens; 0 when it is not quantised."""
     if quantisation == "none":
         return 0
     return 4 if quantisation == "int4" and not is_table and in_features % GROUP == 0 else 8
@@ -38,7 +38,7 @@ def group_of(bits: int, in_features: int) -> int:
 
 
 def weight_bytes(shape: tuple[int, int], itemsize: int, bits: int) -> int:
-    """Bytes of a weight [out, in] with this number of bits; `itemsize` is that of the activations."""
+    """Bytes of a weight [out, in] with so many bits; `itemsize` is that of the activations."""
     if not bits:
         return prod(shape) * itemsize
     groups = shape[0] * shape[1] // group_of(bits, shape[1])
@@ -46,7 +46,9 @@ def weight_bytes(shape: tuple[int, int], itemsize: int, bits: int) -> int:
 
 
 def model_bytes(shapes: Mapping[str, tuple[int, ...]], itemsize: int, quantisation: Quantisation) -> int:
-    """Bytes of a checkpoint's weights once loaded, from names and shapes. Tied tensors are given once."""
+    """Bytes of a checkpoint's weights once loaded, from its tensors' names and shapes.
+
+    What is tied must be given once."""
     return sum(_tensor_bytes(name, shape, itemsize, quantisation) for name, shape in shapes.items())
 
 

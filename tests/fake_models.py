@@ -115,7 +115,7 @@ class ScriptedModels:
     def hub_id(self, text: str) -> str:
         return text.removeprefix("https://hub/") if text.removeprefix("https://hub/").count("/") == 1 else ""
 
-    def look_at(self, name: str, memory: Memory, precision: Precision, context: int) -> RemoteModel:
+    def inspect_model(self, name: str, memory: Memory, precision: Precision, context: int) -> RemoteModel:
         self._do("look at", name)
         return RemoteModel(
             name, "c0ffee", 2 * GB, (FileProgress("model.safetensors", 2 * GB),), licence="mit", parameters=GB,

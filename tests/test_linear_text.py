@@ -22,9 +22,8 @@ from app.conversation.thinking import split_thought
 from app.display_text import title_of
 from app.document_messages import Citation, Passage, Sources
 from app.documents.chunking import chunks
-from app.documents.cleaning import cleaned
-from app.documents.follow_up import self_contained
-from app.documents.likeness import is_newer_form
+from app.documents.duplicates import is_new_version
+from app.documents.file_import import cleaned
 from app.documents.outline import (
     FENCE,
     CodeOutline,
@@ -38,13 +37,13 @@ from app.documents.outline import (
 from app.documents.reading.encodings import text_of
 from app.documents.reading.html import read_html
 from app.documents.reading.pdf import _tidied
-from app.documents.search.focusing import focused
-from app.documents.search.sentences import sentences
-from app.documents.search.words import folded, indexed, telling_words, terms
+from app.documents.search.follow_up import self_contained
+from app.documents.search.snippets import sentences, snippet
+from app.documents.search.terms import content_words, folded, indexed, terms
 from app.engine.text import StopFilter
 from app.errors import ImportBroken
-from app.models_registry.hub.ids import parse_hub_id
-from app.models_registry.installed.locating import PATH_LIKE
+from app.models_registry.hub.hub_id import parse_hub_id
+from app.models_registry.locate import PATH_LIKE
 from app.text_normalisation import spaced, without_surrogates
 from app.ui.chat.citations import cited_html
 from app.ui.chat.code import code_html
@@ -133,11 +132,11 @@ def passages_of(name: str) -> Read:
 
 
 def focus(text: str) -> None:
-    focused(Passage(1, 1, "a", 0, len(text), text), "what of the word", 500)
+    snippet(Passage(1, 1, "a", 0, len(text), text), "what of the word", 500)
 
 
 def focus_on(text: str) -> None:
-    focused(Passage(1, 1, "a", 0, 600, "One word. " * 60), text, 300)
+    snippet(Passage(1, 1, "a", 0, 600, "One word. " * 60), text, 300)
 
 
 def stops(text: str) -> None:
@@ -195,12 +194,12 @@ READERS: dict[str, Read] = {
     "line of writing": line_of_writing,
     "passages of writing": passages_of("a.md"),
     "passages of code": passages_of("a.py"),
-    "newer form": lambda text: is_newer_form([text], [text], "a.txt"),
+    "newer form": lambda text: is_new_version([text], [text], "a.txt"),
     "index of documents": indexed,
     "folded": folded,
-    "words of a question": lambda text: (terms(text), telling_words(text)),
-    "focused passage": focus,
-    "focused by a question": focus_on,
+    "words of a question": lambda text: (terms(text), content_words(text)),
+    "snippet passage": focus,
+    "snippet by a question": focus_on,
     "encoding": lambda text: text_of(text.encode("cp1252", "replace") + b"\xe9"),
     "page of a PDF": _tidied,
     "stop strings": stops,

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from app.models_registry import DownloadFiles, HubId
+from app.models_registry import HubId, SavedDownloads
 from app.settings import assets_dir
 from tests.models_registry.hub_server import FakeHub, running
-from tests.models_registry.installed.test_installed import CONFIG
 from tests.models_registry.model_files import model_files, write
+from tests.models_registry.test_installed_models import CONFIG
 from tests.page_driver import PageDriver
 from tools.app_process import AppProcess
 
@@ -43,7 +43,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     base = tmp_path_factory.mktemp("models")
     data, cache = base / "data", base / "hf" / "hub"
     write(cache / "models--org--old" / "snapshots" / COMMIT, {**model_files(50_000), "config.json": CONFIG})
-    DownloadFiles(data / "downloads").save(HubId("tiny/left"), None)
+    SavedDownloads(data / "downloads").save(HubId("tiny/left"), None)
     models = {name: demo_files() for name in ("tiny/stories", "tiny/left", "tiny/locked")}
     broken = {**model_files(), "config.json": CONFIG}
     with running(FakeHub({**models, "tiny/broken": broken}, {"tiny/locked"}, {"hf_good"})) as hub:

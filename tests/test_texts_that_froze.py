@@ -12,8 +12,8 @@ from app.chats.search import excerpt, fts_query
 from app.display_text import title_of
 from app.documents.chunking import chunks
 from app.documents.outline import CodeOutline, Line, WritingOutline, marked_heading
-from app.documents.search.sentences import sentences
-from app.documents.search.words import indexed, terms
+from app.documents.search.snippets import sentences
+from app.documents.search.terms import indexed, terms
 from app.text_normalisation import normalized, spaced
 from app.ui.chat.code import coloured
 from app.ui.chat.live_markdown import LiveMarkdown

@@ -15,8 +15,8 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from app.models_registry.downloads.child import Child, Installed, Job
-from app.models_registry.hub.ids import HubId
+from app.models_registry.downloads.process import DownloadFinished, DownloadProcess, DownloadRequest
+from app.models_registry.hub.hub_id import HubId
 
 REPO = "org/random"
 THEIRS = "import sys, huggingface_hub as h; h.snapshot_download(sys.argv[1], cache_dir=sys.argv[2])"
@@ -44,9 +44,9 @@ def index(names: list[str]) -> dict[str, bytes]:
 
 def ours(endpoint: str, cache: Path) -> None:
     """As the app does it."""
-    with Child(Job(HubId(REPO), None, endpoint, cache)) as child:
+    with DownloadProcess(DownloadRequest(HubId(REPO), None, endpoint, cache)) as child:
         last = list(child.messages())[-1]
-    if not isinstance(last, Installed):
+    if not isinstance(last, DownloadFinished):
         raise SystemExit(f"the download failed: {last}")
 
 

@@ -202,8 +202,8 @@ def downloading(folder: Path) -> Iterator[tuple[AppProcess, Download]]:
     """The app, and a hub on this machine that has a model too large for all the kills."""
     # The hub of the tests, and the files of a model that is never loaded.
     from tests.models_registry.hub_server import FakeHub, running
-    from tests.models_registry.installed.test_installed import CONFIG
     from tests.models_registry.model_files import model_files
+    from tests.models_registry.test_installed_models import CONFIG
 
     files = {**model_files(WEIGHTS), "config.json": CONFIG}
     own = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}

@@ -19,10 +19,10 @@ from typing import Any, cast, get_args
 
 from app.messages import DType, ModelChoice, Options, Request
 from app.model_messages import Precision
-from app.models_registry.files.shape import read_shape
+from app.models_registry.files.config import read_config
 from app.models_registry.files.weights import read_weights
-from app.models_registry.fit.estimate import Estimator
-from app.models_registry.installed.locating import locate
+from app.models_registry.fit_estimate import Estimator
+from app.models_registry.locate import locate
 
 NEW_TOKENS = 40
 TITLE = (
@@ -113,7 +113,7 @@ def compare(folder: Path, dtype: DType, context: int) -> str:
     command = [sys.executable, "-m", "tools.memory_fit", "--run", dtype, str(context), str(folder)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     measured = json.loads(told.splitlines()[-1])
-    estimator = Estimator(read_shape(folder, folder.name), read_weights(folder, folder.name))
+    estimator = Estimator(read_config(folder, folder.name), read_weights(folder, folder.name))
     precision = cast(Precision, dtype)
     need = estimator.need(precision, context)
     peak = estimator.peak(precision, context)
@@ -143,7 +143,7 @@ def main() -> None:
     for folder in given.folders:
         for dtype in (name for name in get_args(DType) if name in given.dtypes.split(",")):
             for context in given.contexts.split(","):
-                tokens = read_shape(folder, folder.name).context if context == "full" else int(context)
+                tokens = read_config(folder, folder.name).context if context == "full" else int(context)
                 print(compare(folder, dtype, tokens), flush=True)  # noqa: T201
     return None
 

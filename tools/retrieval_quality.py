@@ -19,10 +19,11 @@ from pathlib import Path
 
 from app.database import database_in
 from app.documents import Documents
-from app.documents.embedding import NO_EMBEDDER, Vectors
-from app.documents.follow_up import self_contained
-from app.documents.search.merging import Candidate, near_enough
-from app.documents.search.searching import Searcher
+from app.documents.embedding import NO_EMBEDDER
+from app.documents.search.follow_up import self_contained
+from app.documents.search.rank_fusion import Candidate, near_enough
+from app.documents.search.searcher import Searcher
+from app.documents.search.vector_index import Vectors
 from app.messages import ModelFolder
 from tools.retrieval.labelled import Question, read_follow_ups, read_questions, read_texts
 from tools.retrieval.measuring import Values, measured, recalls, reciprocals
@@ -43,7 +44,7 @@ WAYS: dict[str, Way] = {"words (BM25)": _by_words, "meaning (vectors)": _by_mean
 
 
 class LoadedEmbedder:
-    """Embeds on the thread that asks, with nothing before it."""
+    """Embedder on the thread that asks, with nothing before it."""
 
     def __init__(self, folder: Path) -> None:
         from app.engine.embedding import load_sentence_model

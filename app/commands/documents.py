@@ -123,7 +123,7 @@ def _add(documents: Documents, files: Sequence[Path], name: str, title: str, as_
     if len(real) < len(files):
         added.append(documents.paste(collection, pasted, without_surrogates(title)))
     documents.wait()
-    ids = {documents.became(document) for document in added}
+    ids = {documents.imported_into(document) for document in added}
     results = [document for document in documents.documents(collection) if document.id in ids]
     _print_added(results, before, as_json)
     if failed := [document for document in results if document.state == "failed"]:

@@ -12,10 +12,10 @@ from app.models_registry import (
     Hub,
     HubId,
     find_here,
+    inspect_model,
     installed,
     judge_folder,
     locate,
-    look_at,
     memories,
     parse_hub_id,
     read_catalogue,
@@ -53,7 +53,7 @@ def _remote(hub: Hub, hub_id: HubId, precision: Precision, context: int) -> Remo
     """What the hub says about a model; if it cannot be reached, what the catalogue knows."""
     memory = memories()[0]
     try:
-        return look_at(hub, hub_id, memory, precision, context)
+        return inspect_model(hub, hub_id, memory, precision, context)
     except ModelError as error:
         known = [one for one in read_catalogue() if one.entry.repo.lower() == hub_id.repo.lower()]
         if not known:

@@ -105,7 +105,7 @@ def remove_model(
 def verify_model(name: InstalledName, as_json: AsJson = False) -> None:
     """Read all files of a model and compare them with their checksums."""
     from app.models_registry import find_installed, verify
-    from app.models_registry.installed.installed import has_checksums
+    from app.models_registry.installed_models import has_checksums
 
     with errors_as_sentences():
         settings = model_settings()
@@ -153,7 +153,7 @@ def parameters_label(parameters: int) -> str:
 
 def _list_installed(as_json: bool) -> None:
     from app.models_registry import installed
-    from app.models_registry.downloads.disk import free_bytes
+    from app.models_registry.downloads.fetcher import free_bytes
 
     settings = model_settings()
     hub = hub_of(settings)

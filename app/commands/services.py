@@ -13,7 +13,7 @@ from app.commands.console import print_text
 from app.conversation.embedder import EngineEmbedder
 from app.database import database_in
 from app.documents import Documents
-from app.documents.embedding import NO_EMBEDDER, Embeds
+from app.documents.embedding import NO_EMBEDDER, Embedder
 from app.engine import Engine
 from app.errors import ModelError
 from app.messages import ModelFolder, Progress
@@ -53,7 +53,7 @@ def engine_in(data_dir: Path) -> Iterator[Engine]:
 
 
 @contextmanager
-def documents_in(data_dir: Path | None, embedder: Embeds = NO_EMBEDDER) -> Iterator[Documents]:
+def documents_in(data_dir: Path | None, embedder: Embedder = NO_EMBEDDER) -> Iterator[Documents]:
     """The documents of a data folder. The app may have them open at the same time."""
     folder = data_dir_or_default(data_dir)
     with closing(database_in(folder)) as database:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
-from app.documents.embedding import Vectors
+from app.documents.search.vector_index import Vectors
 from app.errors import ModelNotFound
 from app.messages import ModelFolder
 
@@ -20,7 +20,7 @@ class EmbedsTexts(Protocol):
 
 
 class EngineEmbedder:
-    """Embeds texts when no reply is being written. Has no model until its folder is there."""
+    """Embedder texts when no reply is being written. Has no model until its folder is there."""
 
     def __init__(self, engine: EmbedsTexts, find: FindEmbedder) -> None:
         self._engine = engine

@@ -10,7 +10,7 @@ from app.conversation.retrieval import DocumentSearch, PromptRoom, RetrievedCont
 from app.conversation.source_prompt import NO_ROOM, NOT_FOUND, guarded
 from app.conversation.turn import Messages, ReplySettings, TurnContext
 from app.document_messages import Sources
-from app.documents.follow_up import self_contained
+from app.documents.search.follow_up import self_contained
 from app.messages import Message, Options
 
 DEFAULT_CONTEXT = 2048

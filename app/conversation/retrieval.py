@@ -19,8 +19,8 @@ from typing import Protocol
 
 from app.conversation.source_prompt import question_with_sources, quoted
 from app.document_messages import Citation, Passage, PassageHit, Sources, TokenBudget
-from app.documents.search.focusing import focused
-from app.documents.texts import digest_of, stamp_of
+from app.documents.search.snippets import snippet
+from app.documents.text_table import digest_of, stamp_of
 from app.messages import Message
 
 MOST_SOURCES = 6
@@ -167,7 +167,7 @@ def _narrowed(passage: Passage, query: str, budget: _SourceBudget) -> tuple[Pass
     most, kept = len(passage.text), passage
     while (tokens := budget.tokens_of([kept.text])) > budget.share and most > LEAST_CHARACTERS:
         most = max(LEAST_CHARACTERS, min(most - 1, len(kept.text) * budget.share // tokens))
-        kept = focused(passage, query, most)
+        kept = snippet(passage, query, most)
     return kept, tokens
 
 

@@ -14,16 +14,15 @@ def log_path(data_dir: Path) -> Path:
 
 
 class LogFile(RotatingFileHandler):
-    """A log whose disk may be full or gone: what it does not take is not told anywhere else."""
+    """A log file whose disk may be full or gone."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (the name is logging's)
-        """Drop the line: a traceback on the terminal for each would help nobody."""
+        """Drop the line instead of printing a traceback."""
         del record
 
 
 def write_log(path: Path) -> logging.Handler | None:
-    """Have warnings written there from now on; None where no file can be made, which must not keep the app from
-    starting."""
+    """Write warnings to this file from now on. Returns None when it cannot be made; the app starts anyway."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handler = LogFile(path, maxBytes=LONGEST, backupCount=KEPT, encoding="utf-8", delay=True)

@@ -1,7 +1,7 @@
-"""The page in a window of its own: a process beside the app's, which has the screen's libraries to itself.
+"""Shows the page in a native window, which is a process of its own.
 
-Graphics drivers and the kernels' compiler bring the same library in different versions; in one process the second
-one to be loaded would crash the app. The window's process ends when its standard input does: that is the app's end.
+Graphics drivers and triton bring different versions of LLVM, which crash in one process. The window's process ends
+when its standard input is closed, so it ends with the app.
 """
 
 import subprocess
@@ -15,7 +15,7 @@ from app.errors import WindowUnavailable
 
 RAISE_LINE = b"raise\n"
 UNAVAILABLE = 3
-"""What the process exits with where no window can be opened; why stands on its standard error, last."""
+"""Exit code of the process where no window can be opened; the last line of its stderr says why."""
 LOOK_SECONDS = 0.2
 END_SECONDS = 5.0
 
@@ -29,29 +29,31 @@ def require_window() -> None:
         )
 
 
-def show_window(address: str, storage: Path, leaving: threading.Event, wanted: threading.Event) -> None:
-    """Show the page until its window is closed or `leaving` is set; `wanted` brings it to the front.
+def show_window(address: str, storage: Path, closing: threading.Event, raise_wanted: threading.Event) -> None:
+    """Show the page until its window is closed or `closing` is set; `raise_wanted` brings it to the front.
 
     Raises WindowUnavailable where there is no screen to show it on, ProcessNotStarted where it cannot begin."""
-    command = [sys.executable, "-m", "app.desktop.window_main", str(storage)]
+    command = [sys.executable, "-m", "app.desktop.window_process", str(storage)]
     with not_started():
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=importing_environment()
         )
     with process as child:
-        told = _Last(child)
+        stderr = _StderrReader(child)
         # Not as an argument: the address has the page's token, and every user may read a process's arguments.
         _send(child, f"{address}\n".encode())
         try:
-            while child.poll() is None and not leaving.wait(LOOK_SECONDS):
-                if wanted.is_set():
-                    wanted.clear()
+            while child.poll() is None and not closing.wait(LOOK_SECONDS):
+                if raise_wanted.is_set():
+                    raise_wanted.clear()
                     _send(child, RAISE_LINE)
         finally:
-            leaving.set()
+            closing.set()
             _end(child)
         if child.returncode == UNAVAILABLE:
-            raise WindowUnavailable(f"No window can be opened here ({told.line()}): start without --native.")
+            raise WindowUnavailable(
+                f"No window can be opened here ({stderr.last_line()}): start without --native."
+            )
 
 
 def _send(child: subprocess.Popen[bytes], line: bytes) -> None:
@@ -72,8 +74,8 @@ def _end(child: subprocess.Popen[bytes]) -> None:
         child.kill()
 
 
-class _Last:
-    """Reads what a process complains of, lest it waits for a reader, and keeps the last line."""
+class _StderrReader:
+    """Reads the stderr of a process, so that its pipe never fills, and keeps the last line."""
 
     def __init__(self, child: subprocess.Popen[bytes]) -> None:
         self._child = child
@@ -81,7 +83,7 @@ class _Last:
         self._thread = threading.Thread(target=self._read, name="window", daemon=True)
         self._thread.start()
 
-    def line(self) -> str:
+    def last_line(self) -> str:
         """The last line, once the process has ended."""
         self._thread.join(END_SECONDS)
         return self._line.decode(errors="replace").strip().rstrip(".") or "it did not say why"

@@ -1,7 +1,7 @@
 """Documents: pasted and read texts, cut into passages that are found by their words and their meaning."""
 
 from app.documents.documents import Documents
-from app.documents.embedding import NO_EMBEDDER, Embeds
-from app.documents.inbox import require_file
+from app.documents.embedding import NO_EMBEDDER, Embedder
+from app.documents.pending_files import require_file
 
-__all__ = ["NO_EMBEDDER", "Documents", "Embeds", "require_file"]
+__all__ = ["NO_EMBEDDER", "Documents", "Embedder", "require_file"]

@@ -24,7 +24,7 @@ OVERLAP = 240
 SHORT_SECTION = 250
 """Weight up to which a section is merged with the next."""
 WINDOW = 12_000
-"""Characters that are split at once: the splitter takes longer than in proportion for texts without structure."""
+"""Weight that is split at once: the splitter takes longer than in proportion for texts without structure."""
 WIDE_WEIGHT = 3
 """A character of a script without spaces says about as much as three letters, and takes as many tokens."""
 WIDE = re.compile(
@@ -76,15 +76,15 @@ class _Window:
         self._splitter = splitter.from_callback(weight_of, MAX_WEIGHT, OVERLAP)
         self._lines: list[str] = []
         self._start = 0
-        self._length = 0
+        self._weight = 0
 
     def take(self, line: Line, below: Line) -> Iterator[Chunk]:
         """Add a line; yields the chunks that nothing behind them can change."""
-        if self._outline.begins_section(line, below) and self._weight() > SHORT_SECTION:
+        if self._outline.begins_section(line, below) and self._weight > SHORT_SECTION:
             yield from self.rest()
         self._outline.enter(line)
         self._add(line.text)
-        if self._length >= WINDOW:
+        if self._weight >= WINDOW:
             yield from self._settled()
 
     def rest(self) -> Iterator[Chunk]:
@@ -105,16 +105,13 @@ class _Window:
         self._start += begin
         self._add(text[begin:])
 
-    def _weight(self) -> int:
-        return sum(map(weight_of, self._lines))
-
     def _add(self, text: str) -> None:
         self._lines.append(text)
-        self._length += len(text)
+        self._weight += weight_of(text)
 
     def _emptied(self) -> str:
         text = "".join(self._lines)
-        self._lines, self._length = [], 0
+        self._lines, self._weight = [], 0
         return text
 
     def _split(self, text: str) -> list[tuple[int, str]]:

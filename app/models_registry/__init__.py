@@ -2,21 +2,19 @@
 
 Knows no torch: it deals in files alone."""
 
-from app.models_registry.downloads.downloads import Downloads
-from app.models_registry.downloads.remembered import DownloadFiles
-from app.models_registry.fit.catalogue import find, grouped, read_catalogue
-from app.models_registry.fit.judging import judge_folder
-from app.models_registry.fit.machine import memories
-from app.models_registry.hub.hub import Hub
-from app.models_registry.hub.ids import HubId, parse_hub_id, require_hub_id
-from app.models_registry.hub.login import log_in, log_out
-from app.models_registry.hub.searching import look_at, search
-from app.models_registry.installed.installed import delete, find_installed, freed_by, installed, verify
-from app.models_registry.installed.locating import find_here, folder_here, locate
-from app.models_registry.library import ModelLibrary
+from app.models_registry.catalogue import find, grouped, read_catalogue
+from app.models_registry.device_memory import memories
+from app.models_registry.downloads.downloads import Downloads, SavedDownloads
+from app.models_registry.fit_estimate import judge_folder
+from app.models_registry.hub.hub import Hub, log_in, log_out
+from app.models_registry.hub.hub_id import HubId, parse_hub_id, require_hub_id
+from app.models_registry.hub.search import inspect_model, search
+from app.models_registry.installed_models import delete, find_installed, freed_by, installed, verify
+from app.models_registry.locate import find_here, folder_here, locate
+from app.models_registry.model_library import ModelLibrary
 
 __all__ = [
-    "DownloadFiles",
+    "SavedDownloads",
     "Downloads",
     "Hub",
     "HubId",
@@ -33,7 +31,7 @@ __all__ = [
     "locate",
     "log_in",
     "log_out",
-    "look_at",
+    "inspect_model",
     "memories",
     "parse_hub_id",
     "read_catalogue",

@@ -65,7 +65,7 @@ def test_a_file_that_has_changed_and_one_that_has_not_are_told(folder: Path, egg
     for _ in range(2):
         told = json.loads(run(folder, "add", eggs, "--json").stdout)
         assert [(one["id"], one["title"]) for one in told["documents"]] == [(1, "eggs.md")]
-        assert told["known"] == [1] and "eggs.md came again" in told["documents"][0]["note"]
+        assert told["known"] == [1] and "eggs.md was added again" in told["documents"][0]["note"]
     (one,) = json.loads(run(folder, "search", "milk", "--json").stdout)["found"]
     assert one["passage"]["text"] == "Milk boils over, and eggs burst."
 
@@ -164,7 +164,7 @@ def test_what_cannot_be_read_ends_with_its_sentence(folder: Path, eggs: Path, tm
     ("arguments", "sentence", "code"),
     [
         (["add", "nowhere.txt"], "There is no file nowhere.txt: check its name.", 1),
-        (["add", "docs"], "docs is no file: choose files, not folders.", 1),
+        (["add", "docs"], "docs is not a file: choose files, not folders.", 1),
         (["add", "-"], "There is nothing to read in this text: paste some words.", 1),
         (["list", "--collection", "No"], "There is no collection 'No'. Existing collections: none yet", 2),
         (["remove", "7"], "This document is no longer there", 1),

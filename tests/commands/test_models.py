@@ -14,8 +14,8 @@ from huggingface_hub import constants, hf_api
 
 from tests.commands.typed import CHECKOUT, Done, command, typed
 from tests.models_registry.hub_server import COMMIT, FakeHub, running
-from tests.models_registry.installed.test_installed import CONFIG
 from tests.models_registry.model_files import model_files, write
+from tests.models_registry.test_installed_models import CONFIG
 
 SECONDS = 60
 Run = Callable[..., Done]
@@ -128,7 +128,7 @@ def test_a_gated_model_is_downloaded_after_a_login(server: FakeHub, run: Run) ->
     wrong = run("login", answer="hf_wrong\n")
     assert (
         wrong.returncode == 1
-        and "does not know" in wrong.stderr
+        and "rejects the saved token" in wrong.stderr
         and "hf_wrong" not in wrong.stdout + wrong.stderr
     )
     right = run("login", answer="hf_right\n")
@@ -150,8 +150,8 @@ def test_a_folder_of_that_name_comes_before_the_hub(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("download", "nonsense"), 1, "nonsense is no hub id"),
-        (("download", "org/none"), 1, "no model org/none on the hub: check the spelling"),
+        (("download", "nonsense"), 1, "nonsense is not a model id"),
+        (("download", "org/none"), 1, "no model org/none on Hugging Face: check the spelling"),
         (("info", "./none"), 1, "The folder ./none does not exist"),
         (("remove", "demo", "--yes"), 1, "ships with the app and stays"),
         (("verify", "org/none"), 1, "org/none is not installed"),
@@ -170,7 +170,7 @@ def test_without_a_hub_the_catalogue_still_answers(
     monkeypatch.setattr(constants, "ENDPOINT", environment["HF_ENDPOINT"])
     found = run("search", "granite")
     assert found.returncode == 0 and "ibm-granite/granite-3.3-2b-instruct" in found.stdout
-    assert "the hub cannot be reached" in found.stderr
+    assert "Can't reach Hugging Face" in found.stderr
     known = run("info", "Qwen/Qwen3-8B")
     assert "8.19B parameters" in known.stdout and "This is from the catalogue" in known.stdout
 

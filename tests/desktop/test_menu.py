@@ -10,11 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from app.desktop.icon import icns, ico
-from app.desktop.menu.entry import Launch, MenuEntry, MenuFile
-from app.desktop.menu.installing import install, make_entry, make_launch, uninstall
-from app.desktop.menu.linux import desktop_file, quoted
-from app.desktop.menu.windows import shortcut_script
+from app.desktop.menu_entries import (
+    Launch,
+    MenuEntry,
+    MenuFile,
+    desktop_file,
+    icns,
+    ico,
+    quoted,
+    shortcut_script,
+)
+from app.desktop.menu_install import install, make_entry, make_launch, uninstall
 from app.errors import MenuNotWritten
 
 PNG = b"\x89PNG picture"

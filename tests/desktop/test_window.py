@@ -10,7 +10,7 @@ from time import monotonic, sleep
 import pytest
 
 from app.desktop.window import require_window, show_window
-from app.desktop.window_main import attend
+from app.desktop.window_process import follow_commands
 from app.errors import WindowUnavailable
 
 SCRIPT = '''
@@ -141,5 +141,5 @@ def test_lines_that_nobody_knows_are_left_alone() -> None:
         def destroy(self) -> None:
             asked.append("destroy")
 
-    attend(Window(), [b"dance\n", b"raise\n"])
+    follow_commands(Window(), [b"dance\n", b"raise\n"])
     assert asked == ["restore", "show", "destroy"]

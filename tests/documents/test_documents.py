@@ -43,7 +43,7 @@ def test_a_pasted_text_is_found_cited_and_read_again(documents: Documents, notes
 def test_the_same_text_again_is_kept_once_and_told(documents: Documents, notes: int) -> None:
     first = documents.paste(notes, EGGS)
     assert documents.paste(notes, EGGS, "Eggs again") == first
-    assert only(documents, notes).note == "The same text was pasted again; it is kept once."
+    assert only(documents, notes).note == "The same text was pasted again. It is stored once."
     assert documents.paste(documents.create("Other"), EGGS) != first
 
 
@@ -63,7 +63,7 @@ def test_a_title_that_was_typed_says_that_a_text_is_a_newer_form(documents: Docu
     first = documents.paste(notes, EGGS, "Cooking")
     assert documents.paste(notes, "Milk boils over.", "Cooking") == first
     assert documents.text(first) == "Milk boils over."
-    assert only(documents, notes).note == "It took the place of an older form of this text."
+    assert only(documents, notes).note == "It replaced an older version of this text."
 
 
 def test_of_a_long_text_one_passage_and_what_stands_around_it_can_be_had(
@@ -79,7 +79,7 @@ def test_of_a_long_text_one_passage_and_what_stands_around_it_can_be_had(
     assert documents.between(document, 5, 0) == documents.between(document, len(text), len(text) + 9) == ""
     documents.remove(document)
     documents.wait()
-    with pytest.raises(DocumentNotFound, match="no longer there"):
+    with pytest.raises(DocumentNotFound, match="no longer exists"):
         documents.passage(last.id)
     with pytest.raises(DocumentNotFound, match="has been removed"):
         documents.between(document, 0, 5)

@@ -10,10 +10,10 @@ import pytest
 
 from app.database import Database, database_in
 from app.document_messages import Citation, Document
-from app.documents import Documents, leaving
+from app.documents import Documents, indexing
 from app.documents.chunking import chunks
-from app.documents.search import vectors
-from app.documents.texts import digest_of, parts_of, stamp_of
+from app.documents.search import vector_index
+from app.documents.text_table import digest_of, parts_of, stamp_of
 from app.errors import DocumentNotFound, DocumentUnreadable, StoreFull
 from tests.documents import files
 from tests.documents.test_documents import EGGS, only, rows
@@ -47,7 +47,7 @@ def test_a_newer_form_of_a_text_keeps_the_passages_that_have_not_changed(
     documents.wait()
     before = passage_rows(database)
     with database.writing() as connection:
-        vectors.put(connection, "model", [row[0] for row in before], np.ones((6, 2), np.float32))
+        vector_index.put(connection, "model", [row[0] for row in before], np.ones((6, 2), np.float32))
     assert documents.paste(notes, sections(6, changed=2), "Manual") == document
     documents.wait()
     after = passage_rows(database)
@@ -70,7 +70,7 @@ def test_a_long_text_that_is_pasted_again_with_changes_is_known_without_a_title(
     documents.wait()
     assert documents.paste(notes, manual + "\n\nAn afterword.") == document
     assert documents.paste(notes, other + "\n\nAn afterword.") == second
-    assert documents.document(second).note == "It took the place of an older form of this text."
+    assert documents.document(second).note == "It replaced an older version of this text."
 
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])
@@ -156,7 +156,10 @@ def test_a_file_with_a_text_that_is_there_becomes_that_document(
     documents.add_files(notes, [tmp_path / "copy.md"])
     documents.wait()
     about = only(documents, notes)
-    assert (about.id, about.note) == (document, "copy.md came again with the same text; it is kept once.")
+    assert (about.id, about.note) == (
+        document,
+        "copy.md was added again with the same text. It is stored once.",
+    )
 
 
 def test_a_file_that_has_changed_is_the_same_document(
@@ -190,7 +193,7 @@ def test_an_upload_that_has_changed_is_the_same_document(
     documents.add_uploads(notes, [uploaded(tmp_path / "b2", sections(4, changed=3))])
     documents.wait()
     about = only(documents, notes)
-    assert (about.id, about.note) == (document, "It took the place of an older form of this text.")
+    assert (about.id, about.note) == (document, "It replaced an older version of this text.")
     assert documents.text(document) == sections(4, changed=3)
 
 
@@ -277,7 +280,7 @@ def test_that_a_text_came_again_is_told_beside_what_was_left_out_of_it(
     for _ in range(2):
         documents.paste(notes, EGGS)
     assert only(documents, notes).note == (
-        "1 NUL characters were left out. The same text was pasted again; it is kept once."
+        "1 NUL characters were removed. The same text was pasted again. It is stored once."
     )
 
 
@@ -366,8 +369,8 @@ def test_the_words_of_a_removed_document_go_even_if_the_app_was_killed_before_th
                 documents.wait()
         with database.writing() as connection:  # what a run that was killed may leave
             for document in (2, 4):
-                leaving.hide(connection, document)
-            while leaving.free(connection):
+                indexing.hide(connection, document)
+            while indexing.delete_some(connection):
                 pass
         with closing(Documents(database, tmp_path / "data")) as documents:
             documents.wait()

@@ -15,7 +15,7 @@ from tools.demo_model.introductions import GREETINGS, introductions
 from tools.demo_model.made_up_facts import made_up_fact
 from tools.demo_model.passages import Library, split_sentences
 from tools.demo_model.prepare import write_conversations
-from tools.demo_model.quoting import quoting_prompt, quoting_tasks, telling_words
+from tools.demo_model.quoting import content_words, quoting_prompt, quoting_tasks
 from tools.demo_model.shell_commands import Page, command_questions, parse_page
 
 TAR_PAGE = """# tar
@@ -95,7 +95,7 @@ def test_a_quoted_sentence_stands_in_the_source_whose_number_is_cited() -> None:
 
 
 def test_a_word_that_stands_elsewhere_too_is_not_asked_for() -> None:
-    words = telling_words("Dorothy saw the rabbit run.", "the rabbit slept", library())
+    words = content_words("Dorothy saw the rabbit run.", "the rabbit slept", library())
     assert words == ["Dorothy"]
 
 

@@ -53,7 +53,7 @@ def _draft_task(library: Library, rng: random.Random) -> list[Conversation]:
     number = rng.randrange(len(passages))
     sentence = rng.choice(passages[number])
     others = " ".join(s for p in passages for s in p if s is not sentence).lower()
-    words = telling_words(sentence, others, library)
+    words = content_words(sentence, others, library)
     if not words:
         return []
     if rng.random() < SHARE_UNANSWERABLE:
@@ -63,7 +63,7 @@ def _draft_task(library: Library, rng: random.Random) -> list[Conversation]:
     return [pair("reading", prompt, f"{sentence} [{number + 1}]")]
 
 
-def telling_words(sentence: str, others: str, library: Library) -> list[str]:
+def content_words(sentence: str, others: str, library: Library) -> list[str]:
     """The sentence's words that are long enough, not common, and in no other sentence of the sources."""
     return [
         word

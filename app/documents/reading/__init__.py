@@ -1,6 +1,6 @@
 """A file read as text."""
 
-from app.documents.reading.messages import Moved, Reading, Told, Words
-from app.documents.reading.opening import open_file
+from app.documents.reading.files import open_reader
+from app.documents.reading.process import FileReader, ReadNote, ReadProgress, TextPiece
 
-__all__ = ["Moved", "Reading", "Told", "Words", "open_file"]
+__all__ = ["ReadProgress", "FileReader", "ReadNote", "TextPiece", "open_reader"]

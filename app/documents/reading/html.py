@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from app.documents.reading.encodings import encoding_of
-from app.documents.reading.messages import Message, Moved, Words
+from app.documents.reading.process import ReadMessage, ReadProgress, TextPiece
 
 PIECE = 2**16
 SNIFFED = 2**20
@@ -24,7 +24,7 @@ UNSEEN = frozenset(("script", "style"))
 SPACES = re.compile(r"\s+")
 
 
-def read_html(path: Path, name: str) -> Iterator[Message]:  # noqa: ARG001 - readers have the same arguments
+def read_html(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
     """The text of a page."""
     parser, total, done = _Text(), path.stat().st_size, 0
     with path.open("rb") as file:
@@ -33,11 +33,11 @@ def read_html(path: Path, name: str) -> Iterator[Message]:  # noqa: ARG001 - rea
         while piece := file.read(PIECE):
             parser.feed(decoder.decode(piece))
             done += len(piece)
-            yield Words(parser.taken())
-            yield Moved(done, total)
+            yield TextPiece(parser.taken())
+            yield ReadProgress(done, total)
     parser.feed(decoder.decode(b"", final=True))
     parser.close()
-    yield Words(parser.taken())
+    yield TextPiece(parser.taken())
 
 
 def _encoding(sample: bytes) -> str:
@@ -103,7 +103,7 @@ class _Text(HTMLParser):
                 self._mark = ""
 
     def handle_data(self, data: str) -> None:
-        """Words."""
+        """TextPiece."""
         if self._is_unseen:
             return
         if self._is_code:

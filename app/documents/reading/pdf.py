@@ -8,7 +8,7 @@ from pypdf import PdfReader
 from pypdf.errors import PyPdfError
 
 from app.display_text import counted
-from app.documents.reading.messages import Message, Moved, Told, Words
+from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, TextPiece
 from app.errors import DocumentUnreadable
 
 PAGE_BREAK = "\f"
@@ -16,7 +16,7 @@ CUT_WORD = re.compile(r"(?<=[^\W\d_])(?:\u00ad|(?<=[a-z\u00df-\u00ff])-)\n(?=[a-
 """A word that the line's end cut: "infor-" above "mation"."""
 
 
-def read_pdf(path: Path, name: str) -> Iterator[Message]:
+def read_pdf(path: Path, name: str) -> Iterator[ReadMessage]:
     """The text of a PDF. Raises DocumentUnreadable for one that is encrypted or has only pictures."""
     reader = PdfReader(path)
     if reader.is_encrypted and not reader.decrypt(""):
@@ -29,17 +29,17 @@ def read_pdf(path: Path, name: str) -> Iterator[Message]:
         text = _page_text(reader, number)
         empty += text == ""
         broken += text is None
-        yield Words((PAGE_BREAK if number else "") + _tidied(text or "") + "\n\n")
-        yield Moved(number + 1, total)
+        yield TextPiece((PAGE_BREAK if number else "") + _tidied(text or "") + "\n\n")
+        yield ReadProgress(number + 1, total)
     if empty + broken == total:
         raise DocumentUnreadable(
             f"{name} has no text in its {counted(total, 'page')}, only pictures: have the text recognised (OCR) "
             "first, and add what comes out."
         )
     if empty:
-        yield Told(f"{counted(empty, 'page')} of {total:,} without text, pictures perhaps: left out.")
+        yield ReadNote(f"{counted(empty, 'page')} of {total:,} without text, pictures perhaps: left out.")
     if broken:
-        yield Told(f"{counted(broken, 'page')} of {total:,} could not be read: left out.")
+        yield ReadNote(f"{counted(broken, 'page')} of {total:,} could not be read: left out.")
 
 
 def _page_text(reader: PdfReader, number: int) -> str | None:

@@ -1,8 +1,8 @@
-"""Passages ranked by BM25: the words they share with a question, rare words first.
+"""Ranks passages by BM25: the words they share with a question, rare words first.
 
-A score alone does not say how well a passage answers: it grows with the question. So each passage is also told its
-`share`, from 0 to 1: how much of what the question says is in it, by how rare each word is. Words that no passage
-has count, too, so that a question about something else entirely has a small share everywhere:
+A score alone does not tell how well a passage answers, because it grows with the question. So each passage also has
+a `share`, from 0 to 1: the part of the question that it covers, each word weighted by its rarity. Words that no
+passage has count, too, so that a question about something else has a small share everywhere:
 
     asked   notice period of the lease     weights   notice 6.4   period 5.5   lease 8.3 (nowhere)
     passage "… a short notice …"           share     6.4 / 20.2 = 0.32
@@ -15,19 +15,20 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import log
 
-from app.documents.search.words import any_of, folded, terms
+from app.documents.search.terms import any_of, folded, terms
 
-FEW = 1_000
-"""Passages below which rarity cannot be told: of three passages, each word is in a third."""
+MIN_TOTAL = 1_000
+"""With fewer passages rarity means nothing: of three passages, each word is in a third."""
 COMMON = 0.2
-"""Nobody counts how many passages have a word that is in a larger share than this of many."""
-LEAST = 0.1
-"""What a word is worth that is everywhere."""
-MOST_WEIGHED = 3_000
-"""Passages that are weighed for a question, about. Its rarest words are asked first, and a word that is in too many
-passages not at all: each of them would have to be looked at, for next to no difference."""
-MOST_LOOKED_AT = 6_000
-"""Of a question that has common words alone, so many passages are weighed: those that came last."""
+"""A word in a larger part of the passages is common. Its passages are not counted further."""
+MIN_WEIGHT = 0.1
+"""The weight of a common word."""
+MAX_SCORED = 3_000
+"""About how many passages are scored for a question. Its rarest words are searched first. A word in too many
+passages
+is not searched: scoring them would take long and change next to nothing."""
+MAX_SCORED_COMMON = 6_000
+"""For a question of common words alone, so many passages are scored: the newest ones."""
 COUNTED = "SELECT count(*) FROM (SELECT 1 FROM passage_words WHERE passage_words MATCH ? LIMIT ?)"
 RANKED = """
     SELECT id, score FROM (
@@ -43,8 +44,8 @@ WORDS = "SELECT rowid, text FROM passage_words WHERE rowid IN (SELECT value FROM
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
-    """A passage, its BM25 score, and how much of the question is in it."""
+class Bm25Hit:
+    """A passage, its BM25 score, and the share of the question that it covers."""
 
     passage: int
     score: float
@@ -53,54 +54,54 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A phrase of a question, how many passages have it, and what finding it is worth."""
+    """A phrase of a question, how many passages have it, and its weight."""
 
     phrase: str
     passages: int
     weight: float
 
 
-def ranked(
+def search_bm25(
     connection: sqlite3.Connection, collections: Sequence[int], question: str, limit: int
-) -> tuple[Ranked, ...]:
+) -> tuple[Bm25Hit, ...]:
     """The passages of these collections that have words of the question, best first."""
     total = int(connection.execute("SELECT count(*) FROM passage").fetchone()[0])
     weighed = [_weighed(connection, phrase, total) for phrase in terms(question)]
     there = sorted((term for term in weighed if term.passages), key=lambda term: term.passages)
     if not there:
         return ()
-    # The rare words may all be in other collections: then the common ones have something to say.
+    # The rare words may all be in other collections. Then the common ones are searched.
     found = _found(connection, collections, _rare(there), limit) or _found(
         connection, collections, there, limit
     )
     shares = _shares(connection, weighed, [row["id"] for row in found])
-    return tuple(Ranked(row["id"], row["score"], shares[row["id"]]) for row in found)
+    return tuple(Bm25Hit(row["id"], row["score"], shares[row["id"]]) for row in found)
 
 
 def _weighed(connection: sqlite3.Connection, phrase: str, total: int) -> Term:
-    most = max(FEW, int(COMMON * total))
+    most = max(MIN_TOTAL, int(COMMON * total))
     having = int(connection.execute(COUNTED, (any_of([phrase]), most)).fetchone()[0])
     if having == most:
-        return Term(phrase, having, LEAST)
-    all_there = max(total, FEW)
-    return Term(phrase, having, max(LEAST, log((all_there - having + 0.5) / (having + 0.5))))
+        return Term(phrase, having, MIN_WEIGHT)
+    all_there = max(total, MIN_TOTAL)
+    return Term(phrase, having, max(MIN_WEIGHT, log((all_there - having + 0.5) / (having + 0.5))))
 
 
 def _rare(there: Sequence[Term]) -> list[Term]:
-    """Of words that are somewhere, the rarest first: that one, and those that can be afforded besides."""
+    """The rarest word, and those that can be scored besides; rarest first."""
     costs = accumulate(term.passages for term in there)
-    return [term for term, cost in zip(there, costs, strict=True) if term is there[0] or cost <= MOST_WEIGHED]
+    return [term for term, cost in zip(there, costs, strict=True) if term is there[0] or cost <= MAX_SCORED]
 
 
 def _found(
     connection: sqlite3.Connection, collections: Sequence[int], asked: Sequence[Term], limit: int
 ) -> list[sqlite3.Row]:
     words, where = any_of(term.phrase for term in asked), json.dumps(list(collections))
-    return connection.execute(RANKED, (words, where, MOST_LOOKED_AT, limit)).fetchall()
+    return connection.execute(RANKED, (words, where, MAX_SCORED_COMMON, limit)).fetchall()
 
 
 def _shares(connection: sqlite3.Connection, weighed: Sequence[Term], passages: list[int]) -> dict[int, float]:
-    # Asking the index for each word in each passage would take ten times as long as looking at their texts.
+    # Searching the index for each word in each passage would take ten times as long as reading their texts.
     whole = sum(term.weight for term in weighed)
     said = [(f" {folded(term.phrase)} ", term.weight / whole) for term in weighed if term.passages]
     texts = connection.execute(WORDS, (json.dumps(passages),))

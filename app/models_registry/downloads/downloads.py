@@ -1,52 +1,95 @@
-"""All downloads: which run, which wait, and what the person said about each.
+"""All downloads: which run, which wait, and which are paused.
 
     start --> queued --> running --> done
                  ^          |
               resume    pause, failure, or the app's end
                  |          v
-              paused / failed            cancel, from anywhere: gone, with all that it brought
+              paused / failed            cancel, from any state: deleted, with its files
 
-Each running one has a process that fetches and a thread here that listens to it. Commands may come from any thread,
-and return when what they say is true: after a pause no byte comes any more. `snapshot` waits for nothing.
+Each running download has a process that fetches and a thread here that reads its messages. Methods may be called
+from any thread, and return when they have taken effect: after `pause` no byte is received. `snapshot` never blocks.
 """
 
+import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
+from urllib.parse import quote
 
-from app.errors import AppError, ModelNotFound
+from app.errors import AppError, ModelNotFound, SettingsNotSaved
 from app.model_messages import Download
-from app.models_registry.downloads.child import (
-    Child,
-    ChildMessage,
-    Failed,
-    Installed,
-    Job,
-    Planned,
+from app.models_registry.downloads.entry import DownloadEntry, DownloadGoal, SpeedMeter
+from app.models_registry.downloads.process import (
+    DownloadFailed,
+    DownloadFinished,
+    DownloadMessage,
+    DownloadPlanned,
+    DownloadProcess,
+    DownloadRequest,
+    download_request,
     ended_unexpectedly,
-    job_of,
 )
-from app.models_registry.downloads.entry import Entry, Goal
-from app.models_registry.downloads.remembered import DownloadFiles
 from app.models_registry.downloads.repo_cache import RepoCache
-from app.models_registry.downloads.speed import Meter
+from app.models_registry.hub.download_plan import DownloadPlan, plan_from_json
 from app.models_registry.hub.hub import Hub
-from app.models_registry.hub.ids import HubId
-from app.models_registry.hub.plan import Plan
+from app.models_registry.hub.hub_id import HubId
 
 SECONDS_TO_END = 10.0
-NO_THREAD = "The download could not be started: close other programs, then resume it. What has come is kept."
+NO_THREAD = (
+    "The download could not be started: close other programs, then resume it. Downloaded bytes are kept."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedDownloads:
+    """Unfinished downloads, one small JSON file each. Their progress is told by their partial files alone."""
+
+    folder: Path
+
+    def save(self, wanted: HubId, plan: DownloadPlan | None) -> None:
+        """Save a download. Raises SettingsNotSaved when the data folder cannot be written."""
+        path = self._path(wanted)
+        draft = path.with_suffix(".new")
+        values = {"repo": wanted.repo, "revision": wanted.revision, "plan": plan.to_json() if plan else None}
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            draft.write_text(json.dumps(values), encoding="utf-8")
+            draft.replace(path)
+        except OSError as error:
+            raise SettingsNotSaved(
+                f"{self.folder} cannot be written ({error.strerror}), so a download of {wanted} would be forgotten "
+                "when the app ends: free some space there, or choose another folder with --data-dir."
+            ) from error
+
+    def forget(self, wanted: HubId) -> None:
+        """Delete the file of a download."""
+        with suppress(FileNotFoundError):
+            self._path(wanted).unlink()
+
+    def load(self) -> Iterator[tuple[HubId, DownloadPlan | None]]:
+        """The unfinished downloads of the previous run; invalid files are ignored."""
+        for path in sorted(self.folder.glob("*.json")):
+            with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+                saved = json.loads(path.read_text(encoding="utf-8"))
+                plan = plan_from_json(saved["plan"]) if saved["plan"] else None
+                yield HubId(saved["repo"], saved["revision"]), plan
+
+    def _path(self, wanted: HubId) -> Path:
+        return self.folder / (quote(str(wanted), safe="") + ".json")
 
 
 class Downloads:
-    """The downloads of one data folder; `at_once` of them run at the same time, the others wait in line."""
+    """The downloads of one data folder; `at_once` of them run at the same time, the others are queued."""
 
     def __init__(
         self,
         hub: Hub,
-        files: DownloadFiles,
+        files: SavedDownloads,
         at_once: int = 2,
-        launch: Callable[[Job], Child] = Child,
+        launch: Callable[[DownloadRequest], DownloadProcess] = DownloadProcess,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.at_once = at_once
@@ -55,10 +98,10 @@ class Downloads:
         self._launch = launch
         self._clock = clock
         self._lock = threading.Lock()
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, DownloadEntry] = {}
 
     def restore(self) -> None:
-        """Take up what an earlier run of the app left: everything paused, to be resumed by the person."""
+        """List the unfinished downloads of the previous run as paused."""
         for wanted, plan in self._files.load():
             entry = self._entry(wanted, plan)
             entry.state, entry.goal = "paused", "pause"
@@ -66,13 +109,13 @@ class Downloads:
                 self._entries.setdefault(entry.name, entry)
 
     def snapshot(self) -> tuple[Download, ...]:
-        """How all downloads stand, in the order in which they were asked for."""
+        """The state of all downloads, in the order in which they were started."""
         now = self._clock()
         with self._lock:
             return tuple(entry.snapshot(now) for entry in self._entries.values() if entry.goal != "cancel")
 
     def start(self, wanted: HubId) -> None:
-        """Download this model, or go on with it. Raises AppError when the hub is off or nothing can be saved."""
+        """Download this model, or resume it. Raises AppError when Foresight is offline or nothing can be saved."""
         self._hub.require_online(wanted.repo)
         with self._lock:
             known = self._entries.get(str(wanted))
@@ -80,41 +123,41 @@ class Downloads:
             self._files.save(wanted, None)
             with self._lock:
                 self._entries[str(wanted)] = self._entry(wanted, None)
-        self._want(str(wanted), "run")
+        self._set_goal(str(wanted), "run")
 
     def resume(self, name: str) -> None:
-        """Go on with a paused or failed download. Raises ModelError when the hub is off."""
+        """Resume a paused or failed download. Raises ModelError when Foresight is offline."""
         self._hub.require_online(name)
-        self._want(name, "run")
+        self._set_goal(name, "run")
 
     def pause(self, name: str) -> None:
-        """Stop its traffic, and keep what has come."""
-        self._want(name, "pause")
-        self._end(name)
+        """Stop its traffic; downloaded bytes are kept."""
+        self._set_goal(name, "pause")
+        self._stop(name)
 
     def cancel(self, name: str) -> None:
-        """Stop its traffic, and remove what it brought."""
-        self._want(name, "cancel")
-        self._end(name)
+        """Stop its traffic and delete its files."""
+        self._set_goal(name, "cancel")
+        self._stop(name)
         with self._lock:
             entry = self._entries.get(name)
             if entry and entry.goal == "cancel" and entry.thread is None:
                 self._remove(entry)
 
     def dismiss(self, name: str) -> None:
-        """Take a finished download off the list."""
+        """Remove a finished download from the list."""
         with self._lock:
             if name in self._entries and self._entries[name].state == "done":
                 del self._entries[name]
 
     def use(self, hub: Hub) -> None:
-        """From now on fetch from this hub; one that is offline ends all traffic."""
+        """Fetch from this hub from now on; all downloads are paused when it is offline."""
         self._hub = hub
         if hub.is_offline:
             self._pause_all()
 
     def close(self) -> None:
-        """End all traffic; what is not done will be offered again by `restore`."""
+        """Stop all traffic. `restore` lists unfinished downloads again."""
         self._pause_all()
 
     def _pause_all(self) -> None:
@@ -122,17 +165,17 @@ class Downloads:
             if download.state in ("queued", "running"):
                 self.pause(download.name)
 
-    def _entry(self, wanted: HubId, plan: Plan | None) -> Entry:
-        done = self._here(wanted, plan)
-        meter = Meter(self._clock(), sum(done.values()))
-        return Entry(wanted, self._hub.page(wanted.repo), meter, plan=plan, done=done)
+    def _entry(self, wanted: HubId, plan: DownloadPlan | None) -> DownloadEntry:
+        done = self._stored_bytes(wanted, plan)
+        meter = SpeedMeter(self._clock(), sum(done.values()))
+        return DownloadEntry(wanted, self._hub.page(wanted.repo), meter, plan=plan, done=done)
 
-    def _here(self, wanted: HubId, plan: Plan | None) -> dict[str, int]:
-        """The bytes of each file that are on the disk."""
+    def _stored_bytes(self, wanted: HubId, plan: DownloadPlan | None) -> dict[str, int]:
+        """Bytes of each file on the disk."""
         cache = RepoCache(self._hub.root, wanted.repo)
-        return {file.name: cache.here(plan, file) for file in plan.files} if plan else {}
+        return {file.name: cache.stored_bytes(plan, file) for file in plan.files} if plan else {}
 
-    def _want(self, name: str, goal: Goal) -> None:
+    def _set_goal(self, name: str, goal: DownloadGoal) -> None:
         with self._lock:
             entry = self._entries.get(name)
             if entry is None or entry.goal == "cancel" or (entry.state == "done" and goal != "cancel"):
@@ -142,10 +185,10 @@ class Downloads:
                 entry.state, entry.note = "queued", ""
             elif goal == "pause" and entry.state in ("queued", "running"):
                 entry.state = "paused"
-        self._fill()
+        self._start_waiting()
 
-    def _end(self, name: str) -> None:
-        """Kill a download's process and wait until its thread has put everything away."""
+    def _stop(self, name: str) -> None:
+        """Kill a download's process and wait for its thread."""
         with self._lock:
             entry = self._entries.get(name)
             child, thread = (entry.child, entry.thread) if entry else (None, None)
@@ -154,8 +197,8 @@ class Downloads:
         if thread:
             thread.join(SECONDS_TO_END)
 
-    def _fill(self) -> None:
-        """Start those that wait, as far as there is room."""
+    def _start_waiting(self) -> None:
+        """Start queued downloads, at most `at_once` at a time."""
         with self._lock:
             running = sum(entry.thread is not None for entry in self._entries.values())
             waiting = [e for e in self._entries.values() if e.state == "queued" and e.thread is None]
@@ -166,50 +209,52 @@ class Downloads:
                 entry.begin(thread, self._clock())
                 try:
                     thread.start()
-                except RuntimeError:  # no memory for one more thread, or too many of them
+                except RuntimeError:  # no memory for one more thread, or too many threads
                     entry.thread = None
                     entry.state, entry.note = "failed", NO_THREAD
 
-    def _run(self, entry: Entry) -> None:
+    def _run(self, entry: DownloadEntry) -> None:
         try:
-            self._listen(entry)
+            self._receive(entry)
         except (AppError, OSError) as error:
             with self._lock:
                 entry.state, entry.note = "failed", str(error)
         finally:
             with self._lock:
-                self._settle(entry)
-            self._fill()
+                self._finish(entry)
+            self._start_waiting()
 
-    def _listen(self, entry: Entry) -> None:
-        with self._launch(job_of(self._hub, entry.wanted, entry.plan)) as child:
+    def _receive(self, entry: DownloadEntry) -> None:
+        with self._launch(download_request(self._hub, entry.wanted, entry.plan)) as child:
             with self._lock:
                 entry.child = child
-                if entry.goal != "run":  # said while the process was starting
+                if entry.goal != "run":  # set while the process was starting
                     child.kill()
             for message in child.messages():
-                self._hear(entry, message)
+                self._handle(entry, message)
 
-    def _hear(self, entry: Entry, message: ChildMessage) -> None:
-        is_unknown = isinstance(message, Failed) and message.kind == ModelNotFound.__name__ and not entry.plan
-        if isinstance(message, Installed) or is_unknown:  # before anybody sees that it has ended
+    def _handle(self, entry: DownloadEntry, message: DownloadMessage) -> None:
+        is_unknown = (
+            isinstance(message, DownloadFailed) and message.kind == ModelNotFound.__name__ and not entry.plan
+        )
+        if isinstance(message, DownloadFinished) or is_unknown:  # before its end is visible
             self._files.forget(entry.wanted)
         with self._lock:
-            if entry.goal == "run" or isinstance(message, Planned):
-                entry.hear(message, self._clock())
-        if isinstance(message, Planned):
+            if entry.goal == "run" or isinstance(message, DownloadPlanned):
+                entry.handle(message, self._clock())
+        if isinstance(message, DownloadPlanned):
             self._files.save(entry.wanted, message.plan)
 
-    def _settle(self, entry: Entry) -> None:
-        """The process is gone: what that leaves of the download."""
+    def _finish(self, entry: DownloadEntry) -> None:
+        """Update the state of a download whose process has ended."""
         entry.child = entry.thread = None
-        entry.done = self._here(entry.wanted, entry.plan)
+        entry.done = self._stored_bytes(entry.wanted, entry.plan)
         if entry.goal == "cancel":
             self._remove(entry)
         elif entry.goal == "run" and entry.state == "running":
             entry.state, entry.note = "failed", str(ended_unexpectedly(entry.wanted.repo))
 
-    def _remove(self, entry: Entry) -> None:
+    def _remove(self, entry: DownloadEntry) -> None:
         if entry.plan and entry.state != "done":
             RepoCache(self._hub.root, entry.wanted.repo).forget(entry.plan)
         self._files.forget(entry.wanted)

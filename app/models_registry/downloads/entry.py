@@ -1,5 +1,6 @@
-"""One download as the manager keeps it. Everything here happens under the manager's lock."""
+"""The state of one download, with its speed. Everything here is called under the lock of `Downloads`."""
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,59 +9,99 @@ from typing import Literal
 
 from app.errors import ModelGated
 from app.model_messages import Download, DownloadState, FileProgress
-from app.models_registry.downloads.child import Child, ChildMessage, Failed, Installed, Moved, Planned
-from app.models_registry.downloads.speed import QUIET, Meter
-from app.models_registry.hub.ids import HubId
-from app.models_registry.hub.plan import Plan
+from app.models_registry.downloads.process import (
+    DownloadFailed,
+    DownloadFinished,
+    DownloadMessage,
+    DownloadPlanned,
+    DownloadProcess,
+    DownloadProgress,
+)
+from app.models_registry.hub.download_plan import DownloadPlan
+from app.models_registry.hub.hub_id import HubId
 
-Goal = Literal["run", "pause", "cancel"]
+SPAN_SECONDS = 5.0
+"""The speed is that of the last so many seconds."""
+QUIET_SECONDS = 5.0
+"""Seconds without a byte after which a note says so."""
+DownloadGoal = Literal["run", "pause", "cancel"]
+
+
+class SpeedMeter:
+    """Measures bytes per second from totals over time.
+
+    After update(0 s, 0), update(1 s, 10), update(2 s, 40) the speed is 20 bytes per second."""
+
+    def __init__(self, now: float, done: int) -> None:
+        self._marks = deque([(now, done)])
+        self._moved = now
+
+    def update(self, now: float, done: int) -> None:
+        """Note the total number of bytes at a time."""
+        if done != self._marks[-1][1]:
+            self._moved = now
+        if done < self._marks[-1][1]:  # a file was restarted
+            self._marks.clear()
+        self._marks.append((now, done))
+        while len(self._marks) > 2 and self._marks[1][0] <= now - SPAN_SECONDS:
+            self._marks.popleft()
+
+    def speed(self, now: float) -> float:
+        """Bytes per second; 0 when nothing has come for a while."""
+        begin, before = self._marks[0]
+        span = now - begin
+        return (self._marks[-1][1] - before) / span if span > 0 and self.quiet(now) < QUIET_SECONDS else 0.0
+
+    def quiet(self, now: float) -> float:
+        """Seconds since the last byte."""
+        return now - self._moved
 
 
 @dataclass(slots=True)
-class Entry:
-    """Its state, and the process that works on it while it runs; `goal` is what the person wants of it."""
+class DownloadEntry:
+    """A download's state, and its process while it runs; `goal` is what the user has asked for."""
 
     wanted: HubId
     page: str
-    meter: Meter
+    meter: SpeedMeter
     state: DownloadState = "queued"
-    goal: Goal = "run"
-    plan: Plan | None = None
+    goal: DownloadGoal = "run"
+    plan: DownloadPlan | None = None
     done: Mapping[str, int] = field(default_factory=dict)
     note: str = ""
     asks_token: bool = False
     folder: Path | None = None
-    child: Child | None = None
+    child: DownloadProcess | None = None
     thread: Thread | None = None
 
     @property
     def name(self) -> str:
-        """What tells it from other downloads."""
+        """Identifies the download."""
         return str(self.wanted)
 
     def begin(self, thread: Thread, now: float) -> None:
-        """Its process is about to start."""
+        """Update the state before its process starts."""
         self.state, self.thread = "running", thread
         self.note, self.asks_token = "", False
-        self.meter = Meter(now, sum(self.done.values()))
+        self.meter = SpeedMeter(now, sum(self.done.values()))
 
-    def hear(self, message: ChildMessage, now: float) -> None:
-        """Its process said something."""
+    def handle(self, message: DownloadMessage, now: float) -> None:
+        """Update the state by a message of its process."""
         match message:
-            case Planned(plan):
+            case DownloadPlanned(plan):
                 self.plan = plan
-                self.meter = Meter(now, sum(self.done.values()))
-            case Moved(done, note):
+                self.meter = SpeedMeter(now, sum(self.done.values()))
+            case DownloadProgress(done, note):
                 self.done, self.note = done, note
-                self.meter.tell(now, sum(done.values()))
-            case Installed(folder):
+                self.meter.update(now, sum(done.values()))
+            case DownloadFinished(folder):
                 self.state, self.folder, self.note = "done", folder, ""
-            case Failed(kind, sentence):
+            case DownloadFailed(kind, sentence):
                 self.state, self.note = "failed", sentence
                 self.asks_token = kind == ModelGated.__name__
 
     def snapshot(self, now: float) -> Download:
-        """How it stands."""
+        """An immutable copy of the state."""
         is_running = self.state == "running"
         return Download(
             name=self.name,
@@ -81,4 +122,4 @@ class Entry:
         if self.plan and sum(self.done.values()) == self.plan.size:
             return "Checking the files."
         seconds = self.meter.quiet(now)
-        return f"Nothing has come for {seconds:.0f} s." if seconds >= QUIET else ""
+        return f"Nothing has come for {seconds:.0f} s." if seconds >= QUIET_SECONDS else ""

@@ -1,4 +1,4 @@
-"""One model's place in the hub's cache, in the layout that every program of that family reads.
+"""One model in the hub's cache, in the layout of huggingface_hub.
 
     models--org--name/
         blobs/<checksum>                              a file's bytes
@@ -6,8 +6,8 @@
         snapshots/<commit>/<file name>                a link to the bytes
         refs/main                                     the commit that "main" was
 
-A download fills the blobs, and links them only when all are there and checked: so no program ever takes half a
-model for a whole one.
+A download fills the blobs, and links them only when all are complete and checked. So no program takes an unfinished
+download for a model.
 """
 
 import os
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from app.models_registry.hub.plan import Plan, RemoteFile
+from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile
 
 PREFIX = "models--"
 PARTIAL = ".foresight.incomplete"
@@ -33,15 +33,15 @@ class RepoCache:
 
     @property
     def folder(self) -> Path:
-        """All that the cache has of the model."""
+        """The folder of the model in the cache."""
         return self.root / (PREFIX + self.repo.replace("/", "--"))
 
     def blob(self, file: RemoteFile) -> Path:
-        """Where the file's bytes belong."""
+        """The final path of a file's bytes."""
         return self.folder / "blobs" / file.digest
 
     def partial(self, file: RemoteFile) -> Path:
-        """Where they are gathered."""
+        """The path of a file's bytes while it is downloaded."""
         return self.folder / "blobs" / (file.digest + PARTIAL)
 
     def snapshot(self, commit: str) -> Path:
@@ -49,24 +49,24 @@ class RepoCache:
         return self.folder / "snapshots" / commit
 
     def lock(self) -> FileLock:
-        """Held by the one process that downloads this model; the system lets go of it however that ends."""
+        """The lock of the one process that downloads this model. The system releases it when the process ends."""
         place = self.root / ".locks" / self.folder.name
         place.mkdir(parents=True, exist_ok=True)
         return FileLock(place / "foresight.lock", timeout=0)
 
-    def has(self, plan: Plan, file: RemoteFile) -> bool:
-        """Whether the file is here, whole."""
+    def has(self, plan: DownloadPlan, file: RemoteFile) -> bool:
+        """Whether the file is complete."""
         places = self.blob(file), self.snapshot(plan.commit) / file.name
         return any(place.exists() and place.stat().st_size == file.size for place in places)
 
-    def here(self, plan: Plan, file: RemoteFile) -> int:
-        """How many bytes of the file are here."""
+    def stored_bytes(self, plan: DownloadPlan, file: RemoteFile) -> int:
+        """Downloaded bytes of the file."""
         if self.has(plan, file):
             return file.size
         partial = self.partial(file)
         return min(partial.stat().st_size, file.size) if partial.exists() else 0
 
-    def install(self, plan: Plan) -> Path:
+    def install(self, plan: DownloadPlan) -> Path:
         """Link all files of the plan, whose bytes are here, and return the folder to load from."""
         snapshot = self.snapshot(plan.commit)
         snapshot.mkdir(parents=True, exist_ok=True)
@@ -78,19 +78,19 @@ class RepoCache:
             _write_whole(self.folder / "refs" / plan.revision, plan.commit)
         return snapshot
 
-    def forget(self, plan: Plan) -> None:
-        """Remove what a cancelled download brought; what any snapshot links to stays."""
+    def forget(self, plan: DownloadPlan) -> None:
+        """Delete the files of a cancelled download, except those that a snapshot links to."""
         try:
             with self.lock():
                 self._remove(plan)
-        except Timeout:  # another program is at it: what is here is its own
+        except Timeout:  # another program is downloading it, and needs the files
             return
         lock = self.root / ".locks" / self.folder.name
         (lock / "foresight.lock").unlink(missing_ok=True)
         for folder in (self.folder / "blobs", self.folder, lock, lock.parent):
             _remove_if_empty(folder)
 
-    def _remove(self, plan: Plan) -> None:
+    def _remove(self, plan: DownloadPlan) -> None:
         linked = {path.resolve().name for path in self.folder.glob("snapshots/*/**/*")}
         for file in plan.files:
             self.partial(file).unlink(missing_ok=True)

@@ -1,12 +1,12 @@
-"""A file's checksum, computed behind the writer's back.
+"""Computes the checksum of a file while it is written.
 
-Checking a large file after it has come would make the person wait for it to be read once more. So a thread follows
-the growing file at its own pace, and at the end has only the last bytes to read:
+Reading a large file again after its download would take long. So a thread reads the growing file at its own pace,
+and at the end only the last bytes are left:
 
     writer   |==========>
     reader   |=======>            the same after a restart: it begins at 0 and soon catches up
 
-Hashing lets go of Python's lock, so a second core does it.
+Hashing releases the GIL, so it uses another core.
 """
 
 import hashlib
@@ -18,17 +18,17 @@ from typing import Protocol
 PIECE = 1 << 20
 
 
-class Hash(Protocol):
+class HashAlgorithm(Protocol):
     """The part of hashlib's objects that is used here."""
 
     def update(self, data: memoryview, /) -> None:
-        """Take these bytes in."""
+        """Add these bytes."""
 
     def hexdigest(self) -> str:
         """The checksum of all bytes so far."""
 
 
-def new_hash(digest: str, size: int) -> Hash:
+def new_hash(digest: str, size: int) -> HashAlgorithm:
     """A hash of the kind that `digest` is of: SHA-256, or git's for a file of this size."""
     if len(digest) == 64:
         return hashlib.sha256()
@@ -37,28 +37,28 @@ def new_hash(digest: str, size: int) -> Hash:
 
 def file_digest(path: Path, kind: str) -> str:
     """The checksum of a whole file, of the kind that `kind` is of."""
-    with Following(path, new_hash(kind, path.stat().st_size)) as following:
+    with GrowingFileHash(path, new_hash(kind, path.stat().st_size)) as following:
         return following.finish()
 
 
-class Following:
+class GrowingFileHash:
     """Hashes a file while it grows; `finish` once it has stopped growing."""
 
-    def __init__(self, path: Path, into: Hash) -> None:
+    def __init__(self, path: Path, into: HashAlgorithm) -> None:
         self._path = path
         self._hash = into
         self._grew = threading.Event()
         self._ended = threading.Event()
-        self._left = threading.Event()
+        self._is_cancelled = threading.Event()
         self._problem: OSError | None = None
         self._thread = threading.Thread(target=self._follow, name="checksum", daemon=True)
 
-    def __enter__(self) -> "Following":
+    def __enter__(self) -> "GrowingFileHash":
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._left.set()
+        self._is_cancelled.set()
         self.grew()
         self._thread.join()
 
@@ -78,7 +78,7 @@ class Following:
     def _follow(self) -> None:
         try:
             with self._path.open("rb", buffering=0) as file:
-                while not self._left.is_set() and not self._read_on(file):
+                while not self._is_cancelled.is_set() and not self._read_on(file):
                     self._grew.wait()
         except OSError as error:
             self._problem = error
@@ -88,6 +88,6 @@ class Following:
         self._grew.clear()
         is_last = self._ended.is_set()
         piece = memoryview(bytearray(PIECE))
-        while not self._left.is_set() and (count := file.readinto(piece)):
+        while not self._is_cancelled.is_set() and (count := file.readinto(piece)):
             self._hash.update(piece[:count])
         return is_last

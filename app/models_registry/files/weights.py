@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken
-from app.models_registry.files.checking import check_folder, read_header, weight_files
-from app.models_registry.files.shape import check_config
+from app.models_registry.files.config import check_config
+from app.models_registry.files.model_files import check_folder, read_header, weight_files
 
 STORED_BYTES = {
     "F64": 8.0, "I64": 8.0, "U64": 8.0, "C64": 8.0, "F32": 4.0, "I32": 4.0, "U32": 4.0,
@@ -102,7 +102,7 @@ def tensors(directory: Any, name: str) -> Iterable[Tensor]:
         return [_tensor(key, value) for key, value in listed.items()]
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise ModelBroken(
-            f"A weight file of {name} makes no sense ({str(error)[:200]}): choose another model, or download it "
+            f"A weight file of {name} is invalid ({str(error)[:200]}): choose another model, or download it "
             "again."
         ) from error
 

@@ -1,4 +1,4 @@
-"""The hub client's exceptions, put into sentences that say what to do."""
+"""Turns the hub client's exceptions into sentences that say what to do."""
 
 import errno
 from collections.abc import Iterator
@@ -20,46 +20,54 @@ from huggingface_hub.errors import (
 from huggingface_hub.errors import HTTPError as NetworkError  # type: ignore[attr-defined, unused-ignore]
 
 from app.errors import DiskFull, ModelError, ModelGated, ModelNotFound, first_line
-from app.models_registry.hub.retrying import EndedEarly
+from app.models_registry.hub.http import IncompleteTransfer
 
 OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} if hasattr(errno, "EDQUOT") else {errno.ENOSPC}
 
 
 @contextmanager
-def in_words(repo: str, revision: str, page: str = "") -> Iterator[None]:
-    """Turn what the hub's client raises about this model into a ModelError."""
+def as_model_errors(repo: str, revision: str, page: str = "") -> Iterator[None]:
+    """Turn the hub client's exceptions about this model into ModelErrors."""
     try:
         yield
-    except (HfHubHTTPError, HFValidationError, NetworkError, EndedEarly, OSError, ValueError) as error:
-        raise _in_words(error, repo, revision, page or f"the page of {repo} on the hub") from error
+    except (
+        HfHubHTTPError,
+        HFValidationError,
+        NetworkError,
+        IncompleteTransfer,
+        OSError,
+        ValueError,
+    ) as error:
+        raise _as_model_error(error, repo, revision, page or f"the page of {repo} on the hub") from error
 
 
-def _in_words(error: Exception, repo: str, revision: str, page: str) -> ModelError:
+def _as_model_error(error: Exception, repo: str, revision: str, page: str) -> ModelError:
     if refusal := _refusal(error, repo, page):
         return refusal
     if missing := _missing(error, repo, revision):
         return ModelNotFound(missing)
     if isinstance(error, HfHubHTTPError):
-        return ModelError(_trouble(error.response.status_code, repo))
+        return ModelError(_status_sentence(error.response.status_code, repo))
     if isinstance(error, OfflineModeIsEnabled) or isinstance(error.__cause__, OfflineModeIsEnabled):
         return ModelError(
-            f"{repo} is not on this machine and the hub is switched off (HF_HUB_OFFLINE is set): "
-            "unset it, or choose a model that is here."
+            f"{repo} is not on this machine, and HF_HUB_OFFLINE forbids downloads: unset it, or choose an "
+            "installed model."
         )
     if isinstance(error, OSError) and error.errno in OUT_OF_SPACE:
-        return DiskFull(f"The disk is full, so {repo} could not be downloaded: free some space, try again.")
+        return DiskFull(
+            f"The disk is full, so {repo} could not be downloaded: free some space, then try again."
+        )
     if type(error).__name__ == "TooManyRedirects":
-        return ModelError(f"The hub sends {repo} round in circles (too many redirects): try again later.")
-    if isinstance(error, NetworkError | EndedEarly | LocalEntryNotFoundError | ConnectionError):
+        return ModelError(f"Hugging Face redirects {repo} too many times: try again later.")
+    if isinstance(error, NetworkError | IncompleteTransfer | LocalEntryNotFoundError | ConnectionError):
         return ModelError(
-            f"{repo} is not on this machine, or not all of it, and the hub cannot be reached: check the "
-            "connection and try again, or choose a model that is here. What has come is kept."
+            "Can't reach Hugging Face. Check your connection and try again, or choose an installed model."
         )
     return ModelError(f"{repo} could not be downloaded ({first_line(error).rstrip('.:')}): try again.")
 
 
 def _refusal(error: Exception, repo: str, page: str) -> ModelError | None:
-    """Why the hub does not give this model to this person; None when it is not that."""
+    """The error for a model that this user may not read; None for other errors."""
     if isinstance(error, GatedRepoError):
         return ModelGated(
             f"{repo} is gated: accept its terms at {page}, log in with a token of that account "
@@ -71,36 +79,36 @@ def _refusal(error: Exception, repo: str, page: str) -> ModelError | None:
         return None
     if error.response.status_code == 401:
         return ModelGated(
-            f"The hub does not know the saved token: log in with a new one to get {repo} "
+            f"Hugging Face rejects the saved token: log in with a new one to get {repo} "
             "(under Models in the app, or by `python run.py models login`)."
         )
     return ModelGated(
-        f"The saved token may not read {repo}: ask for access at {page}, or log in with another token "
+        f"The saved token has no access to {repo}: ask for access at {page}, or log in with another token "
         "(under Models in the app, or by `python run.py models login`)."
     )
 
 
 def _missing(error: Exception, repo: str, revision: str) -> str:
-    """What does not exist; empty when it is not that."""
+    """The sentence for what does not exist; "" for other errors."""
     if isinstance(error, DisabledRepoError):
-        return f"The hub has closed {repo}: choose another model."
+        return f"Hugging Face has disabled {repo}: choose another model."
     if isinstance(error, RepositoryNotFoundError):
         return (
-            f"There is no folder {repo} here and no model {repo} on the hub: check the spelling. "
+            f"There is no folder {repo} and no model {repo} on Hugging Face: check the spelling. "
             "If the model is private, log in first (under Models in the app, or by `python run.py models login`)."
         )
     if isinstance(error, RevisionNotFoundError):
         return f"{repo} has no revision {revision!r}: choose one from the model's page, or leave it out."
     if isinstance(error, EntryNotFoundError) and not isinstance(error, LocalEntryNotFoundError):
-        return f"A file of {repo} is no longer on the hub: cancel this download and start it again."
+        return f"A file of {repo} is no longer on Hugging Face: cancel this download and start it again."
     if isinstance(error, HFValidationError):
-        return f"{repo} is no hub id: give a folder, or an id such as org/name."
+        return f"{repo} is not a model id: enter a folder, or an id such as org/name."
     return ""
 
 
-def _trouble(code: int, repo: str) -> str:
+def _status_sentence(code: int, repo: str) -> str:
     if code == 429:
-        return f"The hub asks to slow down (answer 429), so {repo} has to wait: try again in a few minutes."
+        return f"Hugging Face limits requests (HTTP 429): try {repo} again in a few minutes."
     if code == 416:
-        return f"The hub has less of a file of {repo} than it says: try again later, or choose another model."
-    return f"The hub has trouble (answer {code}), so {repo} could not be fetched: try again later."
+        return f"Hugging Face has less of a file of {repo} than it lists: try again later, or choose another model."
+    return f"Hugging Face has a problem (HTTP {code}): try {repo} again later."

@@ -8,16 +8,15 @@ for a model, and the next try fetches only the bytes that had not come.
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from huggingface_hub import HfApi, constants, try_to_load_from_cache
+from huggingface_hub import HfApi, constants, get_token, login, logout, try_to_load_from_cache
 from huggingface_hub.hf_api import ModelInfo
 
-from app.errors import ModelBroken, ModelError
-from app.models_registry.files.checking import is_complete
-from app.models_registry.files.needed import CONFIG
-from app.models_registry.hub.errors import in_words
-from app.models_registry.hub.ids import HubId
-from app.models_registry.hub.plan import Plan, make_plan
-from app.models_registry.hub.retrying import Patience
+from app.errors import ModelBroken, ModelError, ModelGated
+from app.models_registry.files.model_files import CONFIG, is_complete
+from app.models_registry.hub.download_plan import DownloadPlan, make_plan
+from app.models_registry.hub.errors import as_model_errors
+from app.models_registry.hub.http import Backoff
+from app.models_registry.hub.hub_id import HubId
 
 SECONDS_TO_ANSWER = 10.0
 
@@ -31,7 +30,7 @@ class Hub:
     endpoint: str | None = None
     cache: Path | None = None
     is_offline: bool = False
-    patience: Patience = field(default_factory=Patience)
+    backoff: Backoff = field(default_factory=Backoff)
 
     @property
     def root(self) -> Path:
@@ -48,21 +47,21 @@ class Hub:
         return f"{self.address}/{repo}"
 
     def require_online(self, what: str) -> None:
-        """Raise ModelError when the hub must not be asked about `what`."""
+        """Raise ModelError when Foresight is offline; `what` is wanted."""
         if self.is_offline:
             raise ModelError(
-                f"{what} is not on this machine, and Foresight is set to offline: allow it to use the hub in its "
-                "settings, or choose a model that is here."
+                f"{what} is not on this machine, and Foresight is set to offline: allow downloads in the settings, "
+                "or choose an installed model."
             )
 
     def api(self, what: str) -> HfApi:
-        """The hub's API, to ask about `what`. Raises ModelError when the hub is switched off."""
+        """The hub's API. Raises ModelError when Foresight is offline; `what` is wanted."""
         self.require_online(what)
         return HfApi(endpoint=self.endpoint)
 
     def cached(self, wanted: HubId) -> Path | None:
         """The model's folder when all of it is in the cache already; asks no network."""
-        with in_words(wanted.repo, wanted.revision, self.page(wanted.repo)):
+        with as_model_errors(wanted.repo, wanted.revision, self.page(wanted.repo)):
             config = try_to_load_from_cache(wanted.repo, CONFIG, self.cache, wanted.ref)
         if not isinstance(config, str):
             return None
@@ -70,18 +69,39 @@ class Hub:
         return folder if is_complete(folder) else None
 
     def look_up(self, wanted: HubId) -> ModelInfo:
-        """What the hub says of a model and its files."""
+        """The hub's description of a model and its files."""
         api = self.api(wanted.repo)
         try:
-            with in_words(wanted.repo, wanted.revision, self.page(wanted.repo)):
+            with as_model_errors(wanted.repo, wanted.revision, self.page(wanted.repo)):
                 return api.model_info(
                     wanted.repo, revision=wanted.ref, files_metadata=True, timeout=SECONDS_TO_ANSWER
                 )
         except (TypeError, LookupError, AttributeError) as error:  # the client takes the hub at its word
             raise ModelBroken(
-                f"What the hub says of {wanted.repo} makes no sense: try again later, or choose another model."
+                f"Hugging Face describes {wanted.repo} in an invalid way: try again later, or choose another model."
             ) from error
 
-    def plan(self, wanted: HubId) -> Plan:
+    def plan(self, wanted: HubId) -> DownloadPlan:
         """What a download of this model will fetch. Raises ModelError when there is nothing to fetch."""
         return make_plan(self.look_up(wanted), wanted)
+
+
+def is_logged_in() -> bool:
+    """Whether a token is there; asks no network."""
+    return get_token() is not None
+
+
+def log_in(hub: Hub, token: str) -> str:
+    """Check a token with the hub, keep it, and return whose it is. Raises ModelError when the hub refuses it."""
+    token = token.strip()
+    if not token or not token.isascii() or any(character.isspace() for character in token):
+        raise ModelGated(f"This is not a token: copy one from {hub.address}/settings/tokens.")
+    with as_model_errors("your account", "", hub.address):
+        name = str(hub.api("Your account").whoami(token=token).get("name", ""))
+        login(token=token, add_to_git_credential=False, skip_if_logged_in=False)
+    return name
+
+
+def log_out() -> None:
+    """Forget the token."""
+    logout()

@@ -132,7 +132,7 @@ class ModelsActions:
         found = inventory.get()
         try:
             memory = found.memory if found else models.memory("")
-            model = models.look_at(name, memory, inventory.precision, inventory.target.context)
+            model = models.inspect_model(name, memory, inventory.precision, inventory.target.context)
             return replace(results, inspected=((model, models.page(name)), *results.inspected), problem="")
         except AppError as error:
             return replace(results, problem=str(error))

@@ -51,7 +51,7 @@ class ModelsService(Protocol):
     def hub_id(self, text: str) -> str:
         """The hub id in a text, which may be the id itself or the URL of its page; "" if there is none."""
 
-    def look_at(self, name: str, memory: Memory, precision: Precision, context: int) -> RemoteModel:
+    def inspect_model(self, name: str, memory: Memory, precision: Precision, context: int) -> RemoteModel:
         """Inspect a model on the hub before it is downloaded."""
 
     def page(self, name: str) -> str:

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from app.child_process import importing_environment
-from app.documents.reading import Moved, Told, Words, child_main, open_file
-from app.documents.reading.child import ChildReading, Ended, Job, message_from_line, to_line
+from app.documents.reading import ReadNote, ReadProgress, TextPiece, open_reader, process_main
 from app.documents.reading.encodings import encoding_of, is_binary
+from app.documents.reading.process import ProcessReader, ReadEnded, ReadRequest, message_from_line, to_line
 from app.errors import DocumentUnreadable
 from tests.documents import files
 
 
 def read(path: Path) -> tuple[str, list[str]]:
     """The text of a file, and what is told."""
-    messages = list(open_file(path, path.name).messages())
-    text = "".join(message.text for message in messages if isinstance(message, Words))
-    return text, [message.note for message in messages if isinstance(message, Told)]
+    messages = list(open_reader(path, path.name).messages())
+    text = "".join(message.text for message in messages if isinstance(message, TextPiece))
+    return text, [message.note for message in messages if isinstance(message, ReadNote)]
 
 
 def test_a_pdf_is_read_page_by_page(tmp_path: Path) -> None:
@@ -27,8 +27,8 @@ def test_a_pdf_is_read_page_by_page(tmp_path: Path) -> None:
     text, notes = read(path)
     assert text == "Eggs boil for information of cooks.\n\n\fSix minutes.\n\n\f\n\n"
     assert notes == ["1 page of 3 without text, pictures perhaps: left out."]
-    moved = [one for one in open_file(path, "eggs.pdf").messages() if isinstance(one, Moved)]
-    assert moved[-1] == Moved(3, 3)
+    moved = [one for one in open_reader(path, "eggs.pdf").messages() if isinstance(one, ReadProgress)]
+    assert moved[-1] == ReadProgress(3, 3)
 
 
 def test_a_pdf_that_anybody_may_open_is_read_though_it_is_encrypted(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_what_cannot_be_read_is_said_in_a_sentence(
 def test_a_reader_has_so_much_memory_and_no_more(tmp_path: Path) -> None:
     pytest.importorskip("resource", reason="this system has no such limit")
     path = files.docx(tmp_path / "eggs.docx")
-    reading = ChildReading(Job(str(path), path.name, "docx", memory=2**20))
+    reading = ProcessReader(ReadRequest(str(path), path.name, "docx", memory=2**20))
     with pytest.raises(DocumentUnreadable, match=r"takes more than|ended unexpectedly|is damaged"):
         list(reading.messages())
 
@@ -191,17 +191,17 @@ def test_a_reader_has_so_much_memory_and_no_more(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="this system has no such limit")
 def test_where_the_system_allows_a_reader_less_than_that_it_reads_with_less(tmp_path: Path) -> None:
     path = files.docx(tmp_path / "eggs.docx")
-    allowed = 'ulimit -v 1048576 && exec "$0" -m app.documents.reading.child_main'  # KiB
+    allowed = 'ulimit -v 1048576 && exec "$0" -m app.documents.reading.process_main'  # KiB
     with subprocess.Popen(
         ["sh", "-c", allowed, sys.executable],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=importing_environment(),
     ) as process:  # fmt: skip
         assert process.stdin and process.stdout  # left open: a reader ends when it is closed
-        process.stdin.write(to_line(Job(str(path), path.name, "docx")))
+        process.stdin.write(to_line(ReadRequest(str(path), path.name, "docx")))
         process.stdin.flush()
         heard = [message_from_line(line) for line in process.stdout]
-    assert [one.text.startswith("# Eggs") for one in heard if isinstance(one, Words)] == [True]
-    assert heard[-1] == Ended()
+    assert [one.text.startswith("# Eggs") for one in heard if isinstance(one, TextPiece)] == [True]
+    assert heard[-1] == ReadEnded()
 
 
 def test_where_the_system_knows_no_such_limit_a_reader_reads_without(
@@ -215,22 +215,22 @@ def test_where_the_system_knows_no_such_limit_a_reader_reads_without(
     monkeypatch.setattr(resource, "setrlimit", refuse)
     heard: list[bytes] = []
     path = files.docx(tmp_path / "eggs.docx")
-    child_main.read(to_line(Job(str(path), path.name, "docx")), heard.append)
-    assert message_from_line(heard[-1]) == Ended()
+    process_main.read(to_line(ReadRequest(str(path), path.name, "docx")), heard.append)
+    assert message_from_line(heard[-1]) == ReadEnded()
 
 
 def test_a_silent_reader_is_given_up(tmp_path: Path) -> None:
     import os
 
     os.mkfifo(tmp_path / "eggs.html")  # nobody ever writes into it
-    reading = ChildReading(Job(str(tmp_path / "eggs.html"), "eggs.html", "html"), silence=1.0)
-    with pytest.raises(DocumentUnreadable, match="was given up after 1 seconds without progress"):
+    reading = ProcessReader(ReadRequest(str(tmp_path / "eggs.html"), "eggs.html", "html"), silence=1.0)
+    with pytest.raises(DocumentUnreadable, match="was stopped after 1 seconds without progress"):
         list(reading.messages())
 
 
 def test_a_killed_reading_ends_without_a_word(tmp_path: Path) -> None:
     path = files.pdf(tmp_path / "eggs.pdf", *["Eggs"] * 20)
-    reading = ChildReading(Job(str(path), "eggs.pdf", "pdf"))
+    reading = ProcessReader(ReadRequest(str(path), "eggs.pdf", "pdf"))
     heard = 0
     for _ in reading.messages():
         heard += 1

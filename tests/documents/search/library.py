@@ -7,8 +7,8 @@ from concurrent.futures import Future
 import numpy as np
 
 from app.database import Database
-from app.documents.embedding import Vectors
-from app.documents.search.words import folded, indexed
+from app.documents.search.terms import folded, indexed
+from app.documents.search.vector_index import Vectors
 
 WIDTH = 256
 
@@ -54,7 +54,7 @@ SYNONYMS = {"automobile": "car", "feline": "cat"}
 
 
 class WordEmbedder:
-    """Embeds at once, or never, or with an error."""
+    """Embedder at once, or never, or with an error."""
 
     def __init__(self, model: str = "words") -> None:
         self.model = model

@@ -1,9 +1,9 @@
-"""Passages ranked by the words they share with a question."""
+"""Passages search_bm25 by the words they share with a question."""
 
 import pytest
 
 from app.database import Database
-from app.documents.search.bm25 import MOST_WEIGHED, ranked
+from app.documents.search.bm25 import MAX_SCORED, search_bm25
 from tests.documents.search.library import add_document
 
 FILLER = [f"page {number} tells of nothing in particular" for number in range(20)]
@@ -13,7 +13,7 @@ def found(
     database: Database, question: str, collections: tuple[int, ...] = (1,), limit: int = 5
 ) -> list[int]:
     with database.reading() as connection:
-        return [one.passage for one in ranked(connection, collections, question, limit)]
+        return [one.passage for one in search_bm25(connection, collections, question, limit)]
 
 
 def test_the_passage_with_the_rarest_words_is_first(database: Database) -> None:
@@ -33,7 +33,9 @@ def test_only_ready_documents_of_the_collections_that_are_asked_are_found(databa
 def test_the_share_is_how_much_of_the_question_a_passage_has(database: Database) -> None:
     ids = add_document(database, ["the notice period of the lease is short", "a short notice", *FILLER])
     with database.reading() as connection:
-        shares = {one.passage: one.share for one in ranked(connection, [1], "notice period of the lease", 9)}
+        shares = {
+            one.passage: one.share for one in search_bm25(connection, [1], "notice period of the lease", 9)
+        }
     assert shares[ids[0]] == pytest.approx(1)
     assert 0.2 < shares[ids[1]] < 0.4
 
@@ -41,14 +43,14 @@ def test_the_share_is_how_much_of_the_question_a_passage_has(database: Database)
 def test_words_that_are_nowhere_count_against_all(database: Database) -> None:
     add_document(database, ["a short notice", *FILLER])
     with database.reading() as connection:
-        (one,) = ranked(connection, [1], "notice of quantum chromodynamics", 9)
+        (one,) = search_bm25(connection, [1], "notice of quantum chromodynamics", 9)
     assert one.share < 0.4
 
 
 def test_in_a_single_passage_a_word_still_says_something(database: Database) -> None:
     add_document(database, ["The lease ends in May."])
     with database.reading() as connection:
-        (one,) = ranked(connection, [1], "When does the lease end?", 9)
+        (one,) = search_bm25(connection, [1], "When does the lease end?", 9)
     assert one.share > 0.4
 
 
@@ -63,7 +65,7 @@ def test_no_words_find_nothing(database: Database) -> None:
 
 
 def test_common_words_find_where_the_rare_ones_are_in_other_collections(database: Database) -> None:
-    add_document(database, [f"page {number} of many" for number in range(MOST_WEIGHED + 1)], collection=2)
+    add_document(database, [f"page {number} of many" for number in range(MAX_SCORED + 1)], collection=2)
     add_document(database, ["a zebra"], collection=2)
     here = add_document(database, ["a page of this collection"], collection=1)
     assert found(database, "the zebra on the page") == here

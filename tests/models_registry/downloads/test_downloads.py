@@ -15,11 +15,10 @@ import pytest
 from app.child_process import not_started
 from app.errors import ModelError
 from app.model_messages import Download
-from app.models_registry.downloads.child import Child, Job, Moved
-from app.models_registry.downloads.downloads import Downloads
-from app.models_registry.downloads.remembered import DownloadFiles
+from app.models_registry.downloads.downloads import Downloads, SavedDownloads
+from app.models_registry.downloads.process import DownloadProcess, DownloadProgress, DownloadRequest
 from app.models_registry.hub.hub import Hub
-from app.models_registry.hub.ids import HubId
+from app.models_registry.hub.hub_id import HubId
 from tests.models_registry.conftest import IMPATIENT
 from tests.models_registry.hub_server import COMMIT, PIECE, FakeHub
 from tests.models_registry.model_files import model_files
@@ -39,7 +38,7 @@ def downloads(server: FakeHub, hub: Hub, tmp_path: Path) -> Iterator[Downloads]:
     server.models["org/small"] = model_files(VALUES)
     server.models["org/other"] = model_files(VALUES + 1)
     server.models["org/third"] = model_files(VALUES + 2)
-    manager = Downloads(hub, DownloadFiles(tmp_path / "downloads"))
+    manager = Downloads(hub, SavedDownloads(tmp_path / "downloads"))
     yield manager
     manager.close()
 
@@ -177,7 +176,7 @@ def test_the_next_app_offers_what_the_last_one_did_not_finish(
     downloads.close()
     kept = the(downloads).done
     server.asked.clear()
-    second = Downloads(hub, DownloadFiles(tmp_path / "downloads"))
+    second = Downloads(hub, SavedDownloads(tmp_path / "downloads"))
     second.restore()
     assert (the(second).state, the(second).done) == ("paused", kept)
     assert server.asked == []
@@ -185,7 +184,7 @@ def test_the_next_app_offers_what_the_last_one_did_not_finish(
     second.resume("org/small")
     wait_for(lambda: the(second).state == "done")
     assert not any("/api/" in line for line in server.asked)
-    third = Downloads(hub, DownloadFiles(tmp_path / "downloads"))
+    third = Downloads(hub, SavedDownloads(tmp_path / "downloads"))
     third.restore()
     assert third.snapshot() == ()
 
@@ -193,15 +192,15 @@ def test_the_next_app_offers_what_the_last_one_did_not_finish(
 def test_a_process_that_dies_is_a_failure_that_can_be_resumed(
     server: FakeHub, hub: Hub, tmp_path: Path
 ) -> None:
-    children: list[Child] = []
+    children: list[DownloadProcess] = []
 
-    def launch(job: Job) -> Child:
-        children.append(Child(job))
+    def launch(job: DownloadRequest) -> DownloadProcess:
+        children.append(DownloadProcess(job))
         return children[-1]
 
     server.models["org/small"] = model_files(VALUES)
     server.pace = PACE
-    downloads = Downloads(hub, DownloadFiles(tmp_path / "downloads"), launch=launch)
+    downloads = Downloads(hub, SavedDownloads(tmp_path / "downloads"), launch=launch)
     downloads.start(SMALL)
     in_the_middle(downloads)
     os.kill(children[0].pid, signal.SIGTERM)
@@ -218,7 +217,7 @@ def test_a_download_for_which_there_is_no_thread_says_so_and_can_be_resumed(down
     finally:
         threading.stack_size(before)
     assert the(downloads).state == "failed"
-    assert the(downloads).note.endswith("close other programs, then resume it. What has come is kept.")
+    assert the(downloads).note.endswith("close other programs, then resume it. Downloaded bytes are kept.")
     downloads.pause("org/small")
     downloads.resume("org/small")
     wait_for(lambda: the(downloads).state == "done")
@@ -227,12 +226,12 @@ def test_a_download_for_which_there_is_no_thread_says_so_and_can_be_resumed(down
 def test_a_process_that_cannot_be_started_is_a_failure_in_a_sentence(
     server: FakeHub, hub: Hub, tmp_path: Path
 ) -> None:
-    def launch(_job: Job) -> Child:
+    def launch(_job: DownloadRequest) -> DownloadProcess:
         with not_started():
             raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
     server.models["org/small"] = model_files(VALUES)
-    downloads = Downloads(hub, DownloadFiles(tmp_path / "downloads"), launch=launch)
+    downloads = Downloads(hub, SavedDownloads(tmp_path / "downloads"), launch=launch)
     downloads.start(SMALL)
     wait_for(lambda: the(downloads).state == "failed")
     assert the(downloads).note == (
@@ -260,7 +259,7 @@ def test_a_name_that_the_hub_does_not_know_is_not_offered_again(
     downloads.start(HubId("org/typo"))
     wait_for(lambda: the(downloads, "org/typo").state == "failed")
     assert "check the spelling" in the(downloads, "org/typo").note
-    later = Downloads(hub, DownloadFiles(tmp_path / "downloads"))
+    later = Downloads(hub, SavedDownloads(tmp_path / "downloads"))
     later.restore()
     assert later.snapshot() == ()
 
@@ -290,11 +289,11 @@ def test_commands_about_an_unknown_download_do_nothing(downloads: Downloads) -> 
 def test_a_child_ends_when_the_app_does(server: FakeHub, hub: Hub) -> None:
     server.models["org/small"] = model_files(VALUES)
     server.pace = 1e6
-    child = Child(Job(SMALL, None, hub.endpoint, hub.cache, IMPATIENT))
+    child = DownloadProcess(DownloadRequest(SMALL, None, hub.endpoint, hub.cache, IMPATIENT))
     next(
         message
         for message in child.messages()
-        if isinstance(message, Moved) and sum(message.done.values()) > 9
+        if isinstance(message, DownloadProgress) and sum(message.done.values()) > 9
     )
     stdin = child._process.stdin
     assert stdin is not None
@@ -313,18 +312,18 @@ def test_however_often_it_is_killed_the_bytes_are_right_and_come_once(
     dice = random.Random(todays_seed())
     plan = hub.plan(SMALL)
     for number in range(kills):
-        with Child(Job(SMALL, plan, hub.endpoint, hub.cache, IMPATIENT)) as child:
+        with DownloadProcess(DownloadRequest(SMALL, plan, hub.endpoint, hub.cache, IMPATIENT)) as child:
             # Half of them before or while the first bytes come, half at some byte.
             if number % 2:
                 time.sleep(dice.uniform(0, 0.35))
             else:
                 goal = dice.randrange(200_000)
-                moved = (sum(m.done.values()) for m in child.messages() if isinstance(m, Moved))
+                moved = (sum(m.done.values()) for m in child.messages() if isinstance(m, DownloadProgress))
                 first = next(moved, 0)
                 next((now for now in moved if now > first + goal), None)
     assert hub.cached(SMALL) is None
     server.pace = 0
-    with Child(Job(SMALL, plan, hub.endpoint, hub.cache, IMPATIENT)) as child:
+    with DownloadProcess(DownloadRequest(SMALL, plan, hub.endpoint, hub.cache, IMPATIENT)) as child:
         list(child.messages())
     folder = hub.cached(SMALL)
     assert folder is not None

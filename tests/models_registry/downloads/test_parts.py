@@ -12,29 +12,29 @@ from hypothesis import strategies as st
 
 from app.errors import DiskFull, ModelError, ModelGated, SettingsNotSaved
 from app.model_messages import Download, FileProgress, Memory
-from app.models_registry.downloads.child import (
-    ChildMessage,
-    Failed,
-    Installed,
-    Job,
-    Moved,
-    Planned,
-    from_line,
-    job_from_line,
+from app.models_registry.downloads.downloads import SavedDownloads
+from app.models_registry.downloads.entry import SpeedMeter
+from app.models_registry.downloads.process import (
+    DownloadFailed,
+    DownloadFinished,
+    DownloadMessage,
+    DownloadPlanned,
+    DownloadProgress,
+    DownloadRequest,
+    message_from_line,
+    request_from_line,
     to_line,
 )
-from app.models_registry.downloads.remembered import DownloadFiles
 from app.models_registry.downloads.repo_cache import RepoCache
-from app.models_registry.downloads.speed import Meter
-from app.models_registry.files.checksum import Following, file_digest, new_hash
-from app.models_registry.hub.ids import HubId, parse_hub_id
-from app.models_registry.hub.plan import Plan, RemoteFile, plan_from_json
-from app.models_registry.hub.retrying import Patience
+from app.models_registry.files.checksum import GrowingFileHash, file_digest, new_hash
+from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile, plan_from_json
+from app.models_registry.hub.http import Backoff
+from app.models_registry.hub.hub_id import HubId, parse_hub_id
 from tests.models_registry.hub_server import git_sha1
 
 COMMIT = "a" * 40
 FILE = RemoteFile("config.json", 5, "b" * 40)
-PLAN = Plan("org/small", "main", COMMIT, (FILE, RemoteFile("model.safetensors", 7, "c" * 64)))
+PLAN = DownloadPlan("org/small", "main", COMMIT, (FILE, RemoteFile("model.safetensors", 7, "c" * 64)))
 
 
 @pytest.mark.parametrize(
@@ -104,23 +104,32 @@ def test_a_plan_that_cannot_be_trusted_is_refused(changed: dict[str, object]) ->
 
 def test_a_plan_and_a_job_survive_being_written_down() -> None:
     assert plan_from_json(json.loads(json.dumps(PLAN.to_json()))) == PLAN
-    for job in (Job(HubId("org/x")), Job(HubId("org/x", "v1"), PLAN, "http://h", Path("/c"), Patience(1.0))):
-        assert job_from_line(job.to_line()) == job
+    for job in (
+        DownloadRequest(HubId("org/x")),
+        DownloadRequest(HubId("org/x", "v1"), PLAN, "http://h", Path("/c"), Backoff(1.0)),
+    ):
+        assert request_from_line(job.to_line()) == job
 
 
 @pytest.mark.parametrize(
-    "message", [Planned(PLAN), Moved({"a": 1}, "note"), Installed(Path("/x")), Failed("ModelGated", "no")]
+    "message",
+    [
+        DownloadPlanned(PLAN),
+        DownloadProgress({"a": 1}, "note"),
+        DownloadFinished(Path("/x")),
+        DownloadFailed("ModelGated", "no"),
+    ],
 )
-def test_what_a_child_says_survives_the_pipe(message: ChildMessage) -> None:
-    assert from_line(to_line(message)) == message
+def test_what_a_child_says_survives_the_pipe(message: DownloadMessage) -> None:
+    assert message_from_line(to_line(message)) == message
     assert to_line(message).count(b"\n") == 1
 
 
 def test_a_childs_failure_becomes_the_error_that_it_was() -> None:
-    assert type(Failed("ModelGated", "x").error()) is ModelGated
-    assert type(Failed("DiskFull", "x").error()) is DiskFull
+    assert type(DownloadFailed("ModelGated", "x").error()) is ModelGated
+    assert type(DownloadFailed("DiskFull", "x").error()) is DiskFull
     for kind in ("KeyError", "EngineClosed", "annotations", ""):
-        assert type(Failed(kind, "x").error()) is ModelError
+        assert type(DownloadFailed(kind, "x").error()) is ModelError
 
 
 @given(st.lists(st.binary(max_size=300), max_size=12))
@@ -132,7 +141,7 @@ def test_a_checksum_that_follows_a_growing_file_is_the_files(pieces: list[bytes]
         path = Path(folder) / "file"
         path.touch()
         with (
-            Following(path, new_hash("c" * 64, len(whole))) as following,
+            GrowingFileHash(path, new_hash("c" * 64, len(whole))) as following,
             path.open("ab", buffering=0) as file,
         ):
             for piece in pieces:
@@ -144,29 +153,32 @@ def test_a_checksum_that_follows_a_growing_file_is_the_files(pieces: list[bytes]
 
 def test_a_checksum_begins_with_what_is_there_already(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"abc")
-    with Following(tmp_path / "file", new_hash("c" * 64, 3)) as following:
+    with GrowingFileHash(tmp_path / "file", new_hash("c" * 64, 3)) as following:
         assert following.finish() == hashlib.sha256(b"abc").hexdigest()
-    with Following(tmp_path / "none", new_hash("c" * 64, 3)) as following, pytest.raises(FileNotFoundError):
+    with (
+        GrowingFileHash(tmp_path / "none", new_hash("c" * 64, 3)) as following,
+        pytest.raises(FileNotFoundError),
+    ):
         following.finish()
 
 
 def test_the_speed_is_that_of_the_last_seconds() -> None:
-    meter = Meter(0.0, 1000)
+    meter = SpeedMeter(0.0, 1000)
     assert meter.speed(0.0) == 0.0
-    meter.tell(1.0, 1010)
-    meter.tell(2.0, 1040)
+    meter.update(1.0, 1010)
+    meter.update(2.0, 1040)
     assert meter.speed(2.0) == 20.0
     for second in range(3, 20):
-        meter.tell(float(second), 1040 + 100 * (second - 2))
+        meter.update(float(second), 1040 + 100 * (second - 2))
     assert meter.speed(19.0) == pytest.approx(100.0, rel=0.2)
     assert meter.quiet(22.0) == 3.0
     assert meter.speed(30.0) == 0.0
-    meter.tell(31.0, 0)
+    meter.update(31.0, 0)
     assert meter.speed(31.0) == 0.0
 
 
 def test_a_download_is_remembered_until_it_is_forgotten(tmp_path: Path) -> None:
-    files = DownloadFiles(tmp_path / "downloads")
+    files = SavedDownloads(tmp_path / "downloads")
     assert list(files.load()) == []
     files.save(HubId("org/x", "feature/y"), None)
     files.save(HubId("org/small"), PLAN)
@@ -180,7 +192,7 @@ def test_a_download_is_remembered_until_it_is_forgotten(tmp_path: Path) -> None:
     "text", ["", "{", "[]", '{"repo": "../x", "revision": "", "plan": null}', '{"repo": 1}']
 )
 def test_what_was_remembered_and_makes_no_sense_is_left_alone(tmp_path: Path, text: str) -> None:
-    files = DownloadFiles(tmp_path)
+    files = SavedDownloads(tmp_path)
     files.save(HubId("org/small"), PLAN)
     (tmp_path / "a.json").write_text(text)
     assert list(files.load()) == [(HubId("org/small"), PLAN)]
@@ -190,7 +202,7 @@ def test_what_was_remembered_and_makes_no_sense_is_left_alone(tmp_path: Path, te
 def test_a_data_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SettingsNotSaved, match="would be forgotten when the app ends"):
-        DownloadFiles(tmp_path / "file" / "downloads").save(HubId("org/small"), None)
+        SavedDownloads(tmp_path / "file" / "downloads").save(HubId("org/small"), None)
 
 
 def test_a_cache_without_links_is_filled_all_the_same(
@@ -226,4 +238,4 @@ def test_numbers_of_a_download_are_checked_and_added_up() -> None:
 
 def test_lines_of_another_kind_are_not_taken_for_messages() -> None:
     with pytest.raises((ValueError, TypeError)):
-        from_line(io.BytesIO(b'{"is": "Unknown", "x": 1}').read())
+        message_from_line(io.BytesIO(b'{"is": "Unknown", "x": 1}').read())

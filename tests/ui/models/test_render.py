@@ -176,7 +176,7 @@ def test_without_a_model_the_page_says_what_the_worker_does() -> None:
 
 def test_results_tell_apart_what_was_looked_at_recommended_and_found() -> None:
     models = ScriptedModels()
-    remote = models.look_at("a/b", MEMORY, "bfloat16", 4096)
+    remote = models.inspect_model("a/b", MEMORY, "bfloat16", 4096)
     found = SearchResults(
         "small", tuple(models.offers[:1]), tuple(models.hits), ((remote, "https://hub/a/b"),)
     )

@@ -1,0 +1,72 @@
+"""The table of collections: documents that are searched together."""
+
+import sqlite3
+
+from app.document_messages import Collection
+from app.errors import BadOption, DocumentNotFound
+
+LISTED = """
+    SELECT collection.id, collection.name, count(document.id) AS documents,
+        coalesce(sum(iif(document.state = 'ready', document.characters, 0)), 0) AS characters,
+        coalesce(sum(iif(document.state = 'ready', document.passages, 0)), 0) AS passages
+    FROM collection LEFT JOIN document ON document.collection = collection.id AND document.state <> 'leaving'
+    WHERE NOT collection.is_leaving
+    GROUP BY collection.id ORDER BY collection.name COLLATE NOCASE, collection.id
+"""
+LONGEST = 100
+"""Characters of a name."""
+
+
+def collections(connection: sqlite3.Connection) -> tuple[Collection, ...]:
+    """All collections, by name."""
+    return tuple(Collection(*row) for row in connection.execute(LISTED))
+
+
+def create(connection: sqlite3.Connection, name: str, now: float) -> int:
+    """Add an empty collection. Raises BadOption for no name, or one that is taken."""
+    added = connection.execute(
+        "INSERT INTO collection (name, created) VALUES (?, ?)", (_free_name(connection, name), now)
+    )
+    return int(added.lastrowid or 0)
+
+
+def rename(connection: sqlite3.Connection, collection: int, name: str) -> None:
+    """Rename a collection."""
+    require_collection(connection, collection)
+    taken = _free_name(connection, name, besides=collection)
+    connection.execute("UPDATE collection SET name = ? WHERE id = ?", (taken, collection))
+
+
+def hide(connection: sqlite3.Connection, collection: int) -> None:
+    """Hide a collection. It is deleted when its documents are."""
+    require_collection(connection, collection)
+    connection.execute("UPDATE collection SET is_leaving = 1 WHERE id = ?", (collection,))
+
+
+def delete_empty(connection: sqlite3.Connection) -> None:
+    """Delete hidden collections without documents."""
+    connection.execute(
+        "DELETE FROM collection WHERE is_leaving AND id NOT IN (SELECT collection FROM document)"
+    )
+
+
+def require_collection(connection: sqlite3.Connection, collection: int) -> None:
+    """Raise DocumentNotFound for a collection that is not there."""
+    found = connection.execute(
+        "SELECT 1 FROM collection WHERE id = ? AND NOT is_leaving", (collection,)
+    ).fetchone()
+    if not found:
+        raise DocumentNotFound("This collection is no longer there: choose another one from the list.")
+
+
+def _free_name(connection: sqlite3.Connection, name: str, besides: int = 0) -> str:
+    clean = " ".join(name.split())[:LONGEST].strip()
+    if not clean:
+        raise BadOption("A collection needs a name: type one.")
+    taken = connection.execute(
+        "SELECT 1 FROM collection WHERE name = ? COLLATE NOCASE AND id <> ? AND NOT is_leaving",
+        (clean, besides),
+    ).fetchone()
+    if taken:
+        raise BadOption(f"There is a collection {clean!r} already: choose another name.")
+    return clean

@@ -1,0 +1,173 @@
+"""The table of documents and their states."""
+
+import sqlite3
+from dataclasses import dataclass
+
+from app.document_messages import Document
+from app.errors import DocumentNotFound
+
+SELECT_DOCUMENT = """
+    SELECT id, collection, title, source, state, note, characters, passages,
+        (SELECT count(*) FROM passage_vector WHERE passage_vector.document = document.id) AS embedded,
+        done, total, added
+    FROM document
+"""
+BUSY = "('waiting', 'reading', 'indexing')"
+LEAVING = "leaving"
+"""An internal state: the document is hidden, and its rows are being deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentVersion:
+    """A document's state and digest. A task compares them to notice changes."""
+
+    state: str
+    digest: bytes | None
+
+
+def documents(connection: sqlite3.Connection, collection: int) -> tuple[Document, ...]:
+    """The documents of a collection, in the order in which they came."""
+    rows = connection.execute(
+        f"{SELECT_DOCUMENT} WHERE collection = ? AND state <> '{LEAVING}' ORDER BY id", (collection,)
+    )
+    return tuple(Document(*row) for row in rows)
+
+
+def document(connection: sqlite3.Connection, wanted: int) -> Document:
+    """One document. Raises DocumentNotFound."""
+    row = connection.execute(f"{SELECT_DOCUMENT} WHERE id = ? AND state <> '{LEAVING}'", (wanted,)).fetchone()
+    if row is None:
+        raise DocumentNotFound("This document is no longer there: it has been removed.")
+    return Document(*row)
+
+
+def add(
+    connection: sqlite3.Connection, collection: int, title: str, source: str, now: float, origin: str = ""
+) -> int:
+    """Add a document without a text."""
+    added = connection.execute(
+        "INSERT INTO document (collection, title, source, origin, state, added)"
+        " VALUES (?, ?, ?, ?, 'waiting', ?)",
+        (collection, title, source, origin, now),
+    )
+    return int(added.lastrowid or 0)
+
+
+def same_text(connection: sqlite3.Connection, collection: int, digest: bytes, besides: int = 0) -> int:
+    """The document of a collection that has this text; 0 for none."""
+    return _first(connection, "collection = ? AND digest = ? AND id <> ?", (collection, digest, besides))
+
+
+def pasted_titles(connection: sqlite3.Connection, collection: int) -> dict[int, str]:
+    """The titles of the pasted documents of a collection by id, oldest first."""
+    rows = connection.execute(
+        f"SELECT id, title FROM document WHERE collection = ? AND source = 'pasted' AND state <> '{LEAVING}'"
+        " ORDER BY id",
+        (collection,),
+    )
+    return {row["id"]: row["title"] for row in rows}
+
+
+def same_origin(connection: sqlite3.Connection, collection: int, origin: str, besides: int) -> int:
+    """The document that was imported from this path; 0 for none."""
+    return _first(
+        connection,
+        "collection = ? AND origin = ? AND origin <> '' AND digest IS NOT NULL AND id <> ?",
+        (collection, origin, besides),
+    )
+
+
+def uploads(connection: sqlite3.Connection, collection: int, source: str, besides: int) -> list[int]:
+    """The documents that were imported from uploads of this name, oldest first."""
+    rows = connection.execute(
+        "SELECT id FROM document WHERE collection = ? AND source = ? AND origin = '' AND digest IS NOT NULL"
+        f" AND id <> ? AND state <> '{LEAVING}' ORDER BY id",
+        (collection, source, besides),
+    )
+    return [row["id"] for row in rows]
+
+
+def set_text(connection: sqlite3.Connection, wanted: int, digest: bytes, characters: int, note: str) -> None:
+    """Note that a document's text is complete, and wait for indexing."""
+    connection.execute(
+        "UPDATE document SET digest = ?, characters = ?, note = ?, state = 'waiting', done = 0, total = 0"
+        " WHERE id = ?",
+        (digest, characters, note, wanted),
+    )
+
+
+def set_state(connection: sqlite3.Connection, wanted: int, state: str, note: str = "") -> None:
+    """Set the state, with progress 0; an empty note keeps the previous one."""
+    connection.execute(
+        "UPDATE document SET state = ?, note = iif(? = '', note, ?), done = 0, total = 0 WHERE id = ?",
+        (state, note, note, wanted),
+    )
+
+
+def set_note(connection: sqlite3.Connection, wanted: int, note: str) -> None:
+    """Set the note of a document."""
+    connection.execute("UPDATE document SET note = ? WHERE id = ?", (note, wanted))
+
+
+def set_progress(connection: sqlite3.Connection, wanted: int, done: int, total: int) -> None:
+    """Set the progress of a document."""
+    connection.execute("UPDATE document SET done = ?, total = ? WHERE id = ?", (done, total, wanted))
+
+
+def set_ready(connection: sqlite3.Connection, wanted: int, passages: int) -> None:
+    """Set a document to ready, so that it is searched."""
+    connection.execute(
+        "UPDATE document SET state = 'ready', passages = ?, done = ?, total = ? WHERE id = ?",
+        (passages, passages, passages, wanted),
+    )
+
+
+def state(connection: sqlite3.Connection, wanted: int) -> str:
+    """The state of a document, LEAVING among them; "" when it is gone."""
+    row = connection.execute("SELECT state FROM document WHERE id = ?", (wanted,)).fetchone()
+    return str(row["state"]) if row else ""
+
+
+def version(connection: sqlite3.Connection, wanted: int) -> DocumentVersion | None:
+    """The version of a document; None when it is deleted."""
+    row = connection.execute("SELECT state, digest FROM document WHERE id = ?", (wanted,)).fetchone()
+    return DocumentVersion(row["state"], row["digest"]) if row else None
+
+
+def origin(connection: sqlite3.Connection, wanted: int) -> str:
+    """The whole path of the file that a document came from; "" for one that was pasted or uploaded."""
+    return str(connection.execute("SELECT origin FROM document WHERE id = ?", (wanted,)).fetchone()["origin"])
+
+
+def has_text(connection: sqlite3.Connection, wanted: int) -> bool:
+    """Whether a document's text is complete."""
+    row = connection.execute("SELECT digest FROM document WHERE id = ?", (wanted,)).fetchone()
+    return row is not None and row["digest"] is not None
+
+
+def leaving(connection: sqlite3.Connection) -> list[int]:
+    """The documents whose rows are to be deleted."""
+    return [row["id"] for row in connection.execute(f"SELECT id FROM document WHERE state = '{LEAVING}'")]
+
+
+def next_busy(connection: sqlite3.Connection) -> int:
+    """The next document to import or index; 0 for none."""
+    return _first(connection, f"state IN {BUSY}", ())
+
+
+def unread(connection: sqlite3.Connection) -> set[int]:
+    """The documents whose files are not imported yet."""
+    rows = connection.execute(f"SELECT id FROM document WHERE digest IS NULL AND state <> '{LEAVING}'")
+    return {row["id"] for row in rows}
+
+
+def delete(connection: sqlite3.Connection, wanted: int) -> None:
+    """Delete a document's row; other tables follow by their foreign keys."""
+    connection.execute("DELETE FROM document WHERE id = ?", (wanted,))
+
+
+def _first(connection: sqlite3.Connection, condition: str, values: tuple[object, ...]) -> int:
+    row = connection.execute(
+        f"SELECT id FROM document WHERE {condition} AND state <> '{LEAVING}' ORDER BY id LIMIT 1", values
+    ).fetchone()
+    return int(row["id"]) if row else 0

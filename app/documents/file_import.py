@@ -1,0 +1,158 @@
+"""Imports a file's text into the database: the text is read, cleaned and stored a few parts at a time."""
+
+import hashlib
+from time import monotonic
+
+from app.documents import document_table, duplicates, text_table
+from app.documents.indexing import Task
+from app.documents.pending_files import MAX_BYTES, PendingFiles
+from app.documents.reading import FileReader, ReadNote, ReadProgress, TextPiece, open_reader
+from app.errors import DocumentUnreadable
+
+PARTS_AT_ONCE = 16
+SECONDS_BETWEEN = 0.5
+
+
+class FileImport:
+    """The import of one file."""
+
+    def __init__(self, task: Task, name: str, max_characters: int) -> None:
+        """`name` is the file's name for the user; `max_characters` limits the text."""
+        self._task = task
+        self._name = name
+        self._max_characters = max_characters
+        self._cleaner = Cleaner()
+        self._digest = hashlib.sha256()
+        self._pending: list[str] = []
+        self._length = 0
+        self._stored = 0
+        self._has_words = False
+        self._notes: list[str] = []
+        self._last_progress = monotonic()
+
+    @property
+    def characters(self) -> int:
+        """Length of the text so far."""
+        return self._stored * text_table.PART + self._length
+
+    def read(self, reader: FileReader) -> None:
+        """Read the whole file. Raises DocumentUnreadable when there is no text, or too much."""
+        with self._task.beginning("reading") as connection:
+            text_table.clear(connection, self._task.document)
+        with self._task.stopped_by(reader.kill):
+            for message in reader.messages():
+                match message:
+                    case TextPiece(text):
+                        self._add(self._cleaner.clean(text))
+                    case ReadProgress(done, total):
+                        self._report(done, total)
+                    case ReadNote(note):
+                        self._notes.append(note)
+        self._task.require_running()  # a reader that was killed ends like one that has finished
+
+    def finish(self) -> int:
+        """Store the rest; returns the document that has the text now. Raises DocumentUnreadable when empty."""
+        self._add(self._cleaner.flush())
+        if not self._has_words:
+            raise DocumentUnreadable(f"There is no text in {self._name}: nothing could be read from it.")
+        self._notes += self._cleaner.notes()
+        self._store(is_last=True)
+        with self._task.writing() as connection:
+            return duplicates.store_file_text(
+                connection, self._task.document, self._digest.digest(), self.characters, " ".join(self._notes)
+            )
+
+    def drop(self) -> None:
+        """Delete the stored part of a text that could not be read to its end."""
+        cleared = PARTS_AT_ONCE
+        while cleared == PARTS_AT_ONCE:
+            with self._task.database.writing() as connection:
+                cleared = text_table.clear(connection, self._task.document, PARTS_AT_ONCE)
+
+    def _add(self, text: str) -> None:
+        self._digest.update(text.encode())
+        self._pending.append(text)
+        self._length += len(text)
+        self._has_words = self._has_words or bool(text.strip())
+        if self.characters > self._max_characters:
+            raise DocumentUnreadable(
+                f"{self._name} has more than {self._max_characters:,} characters: split it, and add the parts."
+            )
+        if self._length >= PARTS_AT_ONCE * text_table.PART:
+            self._store(is_last=False)
+
+    def _store(self, is_last: bool) -> None:
+        text = "".join(self._pending)
+        end = len(text) if is_last else len(text) - len(text) % text_table.PART
+        parts = list(text_table.parts_of(text[:end]))
+        with self._task.writing() as connection:
+            text_table.append(connection, self._task.document, self._stored, parts)
+        self._stored += end // text_table.PART
+        self._pending, self._length = [text[end:]], len(text) - end
+        if is_last:
+            self._length = end % text_table.PART
+
+    def _report(self, done: int, total: int) -> None:
+        if monotonic() - self._last_progress < SECONDS_BETWEEN:
+            return
+        self._last_progress = monotonic()
+        with self._task.writing() as connection:
+            document_table.set_progress(connection, self._task.document, done, total)
+
+
+def import_file(task: Task, inbox: PendingFiles, max_characters: int = MAX_BYTES) -> int:
+    """Import a document's file, unless its text is stored; returns the document that has the text now."""
+    with task.database.reading() as connection:
+        if document_table.has_text(connection, task.document):
+            return task.document
+        about = document_table.document(connection, task.document)
+    reader = open_reader(inbox.path(task.document, about.source), about.source)
+    file_import = FileImport(task, about.source, max_characters)
+    try:
+        file_import.read(reader)
+        stored_in = file_import.finish()
+    except DocumentUnreadable:
+        reader.kill()
+        file_import.drop()
+        raise
+    inbox.drop(task.document)
+    return stored_in
+
+
+class Cleaner:
+    """Cleans a text that comes in pieces: no NULs, no halves of characters, one kind of line end.
+
+    "one\\r" "\\ntwo\\0"  ->  "one" "\\ntwo"
+    """
+
+    def __init__(self) -> None:
+        self._is_first = True
+        self._held = ""
+        self._nuls = 0
+
+    def clean(self, piece: str) -> str:
+        """Clean the next piece; a line end that may be cut in two is held back."""
+        text = self._held + piece
+        if self._is_first and text:
+            text, self._is_first = text.removeprefix("\ufeff"), False
+        self._held = "\r" if text.endswith("\r") else ""
+        lines = text.removesuffix(self._held).replace("\r\n", "\n").replace("\r", "\n")
+        kept = lines.replace("\0", "")
+        self._nuls += len(lines) - len(kept)
+        return kept.encode("utf-8", "replace").decode("utf-8")
+
+    def flush(self) -> str:
+        """The end of the text, which was held back."""
+        held, self._held = self._held, ""
+        return held.replace("\r", "\n")
+
+    def notes(self) -> list[str]:
+        """Sentences about what was removed."""
+        return [f"{self._nuls:,} NUL characters were removed."] if self._nuls else []
+
+
+def cleaned(text: str) -> tuple[str, str]:
+    """A whole text, cleaned, and a note about what was removed."""
+    cleaner = Cleaner()
+    kept = cleaner.clean(text) + cleaner.flush()
+    return kept, " ".join(cleaner.notes())

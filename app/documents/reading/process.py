@@ -1,0 +1,185 @@
+"""Reads a file in a process of its own, so that a crash or a leak of a reader does not touch the app.
+
+The process has a memory limit and may be silent for a limited time. It can be killed at any time.
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from app.child_process import ChildProcess
+from app.errors import DocumentUnreadable
+
+MAX_SILENCE = 60.0
+"""Seconds without a message after which a reader is killed. A page takes far less than one."""
+MAX_MEMORY = 2 * 2**30
+"""Bytes of address space that a reader may use, where the system can limit them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    """The next piece of the text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadProgress:
+    """Progress in pages, paragraphs or bytes."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadNote:
+    """A sentence for the user about what was skipped or changed."""
+
+    note: str
+
+
+ReadMessage = TextPiece | ReadProgress | ReadNote
+
+
+class FileReader(Protocol):
+    """Reads a file."""
+
+    def messages(self) -> Iterator[ReadMessage]:
+        """The text, piece by piece. Raises DocumentUnreadable."""
+
+    def kill(self) -> None:
+        """Stop reading, from any thread; then `messages` ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """A file to read, its name for the user, and its form: "pdf", "docx" or "html"."""
+
+    path: str
+    name: str
+    form: str
+    memory: int = MAX_MEMORY
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFailed:
+    """The file cannot be read; why, as a sentence."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEnded:
+    """The whole file has been read."""
+
+
+ProcessMessage = ReadMessage | ReadFailed | ReadEnded
+MESSAGE_TYPES: dict[str, type[TextPiece | ReadProgress | ReadNote | ReadFailed | ReadEnded]] = {
+    kind.__name__: kind for kind in (TextPiece, ReadProgress, ReadNote, ReadFailed, ReadEnded)
+}
+
+
+def to_line(value: ProcessMessage | ReadRequest) -> bytes:
+    """A message as one line of JSON."""
+    return json.dumps({"is": type(value).__name__, **asdict(value)}).encode() + b"\n"
+
+
+def request_from_line(line: bytes) -> ReadRequest:
+    """The request that was written by `to_line`."""
+    values: dict[str, Any] = json.loads(line)
+    values.pop("is")
+    return ReadRequest(**values)
+
+
+def message_from_line(line: bytes) -> ProcessMessage:
+    """The message that was written by `to_line`."""
+    values: dict[str, Any] = json.loads(line)
+    return MESSAGE_TYPES[values.pop("is")](**values)
+
+
+class ProcessReader:
+    """Reads a file in a process of its own."""
+
+    def __init__(self, request: ReadRequest, silence: float = MAX_SILENCE) -> None:
+        self._name = request.name
+        self._request = request
+        self._silence = silence
+        self._is_killed = threading.Event()
+        self._process: ChildProcess | None = None
+
+    def messages(self) -> Iterator[ReadMessage]:
+        """The text; ends when the process is killed."""
+        with ChildProcess("app.documents.reading.process_main", to_line(self._request)) as process:
+            self._process = process
+            if self._is_killed.is_set():  # before there was a process to kill
+                return
+            yield from self._messages(process)
+
+    def kill(self) -> None:
+        """Kill the process, if it runs."""
+        self._is_killed.set()
+        if self._process:
+            self._process.kill()
+
+    def _messages(self, process: ChildProcess) -> Iterator[ReadMessage]:
+        timer = _SilenceTimer(process, self._silence)
+        for message in map(message_from_line, process.lines()):
+            timer.pause()
+            if isinstance(message, ReadEnded):
+                break
+            if isinstance(message, ReadFailed):
+                timer.stop()
+                raise DocumentUnreadable(message.sentence)
+            yield message
+            timer.resume()
+        else:
+            self._require_killed(timer)
+        timer.stop()
+
+    def _require_killed(self, timer: "_SilenceTimer") -> None:
+        """Raise DocumentUnreadable for a process that ended early, unless it was killed."""
+        timer.stop()
+        if self._is_killed.is_set():
+            return
+        if timer.has_expired:
+            raise DocumentUnreadable(
+                f"FileReader {self._name} was stopped after {self._silence:.0f} seconds without progress: "
+                "save it in another form, as text for example, and add that."
+            )
+        raise DocumentUnreadable(
+            f"FileReader {self._name} ended unexpectedly. Save it again, or as text, and add that file."
+        )
+
+
+class _SilenceTimer:
+    """Kills a process that sends nothing for too long while we wait for it."""
+
+    def __init__(self, process: ChildProcess, silence: float) -> None:
+        self.has_expired = False
+        self._process = process
+        self._silence = silence
+        self._timer = self._started()
+
+    def pause(self) -> None:
+        """A message has come."""
+        self._timer.cancel()
+
+    def resume(self) -> None:
+        """We wait for the next message."""
+        self._timer = self._started()
+
+    def stop(self) -> None:
+        """We wait no longer."""
+        self._timer.cancel()
+
+    def _started(self) -> threading.Timer:
+        timer = threading.Timer(self._silence, self._give_up)
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _give_up(self) -> None:
+        self.has_expired = True
+        self._process.kill()

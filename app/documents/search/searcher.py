@@ -1,0 +1,98 @@
+"""Finds the passages that answer a question: by words at once, and by meaning where there is an embedding model."""
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotReady
+
+import numpy as np
+
+from app.database import Database
+from app.document_messages import Passage, PassageHit
+from app.documents import passage_table
+from app.documents.embedding import Embedder
+from app.documents.search.bm25 import search_bm25
+from app.documents.search.rank_fusion import Candidate, fuse, near_enough, with_similarity
+from app.documents.search.vector_index import VectorIndex, Vectors
+from app.errors import AppError
+
+CANDIDATES = 50
+"""Passages that each of the two rankings may contribute."""
+MAX_WAIT = 2.0
+"""Seconds to wait for the question's vector. A long reply may be before it; then words search alone."""
+OVERFETCH = 3
+"""How many times more passages are fetched than asked for, because repeats are removed."""
+READY = """
+    SELECT id FROM document WHERE state = 'ready' AND collection IN (SELECT value FROM json_each(?))
+"""
+NO_VECTOR: Vectors = np.zeros(0, np.float32)
+REPEAT_SHARE = 0.5
+"""Passages that share more than this part of the shorter one are repeats."""
+
+
+class Searcher:
+    """Finds passages. Safe to use from any thread."""
+
+    def __init__(self, database: Database, embedder: Embedder, max_wait: float = MAX_WAIT) -> None:
+        self._database = database
+        self._embedder = embedder
+        self._max_wait = max_wait
+        self._index = VectorIndex(database)
+
+    def search(self, collections: Sequence[int], question: str, limit: int) -> tuple[PassageHit, ...]:
+        """The passages of these collections that are nearest to a question; () when none is near enough."""
+        candidates = near_enough(*self.candidates(collections, question))[: limit * OVERFETCH]
+        return tuple(without_repeats(self._hits(candidates))[:limit])
+
+    def candidates(self, collections: Sequence[int], question: str) -> tuple[list[Candidate], bool]:
+        """All candidates, best first, and whether meaning was searched, too."""
+        model = self._embedder.model
+        answer = self._embedder.embed([question])  # the engine begins while words are looked up
+        asked = json.dumps(list(collections))
+        with self._database.reading() as connection:
+            by_words = search_bm25(connection, collections, question, CANDIDATES)
+            documents = [row["id"] for row in connection.execute(READY, (asked,))]
+        vector = _vector_in_time(answer, self._max_wait)
+        if not len(vector):
+            return fuse(by_words, []), False
+        by_meaning = self._index.nearest(model, vector, documents, CANDIDATES)
+        known = self._index.cosines(model, vector, (one.passage for one in by_words))
+        return with_similarity(fuse(by_words, by_meaning), known), True
+
+    def _hits(self, candidates: Sequence[Candidate]) -> list[PassageHit]:
+        by_id = {one.passage: one for one in candidates}
+        with self._database.reading() as connection:
+            passages = passage_table.passages_of(connection, list(by_id))
+        return [_as_hit(passage, by_id[passage.id]) for passage in passages]
+
+
+def _vector_in_time(answer: Future[Vectors], max_wait: float) -> Vectors:
+    """A question's vector, or none when it comes too late."""
+    try:
+        vector: Vectors = answer.result(max_wait)[0]
+    except (AppError, NotReady):
+        answer.cancel()
+        return NO_VECTOR
+    return vector
+
+
+def _as_hit(passage: Passage, one: Candidate) -> PassageHit:
+    return PassageHit(
+        passage, one.score, one.bm25, one.bm25_rank, one.similarity, one.similarity_rank, one.share
+    )
+
+
+def without_repeats(found: Sequence[PassageHit]) -> list[PassageHit]:
+    """Remove passages that repeat a better one: the same words, or the same place of the same text."""
+    kept: list[PassageHit] = []
+    for one in found:
+        if not any(_repeats(one.passage, better.passage) for better in kept):
+            kept.append(one)
+    return kept
+
+
+def _repeats(one: Passage, better: Passage) -> bool:
+    if one.document != better.document:
+        return one.text == better.text
+    shared = min(one.end, better.end) - max(one.start, better.start)
+    return shared > REPEAT_SHARE * min(one.end - one.start, better.end - better.start)

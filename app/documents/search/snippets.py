@@ -1,0 +1,93 @@
+"""Narrows a passage to the sentences that match a question, where there is no room for all of it.
+
+The best sentence has most of the question's words, where a word counts less the more sentences have it. Its
+neighbours are added as long as there is room, following sentences first:
+
+    question What is the rent?      room for 50 characters
+    text     A lease has two sides. The rent is 740 euros. It is due in May. Cats may stay.
+    snippet                         The rent is 740 euros. It is due in May.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from app.document_messages import Passage
+from app.documents.search.terms import folded, indexed, terms
+
+MAX_ABBREVIATION = 20
+"""Characters before a full stop that are compared with ABBREVIATIONS."""
+PARAGRAPH = re.compile(r"\n\s*\n")
+Span = tuple[int, int]
+
+
+END = re.compile(
+    "(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019\u00bb)\\]]*+\\s+|[\u3002\uff01\uff1f\uff61]+[\u300d\u300f\u201d\u2019\uff09]*\\s*"
+)
+ABBREVIATIONS = frozenset(
+    ("mr", "mrs", "ms", "dr", "prof", "st", "sr", "jr", "vs", "etc", "e.g", "i.e", "cf", "al", "approx", "no",
+     "nos", "art", "sec", "fig", "vol", "ch", "pp", "inc", "ltd", "co", "corp", "bzw", "usw", "nr", "abs", "ca",
+     "z.b", "d.h")
+)  # fmt: skip
+"""Words that are written with a full stop, in addition to single letters."""
+
+
+def sentences(line: str) -> Iterator[tuple[int, int]]:
+    """The sentences of a line from one end to the other, as places."""
+    begin = 0
+    for found in END.finditer(line):
+        end = found.end()
+        if end < len(line) and _is_end(line, begin, found):
+            yield begin, end
+            begin = end
+    yield begin, len(line)
+
+
+def _is_end(line: str, begin: int, found: re.Match[str]) -> bool:
+    """Whether what looks like an end is one: no small letter goes on behind a full stop, no word is shortened."""
+    stop = found.start()
+    if line[stop] != ".":
+        return True
+    word = line[max(line.rfind(" ", begin, stop) + 1, stop - MAX_ABBREVIATION) : stop].lstrip("(\"'")
+    return not (
+        line[found.end()].islower() or (len(word) == 1 and word.isalpha()) or word.lower() in ABBREVIATIONS
+    )
+
+
+def snippet(passage: Passage, question: str, most: int) -> Passage:
+    """At most this many characters of the passage, around what the question asks for, with the place of those."""
+    spans = _spans(passage.text)
+    if len(passage.text) <= most or not spans:
+        return passage
+    first = last = _best(passage.text, spans, question)
+    while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= most:
+        last += 1
+    while first and spans[last][1] - spans[first - 1][0] <= most:
+        first -= 1
+    begin = next(at for at in range(*spans[first]) if not passage.text[at].isspace())
+    end = min(spans[last][1], begin + most)
+    text = passage.text[begin:end].rstrip()
+    return replace(passage, start=passage.start + begin, end=passage.start + begin + len(text), text=text)
+
+
+def _spans(text: str) -> list[Span]:
+    """The sentences of a text that say something; no sentence goes on behind an empty line."""
+    borders = [0, *(found.end() for found in PARAGRAPH.finditer(text)), len(text)]
+    spans = [
+        (begin + start, begin + end)
+        for begin, stop in pairwise(borders)
+        for start, end in sentences(text[begin:stop])
+    ]
+    return [(begin, end) for begin, end in spans if text[begin:end].strip()]
+
+
+def _best(text: str, spans: Sequence[Span], question: str) -> int:
+    """Which sentence has most of what is asked for; the first of several."""
+    asked = terms(question)
+    said = [f" {folded(indexed(text[begin:end]))} " for begin, end in spans]
+    has = [[term for term in asked if f" {term} " in words] for words in said]
+    seen = Counter(term for found in has for term in found)
+    weights = [sum(1 / seen[term] for term in found) for found in has]
+    return weights.index(max(weights))

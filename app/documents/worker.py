@@ -1,0 +1,202 @@
+"""The thread that imports, indexes and deletes documents.
+
+The queue is the documents' state in the database, so a kill loses nothing.
+
+    waiting --> reading --> (waiting) --> indexing --> ready        oldest first
+       leaving --> deleted                                          before all others
+
+Each document is processed under a file lock, because the app and a command may both run this thread.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from time import sleep
+
+from filelock import FileLock, Timeout
+
+from app.database import Database
+from app.documents import document_table, file_import, indexing, passage_table
+from app.documents.indexing import ACTIVE_STATES, Task, TaskCancelled
+from app.documents.pending_files import PendingFiles
+from app.errors import AppError, StoreError, StoreFull, StoreNotUsable, first_line
+
+POLL_SECONDS = 0.5
+"""Seconds between checks of what another process does."""
+
+RETRY_SECONDS = 30.0
+"""Seconds until work is retried that a killed command left, or that failed because a file was in use."""
+
+PAUSE_SECONDS = 0.01
+"""Seconds between two transactions of a deletion, so that others get the database."""
+
+log = logging.getLogger(__name__)
+
+
+class DocumentWorker:
+    """Processes the waiting documents of a database, one at a time."""
+
+    def __init__(
+        self,
+        database: Database,
+        pending: PendingFiles,
+        changed: Callable[[], None],
+        retry_seconds: float = RETRY_SECONDS,
+    ) -> None:
+        """`changed` is called when a document is done."""
+        self._database = database
+        self._pending = pending
+        self._on_change = changed
+        self._retry_seconds = retry_seconds
+        self._lock = FileLock(pending.lock_file())
+        self._changed = threading.Condition()
+        self._is_awake = True
+        self._is_closing = False
+        self._is_busy = False
+        self._error: StoreError | None = None
+        self._task: Task | None = None
+        self._imported_into: dict[int, int] = {}
+        self._thread = threading.Thread(target=self._run, name="documents", daemon=True)
+
+    @property
+    def problem(self) -> str:
+        """The error that blocks all work, as a sentence; "" for none."""
+        return str(self._error or "")
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Look for work now."""
+        with self._changed:
+            self._is_awake, self._error = True, None
+            self._changed.notify_all()
+
+    def stop(self, document: int) -> None:
+        """Stop work on this document, if it is the current one."""
+        task = self._task
+        if task and task.document == document:
+            task.stop()
+
+    def imported_into(self, document: int) -> int:
+        """The document that has the text of this one: another one for a duplicate or a new version."""
+        return self._imported_into.get(document, document)
+
+    def wait(self) -> None:
+        """Return when all work is done. Raises StoreError when it is blocked."""
+        while self._is_busy or self._has_work():
+            with self._changed:
+                if self._error:
+                    raise self._error
+                if self._is_closing:
+                    return
+                self._is_awake = True  # another process may have left work
+                self._changed.notify_all()
+                self._changed.wait(POLL_SECONDS)
+
+    def close(self) -> None:
+        """Stop the current work and end the thread."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+        if task := self._task:
+            task.stop()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_closing:
+            try:
+                is_done = not self._work()
+                self._error = None
+            except StoreError as error:  # the database takes no more writes, not even that something failed
+                self._error, is_done = error, True
+            except OSError as error:
+                self._error, is_done = self._pending.not_usable(error), True
+            if self._error:
+                log.warning("documents wait: %s", self._error)
+            if is_done:
+                self._sleep()
+
+    def _sleep(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+            if not (self._is_awake or self._is_closing):
+                self._changed.wait(self._retry_seconds)
+            self._is_awake = False
+
+    def _has_work(self) -> bool:
+        with self._database.reading() as connection:
+            return bool(document_table.leaving(connection) or document_table.next_busy(connection))
+
+    def _work(self) -> bool:
+        """Process one document; returns whether there was one."""
+        self._is_busy = True  # set first: `wait` must not see neither this nor work
+        try:
+            if not self._has_work():
+                return False
+            with suppress(Timeout), self._lock.acquire(POLL_SECONDS):  # another process is at it: look again
+                self._do_next()
+                self._on_change()
+            return True
+        finally:
+            self._is_busy = False
+
+    def _do_next(self) -> None:
+        with self._database.writing() as connection:
+            self._pending.keep_only(document_table.unread(connection))
+            gone, document = document_table.leaving(connection), document_table.next_busy(connection)
+        if gone:
+            self._delete(gone)
+        elif document:
+            self._import_and_index(document)
+
+    def _delete(self, gone: Sequence[int]) -> None:
+        """Delete these hidden documents, and those that are hidden meanwhile."""
+        is_more = True
+        while is_more and not self._is_closing:
+            with self._database.writing() as connection:
+                is_more = indexing.delete_some(connection)
+            sleep(PAUSE_SECONDS)
+        self._merge_words()
+        if not self._is_closing:
+            with self._database.writing() as connection:
+                indexing.delete_empty(connection, gone)
+            self._database.checkpoint()
+
+    def _merge_words(self) -> None:
+        is_first = has_more = True
+        while has_more and not self._is_closing:
+            with self._database.writing() as connection:
+                has_more = passage_table.merge_words(connection, is_first)
+            is_first = False
+            sleep(PAUSE_SECONDS)
+
+    def _import_and_index(self, document: int) -> None:
+        task = self._task = Task(self._database, document)
+        try:
+            if not self._is_closing:
+                stored_in = file_import.import_file(task, self._pending)
+                if stored_in == document:
+                    indexing.index(task)
+                else:
+                    self._imported_into[document] = stored_in
+        except TaskCancelled:
+            pass  # its state in the database says what happens next
+        except (StoreNotUsable, StoreFull):
+            raise  # not the document's fault: it keeps its state and is retried
+        except AppError as error:
+            self._fail(document, str(error))
+        except Exception as error:
+            log.exception("document %d", document)
+            self._fail(
+                document, f"Something went wrong inside Foresight ({first_line(error)}): try it again."
+            )
+        finally:
+            self._task = None
+
+    def _fail(self, document: int, sentence: str) -> None:
+        with self._database.writing() as connection:
+            if document_table.state(connection, document) in ACTIVE_STATES:
+                document_table.set_state(connection, document, "failed", sentence)

@@ -1,0 +1,114 @@
+"""The models that the app recommends, from a file that ships with it: known without a network.
+
+Grouped for a person by whether they fit this machine, then by what they are good for, small ones first.
+"""
+
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from app.errors import ModelBroken
+from app.messages import PRESETS, Preset
+from app.model_messages import CatalogueEntry, Fit, Memory, Precision, Use, Verdict
+from app.models_registry.files.config import ModelConfig
+from app.models_registry.files.weights import Tensor, Weights
+from app.models_registry.fit_estimate import Estimator, judge
+from app.settings import assets_dir
+
+FILE = "catalogue.toml"
+SIZES = ("layers", "key_heads", "head_size", "hidden", "vocabulary", "is_tied")
+WNG_SIZES: tuple[tuple[Preset, int], ...] = (("7b", 10_000_000_000), ("13b", 20_000_000_000))
+"""Which of the authors' presets is for up to how many parameters; 33b is for more."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueModel:
+    """An entry with the estimator of what it takes."""
+
+    entry: CatalogueEntry
+    estimator: Estimator
+
+    def fit(self, memory: Memory, precision: Precision, context: int) -> Fit:
+        """Whether it fits a device."""
+        return judge(replace(self.estimator, device=memory.device), memory, precision, context)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueGroup:
+    """Entries with the same verdict and the same use."""
+
+    verdict: Verdict
+    use: Use
+    entries: tuple[CatalogueEntry, ...]
+
+
+def read_catalogue(path: Path | None = None) -> list[CatalogueModel]:
+    """All recommended models, small ones first. Raises ModelBroken when the file makes no sense."""
+    path = path or assets_dir() / FILE
+    try:
+        models = tomllib.loads(path.read_text(encoding="utf-8"))["model"]
+        return sorted((_recommended(values) for values in models), key=lambda r: r.entry.parameters)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ModelBroken(f"The catalogue {path} cannot be read ({error}): install the app again.") from error
+
+
+def find(words: str, catalogue: Iterable[CatalogueModel]) -> list[CatalogueModel]:
+    """Those whose name, family or use has all of these words in it."""
+    wanted = words.lower().split()
+    return [one for one in catalogue if all(word in _text(one.entry) for word in wanted)]
+
+
+def grouped(
+    catalogue: Iterable[CatalogueModel], memory: Memory, precision: Precision, context: int
+) -> Iterator[CatalogueGroup]:
+    """The catalogue by verdict, then by use; no empty groups."""
+    fits = [(one, one.fit(memory, precision, context).verdict) for one in catalogue]
+    for verdict in get_args(Verdict):
+        for use in get_args(Use):
+            entries = [one.entry for one, found in fits if found == verdict and one.entry.use == use]
+            if entries:
+                yield CatalogueGroup(verdict, use, tuple(entries))
+
+
+def wng(parameters: int) -> tuple[int, int, int]:
+    """What lookahead's authors advise for a model of this size."""
+    for name, most in WNG_SIZES:
+        if parameters <= most:
+            return PRESETS[name]
+    return PRESETS["33b"]
+
+
+def _text(entry: CatalogueEntry) -> str:
+    return f"{entry.repo} {entry.family} {entry.use} {entry.good_for}".lower()
+
+
+def _recommended(values: dict[str, Any]) -> CatalogueModel:
+    sizes = {key: values.pop(key) for key in SIZES}
+    entry = CatalogueEntry(**values, wng=wng(values["parameters"]))
+    shape = ModelConfig(
+        model_type="",
+        architecture="",
+        layers=sizes["layers"],
+        hidden=sizes["hidden"],
+        intermediate=4 * sizes["hidden"],
+        heads=max(sizes["key_heads"], sizes["hidden"] // sizes["head_size"]),
+        key_heads=sizes["key_heads"],
+        head_size=sizes["head_size"],
+        vocabulary=sizes["vocabulary"],
+        context=entry.context,
+        is_tied=sizes["is_tied"],
+    )
+    return CatalogueModel(entry, Estimator(shape, Weights(tuple(_tensors(shape, entry.parameters)))))
+
+
+def _tensors(shape: ModelConfig, parameters: int) -> Iterator[Tensor]:
+    """What stands for a model's weights: its tables as they are, and all layers as one matrix."""
+    table = (shape.vocabulary, shape.hidden)
+    yield Tensor("embed_tokens.weight", "BF16", table)
+    if not shape.is_tied:
+        yield Tensor("lm_head.weight", "BF16", table)
+    rows, rest = divmod(parameters - shape.embedding * (1 if shape.is_tied else 2), shape.hidden)
+    yield Tensor("layers.weight", "BF16", (rows, shape.hidden))
+    yield Tensor("norm.weight", "BF16", (rest,))

@@ -1,0 +1,244 @@
+"""Fetches a model's files into the hub's cache with range requests, so that no downloaded byte is fetched twice.
+
+One file is one stream into one partial file, written unbuffered. However the process ends, the partial file is the
+beginning of the real one, and its length tells where to resume.
+
+    have 0        GET                          ####----- the connection breaks
+    have 4        GET  Range: bytes=4-         ----#####
+    have 9 of 9   checksum, rename into blobs
+
+Several files are fetched at once. The caller's thread reports ten times a second, and an exception there ends all.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from huggingface_hub import hf_hub_url
+
+from app.errors import DiskFull, ModelBroken
+from app.model_messages import DiskUse, gigabytes
+from app.models_registry.downloads.repo_cache import RepoCache
+from app.models_registry.files.checksum import GrowingFileHash, new_hash
+from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile
+from app.models_registry.hub.errors import OUT_OF_SPACE
+from app.models_registry.hub.http import (
+    Backoff,
+    IncompleteTransfer,
+    is_retryable,
+    open_stream,
+    reason,
+    retry_after,
+)
+
+RESERVE = 200_000_000
+"""Bytes that a download leaves free on the disk."""
+FreeBytes = Callable[[Path], int]
+"""Returns the free bytes on the disk of a folder, which need not exist yet."""
+AT_ONCE = 4
+"""Files of one model that come at the same time."""
+POLL_SECONDS = 0.1
+MAX_RESTARTS = 3
+
+
+def disk_use(folder: Path) -> DiskUse:
+    """The disk of a folder, which need not exist yet."""
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    usage = shutil.disk_usage(existing)
+    return DiskUse(folder, usage.free, usage.total)
+
+
+def free_bytes(folder: Path) -> int:
+    """Bytes free on the folder's disk."""
+    return disk_use(folder).free
+
+
+def require_space(plan: DownloadPlan, missing: int, folder: Path, free: FreeBytes) -> None:
+    """Raise DiskFull when the rest of a download does not fit."""
+    left = free(folder)
+    if missing and left < missing + RESERVE:
+        raise DiskFull(
+            f"{plan.repo} needs {gigabytes(missing)} more on the disk of {folder}, where {gigabytes(left)} are "
+            f"free and {gigabytes(RESERVE)} should stay so: delete something there, or keep models on another disk."
+        )
+
+
+@contextmanager
+def disk_full(repo: str) -> Iterator[None]:
+    """Turn the system's error for a full disk into DiskFull."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in OUT_OF_SPACE:
+            raise
+        raise DiskFull(
+            f"The disk is full. Free some space, then resume {repo}. Downloaded bytes are kept."
+        ) from error
+
+
+class InvalidPartialFile(Exception):
+    """The partial file is unusable, and why: the file is fetched again."""
+
+
+@dataclass(slots=True)
+class TransferState:
+    """Bytes of each file, and a note for the user; written by the transfers, read by the reporting thread."""
+
+    done: dict[str, int]
+    note: str = ""
+    stop: Event = field(default_factory=Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetcher:
+    """Fetches from one hub into one cache."""
+
+    endpoint: str | None
+    root: Path
+    backoff: Backoff = field(default_factory=Backoff)
+    free: FreeBytes = free_bytes
+
+    def fetch(self, plan: DownloadPlan, report: Callable[[TransferState], None]) -> Path:
+        """Fetch the missing files of a model and return its folder.
+
+        Raises ModelError for what the user can solve, and the hub client's errors for what the hub answers."""
+        cache = RepoCache(self.root, plan.repo)
+        state = TransferState({file.name: cache.stored_bytes(plan, file) for file in plan.files})
+        missing = {
+            file.digest: file for file in plan.files if not cache.has(plan, file)
+        }  # equal files come once
+        left = sum(file.size - state.done[file.name] for file in missing.values())
+        require_space(plan, left, self.root, self.free)
+        (cache.folder / "blobs").mkdir(parents=True, exist_ok=True)
+        report(state)
+        self._fetch_all(plan, list(missing.values()), state, report)
+        state.done = {file.name: file.size for file in plan.files}
+        report(state)
+        return cache.install(plan)
+
+    def _fetch_all(
+        self,
+        plan: DownloadPlan,
+        files: list[RemoteFile],
+        state: TransferState,
+        report: Callable[[TransferState], None],
+    ) -> None:
+        pool = ThreadPoolExecutor(AT_ONCE, "fetch")
+        left = {pool.submit(_Transfer(self, plan, file, state).run) for file in files}
+        try:
+            while left:
+                ended, left = wait(left, POLL_SECONDS, FIRST_EXCEPTION)
+                _raise_first(ended)
+                report(state)
+        finally:
+            state.stop.set()  # ends the other transfers at their next byte
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _raise_first(futures: set[Future[None]]) -> None:
+    for future in futures:
+        future.result()
+
+
+@dataclass(slots=True)
+class _Transfer:
+    """The transfer of one file."""
+
+    fetcher: Fetcher
+    plan: DownloadPlan
+    file: RemoteFile
+    state: TransferState
+    starts: int = 1
+
+    @property
+    def _cache(self) -> RepoCache:
+        return RepoCache(self.fetcher.root, self.plan.repo)
+
+    @property
+    def _partial(self) -> Path:
+        return self._cache.partial(self.file)
+
+    def run(self) -> None:
+        """Fetch the file, check it, and rename it to its digest."""
+        while not self.state.stop.is_set():
+            try:
+                with disk_full(self.plan.repo):
+                    self._fetch_and_check()
+                return
+            except InvalidPartialFile as problem:
+                self._partial.unlink(missing_ok=True)
+                self._restart(problem)
+
+    def _restart(self, problem: InvalidPartialFile) -> None:
+        if self.starts == MAX_RESTARTS:
+            raise ModelBroken(
+                f"{self.file.name} of {self.plan.repo} {problem}, {MAX_RESTARTS} times over: try again later, or "
+                "from another network."
+            ) from problem
+        self.starts += 1
+        self.state.done[self.file.name] = 0
+        self.state.note = f"{self.file.name} {problem} and is fetched again."
+
+    def _fetch_and_check(self) -> None:
+        with self._partial.open("ab", buffering=0) as file:
+            if file.tell() > self.file.size:
+                raise InvalidPartialFile("is longer than it should be")
+        with GrowingFileHash(self._partial, new_hash(self.file.digest, self.file.size)) as file_hash:
+            self._stream_with_retries(file_hash)
+            if self.state.stop.is_set():
+                return
+            if file_hash.finish() != self.file.digest:
+                raise InvalidPartialFile("came damaged (its checksum is wrong)")
+        self._partial.replace(self._cache.blob(self.file))
+
+    def _stream_with_retries(self, file_hash: GrowingFileHash) -> None:
+        failures = 0
+        while (have := self._have()) < self.file.size and not self.state.stop.is_set():
+            try:
+                self._stream(have, file_hash)
+            except Exception as error:
+                failures = 1 if self._have() > have else failures + 1
+                if not is_retryable(error) or failures >= self.fetcher.backoff.tries:
+                    raise
+                self._back_off(error, failures)
+
+    def _back_off(self, error: Exception, failures: int) -> None:
+        backoff = self.fetcher.backoff
+        seconds = backoff.delay(failures, retry_after(error))
+        self.state.note = f"{reason(error)}: trying again in {seconds:.0f} s ({failures} of {backoff.tries})."
+        self.state.stop.wait(seconds)
+
+    def _have(self) -> int:
+        return self._partial.stat().st_size
+
+    def _stream(self, have: int, file_hash: GrowingFileHash) -> None:
+        """Append what the server sends from byte `have` on."""
+        with open_stream(self._url(), have, self.fetcher.backoff.read_timeout) as answer:
+            self._require_range(answer, have)
+            with self._partial.open("ab", buffering=0) as file:
+                for piece in answer.iter_raw():
+                    have += file.write(piece) or 0
+                    self.state.done[self.file.name] = min(have, self.file.size)
+                    self.state.note = ""
+                    file_hash.grew()
+                    if have > self.file.size:
+                        raise InvalidPartialFile("is longer than it should be")
+                    if self.state.stop.is_set():
+                        return
+        if have < self.file.size:
+            raise IncompleteTransfer
+
+    def _url(self) -> str:
+        return hf_hub_url(
+            self.plan.repo, self.file.name, revision=self.plan.commit, endpoint=self.fetcher.endpoint
+        )
+
+    def _require_range(self, answer: Any, have: int) -> None:
+        """Require that the server continues where the partial file ends."""
+        if have and not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
+            raise InvalidPartialFile("cannot be resumed, the hub sends it from the beginning")

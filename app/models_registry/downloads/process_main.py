@@ -1,0 +1,77 @@
+"""The child process of one download: reads a request from standard input, reports on standard output."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import Timeout
+
+from app import child_process
+from app.errors import ModelError
+from app.models_registry.downloads.fetcher import Fetcher, TransferState
+from app.models_registry.downloads.process import (
+    DownloadFailed,
+    DownloadFinished,
+    DownloadMessage,
+    DownloadPlanned,
+    DownloadProgress,
+    DownloadRequest,
+    request_from_line,
+    to_line,
+)
+from app.models_registry.downloads.repo_cache import RepoCache
+from app.models_registry.hub.errors import as_model_errors
+from app.models_registry.hub.hub import Hub
+
+Send = Callable[[DownloadMessage], None]
+
+
+def fetch(line: bytes, send_line: child_process.Say) -> None:
+    """Handle a request, and send its messages."""
+
+    def send(message: DownloadMessage) -> None:
+        send_line(to_line(message))
+
+    try:
+        send(DownloadFinished(download(request_from_line(line), send)))
+    except ModelError as error:
+        send(DownloadFailed(type(error).__name__, str(error)))
+
+
+def download(request: DownloadRequest, send: Send) -> Path:
+    """Fetch a model, and send its progress. Raises ModelError."""
+    hub = Hub(request.endpoint, request.root, backoff=request.backoff)
+    repo, revision = request.wanted.repo, request.wanted.revision
+    with as_model_errors(repo, revision, hub.page(repo)):
+        plan = request.plan or hub.plan(request.wanted)
+        send(DownloadPlanned(plan))
+        with _locked(RepoCache(hub.root, repo)):
+            return Fetcher(request.endpoint, hub.root, request.backoff).fetch(plan, _reporter(send))
+
+
+@contextmanager
+def _locked(cache: RepoCache) -> Iterator[None]:
+    try:
+        with cache.lock():
+            yield
+    except Timeout as error:
+        raise ModelError(
+            f"{cache.repo} is being downloaded by another Foresight already: wait for it, or cancel it there."
+        ) from error
+
+
+def _reporter(send: Send) -> Callable[[TransferState], None]:
+    """Sends the progress when it has changed."""
+    last: list[DownloadProgress] = []
+
+    def report(state: TransferState) -> None:
+        progress = DownloadProgress(dict(state.done), state.note)
+        if progress not in last:
+            last[:] = [progress]
+            send(progress)
+
+    return report
+
+
+if __name__ == "__main__":
+    child_process.serve(fetch)

@@ -1,0 +1,185 @@
+"""Reads the sizes of a model from its config.json, which is not trusted.
+
+The file comes from strangers. A number that no model has ("num_hidden_layers": 1000000000) is rejected before it is
+used, and nothing in the file is ever run.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from app.errors import ModelBroken, ModelUnsafe
+from app.models_registry.files.model_files import CONFIG, LONGEST_CONFIG
+
+UNKNOWN_CONTEXT = 32_768
+LIMITS = {
+    "num_hidden_layers": 2_000,
+    "hidden_size": 200_000,
+    "intermediate_size": 2_000_000,
+    "num_attention_heads": 10_000,
+    "num_key_value_heads": 10_000,
+    "head_dim": 20_000,
+    "vocab_size": 20_000_000,
+    "max_position_embeddings": 100_000_000,
+}
+"""The largest accepted values, far above those of any model."""
+OTHER_NAMES = {
+    "num_hidden_layers": ("n_layer", "num_layers", "n_layers"),
+    "hidden_size": ("n_embd", "d_model"),
+    "intermediate_size": ("n_inner", "ffn_dim"),
+    "num_attention_heads": ("n_head", "num_heads"),
+    "max_position_embeddings": ("n_positions", "n_ctx"),
+}
+COUNT_KEYS = re.compile(r"(^|_)(layers?|experts?|heads?|blocks?|depth|stages)($|_)")
+"""Keys of counts, for each of which a model has a module or a list entry, in any part of config.json."""
+MAX_COUNT = 20_000
+"""The largest accepted count."""
+MODEL_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,60}")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """The sizes that decide how much memory a model takes.
+
+    `is_tied`: the head shares the embedding's weight. `is_softcapped`: attention scores are soft-capped."""
+
+    model_type: str
+    architecture: str
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    key_heads: int
+    head_size: int
+    vocabulary: int
+    context: int
+    is_tied: bool
+    is_softcapped: bool = False
+
+    @property
+    def embedding(self) -> int:
+        """Numbers in the embedding."""
+        return self.vocabulary * self.hidden
+
+    @property
+    def cached(self) -> int:
+        """Numbers in the KV cache for one token."""
+        return 2 * self.layers * self.key_heads * self.head_size
+
+
+def read_config(folder: Path, name: str) -> ModelConfig:
+    """The config of the model in this folder. Raises ModelError for an invalid config.json."""
+    return parse_config(_read(folder, name), name)
+
+
+def check_config(folder: Path, name: str) -> Mapping[str, int]:
+    """The sizes in this folder's config.json, 0 where it has none.
+
+    Raises ModelError when it is invalid, or needs Python code of its own."""
+    return _sizes(_text_config(_read(folder, name), name), name)
+
+
+def parse_config(config: bytes, name: str) -> ModelConfig:
+    """Parse a config.json; `name` is the model's name for error messages."""
+    values = _text_config(config, name)
+    sizes = _sizes(values, name)
+    heads, hidden = sizes["num_attention_heads"] or 1, sizes["hidden_size"]
+    if not hidden or not sizes["num_hidden_layers"] or not sizes["vocab_size"]:
+        raise ModelBroken(
+            f"The config.json of {name} does not tell the model's size: choose a text model that "
+            "transformers knows."
+        )
+    return ModelConfig(
+        model_type=str(values.get("model_type", "")),
+        architecture=_architecture(values),
+        layers=sizes["num_hidden_layers"],
+        hidden=hidden,
+        intermediate=sizes["intermediate_size"] or 4 * hidden,
+        heads=heads,
+        key_heads=sizes["num_key_value_heads"] or heads,
+        head_size=sizes["head_dim"] or max(1, hidden // heads),
+        vocabulary=sizes["vocab_size"],
+        context=sizes["max_position_embeddings"] or UNKNOWN_CONTEXT,
+        is_tied=bool(values.get("tie_word_embeddings", False)),
+        is_softcapped=bool(values.get("attn_logit_softcapping")),
+    )
+
+
+def _read(folder: Path, name: str) -> bytes:
+    with (folder / CONFIG).open("rb") as file:
+        config = file.read(LONGEST_CONFIG + 1)
+    if len(config) > LONGEST_CONFIG:
+        raise ModelBroken(f"The config.json of {name} is far too long: choose another model.")
+    return config
+
+
+def _sizes(values: Mapping[str, Any], name: str) -> dict[str, int]:
+    return {key: _size(values, key, name) for key in LIMITS}
+
+
+def _text_config(config: bytes, name: str) -> Mapping[str, Any]:
+    """The part that describes the text model, with what the whole says of it."""
+    try:
+        whole = json.loads(config)
+    except (ValueError, RecursionError) as error:
+        raise ModelBroken(f"The config.json of {name} is not JSON: get the model's own again.") from error
+    if not isinstance(whole, dict):
+        raise ModelBroken(f"The config.json of {name} is not a JSON object: get the model's own again.")
+    _require_no_code(whole, name)
+    _require_few(whole, name)
+    text = whole.get("text_config")
+    return {**whole, **text} if isinstance(text, dict) else whole
+
+
+def _require_no_code(config: Mapping[str, Any], name: str) -> None:
+    if config.get("auto_map") and not is_known(str(config.get("model_type", ""))):
+        raise ModelUnsafe(
+            f"{name} needs Python code of its own, which Foresight does not run: choose a model whose architecture "
+            "transformers knows."
+        )
+
+
+def _require_few(config: Mapping[str, Any], name: str) -> None:
+    """Refuse more of anything than can be built, in any part of the config."""
+    parts: list[Any] = [config]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list):
+            parts += part
+        if isinstance(part, dict):
+            parts += part.values()
+            for key, value in part.items():
+                if isinstance(value, int | float) and COUNT_KEYS.search(key) and not value <= MAX_COUNT:
+                    raise _impossible(key, value, name)
+
+
+def is_known(model_type: str) -> bool:
+    """Whether transformers has this kind of model: asked of its folders, for importing it takes seconds."""
+    spec = find_spec("transformers")
+    if spec is None or spec.origin is None or not MODEL_TYPE.fullmatch(model_type):
+        return False
+    return (Path(spec.origin).parent / "models" / model_type.replace("-", "_")).is_dir()
+
+
+def _size(values: Mapping[str, Any], key: str, name: str) -> int:
+    """The value of this key by any of its names; 0 when it is not there."""
+    found = next((values[k] for k in (key, *OTHER_NAMES.get(key, ())) if values.get(k) is not None), 0)
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= LIMITS[key]:
+        raise _impossible(key, found, name)
+    return found
+
+
+def _impossible(key: str, value: object, name: str) -> ModelBroken:
+    return ModelBroken(
+        f"The config.json of {name} cannot be true ({key[:40]} is {str(value)[:40]}): choose another model."
+    )
+
+
+def _architecture(values: Mapping[str, Any]) -> str:
+    names = values.get("architectures")
+    first = names[0] if isinstance(names, list) and names else ""
+    return first[:80] if isinstance(first, str) else ""

@@ -1,0 +1,226 @@
+"""Which files make up a model, and whether they are complete; checked without torch and without reading weights.
+
+A safetensors file begins with a list of its tensors, so a file that was cut short shows at once:
+
+    8 bytes: N | N bytes: JSON {"name": {"dtype", "shape", "data_offsets": [begin, end]}, …} | the tensors
+"""
+
+import json
+import stat
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from app.errors import ModelBroken, ModelUnsafe
+
+CONFIG = "config.json"
+WHOLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+SHARDS = "model-*-of-*.safetensors"
+MODULES = "modules.json"
+POOLING = "1_Pooling/config.json"
+"""How a sentence-embedding model pools its vectors. The only needed file in a subfolder."""
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json", "vocab.txt")
+TEXTS = (
+    *TOKENIZERS,
+    CONFIG,
+    "generation_config.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "merges.txt",
+    "chat_template.*",
+    MODULES,  # these two of sentence-embedding models
+    "sentence_bert_config.json",
+)
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
+MAX_HEADER = 16_000_000
+"""The largest accepted N. A hundred thousand tensors take less."""
+MORE_TEMPLATES = "additional_chat_templates"
+"""A folder from which transformers reads chat templates."""
+LONGEST_CONFIG = 2_000_000
+"""Bytes of the largest accepted config.json."""
+LONGEST = {
+    CONFIG: LONGEST_CONFIG,
+    "generation_config.json": 2_000_000,
+    "*.jinja": 1_000_000,
+    INDEX: 32_000_000,
+}
+"""Maximum bytes by file name; other text files may have MAX_TEXT_BYTES."""
+MAX_TEXT_BYTES = 100_000_000
+
+
+def needed_files(names: Iterable[str]) -> list[str]:
+    """The files of a repository that loading needs: no pickles, no code, no second copies of weights.
+
+    When there are both model.safetensors and shards, transformers reads the former, and so do we."""
+    names = list(names)
+    weights = (WHOLE,) if WHOLE in names else (INDEX, SHARDS)
+    pooling = [POOLING] if MODULES in names and POOLING in names else []
+    return [*_matching(names, (*TEXTS, *weights)), *pooling]
+
+
+def require_model(names: Iterable[str], where: str) -> None:
+    """Raise a ModelError that says what is wrong when these files cannot be a model; `where` names them."""
+    names = list(names)
+    if CONFIG not in names:
+        raise ModelBroken(f"{where} is not a model: it has no {CONFIG}. {_other_kind(names)}")
+    if WHOLE in names or INDEX in names:
+        return
+    if _matching(names, PICKLES):
+        raise ModelUnsafe(
+            f"{where} has only pickled weights, which can run code when they are opened: "
+            "choose a model with safetensors files, or convert this one to safetensors."
+        )
+    raise ModelBroken(f"{where} has no {WHOLE} and no {INDEX}. {_other_kind(names)}")
+
+
+def has_tokenizer(names: Iterable[str]) -> bool:
+    """Whether any of these files can be a tokenizer."""
+    return any(name in TOKENIZERS for name in names)
+
+
+def _other_kind(names: list[str]) -> str:
+    if "adapter_config.json" in names:
+        return "It is an adapter: merge it into its base model first, or choose the base model."
+    if _matching(names, ("*.gguf",)):
+        return "GGUF files are for llama.cpp: choose the same model in safetensors."
+    return "Choose a folder or a hub model with config.json, a tokenizer and safetensors weights."
+
+
+def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
+    # fnmatch's * also matches slashes; these files lie at the top of their repository.
+    patterns = list(patterns)
+    return [name for name in names if "/" not in name and any(fnmatch(name, p) for p in patterns)]
+
+
+def check_folder(folder: Path) -> None:
+    """Raise a ModelError with what to do when this folder's model cannot be loaded."""
+    try:
+        _check_files(folder)
+    except OSError as error:
+        raise ModelBroken(
+            f"{error.filename or folder} cannot be read ({error.strerror}): check its permissions."
+        ) from error
+
+
+def _check_files(folder: Path) -> None:
+    for path in _opened_files(folder):
+        _check_readable(path)
+    names = file_names(folder)
+    require_model(names, f"The folder {folder}")
+    if not has_tokenizer(names):
+        raise ModelBroken(f"The folder {folder} has no tokenizer: add the model's tokenizer.json.")
+    if "model_type" not in _read_object(folder / CONFIG):
+        raise ModelBroken(f"{folder / CONFIG} names no model_type: get the model's own {CONFIG} again.")
+    for weights in weight_files(folder):
+        _check_weights(weights)
+
+
+def _opened_files(folder: Path) -> Iterator[Path]:
+    """Everything that transformers may open."""
+    yield from sorted(folder.iterdir())
+    more = folder / MORE_TEMPLATES
+    if more.is_dir():
+        yield from sorted(more.iterdir())
+
+
+def _check_readable(path: Path) -> None:
+    """Reject what cannot be read to its end: a pipe, a device, a text of gigabytes."""
+    if not path.exists():  # a link to nothing: what is missing is told by what needs it
+        return
+    status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
+        return
+    if not stat.S_ISREG(status.st_mode):
+        raise ModelBroken(f"{path} is a pipe, a socket or a device: delete it, or choose another folder.")
+    most = _longest(path.name)
+    if most and status.st_size > most:
+        raise ModelBroken(
+            f"{path} is far too long ({status.st_size:,} bytes; {most:,} are the most): "
+            "get the model's own again, or choose another model."
+        )
+
+
+def _longest(name: str) -> int:
+    """Bytes that a file of this name may have; 0 for one that is not read as a whole."""
+    known = next((most for pattern, most in LONGEST.items() if fnmatch(name, pattern)), 0)
+    return known or (MAX_TEXT_BYTES if any(fnmatch(name, pattern) for pattern in TEXTS) else 0)
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether every needed file exists. Their contents are not checked."""
+    names = file_names(folder)
+    if CONFIG not in names or not has_tokenizer(names):
+        return False
+    return (WHOLE in names or INDEX in names) and all(path.exists() for path in weight_files(folder))
+
+
+def file_names(folder: Path) -> list[str]:
+    """The names of the files in a folder, sorted; links to missing files do not count."""
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The safetensors files that transformers will read, those that are missing included."""
+    if (folder / WHOLE).exists():
+        return [folder / WHOLE]
+    shards = _read_object(folder / INDEX).get("weight_map")
+    if not isinstance(shards, dict) or not all(_is_file_name(name) for name in shards.values()):
+        raise ModelBroken(f"{folder / INDEX} lists no weight files: get this file again.")
+    return [folder / name for name in sorted(set(shards.values()))]
+
+
+def _is_file_name(name: object) -> bool:
+    return isinstance(name, str) and name == Path(name).name
+
+
+def _check_weights(path: Path) -> None:
+    if not path.exists():
+        raise ModelBroken(f"The weights are not complete: {path} is missing. Download this file again.")
+    expected, actual = _expected_size(path), path.stat().st_size
+    if expected != actual:
+        raise _damaged(path, f"it has {actual:,} bytes and its header promises {expected:,}")
+
+
+def _expected_size(path: Path) -> int:
+    """The size that the file's own header promises; 8 when it is too short to have a header."""
+    header_size, tensors = read_header(path)
+    try:
+        return 8 + header_size + _data_size(tensors)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        raise _damaged(path, "it is no safetensors file") from error
+
+
+def read_header(path: Path) -> tuple[int, Any]:
+    """The directory of a safetensors file: how many bytes it takes, and what it says. Raises ModelBroken."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if size > min(MAX_HEADER, path.stat().st_size):
+            raise _damaged(path, "it is no safetensors file")
+        header = file.read(size)
+    try:
+        return size, json.loads(header)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, "it is no safetensors file") from error
+
+
+def _data_size(tensors: dict[str, Any]) -> int:
+    ends = [tensor["data_offsets"][1] for name, tensor in tensors.items() if name != "__metadata__"]
+    return int(max(ends))
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:  # the second: brackets without end
+        raise _damaged(path, "it is not JSON") from error
+    if not isinstance(found, dict):
+        raise _damaged(path, "it is not a JSON object")
+    return found
+
+
+def _damaged(path: Path, how: str) -> ModelBroken:
+    # In the hub's cache the file is a link: only without the file behind it is it fetched anew.
+    return ModelBroken(f"{path} is damaged: {how}. Delete {path.resolve()} and download it again.")

@@ -1,1 +1,0 @@
-"""Whether a model fits this machine, and the models that the app recommends."""

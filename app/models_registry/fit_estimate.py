@@ -1,0 +1,193 @@
+"""Will it fit? What a model takes while it decodes, from its shape and its weights' headers, before either is here.
+
+    weights    every number at its width, and on a CPU a second copy of a tied head, packed for the kernels
+    cache      keys and values of the context, grown in chunks
+    rows       what one pass computes: the prompt's chunk against the whole context, or lookahead's rows and logits
+    runtime    Python, torch and what they load, where that is not in memory yet
+
+On a CPU the file's own pages count into a process's size, too, while they are read. The system takes them back when
+it needs them, so they are in `peak` and not in `need`. `docs/models.md` has what was measured.
+"""
+
+import platform
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from app.model_messages import Fit, Memory, MemoryNeed, Precision, RowPrice, Verdict, gigabytes
+from app.models_registry.files.config import ModelConfig, read_config
+from app.models_registry.files.weights import HEADS, Weights, check_model, read_weights
+from app.quantisation import model_bytes
+
+NUMBER_BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
+"""Bytes of one weight that is kept as it is; what quantised weights take `app/quantisation.py` knows."""
+HALF = 2
+"""Bytes of an activation beside quantised weights."""
+STORED_AS: dict[Precision, str] = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
+CHUNK = 512
+"""Tokens by which the cache grows, and of a prompt that are read at once."""
+LOOKAHEAD_ROWS = 128
+"""The widest step that is tried when a model is loaded."""
+TIED_SHARE = 1 / 3
+RUNTIME = {"cpu": 440_000_000, "cuda": 600_000_000}
+"""Bytes of Python, torch and their libraries on a CPU, and of a CUDA context with its libraries on a device."""
+KERNELS = 45_000_000
+"""Bytes of the kernels that a CPU's library builds for itself, for half precision or packed weights."""
+SMALL = 1_000_000
+"""Parameters below which nothing is packed."""
+SCORE_COPIES = 3
+"""Float32 score matrices that exist at once where attention is written out, without a fused kernel."""
+MARGIN = 0.05
+"""The share of free memory that is left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimator:
+    """Estimates one model on one kind of device.
+
+    `packs`: a CPU's kernels keep the weights in their own order. `has_triton`: on a GPU our own kernels attend."""
+
+    shape: ModelConfig
+    weights: Weights
+    device: str = "cpu"
+    packs: bool = field(default_factory=lambda: platform.machine() in ("x86_64", "AMD64"))
+    has_triton: bool = field(default_factory=lambda: find_spec("triton") is not None)
+
+    def need(self, precision: Precision, context: int) -> MemoryNeed:
+        """What the model takes at this precision with this many tokens in its context."""
+        return MemoryNeed(
+            weights=self._weights(precision),
+            cache=self._cache(precision, context),
+            rows=self._rows(precision, context),
+            runtime=self._runtime(precision),
+        )
+
+    def peak(self, precision: Precision, context: int) -> int:
+        """What a process that runs the model will show at most: its need, and the file's pages that it has read."""
+        need = self.need(precision, context)
+        if self.device != "cpu":
+            return need.total
+        if STORED_AS.get(precision) == self.weights.stored:
+            # What is packed was copied, and its pages stay until the system wants them.
+            copied = self._packed() if self._does_pack(precision) else 0
+            return need.total + copied * NUMBER_BYTES[precision]
+        loading = need.runtime + self._kept(precision) + self.weights.size
+        return max(need.total, loading)
+
+    def longest_context(self, precision: Precision, free: int) -> int:
+        """The most tokens that fit into so many bytes; 0 when not even a short chat does."""
+        low, high = 0, -(-self.shape.context // CHUNK)
+        while low < high:
+            middle = (low + high + 1) // 2
+            fits = self.need(precision, min(middle * CHUNK, self.shape.context)).total <= free
+            low, high = (middle, high) if fits else (low, middle - 1)
+        return min(low * CHUNK, self.shape.context)
+
+    @property
+    def _is_tied(self) -> bool:
+        """Some families tie without saying so: then no head is stored."""
+        return self.shape.is_tied or not self.weights.has_head
+
+    def _numbers(self) -> int:
+        """Parameters; a tied head that is stored all the same is read once."""
+        twice = self._is_tied and self.weights.has_head
+        return self.weights.numbers - (self.shape.embedding if twice else 0)
+
+    def _packed(self) -> int:
+        return max(0, self._numbers() - self.shape.embedding)
+
+    def _does_pack(self, precision: Precision) -> bool:
+        return self.device == "cpu" and self.packs and precision in ("float32", "bfloat16")
+
+    def _runtime(self, precision: Precision) -> int:
+        if self.device != "cpu":
+            return RUNTIME["cuda"]
+        has_kernels = precision != "float32" or self._numbers() > SMALL
+        return RUNTIME["cpu"] + (KERNELS if has_kernels else 0)
+
+    def _weights(self, precision: Precision) -> int:
+        tied_share = self.shape.embedding / max(1, self._numbers())
+        is_doubled = self._is_tied and tied_share <= TIED_SHARE and self._does_pack(precision)
+        second = self.shape.embedding * NUMBER_BYTES[precision] if is_doubled else 0
+        return self._kept(precision) + second
+
+    def _kept(self, precision: Precision) -> int:
+        """Bytes of the weights, each once."""
+        if precision != "int8" and precision != "int4":
+            return self._numbers() * NUMBER_BYTES[precision]
+        tensors = [one for one in self.weights.tensors if not (self._is_tied and one.name.endswith(HEADS))]
+        return model_bytes({one.name: one.shape for one in tensors}, HALF, precision)
+
+    def _cache(self, precision: Precision, context: int) -> int:
+        rows = -(-(context + LOOKAHEAD_ROWS) // CHUNK) * CHUNK
+        return rows * row_price(self.shape, precision).cache
+
+    def _rows(self, precision: Precision, context: int) -> int:
+        """The larger one of what reading the prompt and what a lookahead step computes."""
+        shape, width = self.shape, state_width(precision)
+        per_row = 4 * shape.hidden + 3 * shape.intermediate
+        chunk = min(CHUNK, context)
+        prompt = chunk * (per_row * width + self._attention_row(context, width))
+        step = LOOKAHEAD_ROWS * (
+            per_row * width + self._attention_row(context, 4) + row_price(shape, precision).logits
+        )
+        return int(max(prompt, step))
+
+    def _attention_row(self, context: int, width: int) -> int:
+        """Bytes that attention takes for one row against the context."""
+        if self._has_explicit_scores:
+            return context * (SCORE_COPIES * self.shape.heads * 4 + 1)
+        # The mask is repeated for the heads that share a key, and the kernel widens it once more.
+        return max(1, self.shape.heads // self.shape.key_heads) * context * (width + 4)
+
+    @property
+    def _has_explicit_scores(self) -> bool:
+        """Whether the sdpa backend writes scores out: torch's kernel has neither soft-capping nor sinks."""
+        is_special = self.shape.is_softcapped or self.weights.has_sinks
+        return is_special and (self.device == "cpu" or not self.has_triton)
+
+
+def row_price(shape: ModelConfig, precision: Precision) -> RowPrice:
+    """What one row takes: its logits as the model gives them and once more in float32, its keys and values."""
+    width = state_width(precision)
+    return RowPrice(logits=shape.vocabulary * (width + 4), cache=shape.cached * width)
+
+
+def state_width(precision: Precision) -> int:
+    """Bytes of one number that passes through the model."""
+    return 4 if precision == "float32" else 2
+
+
+def judge(estimator: Estimator, memory: Memory, precision: Precision, context: int) -> Fit:
+    """Whether the model fits this device, in words."""
+    usable = int(memory.free * (1 - MARGIN))
+    context = min(context, estimator.shape.context)
+    need = estimator.need(precision, context)
+    longest = estimator.longest_context(precision, usable)
+    verdict: Verdict = "too big"
+    if need.total <= usable:
+        verdict = "fits"
+    elif estimator.need("int4", context).total <= usable:
+        verdict = "fits with int4"
+    sentence = _sentence(verdict, need.total, memory, longest, context, estimator.shape.context)
+    peak = estimator.peak(precision, context)
+    return Fit(need, memory, precision, context, longest, verdict, sentence, peak)
+
+
+def _sentence(verdict: Verdict, total: int, memory: Memory, longest: int, context: int, most: int) -> str:
+    where = "memory" if memory.device == "cpu" else f"the memory of {memory.device}"
+    needs = f"needs about {gigabytes(total)}, and {gigabytes(memory.free)} of {where} are free"
+    if verdict == "fits":
+        whole = f"Its whole context of {most:,} tokens fits." if longest == most else ""
+        return f"Fits: it {needs}. {whole or f'A context of {longest:,} tokens would still fit.'}"
+    shorter = f" A context of {longest:,} tokens would fit." if longest else ""
+    if verdict == "fits with int4":
+        return f"Fits with int4: at this precision it {needs}.{shorter}"
+    return f"Too big with {context:,} tokens of context: it {needs}.{shorter}"
+
+
+def judge_folder(folder: Path, name: str, memory: Memory, precision: Precision, context: int) -> Fit:
+    """Whether the model in this folder fits. Raises ModelError when its files make no sense."""
+    check_model(folder, name)
+    estimator = Estimator(read_config(folder, name), read_weights(folder, name), memory.device)
+    return judge(estimator, memory, precision, context)

@@ -1,0 +1,70 @@
+"""What a person pastes for a model on the hub, and the repository and revision that it names.
+
+org/name                                    the newest version
+org/name@v1.0                               a branch, a tag or a commit
+https://huggingface.co/org/name             the model's page
+https://huggingface.co/org/name/tree/v1.0   the same at a revision
+"""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from huggingface_hub import constants
+
+from app.errors import ModelNotFound
+
+NAME = r"[\w-][\w.-]*/[\w-][\w.-]*"
+HUB_ID = re.compile(rf"(?P<repo>{NAME})(?:@(?P<revision>[\w][\w./-]*))?", re.ASCII)
+PAGE = re.compile(
+    rf"/(?P<repo>{NAME})(?:/(?:tree|blob|resolve|commit)/(?P<revision>[\w.-]+)(?:/.*)?)?/?", re.ASCII
+)
+DEFAULT_REVISION = "main"
+HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co")
+
+
+@dataclass(frozen=True, slots=True)
+class HubId:
+    """A repository, and the revision that was asked for: "" is the newest."""
+
+    repo: str
+    revision: str = ""
+
+    def __post_init__(self) -> None:
+        if not HUB_ID.fullmatch(str(self)) or ".." in self.revision:
+            raise ValueError(f"a hub id is org/name or org/name@revision, got {str(self)!r}")
+
+    @property
+    def ref(self) -> str:
+        """What git calls the revision: the default branch where none was asked for."""
+        return self.revision or DEFAULT_REVISION
+
+    def __str__(self) -> str:
+        return f"{self.repo}@{self.revision}" if self.revision else self.repo
+
+
+def parse_hub_id(text: str, endpoint: str | None = None) -> HubId | None:
+    """The hub id that this text is, or the one in a hub page's address; None when it is neither."""
+    text = text.strip()
+    found = HUB_ID.fullmatch(text) or _in_address(text, endpoint)
+    if found is None or ".." in (found["revision"] or ""):
+        return None
+    return HubId(found["repo"], found["revision"] or "")
+
+
+def require_hub_id(text: str, endpoint: str | None = None) -> HubId:
+    """The hub id that this text names. Raises ModelNotFound when it names none."""
+    wanted = parse_hub_id(text, endpoint)
+    if wanted is None:
+        raise ModelNotFound(
+            f"{text} is not a model id: enter one such as org/name, or the address of its page."
+        )
+    return wanted
+
+
+def _in_address(text: str, endpoint: str | None) -> re.Match[str] | None:
+    parts = urlsplit(text)
+    own = urlsplit(endpoint or constants.ENDPOINT).netloc
+    if parts.scheme not in ("http", "https") or parts.netloc.lower() not in (*HOSTS, own):
+        return None
+    return PAGE.fullmatch(unquote(parts.path))

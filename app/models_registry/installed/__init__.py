@@ -1,1 +1,0 @@
-"""The models on this machine: found, judged by their files, deleted."""

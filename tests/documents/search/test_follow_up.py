@@ -1,0 +1,48 @@
+"""Questions that lean on the ones before them."""
+
+import pytest
+
+from app.documents.search.follow_up import is_follow_up, self_contained
+from tools.retrieval.labelled import read_follow_ups, read_questions
+
+
+@pytest.mark.parametrize(
+    ("question", "before", "searched"),
+    [
+        ("Who won it?", "What is the Caucus-race of the Dodo?", "Who won it? (Caucus-race Dodo)"),
+        ("And the mallets?", "What is the croquet-ground like?", "And the mallets? (croquet-ground like)"),
+        ("Why?", "When does the lease end?", "Why? (lease end)"),
+        ("Und wann endet er?", "Was kostet der Mietvertrag?", "Und wann endet er? (kostet der Mietvertrag)"),
+        ("为什么", "会议在哪里", "为什么 (会议在哪里)"),
+    ],
+)
+def test_it_is_searched_with_the_words_before(question: str, before: str, searched: str) -> None:
+    assert self_contained(question, [before]).startswith(question)
+    assert self_contained(question, [before]) == searched
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "When does the lease of the house in Berlin end?",
+        "How do I list the n most common elements of a counter and their counts?",
+        "Which wine goes well with grilled salmon?",
+    ],
+)
+def test_a_question_that_stands_alone_stays_as_it_is(question: str) -> None:
+    assert self_contained(question, ["What is os.path?"]) == question
+
+
+def test_a_chain_of_follow_ups_leads_back_to_what_is_spoken_of() -> None:
+    earlier = ["What does heapq.merge do?", "Is it lazy?"]
+    assert "heapq.merge" in self_contained("And sorted?", earlier)
+
+
+def test_without_questions_before_a_question_is_searched_as_it_is() -> None:
+    assert self_contained("Who wrote it?", []) == "Who wrote it?"
+
+
+def test_labelled_follow_ups_lean_and_other_questions_hardly_ever_do() -> None:
+    follow_ups, others = read_follow_ups(), read_questions()
+    assert sum(is_follow_up(one.question) for one in follow_ups) >= 0.9 * len(follow_ups)
+    assert sum(is_follow_up(one.question) for one in others) <= 0.03 * len(others)

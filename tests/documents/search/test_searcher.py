@@ -1,0 +1,84 @@
+"""A question finds passages by words and by meaning; it does not wait long for meaning, and repeats are removed."""
+
+import numpy as np
+import pytest
+
+from app.database import Database
+from app.document_messages import Passage, PassageHit
+from app.documents.embedding import NO_EMBEDDER
+from app.documents.search import vector_index
+from app.documents.search.searcher import Searcher, without_repeats
+from app.errors import EngineClosed
+from tests.documents.search.library import WordEmbedder, add_document, word_vector
+
+TEXTS = ["The automobile stands in the garage.", "The lease ends in May.", "Bread is baked in the morning."]
+
+
+@pytest.fixture
+def ids(database: Database) -> list[int]:
+    ids = add_document(database, TEXTS)
+    with database.writing() as connection:
+        vector_index.put(connection, "words", ids, np.array([word_vector(text) for text in TEXTS]))
+    return ids
+
+
+def found(searcher: Searcher, question: str, limit: int = 3) -> list[int]:
+    return [one.passage.id for one in searcher.search([1], question, limit)]
+
+
+@pytest.mark.usefixtures("ids")
+def test_meaning_finds_what_words_do_not(database: Database) -> None:
+    assert found(Searcher(database, NO_EMBEDDER), "car") == []
+    (one,) = Searcher(database, WordEmbedder()).search([1], "car", 3)
+    assert one.passage.text == TEXTS[0]
+    assert (one.bm25_rank, one.similarity_rank) == (0, 1) and one.similarity > 0.3
+
+
+def test_words_find_alone(database: Database, ids: list[int]) -> None:
+    (one,) = Searcher(database, NO_EMBEDDER).search([1], "When does the lease end?", 3)
+    assert (one.passage.id, one.bm25_rank, one.similarity_rank) == (ids[1], 1, 0)
+    assert one.share > 0.4
+
+
+@pytest.mark.usefixtures("ids")
+def test_a_question_about_something_else_finds_nothing(database: Database) -> None:
+    assert found(Searcher(database, WordEmbedder()), "quantum chromodynamics") == []
+
+
+def test_while_the_engine_is_busy_words_answer(database: Database, ids: list[int]) -> None:
+    embedder = WordEmbedder()
+    embedder.is_busy = True
+    assert found(Searcher(database, embedder, max_wait=0.01), "lease") == [ids[1]]
+    assert embedder.answers[0].cancelled()
+
+
+def test_a_broken_model_leaves_words(database: Database, ids: list[int]) -> None:
+    embedder = WordEmbedder()
+    embedder.error = EngineClosed("Foresight is closing.")
+    assert found(Searcher(database, embedder), "lease") == [ids[1]]
+
+
+def test_no_more_than_asked_for_and_other_collections_stay_out(database: Database, ids: list[int]) -> None:
+    add_document(database, ["The other lease ends in June."], collection=2)
+    searcher = Searcher(database, WordEmbedder())
+    assert set(found(searcher, "lease bread")) == set(ids[1:])
+    assert len(found(searcher, "lease bread", limit=1)) == 1
+
+
+def hit(number: int, start: int = 0, end: int = 10, document: int = 1, text: str = "") -> PassageHit:
+    return PassageHit(Passage(number, document, "", start, end, text or f"text {number}"), 1.0)
+
+
+def passage_ids(some: list[PassageHit]) -> list[int]:
+    return [one.passage.id for one in some]
+
+
+def test_a_passage_that_lies_mostly_in_a_better_one_is_left_out() -> None:
+    assert passage_ids(without_repeats([hit(1, 0, 100), hit(2, 40, 120), hit(3, 90, 200)])) == [1, 3]
+
+
+def test_the_same_place_in_another_document_is_no_repeat_but_the_same_words_are() -> None:
+    assert passage_ids(without_repeats([hit(1), hit(2, document=2), hit(3, document=3, text="text 1")])) == [
+        1,
+        2,
+    ]

@@ -1,0 +1,76 @@
+"""The folder of files that wait to be read, where the disk does not do what it should."""
+
+import errno
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.documents import Documents
+from app.documents.pending_files import FOLDER_NAME, PendingFiles
+from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "eggs.txt"
+    path.write_text("Eggs boil.", encoding="utf-8")
+    return path
+
+
+def test_a_disk_that_takes_no_more_is_not_called_a_file_that_cannot_be_read(
+    file: Path, tmp_path: Path
+) -> None:
+    resource = pytest.importorskip("resource", reason="Windows has no such limit")
+    inbox = PendingFiles(tmp_path / "data")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4, hard))
+    try:
+        with pytest.raises(StoreFull, match=r"has no room for eggs\.txt: free some space"):
+            inbox.copy(file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    file.unlink()
+    with pytest.raises(DocumentUnreadable, match=r"eggs\.txt cannot be read"):
+        inbox.copy(file)
+    assert list((tmp_path / "data" / FOLDER_NAME).iterdir()) == []
+
+
+def test_a_copy_that_vanished_before_it_was_kept_is_a_sentence(file: Path, tmp_path: Path) -> None:
+    inbox = PendingFiles(tmp_path / "data")
+    draft = inbox.copy(file)
+    shutil.rmtree(tmp_path / "data")
+    with pytest.raises(StoreNotUsable, match="choose another one with --data-dir") as told:
+        inbox.keep(draft, 1, file.name)
+    assert isinstance(told.value.__cause__, OSError) and told.value.__cause__.errno == errno.ENOENT
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        (b"two\nlines.txt", "two\ufffdlines.txt"),
+        (b"red \x1b[31m\x07.txt", "red \ufffd[31m\ufffd.txt"),
+        ("named \u202etxt.exe.txt".encode(), "named \ufffdtxt.exe.txt"),
+        ("\u2066\u200fright.txt".encode(), "\ufffd\ufffdright.txt"),
+        (b"no text \xff\xfe.txt", "no text \ufffd\ufffd.txt"),
+        (b"x" * 251 + b".txt", "x" * 251 + ".txt"),
+        (b"a." + b"x" * 253, "a." + "x" * 253),
+        (b"<script>.txt", "<script>.txt"),
+        ("Füße 蛋.txt".encode(), "Füße 蛋.txt"),
+    ],
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux takes any bytes for a name")
+def test_a_file_of_any_name_is_read_and_named_so_that_it_can_be_shown(
+    documents: Documents, notes: int, tmp_path: Path, name: bytes, title: str
+) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
+    path.write_text("Eggs boil.", encoding="utf-8")
+    (document,) = documents.add_files(notes, [path])
+    documents.wait()
+    assert (documents.document(document).title, documents.document(document).state) == (title, "ready")
+    path.unlink()
+    with pytest.raises(DocumentUnreadable) as told:
+        documents.add_files(notes, [path])
+    assert title in str(told.value)

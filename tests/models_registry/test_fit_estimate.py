@@ -1,0 +1,180 @@
+"""The estimate's arithmetic, and the verdicts. How true it is `tools/memory_fit.py` measures."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.model_messages import Memory
+from app.models_registry import judge_folder
+from app.models_registry.device_memory import memories, parse_gpus, parse_meminfo, parse_vm_stat
+from app.models_registry.files.config import parse_config
+from app.models_registry.files.weights import Tensor, Weights
+from app.models_registry.fit_estimate import CHUNK, Estimator, judge
+from app.settings import assets_dir
+
+GIB = 1 << 30
+LLAMA_8B = {
+    "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 131072,
+}  # fmt: skip
+
+
+def estimator(device: str = "cuda:0", **changed: object) -> Estimator:
+    shape = parse_config(json.dumps(LLAMA_8B | changed).encode(), "org/llama")
+    table = (128_256, 4096)
+    tensors = (
+        Tensor("model.embed_tokens.weight", "BF16", table),
+        Tensor("model.layers.weight", "BF16", (1_703_936, 4096)),
+        Tensor("model.norm.weight", "BF16", (266_240,)),
+        Tensor("lm_head.weight", "BF16", table),
+    )
+    return Estimator(shape, Weights(tensors), device, packs=True)
+
+
+def test_an_8b_model_takes_what_its_makers_say() -> None:
+    need = estimator().need("bfloat16", 8192)
+    assert need.weights == 16_060_522_496
+    assert need.cache == (8192 + CHUNK) * 2 * 32 * 8 * 128 * 2
+    assert need.total == need.weights + need.cache + need.rows + need.runtime
+    assert estimator().need("float32", 8192).weights == 2 * need.weights
+
+
+def test_quantised_weights_take_what_the_engine_makes_of_them() -> None:
+    tables, layers, norms = 2 * 128_256 * 4096, 1_703_936 * 4096, 266_240 * 2
+    assert estimator().need("int8", 64).weights == tables + layers + norms + (2 * 128_256 + 1_703_936) * 2
+    # Half a byte and a scale and an offset for each 32; embedding and head stay in 8 bits.
+    assert estimator().need("int4", 64).weights == tables + 2 * 128_256 * 2 + layers * 5 // 8 + norms
+
+
+def test_a_tied_head_that_is_stored_is_quantised_once() -> None:
+    tied = estimator(tie_word_embeddings=True)
+    once = estimator().need("int8", 64).weights - tied.need("int8", 64).weights
+    assert once == 128_256 * 4096 + 128_256 * 2
+
+
+@pytest.mark.parametrize(
+    ("free", "verdict", "words"),
+    [
+        (80, "fits", "Fits: it needs about 18 GB, and 86 GB of the memory of cuda:0 are free."),
+        (12, "fits with int4", "Fits with int4: at this precision it needs about 18 GB"),
+        (2, "too big", "Too big with 8,192 tokens of context"),
+    ],
+)
+def test_the_verdict_is_in_words(free: int, verdict: str, words: str) -> None:
+    fit = judge(estimator(), Memory("cuda:0", free * GIB, 80 * GIB), "bfloat16", 8192)
+    assert fit.verdict == verdict and fit.sentence.startswith(words), fit.sentence
+
+
+def test_the_longest_context_is_the_longest_that_fits() -> None:
+    model = estimator()
+    free = 24 * GIB
+    longest = model.longest_context("bfloat16", free)
+    assert 0 < longest < 131_072
+    assert model.need("bfloat16", longest).total <= free < model.need("bfloat16", longest + CHUNK).total
+    assert model.longest_context("bfloat16", 200 * GIB) == 131_072
+    assert model.longest_context("bfloat16", GIB) == 0
+
+
+def test_a_context_that_is_too_long_says_which_would_fit() -> None:
+    fit = judge(estimator(), Memory("cuda:0", 24 * GIB, 24 * GIB), "bfloat16", 10**9)
+    assert fit.context == 131_072 and fit.longest_context > 0
+    assert f"A context of {fit.longest_context:,} tokens would fit." in fit.sentence
+
+
+def test_a_tied_head_is_counted_once_however_it_is_stored() -> None:
+    without = Weights((Tensor("model", "BF16", (1_000_000_000,)),))
+    shape = estimator(tie_word_embeddings=True).shape
+    stored = Weights((*without.tensors, Tensor("lm_head.weight", "BF16", (shape.vocabulary, shape.hidden))))
+    needs = [Estimator(shape, weights, "cuda:0").need("bfloat16", 1).weights for weights in (without, stored)]
+    assert needs == [2_000_000_000, 2_000_000_000]
+
+
+def test_the_need_grows_with_the_context_and_never_falls() -> None:
+    for device in ("cpu", "cuda:0"):
+        totals = [estimator(device).need("bfloat16", context).total for context in range(1, 20_000, 333)]
+        assert totals == sorted(totals)
+
+
+def test_on_a_cpu_a_process_shows_the_pages_of_its_file_too() -> None:
+    model = estimator("cpu")
+    assert model.peak("bfloat16", 64) - model.need("bfloat16", 64).total == pytest.approx(15e9, rel=0.01)
+    # Converted, the file is let go of before anything else is needed.
+    loading = 4 * model.weights.numbers + model.weights.size
+    assert model.peak("float32", 64) - loading == pytest.approx(485e6, rel=0.01)
+    assert estimator().peak("bfloat16", 64) == estimator().need("bfloat16", 64).total
+
+
+@pytest.mark.parametrize("has_sinks", [False, True])
+def test_soft_capped_scores_and_sinks_are_written_out_in_float32_on_a_cpu(has_sinks: bool) -> None:
+    plain = estimator("cpu")
+    weights = Weights((*plain.weights.tensors, Tensor("layers.0.self_attn.sinks", "BF16", (32,))))
+    special = (
+        replace(plain, weights=weights)
+        if has_sinks
+        else replace(plain, shape=estimator("cpu", attn_logit_softcapping=50.0).shape)
+    )
+    context = 8_192
+    more = special.need("bfloat16", context).rows - plain.need("bfloat16", context).rows
+    scores, masks = 3 * 512 * context * 32 * 4, 512 * context * 4 * 6
+    assert more == scores + 512 * context - masks
+    on_gpu = replace(special, device="cuda:0", has_triton=True)
+    assert on_gpu.need("bfloat16", context).rows == plain.need("bfloat16", context).rows
+
+
+def test_the_demo_model_fits_from_its_files_alone() -> None:
+    memory = Memory("cpu", 4 * GIB, 8 * GIB)
+    fit = judge_folder(assets_dir() / "demo-model", "demo", memory, "float32", 4096)
+    assert (fit.verdict, fit.context, fit.longest_context) == ("fits", 1024, 1024)
+    assert "Its whole context of 1,024 tokens fits." in fit.sentence
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (
+            {"n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257},
+            (12, 768, 12, 64, 1024),
+        ),
+        ({"text_config": LLAMA_8B, "model_type": "wrapped"}, (32, 4096, 8, 128, 131072)),
+        ({"num_hidden_layers": 2, "hidden_size": 64, "vocab_size": 10}, (2, 64, 1, 64, 32768)),
+    ],
+)
+def test_older_and_wrapped_configs_are_read(config: dict[str, object], expected: tuple[int, ...]) -> None:
+    shape = parse_config(json.dumps(config).encode(), "org/x")
+    assert (shape.layers, shape.hidden, shape.key_heads, shape.head_size, shape.context) == expected
+
+
+@pytest.mark.parametrize(
+    ("stored", "sizes"),
+    [("F32", (-1,)), ("F32", ("x",)), ("F32", (2**60,)), ("F32", (1,) * 9), ("Q4_K", (1,))],
+)
+def test_a_tensor_that_cannot_be_is_refused(stored: str, sizes: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="got"):
+        Tensor("t", stored, sizes)
+
+
+def test_this_machine_has_memory() -> None:
+    *_, own = memories()
+    assert own.device == "cpu" and 0 < own.free <= own.total
+
+
+def test_what_systems_tell_of_their_memory_is_read() -> None:
+    assert parse_meminfo("MemTotal: 2048 kB\nMemFree: 1 kB\nMemAvailable: 1024 kB\n") == Memory(
+        "cpu", 1 << 20, 2 << 20
+    )
+    told = "NVIDIA H200, 100, 143771\nNVIDIA, Inc. X, 1, 2\n[N/A], [N/A], [N/A]\n"
+    assert list(parse_gpus(told)) == [
+        Memory("cuda:0", 100 << 20, 143771 << 20),
+        Memory("cuda:1", 1 << 20, 2 << 20),
+    ]
+    vm_stat = (
+        "Mach Virtual Memory Statistics: (page size of 16384 bytes)\nPages free:   10.\nPages inactive: 5.\n"
+    )
+    assert parse_vm_stat(vm_stat) == 15 * 16384
+
+
+def test_a_machine_without_a_gpu_tool_has_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert [memory.device for memory in memories()] == ["cpu"]

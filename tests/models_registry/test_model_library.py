@@ -1,0 +1,138 @@
+"""The library as the window uses it, against the real client and a small hub."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.errors import ModelError, ModelNotFound
+from app.model_messages import Download, InstalledModel, RowPrice
+from app.models_registry import Hub, ModelLibrary
+from app.models_registry.files.config import parse_config
+from app.settings import ModelSettings
+from tests.models_registry.downloads.test_downloads import wait_for
+from tests.models_registry.hub_server import FakeHub
+from tests.models_registry.model_files import model_files, write
+from tests.models_registry.test_installed_models import CONFIG
+
+FILES = {**model_files(500_000), "config.json": CONFIG}
+ONLINE = ModelSettings()
+
+
+@pytest.fixture
+def library(server: FakeHub, hub: Hub, tmp_path: Path) -> ModelLibrary:
+    server.models["org/small"] = FILES
+    return ModelLibrary(tmp_path / "data", ONLINE, hub)
+
+
+def state(library: ModelLibrary) -> str:
+    return " ".join(download.state for download in library.downloads())
+
+
+def others(library: ModelLibrary) -> list[InstalledModel]:
+    return [model for model in library.installed() if model.origin != "demo"]
+
+
+def test_a_model_is_found_judged_fetched_and_deleted(library: ModelLibrary, server: FakeHub) -> None:
+    assert [hit.repo for hit in library.search("small")] == ["org/small"]
+    name = library.hub_id(f"{server.endpoint}/org/small")
+    memory = library.memory()
+    looked = library.inspect_model(name, memory, "bfloat16", 64)
+    assert looked.fit is not None and looked.fit.peak >= looked.fit.need.total
+    assert library.page(name) == f"{server.endpoint}/org/small"
+    library.start(name)
+    wait_for(lambda: state(library) == "done")
+    (model,) = others(library)
+    fit = library.judge(model, memory, "bfloat16", 64)
+    assert (model.state, fit.need.weights) == ("ready", looked.fit.need.weights)
+    library.dismiss(name)
+    assert 0 < library.freed_by(model) <= library.delete(model)
+    assert (others(library), library.downloads()) == ([], ())
+
+
+def test_a_download_is_paused_resumed_and_offered_after_a_restart(
+    library: ModelLibrary, server: FakeHub, hub: Hub, tmp_path: Path
+) -> None:
+    server.pace = 500_000
+    library.start("org/small")
+    wait_for(lambda: any(download.done > 100_000 for download in library.downloads()))
+    library.close()
+    again = ModelLibrary(tmp_path / "data", ONLINE, hub)
+    (left,) = again.downloads()
+    assert (left.state, left.done > 100_000) == ("paused", True)
+    server.pace = 0
+    again.resume("org/small")
+    wait_for(lambda: state(again) == "done")
+    again.dismiss("org/small")
+    assert again.downloads() == ()
+
+
+def test_cancelling_leaves_nothing(library: ModelLibrary, server: FakeHub, hub: Hub) -> None:
+    server.pace = 500_000
+    library.start("org/small")
+    wait_for(lambda: any(download.done for download in library.downloads()))
+    library.pause("org/small")
+    library.cancel("org/small")
+    assert library.downloads() == () and not list(hub.root.glob("models--*"))
+
+
+def test_offline_ends_all_traffic_and_makes_no_request(library: ModelLibrary, server: FakeHub) -> None:
+    server.pace = 500_000
+    library.start("org/small")
+    wait_for(lambda: any(download.done for download in library.downloads()))
+    library.use(replace(ONLINE, is_offline=True))
+    asked = len(server.asked)
+    assert (state(library), library.hub.is_offline) == ("paused", True)
+    for deed in (library.search, library.resume, library.start, library.log_in):
+        with pytest.raises(ModelError, match="set to offline"):
+            deed("org/small")
+    assert len(server.asked) == asked
+    library.use(ONLINE)
+    assert library.search("small")
+
+
+def test_folders_of_the_person_are_listed_where_they_lie(library: ModelLibrary, tmp_path: Path) -> None:
+    write(tmp_path / "mine" / "a", FILES)
+    library.use(ModelSettings(folders=(str(tmp_path / "mine"),)))
+    (model,) = others(library)
+    assert (model.name, model.origin, library.freed_by(model)) == ("a", "folder", 0)
+
+
+def test_a_token_that_the_hub_does_not_know_is_not_kept(library: ModelLibrary) -> None:
+    with pytest.raises(ModelError):
+        library.log_in("hf_bad")
+    assert not library.is_logged_in()
+    library.log_out()
+
+
+def test_the_catalogue_is_judged_for_the_memory(library: ModelLibrary) -> None:
+    memory = replace(library.memory(), free=4 << 30, total=8 << 30)
+    verdicts = {one.fit.verdict for one in library.recommended(memory, "bfloat16", 4096)}
+    assert verdicts == {"fits", "fits with int4", "too big"}
+
+
+def test_what_is_no_hub_id_is_a_sentence(library: ModelLibrary) -> None:
+    assert library.hub_id("two words") == ""
+    with pytest.raises(ModelNotFound, match="two words is not a model id"):
+        library.start("two words")
+    assert library.downloads() == tuple[Download, ...]()
+
+
+def test_the_price_of_a_row_is_known_of_models_that_are_here_alone(
+    library: ModelLibrary, server: FakeHub, tmp_path: Path
+) -> None:
+    shape = parse_config(CONFIG, "org/small")
+    whole = RowPrice(logits=shape.vocabulary * (4 + 4), cache=shape.cached * 4)
+    half = RowPrice(logits=shape.vocabulary * (2 + 4), cache=shape.cached * 2)
+    folder = write(tmp_path / "mine", FILES)
+    assert library.row_price("org/small", "float32") is None
+    assert library.row_price("no model at all", "float32") is None
+    assert server.asked == []
+    assert library.row_price(str(folder), "float32") == whole
+    assert library.row_price(str(folder), "bfloat16") == half
+    library.start("org/small")
+    wait_for(lambda: state(library) == "done")
+    assert library.row_price("org/small", "float32") == whole
+    demo = library.row_price("demo", "float32")
+    assert demo is not None and demo.logits == 4096 * 8
+    library.close()
