@@ -4,11 +4,11 @@ from pathlib import Path
 
 import gradio as gr
 import pytest
-from app.ui.documents.state import DocumentsSeat
 
 from app.errors import NotUploaded
 from app.ui.documents.actions import FIRST_NAME, DocumentActions
 from app.ui.documents.meaning import Meaning, MeaningModel
+from app.ui.documents.seat import DocumentsSeat
 from app.ui.documents.watching import DocumentsScreen, DocumentsWatcher, documents_parts
 from app.ui.services import Services
 from tests.fake_documents import ScriptedDocuments

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import gradio as gr
 import pytest
-from app.ui.documents.state import DocumentsSeat
 
 from app.model_messages import Download, DownloadState, FileProgress, InstalledModel
 from app.settings import DEFAULT_EMBEDDER, ModelSettings
 from app.ui.documents.actions import DocumentActions
 from app.ui.documents.meaning import MeaningModel, meaning_html
+from app.ui.documents.seat import DocumentsSeat
 from app.ui.services import Services
 from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import ScriptedModels

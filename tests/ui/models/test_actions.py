@@ -37,7 +37,7 @@ def heard() -> list[str]:
 @pytest.fixture
 def actions(services: Services, shelf: Shelf, heard: list[str]) -> ModelActions:
     actions = ModelActions(services, shelf, heard.append)
-    actions.open_last()
+    actions.open()
     return actions
 
 
