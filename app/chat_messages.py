@@ -1,8 +1,8 @@
-"""Values about stored chats: what the sidebar lists, what a chat's page shows, and where a reply came from.
+"""Values of stored chats: summaries for the sidebar, threads for the page, and the provenance of replies.
 
-A chat is a tree of messages of which one path is shown. Editing a question or writing an answer anew adds a
-sibling; the versions of a message are its siblings, and `place` says on which path and state of the chat
-somebody stands, so that a page that fell behind cannot change what it does not see.
+A chat is a tree of messages, of which one path is shown. Editing a question or regenerating an answer adds a
+sibling; the versions of a message are its siblings. A `ChatVersion` is the state of a chat that a page has seen, so
+that an outdated page cannot change what it does not show.
 """
 
 from dataclasses import dataclass, field
@@ -10,25 +10,25 @@ from typing import Literal
 
 from app.document_messages import Sources
 from app.messages import DecoderName, ModelInfo, Options, Origin, Role, Sampling, Statistics, StopReason
-from app.requiring import require, require_one_of
+from app.validation import require, require_one_of
 
 WritingState = Literal["done", "writing", "stopped", "failed", "interrupted"]
-"""How far a message is: an interrupted one was being written when the app ended."""
+"""An interrupted message was being written when the app ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatVersion:
-    """A chat in a certain state: every change of its messages counts the version up. Chat 0 is not made yet."""
+    """A state of a chat: every change of its messages increments `number`. Chat 0 does not exist yet."""
 
     chat: int = 0
-    version: int = 0
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ChatSettings:
-    """How a chat is answered: its system prompt, and the collections of documents that it asks.
+    """A chat's system prompt and the document collections that are searched for it.
 
-    A preset may bring sampling, too, for the controls; it has no collections."""
+    A preset may have sampling, too, for the controls; it has no collections."""
 
     system: str = ""
     sampling: Sampling | None = None
@@ -37,10 +37,10 @@ class ChatSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChatPreset:
-    """A manner with a name, to begin chats with."""
+    """Settings with a name, to start chats with."""
 
     name: str
-    manner: ChatSettings
+    settings: ChatSettings
 
     def __post_init__(self) -> None:
         require(bool(self.name.strip()), "a preset must have a name", self.name)
@@ -59,15 +59,15 @@ class ChatSummary:
 
 @dataclass(frozen=True, slots=True)
 class ChatSearchResult:
-    """A chat in which words were found; `excerpt` has each found word between \x02 and \x03."""
+    """A chat in which words were found. `excerpt` has each found word between \x02 and \x03."""
 
-    line: ChatSummary
+    summary: ChatSummary
     excerpt: str
 
 
 @dataclass(frozen=True, slots=True)
 class TokenMark:
-    """Where in a reply's text a token ends, who proposed it, and in which step it came (0: the prefill)."""
+    """Where in a reply's text a token ends, who proposed it, and its step (0: the prefill)."""
 
     end: int
     origin: Origin
@@ -76,7 +76,7 @@ class TokenMark:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a reply came from: enough to write it again."""
+    """How a reply was made: enough to reproduce it."""
 
     model: ModelInfo
     options: Options
@@ -88,8 +88,8 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class MessageContent:
-    """A reply as far as it is written. `thought` are the seconds its <think> block took; `sources` are what was put
-    before the model, None where no documents were asked."""
+    """What a message says, as far as it is written. `thought` are the seconds of its <think> block; `sources` are
+    the passages in its prompt, None where no documents were searched."""
 
     text: str = ""
     state: WritingState = "writing"
@@ -109,30 +109,30 @@ class StoredMessage:
 
     id: int
     role: Role
-    written: MessageContent
+    content: MessageContent
     created: float = 0.0
     versions: tuple[int, ...] = field(default_factory=tuple)
 
     @property
     def text(self) -> str:
-        """What it says."""
-        return self.written.text
+        """The text."""
+        return self.content.text
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """The path of a chat that is shown, or its newest part: `earlier` messages stand before the first one."""
+    """The shown path of a chat, or its newest part: `earlier` messages come before it."""
 
-    place: ChatVersion
+    version: ChatVersion
     title: str = ""
-    manner: ChatSettings = field(default_factory=ChatSettings)
+    settings: ChatSettings = field(default_factory=ChatSettings)
     messages: tuple[StoredMessage, ...] = ()
     earlier: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What came of a file of chats: so many are new, and so many were here already, word for word."""
+    """The result of an import: how many chats are new, and how many were here already, word for word."""
 
     new: int
     known: int

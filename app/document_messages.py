@@ -11,7 +11,7 @@ so that a citation can light up the exact words in the original.
 from dataclasses import dataclass
 from typing import Literal
 
-from app.requiring import require, require_one_of
+from app.validation import require, require_one_of
 
 DocumentState = Literal["waiting", "reading", "indexing", "ready", "failed", "cancelled"]
 """How far a document is. It can be searched from `ready` on; what failed or was cancelled can be tried again."""

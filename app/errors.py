@@ -31,7 +31,7 @@ AppError                     shown to the user as written
 │   └── ModelTooLarge        loading or decoding ran out of memory
 ├── PromptTooLong            the prompt does not fit the model's context
 ├── RaceRefused              a race cannot begin now
-├── LaneFailed               a lane of a race did not come to its end
+├── ReplyFailed              the engine failed a reply that a race or a command waits for
 └── EngineClosed             the app is shutting down
 
 Domain code raises these; the edges (UI, command line) show `str(error)`; nobody else catches them.
@@ -190,8 +190,8 @@ class RaceRefused(AppError):
     """A race cannot begin while the engine writes something else."""
 
 
-class LaneFailed(AppError):
-    """A lane of a race failed, with the engine's own sentence; the race ends with it."""
+class ReplyFailed(AppError):
+    """The engine failed a reply that a race or a command waits for; the sentence is the engine's."""
 
 
 class EngineClosed(AppError):

@@ -12,11 +12,11 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 from app.quantisation import Quantisation
-from app.requiring import require, require_one_of
 from app.statistics import Split as Split
 from app.statistics import Statistics as Statistics
 from app.step_trace import NO_TRACE, StepTrace
 from app.step_trace import Origin as Origin
+from app.validation import require, require_one_of
 
 Role = Literal["system", "user", "assistant"]
 DType = Literal["auto", "float32", "bfloat16", "float16"]

@@ -19,8 +19,8 @@ from app.messages import (
     Statistics,
     StopReason,
 )
-from app.requiring import require, require_one_of
 from app.step_trace import Margin
+from app.validation import require, require_one_of
 
 TextKind = Literal["chat", "code", "maths", "quoting", "own"]
 """What kind of text a race's prompt asks for."""

@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 
 from app.errors import DataFolderInUse, SettingsNotRead, SettingsNotSaved
 from app.messages import Decoding, ModelChoice, Options, Sampling
-from app.requiring import require, require_one_of
+from app.validation import require, require_one_of
 
 log = logging.getLogger(__name__)
 DEMO_MODEL = "demo"

@@ -11,7 +11,7 @@ accepted  0  1              the rows whose keys were kept; the step wrote 8 and 
 from dataclasses import dataclass
 from typing import Literal
 
-from app.requiring import require
+from app.validation import require
 
 Origin = Literal["model", "window", "prompt", "output", "document", "history", "successor"]
 """Who proposed a token: the model itself (always right), or the pool's source that drafted it."""
@@ -38,10 +38,10 @@ class StepTrace:
         require(all(0 <= row < rows for row in self.accepted), "accepted rows must be rows", self.accepted)
 
 
-KEPT_TRACES = 256
-"""How many of a reply's newest traces are kept: as far back as the X-ray goes."""
 NO_TRACE = StepTrace()
-"""Of what is no step."""
+"""For what is not a step, and for steps whose trace is no longer kept."""
+TRACED_STEPS = 256
+"""A reply keeps the traces of this many newest steps: the X-ray goes back as far."""
 
 
 @dataclass(frozen=True, slots=True)

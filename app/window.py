@@ -9,21 +9,21 @@ from urllib.parse import urlsplit
 import typer
 
 from app.chats import Chats
-from app.conversation import Chatbook, Conversations
+from app.conversation import ChatStores, Conversations
 from app.conversation.embedder import EngineEmbedder
-from app.conversation.machine import machine_name
 from app.conversation.race import Race
 from app.database import MEMORY, Database, database_in
 from app.desktop.log_file import log_path, write_log
 from app.desktop.window import show_window
 from app.documents import Documents
-from app.ending import SECONDS, end_within
 from app.engine import Engine
 from app.errors import StoreError, impossible_values
+from app.machine_name import machine_name
 from app.messages import Locate, ModelFolder, Progress
-from app.outside import HUB_WHY, Outside
+from app.network_log import HUB_WHY, NetworkLog
 from app.races import RaceLog
 from app.settings import DataFolder, Settings, SettingsFile
+from app.shutdown import SECONDS, end_within
 from app.ui import AppContext, Running, Services, discard_all, serve
 
 CLOSING_SECONDS = 0.2
@@ -41,7 +41,7 @@ class Opening:
     has_token: bool = True
 
 
-def run_window(folder: DataFolder, opening: Opening, model: str | None, outside: Outside) -> None:
+def run_window(folder: DataFolder, opening: Opening, model: str | None, network_log: NetworkLog) -> None:
     """Show the page until the person ends it. Raises AppError where something is not as it must be."""
     # The hub's client reads its environment while it is imported: see main.
     from app.models_registry import ModelLibrary, folder_here, locate
@@ -52,7 +52,9 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, outside:
     log = log_path(folder.path)
     write_log(log)
     discard_all(folder.path)
-    outside.explain(urlsplit(models.hub.address).hostname or "", HUB_WHY)  # the person may use another hub
+    network_log.explain(
+        urlsplit(models.hub.address).hostname or "", HUB_WHY
+    )  # the person may use another hub
 
     def located(name: str, progress: Progress) -> ModelFolder:
         return locate(name, progress, models.hub)  # asked at every load: it may have been switched off
@@ -68,7 +70,7 @@ def run_window(folder: DataFolder, opening: Opening, model: str | None, outside:
         closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
         closing(Conversations(engine, book, documents)) as conversations,
     ):
-        app_context = AppContext(folder.path, models.hub.root, log, outside, database, database.note)
+        app_context = AppContext(folder.path, models.hub.root, log, network_log, database, database.note)
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)
         services = Services(conversations, engine, models, race, documents, file, settings)
         in_browser = opening.in_browser and not opening.is_native
@@ -121,7 +123,7 @@ def _chosen(settings: Settings, model: str | None) -> Settings:
 
 
 @contextmanager
-def open_chatbook(database: Database) -> Iterator[Chatbook]:
+def open_chatbook(database: Database) -> Iterator[ChatStores]:
     """The stored chats, as an ended run left them, and an empty store for private ones.
 
     Deleted chats are forgotten at the end; those of a run that was killed, at the start."""
@@ -129,11 +131,11 @@ def open_chatbook(database: Database) -> Iterator[Chatbook]:
         typer.echo(database.note)
     stored = Chats(database)
     with suppress(StoreError):  # a full disk keeps nobody from reading what is there
-        stored.interrupted()
+        stored.mark_interrupted()
         stored.purge()
     try:
         with closing(Database(MEMORY)) as memory:
-            yield Chatbook(stored, Chats(memory))
+            yield ChatStores(stored, Chats(memory))
     finally:
         with suppress(StoreError):  # a disk that fails now: the next start forgets them
             stored.purge()

@@ -59,7 +59,7 @@ class WordReader:
         return tuple(f"t{token}" for token in ids)
 
 
-class FakeLibrary:
+class FakeDocumentSearch:
     """Documents that a test puts here, each one passage: one that shares a word with the question is found."""
 
     def __init__(self, *texts: str) -> None:

@@ -2,7 +2,7 @@
 
     run.py → app.main → {app.window → app.ui, app.commands} → app.conversation →
         {engine, models_registry, chats, documents, races} →
-        {messages and other values, database, settings, outside, errors, quantisation, requiring}
+        {messages and other values, database, settings, errors, validation, …}
 
 The five domains in braces do not know each other. Commands may also use the engine and the registry; the UI
 may not.
@@ -25,8 +25,8 @@ SOURCES = sorted(
 
 BASE = {
     "app", "messages", "model_messages", "chat_messages", "race_messages", "document_messages",
-    "step_trace", "step_rows", "spacing", "statistics", "titles", "outside", "settings", "database", "errors",
-    "quantisation", "requiring", "child_process", "counting", "ending",
+    "step_trace", "step_rows", "statistics", "settings", "database", "errors", "quantisation", "validation",
+    "text_normalisation", "display_text", "child_process", "shutdown", "network_log", "machine_name",
 }  # fmt: skip
 DOMAINS = {"engine", "models_registry", "chats", "documents", "races"}
 ALLOWED = {

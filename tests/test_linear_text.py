@@ -14,28 +14,38 @@ from pathlib import Path
 import pytest
 
 from app.chat_messages import TokenMark
-from app.chats import words as chat_words
-from app.chats.importing import library_of
-from app.commands.arguments import whole_characters
-from app.commands.printing import shown
+from app.chats import search as chat_search
+from app.chats.importing import parse_archive
+from app.commands.console import printable
 from app.conversation.source_prompt import quoted
 from app.conversation.thinking import split_thought
+from app.display_text import title_of
 from app.document_messages import Citation, Passage, Sources
+from app.documents.chunking import chunks
 from app.documents.cleaning import cleaned
 from app.documents.follow_up import self_contained
 from app.documents.likeness import is_newer_form
-from app.documents.passages import cut, headings, scanner_of, sentences, source_code, writing
+from app.documents.outline import (
+    FENCE,
+    CodeOutline,
+    Line,
+    WritingOutline,
+    joined_pages,
+    marked_heading,
+    numbered_heading,
+    underlined_heading,
+)
 from app.documents.reading.encodings import text_of
 from app.documents.reading.html import read_html
 from app.documents.reading.pdf import _tidied
 from app.documents.search.focusing import focused
+from app.documents.search.sentences import sentences
 from app.documents.search.words import folded, indexed, telling_words, terms
 from app.engine.text import StopFilter
 from app.errors import ImportBroken
 from app.models_registry.hub.ids import parse_hub_id
 from app.models_registry.installed.locating import PATH_LIKE
-from app.spacing import spaced
-from app.titles import title_of
+from app.text_normalisation import spaced, without_surrogates
 from app.ui.chat.citations import cited_html
 from app.ui.chat.code import code_html
 from app.ui.chat.formulas import formula_html
@@ -97,30 +107,29 @@ def coloured(text: str) -> None:
 
 
 def heading(text: str) -> None:
-    path = headings.HeadingPath(1)
+    outline = WritingOutline(1)
     for line in (text, f"# {text}", f"chapter {text}"):
-        headings.numbered_heading(line)
-        found = headings.marked_heading(line)
-        path.enter(found or headings.Heading(1, line))
-    headings.underlined_heading("a heading", text)
-    headings.across(f"page 1{text}", f"page 2{text}")
+        numbered_heading(line)
+        marked_heading(line)
+        outline.begins_section(Line(0, line), Line(0, ""))
+        outline.enter(Line(0, line))
+    underlined_heading("a heading", text)
+    joined_pages(f"page 1{text}", f"page 2{text}")
 
 
 def code_line(text: str) -> None:
-    definitions = source_code.Definitions()
+    outline = CodeOutline()
     for line in (text, f"class {text}", f"pub({text}", f"static {text}"):
-        definitions.look(line)
+        outline.enter(Line(0, line))
 
 
 def line_of_writing(text: str) -> None:
-    writing.ITEM.match(text)
-    writing.FENCE.match(text)
-    read_all(sentences.sentences(text))
-    sentences.ends_sentence(text)
+    FENCE.match(text)
+    read_all(sentences(text))
 
 
 def passages_of(name: str) -> Read:
-    return lambda text: read_all(cut(iter([text]), scanner_of(name)))
+    return lambda text: read_all(chunks(iter([text]), name))
 
 
 def focus(text: str) -> None:
@@ -140,7 +149,7 @@ def stops(text: str) -> None:
 def library(text: str) -> None:
     for file in (text, f'{{"chats": {text}', json.dumps({"chats": [{"messages": [{"text": text}]}]})):
         try:
-            library_of(file)
+            parse_archive(file)
         except ImportBroken:
             continue
 
@@ -174,9 +183,9 @@ READERS: dict[str, Read] = {
     "quoted passage": quoted,
     "file name": file_name,
     "file": lambda text: file_html(text, text),
-    "search": lambda text: (chat_words.question(text), chat_words.excerpt("some words", text)),
-    "excerpt": lambda text: chat_words.excerpt(text, "word"),
-    "excerpt by itself": lambda text: chat_words.excerpt(text, text),
+    "search": lambda text: (chat_search.fts_query(text), chat_search.excerpt("some words", text)),
+    "excerpt": lambda text: chat_search.excerpt(text, "word"),
+    "excerpt by itself": lambda text: chat_search.excerpt(text, text),
     "index of chats": spaced,
     "imported file": library,
     "cleaned": cleaned,
@@ -196,8 +205,8 @@ READERS: dict[str, Read] = {
     "page of a PDF": _tidied,
     "stop strings": stops,
     "hub id": hub_id,
-    "printed": shown,
-    "argument": whole_characters,
+    "printed": printable,
+    "argument": without_surrogates,
     "visible tokens": visible,
 }
 QUICK_SEEDS = (

@@ -7,15 +7,14 @@ from itertools import repeat
 import pytest
 
 from app.chats import Chats
-from app.chats.tree import Tree
-from app.chats.words import excerpt, question
-from app.documents.passages import cut, scanner_of
-from app.documents.passages.headings import Heading, HeadingPath, marked_heading
-from app.documents.passages.sentences import sentences
-from app.documents.passages.source_code import Definitions
+from app.chats.message_tree import MessageTree
+from app.chats.search import excerpt, fts_query
+from app.display_text import title_of
+from app.documents.chunking import chunks
+from app.documents.outline import CodeOutline, Line, WritingOutline, marked_heading
+from app.documents.search.sentences import sentences
 from app.documents.search.words import indexed, terms
-from app.spacing import normalized, spaced
-from app.titles import title_of
+from app.text_normalisation import normalized, spaced
 from app.ui.chat.code import coloured
 from app.ui.chat.live_markdown import LiveMarkdown
 from app.ui.chat.markdown import render
@@ -28,9 +27,10 @@ __all__ = ["chats", "database"]
 
 
 def path_below(title: str) -> str:
-    path = HeadingPath()
-    path.enter(Heading(1, title))
-    return path.text
+    outline = WritingOutline()
+    outline.begins_section(Line(0, f"# {title}"), Line(0, ""))
+    outline.enter(Line(0, f"# {title}"))
+    return outline.path(0, title)
 
 
 def live_formula(text: str) -> None:
@@ -78,11 +78,11 @@ def test_code_of_a_usual_kind_keeps_its_colours() -> None:
 
 def test_definitions_far_within_others_cost_no_more() -> None:
     deep = "".join(f"{' ' * depth}def f{depth}():\n" for depth in range(100))
-    definitions = Definitions()
-    for line in deep.splitlines():
-        definitions.look(line)
-    assert len(definitions.look("").split(" \u203a ")) < 20
-    heads = [passage.heading for passage in cut([deep, "\n" * 3_000, "x"], scanner_of("a.py"))]
+    outline = CodeOutline()
+    for at, line in enumerate(deep.splitlines()):
+        outline.enter(Line(at, line))
+    assert 10 < len(outline.path(99, "x").split(" \u203a ")) < 20
+    heads = [passage.heading for passage in chunks([deep, "\n" * 3_000, "x"], "a.py")]
     assert max(map(len, heads)) < 2_000
 
 
@@ -93,7 +93,7 @@ def test_a_letter_keeps_the_marks_that_can_be_read() -> None:
 
 
 def test_a_long_search_asks_for_its_first_words() -> None:
-    asked = question("word " * 100_000)
+    asked = fts_query("word " * 100_000)
     assert 100 < asked.count('"word"') < 300
 
 
@@ -109,7 +109,7 @@ def test_a_file_of_chats_of_one_moment_is_known_when_it_comes_again(chats: Chats
 
 
 def test_thousands_of_siblings_share_one_tuple() -> None:
-    tree = Tree(zip(range(1, 5_000), repeat(0)))
+    tree = MessageTree(zip(range(1, 5_000), repeat(0)))
     assert tree.versions(1) is tree.versions(4_999)
 
 

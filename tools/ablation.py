@@ -16,7 +16,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from app.commands.prompts import Draw, read_sets
+from app.commands.prompts import SamplingOverride, read_sets
 from app.engine.generation import generate
 from app.engine.loading import LoadedModel
 from app.engine.lookahead.chances import EdgeChances
@@ -138,7 +138,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     loaded = Session(locate).open(ModelChoice(options.model, "float32"), lambda *_: None)
-    sets = read_sets(options.prompts, options.raw, Draw())
+    sets = read_sets(options.prompts, options.raw, SamplingOverride())
     prompts = [
         encode(loaded.tokenizer, asked.prompt, loaded.info.context) for one in sets for asked in one.prompts
     ]

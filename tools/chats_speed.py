@@ -18,8 +18,8 @@ from time import perf_counter, thread_time
 
 from app.chat_messages import ChatSummary, MessageContent, Provenance, TokenMark
 from app.chats import Chats
-from app.chats.importing import put_in
-from app.chats.records import ChatRecord, Library, MessageRecord
+from app.chats.export_format import ChatArchive, ChatRecord, MessageRecord
+from app.chats.importing import add_archive
 from app.database import Database
 from app.messages import ModelInfo, Options, Statistics
 from tools.made_up_words import made_up_word
@@ -42,13 +42,13 @@ def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
     database = Database(folder / "foresight.sqlite")
     chats = Chats(database)
-    if len(chats.lines()) < CHATS:
+    if len(chats.summaries()) < CHATS:
         begin = perf_counter()
         with database.writing() as connection:
-            put_in(connection, Library(tuple(_library(Random(0)))), float(CHATS))
+            add_archive(connection, ChatArchive(tuple(_library(Random(0)))), float(CHATS))
         _tell(f"made in {perf_counter() - begin:.0f} s")
-    _tell(f"{chats.size() / 2**20:.0f} MiB, {len(chats.lines()):,} chats")
-    for name, deed in _deeds(chats, chats.lines()):
+    _tell(f"{chats.size() / 2**20:.0f} MiB, {len(chats.summaries()):,} chats")
+    for name, deed in _deeds(chats, chats.summaries()):
         own, clock = _milliseconds(deed)
         _tell(f"| {name} | {own:.2f} | {clock:.2f} |")
     database.close()
@@ -56,7 +56,7 @@ def main() -> None:
 
 def _deeds(chats: Chats, lines: tuple[ChatSummary, ...]) -> Iterator[tuple[str, Callable[[], object]]]:
     long = next(line.id for line in lines if line.title.endswith(f" {CHATS}"))
-    yield "lines()", chats.lines
+    yield "summaries()", chats.summaries
     yield f"thread() of {MESSAGES} messages", lambda: chats.thread(lines[-1].id)
     yield f"thread() of {LONG:,} messages", lambda: chats.thread(long)
     yield f"all {LONG:,} messages", lambda: chats.thread(long, LONG)

@@ -22,9 +22,10 @@ from tempfile import TemporaryDirectory
 from threading import Event
 
 from app.chat_messages import ChatSettings
-from app.commands.replying import Outcome, follow_quietly, outcome
-from app.conversation import Asked
-from app.conversation.planning import Plan, Planner
+from app.commands.reply_output import FinishedReply, events_of, finished_reply
+from app.conversation import ReplySettings
+from app.conversation.prompt_builder import PreparedReply, PromptBuilder
+from app.conversation.turn import TurnContext
 from app.database import database_in
 from app.documents import Documents
 from app.engine import Engine
@@ -67,7 +68,7 @@ class Answered:
     """A lookup with what was put before the model, what it wrote, and what came of it."""
 
     lookup: Lookup
-    plan: Plan
+    plan: PreparedReply
     text: str
     result: Result
 
@@ -103,7 +104,7 @@ def lookups(texts: Sequence[str], count: int, rng: random.Random) -> list[Lookup
     ]
 
 
-def judge(lookup: Lookup, plan: Plan, answer: str, store: Documents) -> Result:
+def judge(lookup: Lookup, plan: PreparedReply, answer: str, store: Documents) -> Result:
     """Whether the answer has the sentence word for word, and the number of a source that holds it."""
     sentence = _even(lookup.sentence)
     cited = plan.sources.cited if plan.sources else ()
@@ -132,14 +133,14 @@ def opened(model: str) -> Iterator[tuple[Engine, Documents]]:
         yield engine, store
 
 
-def answered(engine: Engine, plan: Plan, decoding: Decoding) -> Outcome:
+def answered(engine: Engine, plan: PreparedReply, decoding: Decoding) -> FinishedReply:
     """The answer to a plan, written with this decoder, cold."""
-    options = replace(plan.asked.options, decoding=decoding)
-    request = Request(plan.asked.model, plan.prompt, options, plan.documents, is_cold=True)
-    return outcome(request, list(follow_quietly(engine, request)))
+    options = replace(plan.settings.options, decoding=decoding)
+    request = Request(plan.settings.model, plan.prompt, options, plan.documents, is_cold=True)
+    return finished_reply(request, list(events_of(engine, request)))
 
 
-def speeds(engine: Engine, plans: Sequence[Plan], rounds: int) -> dict[str, float]:
+def speeds(engine: Engine, plans: Sequence[PreparedReply], rounds: int) -> dict[str, float]:
     """Auto against plain, in turn: tokens per second over all answers, and the median of the single ratios."""
     decoders = {"plain": Decoding("plain"), "auto": Decoding("auto")}
     seconds: dict[str, list[float]] = {name: [] for name in decoders}
@@ -170,11 +171,11 @@ def ask(engine: Engine, store: Documents, model: str, count: int, rng: random.Ra
     for name, text in descriptions(10, rng).items():
         store.paste(collection, text, name)
     store.wait()
-    planner, manner = Planner(engine.reader, store), ChatSettings(collections=(collection,))
-    asked = Asked(ModelChoice(model), Options(max_new_tokens=MOST_TOKENS))
+    prompts, chat_settings = PromptBuilder(engine.reader, store), ChatSettings(collections=(collection,))
+    settings = ReplySettings(ModelChoice(model), Options(max_new_tokens=MOST_TOKENS))
     for lookup in lookups([store.text(one.id) for one in store.documents(collection)], count, rng):
-        consulted = planner.consult(manner, (), lookup.question, asked.options)
-        plan = planner.plan(manner, (), consulted, asked)
+        context = TurnContext(chat_settings, (), lookup.question)
+        plan = prompts.prepare(context, prompts.retrieve(context, settings.options), settings)
         text = "" if plan.answer else answered(engine, plan, Decoding("auto")).text
         yield Answered(lookup, plan, text, judge(lookup, plan, text, store))
 

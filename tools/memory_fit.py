@@ -55,7 +55,7 @@ def make(folder: Path) -> None:
 
 def run(folder: Path, dtype: DType, context: int) -> dict[str, int]:
     """Load the model and write a reply behind a prompt of about so many tokens; this process's memory in bytes."""
-    from app.commands.replying import follow_quietly
+    from app.commands.reply_output import events_of
     from app.engine import Engine
     from app.engine.heap import share_one_heap
 
@@ -67,7 +67,7 @@ def run(folder: Path, dtype: DType, context: int) -> dict[str, int]:
         prompt(folder, context - NEW_TOKENS - 8),
         replace(Options(), max_new_tokens=NEW_TOKENS, ignore_eos=True),
     )
-    for _ in follow_quietly(engine, request):
+    for _ in events_of(engine, request):
         pass
     engine.close()
     return {"peak": status("VmHWM"), "own": peak.stop()}

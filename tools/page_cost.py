@@ -21,14 +21,14 @@ from typing import Any
 
 from app.chat_messages import ChatSettings, ChatVersion
 from app.chats import Chats
-from app.conversation import Chatbook, Conversations, Reply
+from app.conversation import ChatStores, Conversations, Reply
 from app.conversation.race import Race
 from app.database import MEMORY, Database, database_in
 from app.documents import Documents
 from app.engine import Engine
 from app.messages import Decoding, Finished, Message, ModelChoice, Options, Request
 from app.models_registry import ModelLibrary, locate
-from app.outside import Outside
+from app.network_log import NetworkLog
 from app.races import RaceLog
 from app.settings import DEMO_MODEL, ModelSettings, Settings, SettingsFile
 from app.ui import AppContext, Services, serve
@@ -62,7 +62,7 @@ def opened(folder: Path) -> Iterator[Services]:
             Engine(lambda name, progress: locate(name, progress, library.hub), folder / "steps")
         ) as engine,
     ):
-        conversations = Conversations(engine, Chatbook(Chats(database), Chats(memory)), documents)
+        conversations = Conversations(engine, ChatStores(Chats(database), Chats(memory)), documents)
         race = Race(engine, lambda: False, RaceLog(database), str)
         yield Services(conversations, engine, library, race, documents, SettingsFile(folder), Settings())
 
@@ -95,10 +95,10 @@ def alone(services: Services, request: Request) -> Cost:
 def followed(services: Services, chat: int) -> Cost:
     """The question in the chat that a page shows."""
     conversations = services.conversations
-    place = conversations.thread(chat, 1).place
+    place = conversations.thread(chat, 1).version
     asked, before = replace(services.asked(OPTIONS), overflow="oldest"), processor_time()
-    conversations.ask(place, QUESTION, asked)
-    newest = conversations.newest(chat)
+    conversations.send(place, QUESTION, asked)
+    newest = conversations.newest_reply(chat)
     assert newest is not None
     found = cost(newest.reply, before)
     while conversations.is_writing(chat):
@@ -122,7 +122,7 @@ def opening_times(page: Any, title: str, times: int) -> list[float]:
 def same_request(services: Services, chat: int) -> Request:
     """What the question in this chat sends, where older turns have to go."""
     conversations = services.conversations
-    texts = (*conversations.book.stored.path_texts(chat), Message("user", QUESTION))
+    texts = (*conversations.stores.stored.path_texts(chat), Message("user", QUESTION))
     fit = conversations.fit(ChatSettings(), texts, OPTIONS)
     return Request(ModelChoice(DEMO_MODEL), texts[fit.left_out if fit else 0 :], OPTIONS)
 
@@ -134,13 +134,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=12)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, opened(Path(folder)) as services:
-        chats = services.conversations.book.stored
+        chats = services.conversations.stores.stored
         chat, long = fill(chats, asked.messages).chat, fill(chats, 2000)
         loaded = Event()
         services.engine.load(ModelChoice(DEMO_MODEL), lambda _is_loaded: loaded.set())
         loaded.wait()
         page = serve(
-            services, AppContext(Path(folder), Path(folder), Path(folder) / "log", Outside({})), 0, False
+            services, AppContext(Path(folder), Path(folder), Path(folder) / "log", NetworkLog({})), 0, False
         )
         with _browser() as browser:
             _measure(services, browser, page.url, chat, asked.rounds)

@@ -133,18 +133,19 @@ def coming_and_going(context: Any, url: str, seconds: float) -> int:
             pages.append(opened(context, url))
             count += 1
         page = chance.choice(pages)
-        deed = chance.choice(("reload", "close", "kill", "look", "ask"))
-        if deed == "reload":
+        action = chance.choice(("reload", "close", "kill", "look", "ask"))
+        if action == "reload":
             page.goto(page.url, wait_until="commit")
-        elif deed == "look":
+        elif action == "look":
             page.click(f"#to-{chance.choice(('chat', 'models', 'documents', 'race', 'settings'))}")
-        elif deed == "ask":
+        elif action == "ask":
             page.click("#to-chat")
+            page.click("#new-chat")  # a chat that outgrew the context would ask what to do
             page.fill("#message textarea", "How do I list all files with ls?")
             page.press("#message textarea", "Enter")
         else:
             pages.remove(page)
-            if deed == "kill":
+            if action == "kill":
                 with suppress(Exception):  # it reports its own death
                     page.goto("chrome://crash", timeout=2_000)
             page.close()

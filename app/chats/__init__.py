@@ -1,6 +1,6 @@
-"""Chats in a database: trees of messages, found by their words, written out and read in again."""
+"""Chats in a SQLite database: message trees, full-text search, export and import."""
 
+from app.chats.chat_stores import ChatStores, is_private
 from app.chats.chats import Chats
-from app.titles import title_of
 
-__all__ = ["Chats", "title_of"]
+__all__ = ["ChatStores", "Chats", "is_private"]

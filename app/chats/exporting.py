@@ -1,4 +1,4 @@
-"""Chats written out: JSON with everything, Markdown to read."""
+"""Export of chats: JSON with everything, Markdown to read."""
 
 import json
 import sqlite3
@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from app import __version__
 from app.chat_messages import ChatPreset, StoredMessage, Thread
-from app.chats.lines import require_chat
-from app.chats.messages import stored, tree_of
-from app.chats.provenance_json import sampling_from_json
-from app.chats.records import FORMAT, VERSION, ChatRecord, MessageRecord, to_json
-from app.chats.values_json import plain
+from app.chats.chat_table import require_chat
+from app.chats.export_format import FORMAT, VERSION, ChatRecord, MessageRecord, preset_to_json, to_json
+from app.chats.json_columns import sampling_from_json
+from app.chats.message_table import stored, tree_of
 
-WHO = {"system": "System", "user": "You", "assistant": "Reply"}
+SPEAKERS = {"system": "System", "user": "You", "assistant": "Reply"}
 
 
 def record_of(connection: sqlite3.Connection, chat: int) -> ChatRecord:
@@ -34,10 +33,10 @@ def record_of(connection: sqlite3.Connection, chat: int) -> ChatRecord:
     )
 
 
-def library_parts(chats: Iterable[ChatRecord], presets: Iterable[ChatPreset]) -> Iterator[str]:
-    """The file, a line for each chat; a chat is asked for when its line is due."""
+def archive_parts(chats: Iterable[ChatRecord], presets: Iterable[ChatPreset]) -> Iterator[str]:
+    """The JSON file, a line for each chat; a chat is read from the iterable when its line is written."""
     head = {"format": FORMAT, "version": VERSION, "app": __version__}
-    kept = json.dumps({**head, "presets": [plain(preset) for preset in presets]}, ensure_ascii=False)
+    kept = json.dumps({**head, "presets": [preset_to_json(preset) for preset in presets]}, ensure_ascii=False)
     yield f'{kept[:-1]}, "chats": [\n'
     comma = ""
     for chat in chats:
@@ -47,34 +46,34 @@ def library_parts(chats: Iterable[ChatRecord], presets: Iterable[ChatPreset]) ->
 
 
 def markdown(thread: Thread) -> str:
-    """What is shown of a chat, as a text to read."""
+    """The shown messages of a chat as Markdown."""
     parts = [f"# {thread.title or 'Chat'}"]
-    if thread.manner.system:
-        parts.append("\n".join(f"> {line}".rstrip() for line in thread.manner.system.splitlines()))
+    if thread.settings.system:
+        parts.append("\n".join(f"> {line}".rstrip() for line in thread.settings.system.splitlines()))
     for message in thread.messages:
         parts += [_heading(message), message.text.strip("\n")]
-        if message.written.note:
-            parts.append(f"*{message.written.note}*")
+        if message.content.note:
+            parts.append(f"*{message.content.note}*")
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _heading(message: StoredMessage) -> str:
-    provenance = message.written.provenance
-    return f"## {provenance.model.name if provenance else WHO.get(message.role, message.role)}"
+    provenance = message.content.provenance
+    return f"## {provenance.model.name if provenance else SPEAKERS.get(message.role, message.role)}"
 
 
 def _message(message: StoredMessage, parent: int) -> MessageRecord:
-    written = message.written
+    content = message.content
     return MessageRecord(
         message.role,
         message.id,
         parent,
-        written.text,
-        written.state,
-        written.note,
-        written.thought,
+        content.text,
+        content.state,
+        content.note,
+        content.thought,
         message.created,
-        written.marks,
-        written.provenance,
-        written.sources,
+        content.marks,
+        content.provenance,
+        content.sources,
     )

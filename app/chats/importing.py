@@ -1,7 +1,7 @@
-"""Chats read in again, under new ids.
+"""Import of exported chats, under new ids.
 
-A chat is known by the moment it was begun: one that is here with every message of the file is not taken in twice;
-one that was gone on with elsewhere comes in beside the one that is here.
+A chat is identified by the time it was created. One that is here with every message of the file is not imported
+twice; one that was continued elsewhere is imported beside the one that is here.
 """
 
 import json
@@ -10,45 +10,45 @@ from collections import defaultdict
 from dataclasses import replace
 
 from app.chat_messages import ChatSettings, ImportResult, MessageContent
-from app.chats.lines import clean, create, set_title
-from app.chats.messages import INTERRUPTED, insert, tree_of
-from app.chats.presets import presets, save_preset
-from app.chats.records import ChatRecord, Library, MessageRecord, library_from_json
-from app.chats.tree import ROOT
+from app.chats.chat_settings import columns_of, presets, save_preset
+from app.chats.chat_table import create, one_line, set_title
+from app.chats.export_format import ChatArchive, ChatRecord, MessageRecord, archive_from_json
+from app.chats.message_table import INTERRUPTED, insert, tree_of
+from app.chats.message_tree import ROOT
 from app.errors import ImportBroken
-from app.spacing import storable
+from app.text_normalisation import storable
 
 Said = tuple[str, str, float]
 BEGUN = "SELECT id FROM chat WHERE created = ? AND deleted IS NULL"
 SAID = f"SELECT chat, role, text, created FROM message WHERE chat IN ({BEGUN})"
 
 
-def library_of(text: str) -> Library:
-    """What a file holds, tolerantly read. Raises ImportBroken."""
+def parse_archive(text: str) -> ChatArchive:
+    """Parses a file. Raises ImportBroken."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ImportBroken(
-            f"This file is no JSON, or only a part of it ({error}): choose one that Foresight exported."
+            f"This file is not complete JSON ({error}). Choose a file that Foresight exported."
         ) from error
-    return library_from_json(found)
+    return archive_from_json(found)
 
 
-def put_in(connection: sqlite3.Connection, library: Library, now: float) -> ImportResult:
-    """Add the chats that are not there, and presets whose names are free."""
+def add_archive(connection: sqlite3.Connection, archive: ChatArchive, now: float) -> ImportResult:
+    """Adds the chats that are not here yet, and presets whose names are free."""
     taken = {preset.name for preset in presets(connection)}
-    for preset in library.presets:
+    for preset in archive.presets:
         if preset.name not in taken:
             save_preset(connection, preset)
-    known = _Known(connection)
-    new = [chat for chat in library.chats if not known.has(chat)]
+    known = _KnownChats(connection)
+    new = [chat for chat in archive.chats if not known.has(chat)]
     for chat in new:
         _put_chat(connection, chat, now)
-    return ImportResult(len(new), len(library.chats) - len(new))
+    return ImportResult(len(new), len(archive.chats) - len(new))
 
 
-class _Known:
-    """The chats that are there, each read once: in some files all chats were begun at the same moment."""
+class _KnownChats:
+    """The chats that are here, read once for each creation time: in some files all chats have the same."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -56,7 +56,7 @@ class _Known:
         self._begun: dict[float, set[int]] = {}
 
     def has(self, record: ChatRecord) -> bool:
-        """Whether a chat that was begun at the same moment has all these messages."""
+        """Whether a chat of the same creation time has all these messages."""
         if record.created not in self._begun:
             self._read(record.created)
         having = self._having[record.created]
@@ -74,13 +74,13 @@ class _Known:
 
 
 def _put_chat(connection: sqlite3.Connection, record: ChatRecord, now: float) -> None:
-    manner = ChatSettings(record.system, record.sampling)
-    chat = create(connection, manner, record.folder, "", record.created).chat
-    set_title(connection, chat, clean(record.title), record.is_named)
+    settings = columns_of(ChatSettings(record.system, record.sampling))
+    chat = create(connection, settings, record.folder, "", record.created).chat
+    set_title(connection, chat, one_line(record.title), record.is_named)
     ids = _put_messages(connection, chat, record.messages)
-    # A file that does not say what is shown, or wrongly, shows the newest.
+    # Without a valid shown message the newest is shown.
     shown = ids.get(record.shown) or tree_of(connection, chat).newest_below(ROOT)
-    # A date that nobody can have meant, one in milliseconds say, is no day to list a chat under.
+    # An impossible date, such as one in milliseconds, is replaced by now.
     updated = record.updated if 0 <= record.updated <= now else now
     connection.execute(
         "UPDATE chat SET is_pinned = ?, updated = ?, shown = ? WHERE id = ?",
@@ -91,21 +91,21 @@ def _put_chat(connection: sqlite3.Connection, record: ChatRecord, now: float) ->
 def _put_messages(
     connection: sqlite3.Connection, chat: int, messages: tuple[MessageRecord, ...]
 ) -> dict[int, int]:
-    """The new ids by those of the file. Below a parent that is not there, a message is a first one."""
+    """Returns the new ids by those of the file. A message with an unknown parent becomes a first message."""
     ids: dict[int, int] = {}
     for message in messages:
         parent = ids.get(message.parent, ROOT)
         ids[message.id] = insert(
-            connection, chat, parent, message.role, _here(message.written), message.created
+            connection, chat, parent, message.role, _localised(message.content), message.created
         )
     return ids
 
 
-def _here(written: MessageContent) -> MessageContent:
-    """Nobody here writes what was being written there, and documents here have numbers of their own."""
-    if sources := written.sources:
+def _localised(content: MessageContent) -> MessageContent:
+    """Content for this database: nobody is writing it here, and its documents are not here."""
+    if sources := content.sources:
         cited = tuple(replace(one, document=0) for one in sources.cited)
-        written = replace(written, sources=replace(sources, cited=cited))
-    if written.state != "writing":
-        return written
-    return replace(written, state="interrupted", note=INTERRUPTED)
+        content = replace(content, sources=replace(sources, cited=cited))
+    if content.state != "writing":
+        return content
+    return replace(content, state="interrupted", note=INTERRUPTED)

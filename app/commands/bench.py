@@ -1,24 +1,71 @@
-"""`bench`: what was measured, as a table for each prompt set, their means, and a report as JSON."""
+"""`python run.py bench`: compares decoders; a table for each prompt set, the means, and a report as JSON."""
 
-import json
+import json as json_format
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from app.commands.measuring import Plan, Result, SetResults, means, measure
-from app.conversation import Decodes
-from app.counting import counted
-from app.errors import BadOption
+from app.commands import options as given
+from app.commands.bench_measurement import BenchPlan, LaneNumbers, SetResults, means, measure
+from app.commands.console import errors_as_sentences
+from app.commands.decoder_options import DecoderSizes, read_lanes
+from app.commands.prompts import SamplingOverride, read_sets
+from app.commands.services import engine_in
+from app.conversation import ReplyEngine
+from app.display_text import counted
+from app.errors import BadOption, impossible_values
+from app.messages import Decoding, ModelChoice, Options, Sampling
+from app.settings import DEMO_MODEL, default_data_dir
 
 
-def bench(engine: Decodes, plan: Plan, file: Path | None) -> None:
-    """Run the plan, print each set's table when it is there, write the file."""
+def bench(
+    prompts: given.PromptSets = None,
+    model: given.Model = DEMO_MODEL,
+    decoders: given.Lanes = "plain,auto",
+    raw: given.Raw = False,
+    rows: given.Rows = None,
+    preset: given.PresetOption = None,
+    window: given.Window = None,
+    ngram: given.NGram = None,
+    guesses: given.Guesses = None,
+    same_text: given.SameText = "on",
+    temperature: given.Temperature = None,
+    seed: given.Seed = None,
+    dtype: given.DTypeOption = "auto",
+    device: given.DeviceOption = "auto",
+    quantisation: given.QuantisationOption = "none",
+    attention: given.AttentionOption = "auto",
+    max_new_tokens: given.MaxNewTokens = 128,
+    ignore_eos: given.IgnoreEos = False,
+    rounds: Annotated[int, typer.Option(help="How often all prompts are run.")] = 2,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the numbers to this file.")
+    ] = None,
+) -> None:
+    """Compare decoders on the same prompts, in turn, in one process."""
+    override = SamplingOverride(temperature, seed)
+    with errors_as_sentences():
+        sets = read_sets(prompts or [], raw, override)
+        sizes = DecoderSizes(preset, window, ngram, guesses, rows)
+        base = sizes.apply(Decoding(same_text=same_text == "on"))
+        lanes = read_lanes(decoders, base)
+        with impossible_values():
+            options = Options(override.apply(Sampling()), base, max_new_tokens, ignore_eos)
+            choice = ModelChoice(model, dtype, device, quantisation, attention)
+            plan = BenchPlan(choice, sets, lanes, options, rounds)
+        with engine_in(default_data_dir()) as engine:
+            run_bench(engine, plan, json)
+
+
+def run_bench(engine: ReplyEngine, plan: BenchPlan, file: Path | None) -> None:
+    """Measures, prints each set's table as soon as it is measured, and writes the file."""
     if file:
         _check_writable(file)
     console, sets = Console(), list[SetResults]()
@@ -33,9 +80,9 @@ def bench(engine: Decodes, plan: Plan, file: Path | None) -> None:
         _write(file, plan, sets)
 
 
-def _table(title: str, results: Sequence[Result]) -> Table:
+def _table(title: str, results: Sequence[LaneNumbers]) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 0, 0, 1), pad_edge=False)
-    # Headings of two lines: the whole table must fit a terminal of 80 columns, or rich leaves columns out.
+    # Headings of two lines, so that the table fits 80 columns: rich leaves out columns that do not fit.
     table.add_column("decoder", no_wrap=True)
     for heading in (
         "tokens\nper step",
@@ -62,16 +109,16 @@ def _table(title: str, results: Sequence[Result]) -> Table:
 
 
 def _check_writable(file: Path) -> None:
-    """Raise BadOption now rather than after minutes of measuring."""
+    """Raises BadOption now rather than after minutes of measuring."""
     try:
         file.open("a").close()
     except OSError as error:
         raise BadOption(
-            f"{file} cannot be written ({error.strerror}): choose another place for --json."
+            f"{file} cannot be written ({error.strerror}). Choose another file for --json."
         ) from error
 
 
-def _write(file: Path, plan: Plan, sets: Sequence[SetResults]) -> None:
+def _write(file: Path, plan: BenchPlan, sets: Sequence[SetResults]) -> None:
     report = {
         "model": asdict(sets[0].model),
         "machine": {
@@ -83,7 +130,7 @@ def _write(file: Path, plan: Plan, sets: Sequence[SetResults]) -> None:
         "rounds": plan.rounds,
         "options": asdict(plan.options),
         "lanes": {lane.name: asdict(lane.decoding) for lane in plan.lanes},
-        # Of one set its own numbers, of several their means.
+        # The numbers of a single set, or the means of several.
         "decoders": [asdict(result) for result in means(sets)],
         "sets": [
             {"set": one.name, "prompts": one.prompts, "decoders": [asdict(result) for result in one.results]}
@@ -91,9 +138,9 @@ def _write(file: Path, plan: Plan, sets: Sequence[SetResults]) -> None:
         ],
     }
     try:
-        file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        file.write_text(json_format.dumps(report, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
-        typer.echo(json.dumps(report), err=True)
+        typer.echo(json_format.dumps(report), err=True)
         raise BadOption(
-            f"The report could not be written to {file} ({error.strerror}): it is printed above."
+            f"The report could not be written to {file} ({error.strerror}). It is printed above."
         ) from error

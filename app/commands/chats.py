@@ -1,110 +1,162 @@
-"""What `python run.py chats …` does: asks the store, and prints text or JSON."""
+"""`python run.py chats …`: lists, searches, exports, imports and backs up chats, also while the app runs."""
 
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from app.chat_messages import ChatSummary
 from app.chats import Chats
-from app.commands.arguments import whole_characters
-from app.commands.printing import say, show_json, shown, table
-from app.counting import counted
+from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable
+from app.commands.options import AsJson, DataDir
 from app.database import database_in
+from app.display_text import counted
 from app.errors import BadOption
 from app.model_messages import gigabytes
 from app.settings import data_dir_or_default
+from app.text_normalisation import without_surrogates
+
+chats_cli = typer.Typer(
+    help="List, search, export, import and back up chats.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @contextmanager
 def chats_in(data_dir: Path | None) -> Iterator[Chats]:
-    """The chats of a data folder. The app may have them open: nobody is locked out."""
-    with closing(database_in(data_dir_or_default(data_dir))) as database:
+    """The chats of a data folder. Errors end the command with a sentence."""
+    with errors_as_sentences(), closing(database_in(data_dir_or_default(data_dir))) as database:
         if database.note:
-            say(database.note, err=True)
+            print_text(database.note, err=True)
         yield Chats(database)
 
 
-def list_chats(store: Chats, as_json: bool) -> None:
-    """All chats."""
-    lines = store.lines()
-    if as_json:
-        return show_json({"chats": lines, "size": store.size()})
-    if lines:
-        say(table(_row(line) for line in lines))
-    say(f"{counted(len(lines), 'chat')}, {gigabytes(store.size())}.")
+@chats_cli.command("list")
+def list_chats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """List all chats: pinned ones first, then by their last use."""
+    with chats_in(data_dir) as chats:
+        summaries = chats.summaries()
+        if as_json:
+            return print_json({"chats": summaries, "size": chats.size()})
+        if summaries:
+            print_text(columns(map(_row, summaries)))
+        print_text(f"{counted(len(summaries), 'chat')}, {gigabytes(chats.size())}.")
     return None
 
 
-def search_chats(store: Chats, words: str, limit: int, as_json: bool) -> None:
-    """The chats that have these words, with where they have them."""
-    words = whole_characters(words)
-    found = store.search(words, limit)
+@chats_cli.command("search")
+def search_chats(
+    words: Annotated[list[str], typer.Argument(metavar="WORDS")],
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="The most results.")] = 30,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find chats that have all these words in their title or in one message."""
+    query = without_surrogates(" ".join(words))
+    with chats_in(data_dir) as chats:
+        found = chats.search(query, limit)
     if as_json:
-        return show_json({"found": found})
-    for one in found:
-        typer.echo(f"{shown(table([_row(one.line)]))}\n      {_lit(one.excerpt)}")
+        return print_json({"found": found})
+    for result in found:
+        typer.echo(f"{printable(columns([_row(result.summary)]))}\n      {_highlighted(result.excerpt)}")
     if not found:
-        say(f"No chat has {words!r}.")
+        print_text(f"No chat has {query!r}.")
     return None
 
 
-def export_chats(store: Chats, numbers: list[int], markdown: bool, out: Path | None) -> None:
-    """Chats as JSON or Markdown, printed or written."""
-    if markdown:
-        wanted = numbers or [line.id for line in store.lines()]
-        text = "\n\n".join(store.export_markdown(chat) for chat in wanted)
-    else:
-        text = store.export_json(numbers or None)
-    if out is None:
-        # What goes into a file or another program stays as it was written.
-        return say(text, is_line=False) if sys.stdout.isatty() else typer.echo(text, nl=False)
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadOption(f"{out} cannot be written ({error.strerror}): choose another file.") from error
-    return None
+@chats_cli.command("export")
+def export_chats(
+    numbers: Annotated[
+        list[int] | None, typer.Argument(metavar="[CHAT]...", help="Numbers from `chats list`; default: all.")
+    ] = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Only the shown messages, to read; cannot be imported.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write to this file.")] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Export chats as JSON with everything, or as Markdown."""
+    with chats_in(data_dir) as chats:
+        text = _markdown(chats, numbers or []) if markdown else chats.export_json(numbers or None)
+        if out is not None:
+            _write(out, text)
+        elif sys.stdout.isatty():
+            print_text(text, is_line=False)
+        else:
+            typer.echo(text, nl=False)  # what another program reads stays as it was written
 
 
-def import_chats(store: Chats, file: Path, as_json: bool) -> None:
-    """Add the chats of a file."""
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise BadOption(f"{file} cannot be read ({error.strerror}): choose another file.") from error
-    except UnicodeDecodeError as error:
-        raise BadOption(f"{file} is no text: choose a file that `chats export` wrote.") from error
-    taken = store.import_json(text)
+@chats_cli.command("import")
+def import_chats(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON that `chats export` or the app wrote.")],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Import the chats of an exported file. Chats that are here already are skipped."""
+    with chats_in(data_dir) as chats:
+        result = chats.import_json(_read(file))
     if as_json:
-        return show_json({"imported": taken.new, "known": taken.known})
-    already = f" {counted(taken.known, 'chat')} {'was' if taken.known == 1 else 'were'} here already."
-    say(f"{counted(taken.new, 'chat')} came in.{already if taken.known else ''}")
+        return print_json({"imported": result.new, "known": result.known})
+    known = f" {counted(result.known, 'chat')} {'was' if result.known == 1 else 'were'} here already."
+    print_text(f"{counted(result.new, 'chat')} imported.{known if result.known else ''}")
     return None
 
 
-def backup_chats(store: Chats, file: Path, as_json: bool) -> None:
-    """Copy the whole database."""
-    store.backup(file)
+@chats_cli.command("backup")
+def backup_chats(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An existing file is replaced.")],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy all chats and documents into one file."""
+    with chats_in(data_dir) as chats:
+        chats.backup(file)
     size = file.stat().st_size
     if as_json:
-        return show_json({"file": file, "size": size})
-    say(f"Everything is in {file}, {gigabytes(size)}. To go back to it, put it in the data folder's place.")
+        return print_json({"file": file, "size": size})
+    print_text(
+        f"Saved all chats and documents to {file} ({gigabytes(size)}). "
+        "To restore it, copy it over the database in the data folder."
+    )
     return None
 
 
-def _row(line: ChatSummary) -> Iterator[str]:
-    yield f"{line.id:>5}"
-    yield "pinned" if line.is_pinned else ""
-    yield time.strftime("%Y-%m-%d %H:%M", time.localtime(line.updated))
-    yield line.folder
-    yield line.title or "New chat"
+def _row(chat: ChatSummary) -> Iterator[str]:
+    yield f"{chat.id:>5}"
+    yield "pinned" if chat.is_pinned else ""
+    yield time.strftime("%Y-%m-%d %H:%M", time.localtime(chat.updated))
+    yield chat.folder
+    yield chat.title or "New chat"
 
 
-def _lit(excerpt: str) -> str:
-    """An excerpt with its found words bold, where that can be seen."""
+def _highlighted(excerpt: str) -> str:
+    """An excerpt with its found words in bold, where the terminal can show that."""
     before, *parts = excerpt.split("\x02")
-    lit = (part.partition("\x03") for part in parts)
-    return shown(before) + "".join(typer.style(shown(word), bold=True) + shown(rest) for word, _, rest in lit)
+    found = (part.partition("\x03") for part in parts)
+    return printable(before) + "".join(
+        typer.style(printable(word), bold=True) + printable(rest) for word, _, rest in found
+    )
+
+
+def _markdown(chats: Chats, numbers: list[int]) -> str:
+    wanted = numbers or [chat.id for chat in chats.summaries()]
+    return "\n\n".join(map(chats.export_markdown, wanted))
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise BadOption(f"{file} cannot be read ({error.strerror}). Choose another file.") from error
+    except UnicodeDecodeError as error:
+        raise BadOption(f"{file} is not a text file. Choose a file that `chats export` wrote.") from error
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadOption(f"{file} cannot be written ({error.strerror}). Choose another file.") from error

@@ -1,162 +1,200 @@
-"""What `python run.py documents …` does: asks the store, and prints text or JSON."""
+"""`python run.py documents …`: adds, lists, removes and searches documents, also while the app runs."""
 
 import sys
 from collections.abc import Container, Iterator, Sequence
-from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from app.commands.arguments import whole_characters
-from app.commands.printing import say, show_json, shown, table
-from app.counting import counted
-from app.database import database_in
+from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable
+from app.commands.options import AsJson, CollectionNames, DataDir
+from app.commands.services import documents_in, embedded_documents, searchable_documents
+from app.display_text import counted
 from app.document_messages import Collection, Document, PassageHit
 from app.documents import Documents, require_file
-from app.documents.embedding import NO_EMBEDDER, Embeds
 from app.documents.reading.encodings import text_of
 from app.errors import BadOption, DocumentError, DocumentUnreadable
-from app.settings import data_dir_or_default
+from app.text_normalisation import without_surrogates
+
+documents_cli = typer.Typer(
+    help="Add, list, remove and search documents, and ask questions about them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 EXCERPT = 300
 """Characters of a found passage that are printed."""
 STANDARD_INPUT = Path("-")
 
 
-@contextmanager
-def documents_in(data_dir: Path | None, embedder: Embeds = NO_EMBEDDER) -> Iterator[Documents]:
-    """The documents of a data folder. The app may have them open: they take turns."""
-    folder = data_dir_or_default(data_dir)
-    with closing(database_in(folder)) as database:
-        if database.note:
-            say(database.note, err=True)
-        with closing(Documents(database, folder, embedder)) as documents:
-            yield documents
+@documents_cli.command("add")
+def add_documents(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="Text, Markdown, code, PDF, DOCX or HTML; - for standard input."
+        ),
+    ],
+    collection: Annotated[
+        str, typer.Option(metavar="NAME", help="Created if there is none of this name.")
+    ] = "Documents",
+    title: Annotated[str, typer.Option(metavar="TEXT", help="The title of standard input.")] = "",
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add files to a collection, and wait until they can be searched."""
+    with errors_as_sentences(), embedded_documents(data_dir) as opened:
+        _add(opened.documents, files, collection, title, as_json)
 
 
-def add_documents(store: Documents, files: Sequence[Path], name: str, title: str, as_json: bool) -> None:
-    """Put files into a collection, which is made where it is not there, and wait until they can be found."""
+@documents_cli.command("list")
+def list_documents(
+    collection: Annotated[str, typer.Option(metavar="NAME", help="List the documents of this one.")] = "",
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """List all collections, or the documents of one."""
+    with errors_as_sentences(), documents_in(data_dir) as documents:
+        if collection:
+            return _print_documents(
+                documents.documents(_require_collection(documents, collection).id), as_json
+            )
+        found = documents.collections()
+        if as_json:
+            return print_json({"collections": found})
+        if found:
+            print_text(columns(_collection_row(one) for one in found))
+        print_text(f"{counted(len(found), 'collection')}.")
+    return None
+
+
+@documents_cli.command("remove")
+def remove_documents(
+    numbers: Annotated[
+        list[int] | None, typer.Argument(metavar="[DOCUMENT]...", help="Numbers from `documents list`.")
+    ] = None,
+    collection: Annotated[
+        str, typer.Option(metavar="NAME", help="Remove this collection with all its documents instead.")
+    ] = "",
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove documents, or a whole collection, with their index."""
+    with errors_as_sentences(), documents_in(data_dir) as documents:
+        _remove(documents, numbers or [], collection)
+    if as_json:
+        return print_json({"removed": list(dict.fromkeys(numbers or [])) or collection})
+    removed = f"Collection {collection}" if collection else counted(len(set(numbers or [])), "document")
+    print_text(f"{removed} removed.")
+    return None
+
+
+@documents_cli.command("search")
+def search_documents(
+    words: Annotated[list[str], typer.Argument(metavar="QUESTION")],
+    collection: CollectionNames = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="The most passages.")] = 8,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the passages that answer a question best."""
+    with errors_as_sentences(), searchable_documents(data_dir) as (documents, _):
+        _search(documents, without_surrogates(" ".join(words)), collection or [], limit, as_json)
+
+
+def chosen_collections(documents: Documents, names: Sequence[str]) -> list[Collection]:
+    """The collections of these names, or all of them without names. Raises BadOption for an unknown name."""
+    found = [_require_collection(documents, name) for name in names] or list(documents.collections())
+    if not found:
+        raise BadOption("There are no documents yet. Add some with `documents add FILE`.")
+    return found
+
+
+def _add(documents: Documents, files: Sequence[Path], name: str, title: str, as_json: bool) -> None:
     real = [file for file in files if file != STANDARD_INPUT]
     for file in real:
-        require_file(file)  # before a collection is made for nothing
+        require_file(file)  # before a collection is created for nothing
     pasted = _standard_input() if len(real) < len(files) else ""
-    collection = _collection_to_fill(store, name)
-    before = {document.id for document in store.documents(collection)}
-    added = list(store.add_files(collection, real))
+    there = _collection(documents, name)
+    collection = there.id if there else documents.create(name)
+    before = {document.id for document in documents.documents(collection)}
+    added = list(documents.add_files(collection, real))
     if len(real) < len(files):
-        added.append(store.paste(collection, pasted, whole_characters(title)))
-    store.wait()
-    became = {store.became(document) for document in added}
-    told = [one for one in store.documents(collection) if one.id in became]
-    _show_added(told, before, as_json)
-    if failed := [one for one in told if one.state == "failed"]:
-        raise DocumentError(f"{len(failed):,} of {counted(len(files), 'file')} could not be read: see above.")
+        added.append(documents.paste(collection, pasted, without_surrogates(title)))
+    documents.wait()
+    ids = {documents.became(document) for document in added}
+    results = [document for document in documents.documents(collection) if document.id in ids]
+    _print_added(results, before, as_json)
+    if failed := [document for document in results if document.state == "failed"]:
+        raise DocumentError(f"{len(failed):,} of {counted(len(files), 'file')} could not be read. See above.")
 
 
-def list_documents(store: Documents, name: str, as_json: bool) -> None:
-    """All collections, or the documents of one."""
-    if name:
-        return _show_documents(store.documents(_require_collection(store, name).id), as_json)
-    found = store.collections()
-    if as_json:
-        return show_json({"collections": found})
-    if found:
-        say(table(_collection_row(one) for one in found))
-    say(f"{counted(len(found), 'collection')}.")
-    return None
-
-
-def remove_documents(store: Documents, numbers: Sequence[int], name: str, as_json: bool) -> None:
-    """Delete documents by number, or a whole collection."""
+def _remove(documents: Documents, numbers: Sequence[int], name: str) -> None:
     if bool(numbers) == bool(name):
-        raise BadOption(
-            "Say either which documents to remove, or which collection with all of its documents."
-        )
+        raise BadOption("Give either document numbers or --collection NAME.")
     wanted = dict.fromkeys(numbers)
     for number in wanted:
-        store.document(number)  # one that is not there: then nothing is removed
+        documents.document(number)  # if one is unknown, nothing is removed
     for number in wanted:
-        store.remove(number)
+        documents.remove(number)
     if name:
-        store.delete(_require_collection(store, name).id)
-    store.wait()
-    if as_json:
-        return show_json({"removed": list(wanted) or name})
-    say(f"{counted(len(wanted), 'document') if wanted else f'Collection {name}'} removed.")
-    return None
+        documents.delete(_require_collection(documents, name).id)
+    documents.wait()
 
 
-def search_documents(
-    store: Documents, question: str, names: Sequence[str], limit: int, as_json: bool
-) -> None:
-    """The passages that are nearest to a question."""
-    question = whole_characters(question)
+def _search(documents: Documents, question: str, names: Sequence[str], limit: int, as_json: bool) -> None:
     if not question.strip():
-        raise BadOption("There is no question: type some words.")
-    asked = chosen_collections(store, names)
-    found = store.search([one.id for one in asked], question, limit)
+        raise BadOption("There is no question. Type some words.")
+    collections = chosen_collections(documents, names)
+    found = documents.search([one.id for one in collections], question, limit)
     if as_json:
-        return show_json({"found": found})
-    for number, one in enumerate(found, start=1):
-        typer.echo(_passage(number, one))
+        return print_json({"found": found})
+    for number, hit in enumerate(found, start=1):
+        typer.echo(_passage(number, hit))
     if not found:
-        say(f"Nothing about {question!r} in {counted(len(asked), 'collection')}.")
+        print_text(f"Nothing about {question!r} in {counted(len(collections), 'collection')}.")
     return None
-
-
-def chosen_collections(store: Documents, names: Sequence[str]) -> list[Collection]:
-    """The collections of these names, all for none. Raises BadOption for one that is not there."""
-    found = [_require_collection(store, name) for name in names] or list(store.collections())
-    if not found:
-        raise BadOption("There are no documents yet: add some with `documents add FILE`.")
-    return found
 
 
 def _standard_input() -> str:
     text = text_of(sys.stdin.buffer.read())
     if text is None:
-        raise DocumentUnreadable(
-            "What came on the standard input is no text: save it as a file, and add that."
-        )
+        raise DocumentUnreadable("Standard input is not text. Save it as a file, and add the file.")
     return text
 
 
-def _collection_to_fill(store: Documents, name: str) -> int:
-    there = _collection(store, name)
-    return there.id if there else store.create(name)
-
-
-def _require_collection(store: Documents, name: str) -> Collection:
-    found = _collection(store, name)
+def _require_collection(documents: Documents, name: str) -> Collection:
+    found = _collection(documents, name)
     if found is None:
-        names = ", ".join(one.name for one in store.collections()) or "none yet"
-        raise BadOption(f"There is no collection {name!r} (there are: {names}): see `documents list`.")
+        names = ", ".join(one.name for one in documents.collections()) or "none yet"
+        raise BadOption(f"There is no collection {name!r}. Existing collections: {names}.")
     return found
 
 
-def _collection(store: Documents, name: str) -> Collection | None:
+def _collection(documents: Documents, name: str) -> Collection | None:
     wanted = " ".join(name.split()).casefold()
-    return next((one for one in store.collections() if one.name.casefold() == wanted), None)
+    return next((one for one in documents.collections() if one.name.casefold() == wanted), None)
 
 
-def _show_documents(documents: Sequence[Document], as_json: bool) -> None:
+def _print_documents(documents: Sequence[Document], as_json: bool) -> None:
     if as_json:
-        return show_json({"documents": documents})
+        return print_json({"documents": documents})
     if documents:
-        say(table(_document_row(one) for one in documents))
-    say(f"{counted(len(documents), 'document')}.")
+        print_text(columns(_document_row(one) for one in documents))
+    print_text(f"{counted(len(documents), 'document')}.")
     return None
 
 
-def _show_added(documents: Sequence[Document], before: Container[int], as_json: bool) -> None:
-    """What became of what was added; documents that were there `before` have come again."""
+def _print_added(documents: Sequence[Document], before: Container[int], as_json: bool) -> None:
+    """What became of the added files. Documents whose ids were there `before` are unchanged."""
     known = [one.id for one in documents if one.id in before]
     if as_json:
-        return show_json({"documents": documents, "known": known})
+        return print_json({"documents": documents, "known": known})
     if documents:
-        say(table(_document_row(one) for one in documents))
+        print_text(columns(_document_row(one) for one in documents))
     already = f" {len(known):,} {'was' if len(known) == 1 else 'were'} here already." if known else ""
-    say(f"{counted(len(documents), 'document')}.{already}")
+    print_text(f"{counted(len(documents), 'document')}.{already}")
     return None
 
 
@@ -175,10 +213,10 @@ def _document_row(one: Document) -> Iterator[str]:
     yield one.note
 
 
-def _passage(number: int, one: PassageHit) -> str:
-    passage = one.passage
+def _passage(number: int, hit: PassageHit) -> str:
+    passage = hit.passage
     where = " \u203a ".join(filter(None, (passage.title, passage.heading)))
     words = " ".join(passage.text.split())
     excerpt = words if len(words) <= EXCERPT else words[:EXCERPT].rstrip() + "\u2026"
     place = f"document {passage.document}, characters {passage.start:,} to {passage.end:,}"
-    return f"[{number}] {typer.style(shown(where), bold=True)}\n    {place}\n    {shown(excerpt)}\n"
+    return f"[{number}] {typer.style(printable(where), bold=True)}\n    {place}\n    {printable(excerpt)}\n"

@@ -1,88 +1,117 @@
-"""`documents ask`: a question answered from the documents, with its sources below."""
+"""`python run.py documents ask`: answers a question from the documents and lists the sources."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
+
+import typer
 
 from app.chat_messages import ChatSettings
-from app.commands.arguments import whole_characters
+from app.commands import options as given
+from app.commands.console import errors_as_sentences, print_json, print_text
+from app.commands.decoder_options import DecoderSizes, read_decoding
 from app.commands.documents import chosen_collections
-from app.commands.generate import numbers
-from app.commands.printing import say, show_json
-from app.commands.replying import stream, whole
-from app.conversation import Asked, Decodes
-from app.conversation.planning import Plan, Planner
+from app.commands.prompts import SamplingOverride
+from app.commands.reply_output import numbers_line, stream_reply, wait_for_reply
+from app.commands.services import searchable_documents
+from app.conversation import ReplyEngine, ReplySettings
+from app.conversation.prompt_builder import PreparedReply, PromptBuilder
+from app.conversation.turn import TurnContext
 from app.document_messages import Sources
 from app.documents import Documents
-from app.errors import ModelError
-from app.messages import EngineStatus, ModelChoice, Request
+from app.errors import ModelError, impossible_values
+from app.messages import EngineStatus, ModelChoice, Options, Request, Sampling
+from app.settings import DEMO_MODEL
+from app.text_normalisation import without_surrogates
 
 
-class Loads(Decodes, Protocol):
-    """What asking needs of the engine: it counts by the model's own tokens, so the model comes first."""
+class LoadingEngine(ReplyEngine, Protocol):
+    """An engine whose model can be loaded first: prompts are counted with the model's own tokenizer."""
 
     def load(self, choice: ModelChoice, ended: Callable[[bool], None]) -> None:
-        """Have the model loaded; `ended` hears whether it was."""
+        """Loads the model; calls `ended` with whether that succeeded."""
 
     def status(self) -> EngineStatus:
-        """What the worker does now."""
+        """What the engine does now."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked of which collections; no names: of all."""
+def ask_documents(
+    words: Annotated[list[str], typer.Argument(metavar="QUESTION")],
+    collection: given.CollectionNames = None,
+    model: given.Model = DEMO_MODEL,
+    decoder: given.Decoder = None,
+    temperature: given.Temperature = None,
+    seed: given.Seed = None,
+    dtype: given.DTypeOption = "auto",
+    device: given.DeviceOption = "auto",
+    max_new_tokens: given.MaxNewTokens = 256,
+    data_dir: given.DataDir = None,
+    as_json: given.AsJson = False,
+) -> None:
+    """Answer a question from the documents, with its sources."""
+    with errors_as_sentences():
+        with impossible_values():
+            sampling = SamplingOverride(temperature, seed).apply(Sampling())
+            options = Options(sampling, read_decoding(decoder, DecoderSizes(), "on"), max_new_tokens)
+            settings = ReplySettings(ModelChoice(model, dtype, device), options)
+        with searchable_documents(data_dir) as (documents, engine):
+            question = without_surrogates(" ".join(words))
+            answer_question(documents, engine, question, collection or (), settings, as_json)
 
-    text: str
-    collections: Sequence[str] = ()
+
+def answer_question(
+    documents: Documents,
+    engine: LoadingEngine,
+    question: str,
+    names: Sequence[str],
+    settings: ReplySettings,
+    as_json: bool,
+) -> None:
+    """Retrieves passages from these collections, asks the model, prints the answer. Raises AppError."""
+    collections = tuple(one.id for one in chosen_collections(documents, names))
+    _load(engine, settings.model)
+    prompts = PromptBuilder(engine.reader, documents)
+    context = TurnContext(ChatSettings(collections=collections), (), question)
+    prepared = prompts.prepare(context, prompts.retrieve(context, settings.options), settings)
+    print_answer = _print_json if as_json else _print_text
+    print_answer(engine, prepared)
 
 
-def ask_documents(store: Documents, engine: Loads, question: Question, asked: Asked, as_json: bool) -> None:
-    """Answer from the documents. Raises AppError in words."""
-    collections = tuple(one.id for one in chosen_collections(store, question.collections))
-    _load(engine, asked.model)
-    text = whole_characters(question.text)
-    planner = Planner(engine.reader, store)
-    manner = ChatSettings(collections=collections)
-    consulted = planner.consult(manner, (), text, asked.options)
-    plan = planner.plan(manner, (), consulted, asked)
-    show = _show_json if as_json else _show_text
-    show(engine, plan)
-
-
-def _load(engine: Loads, choice: ModelChoice) -> None:
+def _load(engine: LoadingEngine, choice: ModelChoice) -> None:
     loaded: Future[bool] = Future()
     engine.load(choice, loaded.set_result)
     if not loaded.result():
         raise ModelError(engine.status().note)
 
 
-def _request(plan: Plan) -> Request:
-    return Request(plan.asked.model, plan.prompt, plan.asked.options, plan.documents)
+def _request(prepared: PreparedReply) -> Request:
+    settings = prepared.settings
+    return Request(settings.model, prepared.prompt, settings.options, prepared.documents)
 
 
-def _show_json(engine: Loads, plan: Plan) -> None:
-    if plan.answer:
-        return show_json({"text": plan.answer.text, "sources": plan.sources})
-    return show_json({**whole(engine, _request(plan)).to_json(), "sources": plan.sources})
+def _print_json(engine: LoadingEngine, prepared: PreparedReply) -> None:
+    if prepared.answer:
+        return print_json({"text": prepared.answer.text, "sources": prepared.sources})
+    reply = wait_for_reply(engine, _request(prepared))
+    return print_json({**reply.to_json(), "sources": prepared.sources})
 
 
-def _show_text(engine: Loads, plan: Plan) -> None:
-    if plan.answer:
-        say(plan.answer.text)
-        say(f"[{plan.answer.note}]", err=True)
+def _print_text(engine: LoadingEngine, prepared: PreparedReply) -> None:
+    if prepared.answer:
+        print_text(prepared.answer.text)
+        print_text(f"[{prepared.answer.note}]", err=True)
         return
-    finished = stream(engine, _request(plan)).finished
-    for line in _source_lines(plan.sources):
-        say(line)
-    say(f"[{finished.decoder}: {numbers(finished.statistics)}]", err=True)
+    reply = stream_reply(engine, _request(prepared))
+    for line in _source_lines(prepared.sources):
+        print_text(line)
+    print_text(numbers_line(reply.finished), err=True)
 
 
-def _source_lines(sources: Sources | None) -> Iterable[str]:
+def _source_lines(sources: Sources | None) -> Iterator[str]:
     if sources is None:
         return
     yield ""
     for cited in sources.cited:
         yield f"[{cited.number}] {cited.title} ({cited.start:,} to {cited.end:,})"
     if sources.left_out:
-        yield f"{sources.left_out:,} more passages were found and did not fit into the model's context."
+        yield f"{sources.left_out:,} more passages were found, but did not fit into the model's context."

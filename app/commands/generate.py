@@ -1,38 +1,71 @@
-"""`generate`: replies on standard output, as text while they are written or as JSON lines."""
+"""`python run.py generate`: replies on standard output, as text while they are written, or as JSON lines."""
 
 from collections.abc import Iterable
+from typing import Annotated
 
 import typer
 
-from app.commands.printing import show_json
-from app.commands.prompts import Asked
-from app.commands.replying import stream, whole
-from app.conversation import Decodes
-from app.messages import ModelChoice, Options, Request, Statistics
+from app.commands import options as given
+from app.commands.console import errors_as_sentences, print_json
+from app.commands.decoder_options import DecoderSizes, read_decoding
+from app.commands.prompts import PromptItem, SamplingOverride, read_prompts
+from app.commands.reply_output import numbers_line, stream_reply, wait_for_reply
+from app.commands.services import engine_in
+from app.conversation import ReplyEngine
+from app.errors import impossible_values
+from app.messages import ModelChoice, Options, Request, Sampling
+from app.settings import DEMO_MODEL, default_data_dir
+
+GREEDY = Sampling()
 
 
 def generate(
-    engine: Decodes, model: ModelChoice, prompts: Iterable[Asked], options: Options, as_json: bool
+    model: given.Model = DEMO_MODEL,
+    prompt: Annotated[str | None, typer.Option(metavar="TEXT", help="One prompt.")] = None,
+    prompts: given.PromptsFile = None,
+    raw: given.Raw = False,
+    decoder: given.Decoder = None,
+    rows: given.Rows = None,
+    preset: given.PresetOption = None,
+    window: given.Window = None,
+    ngram: given.NGram = None,
+    guesses: given.Guesses = None,
+    same_text: given.SameText = "on",
+    temperature: given.Temperature = None,
+    top_k: given.TopK = GREEDY.top_k,
+    top_p: given.TopP = GREEDY.top_p,
+    min_p: given.MinP = GREEDY.min_p,
+    repetition_penalty: given.Penalty = GREEDY.repetition_penalty,
+    seed: given.Seed = None,
+    dtype: given.DTypeOption = "auto",
+    device: given.DeviceOption = "auto",
+    quantisation: given.QuantisationOption = "none",
+    attention: given.AttentionOption = "auto",
+    max_new_tokens: given.MaxNewTokens = 512,
+    ignore_eos: given.IgnoreEos = False,
+    stop: given.Stop = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
-    """Answer the prompts one after the other; the first failure ends it, what was printed stays."""
-    show = _show_json if as_json else _show_text
-    for asked in prompts:
-        show(engine, Request(model, asked.prompt, asked.options(options), is_cold=True))
+    """Answer prompts on standard output."""
+    override = SamplingOverride(temperature, seed)
+    with errors_as_sentences():
+        decoding = read_decoding(decoder, DecoderSizes(preset, window, ngram, guesses, rows), same_text)
+        with impossible_values():
+            choice = ModelChoice(model, dtype, device, quantisation, attention)
+            sampling = override.apply(Sampling(0.0, top_k, top_p, min_p, repetition_penalty))
+            options = Options(sampling, decoding, max_new_tokens, ignore_eos, tuple(stop or ()))
+        items = read_prompts(prompt, prompts, raw, override)
+        with engine_in(default_data_dir()) as engine:
+            print_replies(engine, choice, items, options, as_json)
 
 
-def _show_json(engine: Decodes, request: Request) -> None:
-    show_json(whole(engine, request).to_json())
-
-
-def _show_text(engine: Decodes, request: Request) -> None:
-    finished = stream(engine, request).finished
-    typer.echo(f"[{finished.decoder}: {numbers(finished.statistics)}]", err=True)
-
-
-def numbers(statistics: Statistics) -> str:
-    """The numbers of a reply in one line."""
-    return (
-        f"{statistics.tokens_per_step:.2f} tokens per step, {statistics.tokens_per_second:.1f} tokens/s, "
-        f"hit rate {statistics.hit_rate:.0%}, coverage {statistics.coverage:.0%}, "
-        f"{statistics.rows_per_step:.1f} rows per step, first token after {statistics.time_to_first_token:.2f} s"
-    )
+def print_replies(
+    engine: ReplyEngine, model: ModelChoice, prompts: Iterable[PromptItem], options: Options, as_json: bool
+) -> None:
+    """Answers the prompts in turn. The first failure ends it; what was printed before stays."""
+    for item in prompts:
+        request = Request(model, item.prompt, item.options(options), is_cold=True)
+        if as_json:
+            print_json(wait_for_reply(engine, request).to_json())
+        else:
+            typer.echo(numbers_line(stream_reply(engine, request).finished), err=True)

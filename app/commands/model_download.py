@@ -1,4 +1,4 @@
-"""`models download` and `models login`: bars for each file and for all, or a JSON line a second."""
+"""`python run.py models download` and `login`: a progress bar for each file, or a JSON line a second."""
 
 import sys
 import time
@@ -14,68 +14,62 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from app.commands.bars import progress_bar
-from app.commands.library import downloads_in, hub_of, library
-from app.commands.printing import say, show_json
+from app.commands.console import print_json, print_text, progress_bar
+from app.commands.services import hub_of, model_settings
 from app.errors import ModelError, ModelGated
 from app.model_messages import Download, gigabytes
-from app.models_registry import Downloads, Hub, HubId, log_in, log_out, require_hub_id
+from app.models_registry import DownloadFiles, Downloads, Hub, HubId, log_in, require_hub_id
 from app.settings import default_data_dir
 
-LOOK_EVERY = 0.1
-JSON_EVERY = 1.0
+POLL_SECONDS = 0.1
+JSON_SECONDS = 1.0
 
 Show = Callable[[Download], None]
 
 
 def download(name: str, as_json: bool) -> None:
-    """Download a model and show how it goes. Raises ModelError when it fails."""
-    settings = library()
+    """Downloads a model and shows its progress. Raises ModelError."""
+    settings = model_settings()
     hub = hub_of(settings)
-    wanted = require_hub_id(name, hub.endpoint)
-    if folder := hub.cached(wanted):
-        return _already(wanted, str(folder), as_json)
-    downloads = downloads_in(default_data_dir(), settings)
+    hub_id = require_hub_id(name, hub.endpoint)
+    if folder := hub.cached(hub_id):
+        return _print_cached(hub_id, str(folder), as_json)
+    files = DownloadFiles(default_data_dir() / "downloads")
+    downloads = Downloads(hub, files, settings.downloads_at_once)
     try:
-        done = _follow(downloads, wanted, as_json)
+        done = _follow(downloads, hub_id, as_json)
         while done.asks_token and sys.stdin.isatty() and not as_json:
-            say(done.note, err=True)
+            print_text(done.note, err=True)
             ask_token(hub)
-            done = _follow(downloads, wanted, as_json)
+            done = _follow(downloads, hub_id, as_json)
     except KeyboardInterrupt:
         downloads.close()
-        say(f"Paused. The same command goes on: python run.py models download {wanted}", err=True)
+        print_text(f"Paused. To continue: python run.py models download {hub_id}", err=True)
         raise typer.Exit(130) from None
     if done.state == "failed":
         raise ModelGated(done.note) if done.asks_token else ModelError(done.note)
     if not as_json:
-        say(f"{wanted} is here, checked: {gigabytes(done.size)} in {done.folder}")
+        print_text(f"{hub_id} is downloaded and verified: {gigabytes(done.size)} in {done.folder}")
     return None
 
 
 def ask_token(hub: Hub | None = None) -> None:
-    """Ask for a token, without showing it, and keep it."""
-    hub = hub or hub_of(library())
+    """Asks for an access token, without echoing it, and saves it."""
+    hub = hub or hub_of(model_settings())
     token = typer.prompt(f"Token (from {hub.address}/settings/tokens)", hide_input=True, err=True)
-    say(f"Logged in as {log_in(hub, token)}.")
+    print_text(f"Logged in as {log_in(hub, token)}.")
 
 
-def forget_token() -> None:
-    """Log out."""
-    log_out()
-    say("Logged out.")
-
-
-def _already(wanted: HubId, folder: str, as_json: bool) -> None:
+def _print_cached(hub_id: HubId, folder: str, as_json: bool) -> None:
     if as_json:
-        return show_json({"name": str(wanted), "state": "done", "folder": folder})
-    say(f"{wanted} is here already: {folder}")
+        return print_json({"name": str(hub_id), "state": "done", "folder": folder})
+    print_text(f"{hub_id} is already on this machine: {folder}")
     return None
 
 
-def _follow(downloads: Downloads, wanted: HubId, as_json: bool) -> Download:
-    """Start a download and show it until it runs no more."""
-    downloads.start(wanted)
+def _follow(downloads: Downloads, hub_id: HubId, as_json: bool) -> Download:
+    """Starts a download and shows it until it ends."""
+    downloads.start(hub_id)
     if as_json:
         return _until_it_ends(downloads, _json_lines())
     with _bars() as bars:
@@ -88,17 +82,17 @@ def _until_it_ends(downloads: Downloads, show: Show) -> Download:
         show(now)
         if now.state in ("done", "failed", "paused"):
             return now
-        time.sleep(LOOK_EVERY)
+        time.sleep(POLL_SECONDS)
 
 
 def _json_lines() -> Show:
-    told = [0.0]
+    printed = [0.0]
 
     def show(download: Download) -> None:
         is_last = download.state not in ("queued", "running")
-        if is_last or time.monotonic() - told[0] >= JSON_EVERY:
-            told[0] = time.monotonic()
-            show_json(_numbers(download))
+        if is_last or time.monotonic() - printed[0] >= JSON_SECONDS:
+            printed[0] = time.monotonic()
+            print_json(_numbers(download))
 
     return show
 
@@ -123,7 +117,7 @@ def _bars() -> Progress:
 
 
 def _into(bars: Progress) -> Show:
-    """One bar for all files, and one for each that is on its way."""
+    """A bar for the whole download, and one for each file that is being downloaded."""
     tasks: dict[str, TaskID] = {}
 
     def show(download: Download) -> None:

@@ -1,140 +1,148 @@
-"""What `python run.py models …` does: asks the registry, and prints text or JSON."""
+"""`python run.py models …`: the models on this machine, the catalogue and the hub.
 
-from collections.abc import Container, Iterable, Iterator
-from pathlib import Path
+The hub's client reads its environment when it is imported (app/main.py), so each command imports what it needs of
+the registry.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated
 
 import typer
 
-from app.commands.library import hub_of, library
-from app.commands.printing import say, show_json, table
+from app.commands.console import columns, errors_as_sentences, print_json, print_text
+from app.commands.options import AsJson
+from app.commands.services import hub_of, model_settings
 from app.errors import ModelError
-from app.model_messages import (
-    CatalogueEntry,
-    Fit,
-    InstalledModel,
-    Precision,
-    RemoteModel,
-    SearchHit,
-    gigabytes,
+from app.model_messages import CatalogueEntry, InstalledModel, Precision, SearchHit, gigabytes
+
+models_cli = typer.Typer(
+    help="Find, inspect, download and delete models.", no_args_is_help=True, rich_markup_mode=None
 )
-from app.models_registry import (
-    Hub,
-    HubId,
-    delete,
-    find,
-    find_here,
-    find_installed,
-    freed_by,
-    grouped,
-    installed,
-    judge_folder,
-    locate,
-    look_at,
-    memories,
-    parse_hub_id,
-    read_catalogue,
-    verify,
-)
-from app.models_registry import search as search_hub
-from app.models_registry.downloads.disk import free_bytes
-from app.models_registry.installed.installed import has_checksums
+
+HubName = Annotated[
+    str, typer.Argument(metavar="NAME", help="A hub id such as org/name, or the address of its page.")
+]
+InstalledName = Annotated[str, typer.Argument(metavar="NAME", help="A name from `models list`.")]
+AnyName = Annotated[
+    str, typer.Argument(metavar="NAME", help="A hub id, the address of its page, a folder, or 'demo'.")
+]
+PrecisionOption = Annotated[Precision, typer.Option("--dtype", help="The precision of the weights.")]
+ContextOption = Annotated[
+    int, typer.Option("--context", min=1, metavar="TOKENS", help="The length of the longest chat.")
+]
 
 
-def list_installed(as_json: bool) -> None:
-    """The models on this machine with their sizes, and what is left of the disk."""
-    settings = library()
-    hub = hub_of(settings)
-    found = installed(hub, settings.paths)
-    total, free = sum(model.size for model in found), free_bytes(hub.root)
+@models_cli.command("list")
+def list_models(
+    catalogue: Annotated[bool, typer.Option("--catalogue", help="List the recommended models.")] = False,
+    dtype: PrecisionOption = "bfloat16",
+    context: ContextOption = 4096,
+    as_json: AsJson = False,
+) -> None:
+    """List the models on this machine, or the recommended ones."""
+    with errors_as_sentences():
+        if catalogue:
+            _list_catalogue(dtype, context, as_json)
+        else:
+            _list_installed(as_json)
+
+
+@models_cli.command("search")
+def search_models(
+    words: Annotated[list[str], typer.Argument(metavar="WORDS")],
+    limit: Annotated[int, typer.Option(min=1, max=50, help="The most results.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Search the catalogue and the hub, most downloaded models first."""
+    with errors_as_sentences():
+        _search(" ".join(words), limit, as_json)
+
+
+@models_cli.command("info")
+def show_info(
+    name: AnyName, dtype: PrecisionOption = "bfloat16", context: ContextOption = 4096, as_json: AsJson = False
+) -> None:
+    """Show what a model is and whether it fits this machine, before it is downloaded."""
+    from app.commands.model_info import print_info
+
+    with errors_as_sentences():
+        print_info(name, dtype, context, as_json)
+
+
+@models_cli.command("download")
+def download_model(name: HubName, as_json: AsJson = False) -> None:
+    """Download a model. Ctrl+C pauses it; the same command continues."""
+    from app.commands.model_download import download
+
+    with errors_as_sentences():
+        download(name, as_json)
+
+
+@models_cli.command("remove")
+def remove_model(
+    name: InstalledName,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a model from the hub's cache."""
+    from app.models_registry import delete, find_installed, freed_by
+
+    with errors_as_sentences():
+        settings = model_settings()
+        hub = hub_of(settings)
+        model = find_installed(name, hub, settings.paths)
+        if model.origin == "hub" and not yes:
+            frees = gigabytes(freed_by(model, hub))
+            typer.confirm(f"Delete {model.name} ({model.path})? This frees {frees}.", abort=True)
+        freed = delete(model, hub)
     if as_json:
-        return show_json({"models": found, "total": total, "free": free, "cache": hub.root})
-    say(table(_installed_row(model) for model in found))
-    say(f"{gigabytes(total)} in all, {gigabytes(free)} free on the disk of {hub.root}.")
+        return print_json({"removed": model.name, "revision": model.revision, "freed": freed})
+    print_text(f"{model.name} deleted, {gigabytes(freed)} freed.")
     return None
 
 
-def list_catalogue(precision: Precision, context: int, as_json: bool) -> None:
-    """The recommended models, those that fit first."""
-    memory = memories()[0]
-    groups = list(grouped(read_catalogue(), memory, precision, context))
-    if as_json:
-        return show_json({"memory": memory, "groups": groups})
-    for group in groups:
-        say(f"{group.verdict.capitalize()}: {group.use}")
-        say(table(_catalogue_row(entry) for entry in group.entries))
-    return None
+@models_cli.command("verify")
+def verify_model(name: InstalledName, as_json: AsJson = False) -> None:
+    """Read all files of a model and compare them with their checksums."""
+    from app.models_registry import find_installed, verify
+    from app.models_registry.installed.installed import has_checksums
+
+    with errors_as_sentences():
+        settings = model_settings()
+        model = find_installed(name, hub_of(settings), settings.paths)
+        problems = verify(model)
+        is_checked = has_checksums(model)
+        if as_json:
+            print_json({"model": model.name, "checksums": is_checked, "problems": problems})
+        if problems:
+            raise ModelError(" ".join(problems))
+        if not as_json:
+            result = (
+                "all checksums match" if is_checked else "its files are complete (there are no checksums)"
+            )
+            print_text(f"{model.name}: {result}.")
 
 
-def search_models(words: str, limit: int, as_json: bool) -> None:
-    """The catalogue's and the hub's models with these words; without a hub the catalogue's alone."""
-    known = [one.entry for one in find(words, read_catalogue())]
-    hits: list[SearchHit] = []
-    note = ""
-    try:
-        hits = search_hub(hub_of(library()), words, limit)
-    except ModelError as error:
-        note = str(error)
-    if as_json:
-        return show_json({"catalogue": known, "hub": hits, "note": note})
-    if known:
-        say("Recommended:\n" + table(_catalogue_row(entry) for entry in known))
-    if hits:
-        say("On the hub:\n" + table(_hit_row(hit) for hit in hits))
-    if not known and not hits:
-        say(f"No model has {words!r} in its name.")
-    if note:
-        say(note, err=True)
-    return None
+@models_cli.command("login")
+def log_in() -> None:
+    """Save an access token of the hub, for gated models."""
+    from app.commands.model_download import ask_token
+
+    with errors_as_sentences():
+        ask_token()
 
 
-def show_info(name: str, precision: Precision, context: int, as_json: bool) -> None:
-    """What a model is, and whether it fits."""
-    settings = library()
-    hub = hub_of(settings)
-    wanted = parse_hub_id(name, hub.endpoint)
-    here = _here(installed(hub, settings.paths), {name, wanted.repo if wanted else name})
-    if here is None and wanted is not None and find_here(name, hub) is None:
-        return _show_remote(_look(hub, wanted, precision, context), as_json)
-    path, label = (here.path, here.name) if here else _located(name)
-    fit = judge_folder(path, label, memories()[0], precision, context)
-    if as_json:
-        return show_json({"model": here or {"name": label, "path": path}, "fit": fit})
-    say(f"{label}: {path}")
-    say(_fit_lines(fit))
-    return None
+@models_cli.command("logout")
+def log_out() -> None:
+    """Delete the saved access token."""
+    from app.models_registry import log_out as delete_token
+
+    with errors_as_sentences():
+        delete_token()
+        print_text("Logged out.")
 
 
-def remove(name: str, yes: bool, as_json: bool) -> None:
-    """Delete a model, once the person has agreed to it."""
-    settings = library()
-    hub = hub_of(settings)
-    model = find_installed(name, hub, settings.paths)
-    frees = freed_by(model, hub)
-    if model.origin == "hub" and not yes:
-        typer.confirm(f"Delete {model.name} ({model.path})? That frees {gigabytes(frees)}.", abort=True)
-    freed = delete(model, hub)
-    if as_json:
-        return show_json({"removed": model.name, "revision": model.revision, "freed": freed})
-    say(f"{model.name} is deleted; that freed {gigabytes(freed)}.")
-    return None
-
-
-def verify_model(name: str, as_json: bool) -> None:
-    """Compare a model's bytes with their checksums. Raises ModelError when some are wrong."""
-    settings = library()
-    model = find_installed(name, hub_of(settings), settings.paths)
-    problems = verify(model)
-    is_checked = has_checksums(model)
-    if as_json:
-        show_json({"model": model.name, "checksums": is_checked, "problems": problems})
-    if problems:
-        raise ModelError(" ".join(problems))
-    if not as_json:
-        how = "every byte is right" if is_checked else "its files are whole (no checksums are known for them)"
-        say(f"{model.name}: {how}.")
-
-
-def counted(parameters: int) -> str:
+def parameters_label(parameters: int) -> str:
     """A number of parameters as models are named: "8.03B", "135M"."""
     for unit, size in (("B", 1e9), ("M", 1e6)):
         if parameters >= size * 0.9995:
@@ -143,74 +151,56 @@ def counted(parameters: int) -> str:
     return f"{parameters:,}"
 
 
-def _here(found: Iterable[InstalledModel], names: Container[str]) -> InstalledModel | None:
-    """The first of these models that has such a name and is whole."""
-    return next((model for model in found if model.name in names and model.state == "ready"), None)
+def _list_installed(as_json: bool) -> None:
+    from app.models_registry import installed
+    from app.models_registry.downloads.disk import free_bytes
 
-
-def _located(name: str) -> tuple[Path, str]:
-    found = locate(name, lambda *_: None)
-    return found.path, found.name
-
-
-def _look(hub: Hub, wanted: HubId, precision: Precision, context: int) -> RemoteModel:
-    """What the hub says of a model; where it says nothing, what the catalogue knows."""
-    memory = memories()[0]
-    try:
-        return look_at(hub, wanted, memory, precision, context)
-    except ModelError as error:
-        known = [one for one in read_catalogue() if one.entry.repo.lower() == wanted.repo.lower()]
-        if not known:
-            raise
-        entry, fit = known[0].entry, known[0].fit(memory, precision, context)
-        return RemoteModel(
-            entry.repo,
-            commit="",
-            size=entry.size,
-            files=(),
-            is_gated=entry.is_gated,
-            licence=entry.licence,
-            parameters=entry.parameters,
-            context=entry.context,
-            fit=fit,
-            problems=(f"This is from the catalogue: {error}",),
-        )
-
-
-def _show_remote(model: RemoteModel, as_json: bool) -> None:
+    settings = model_settings()
+    hub = hub_of(settings)
+    found = installed(hub, settings.paths)
+    total, free = sum(model.size for model in found), free_bytes(hub.root)
     if as_json:
-        return show_json(model)
-    say(f"{model.repo}{model.commit and f' at {model.commit[:12]}'}: {_facts(model)}")
-    for file in model.files:
-        say(f"  {file.name}  {gigabytes(file.size)}")
-    for problem in model.problems:
-        say(problem)
-    if model.fit:
-        say(_fit_lines(model.fit))
+        return print_json({"models": found, "total": total, "free": free, "cache": hub.root})
+    print_text(columns(_installed_row(model) for model in found))
+    print_text(f"{gigabytes(total)} in total, {gigabytes(free)} free on the disk of {hub.root}.")
     return None
 
 
-def _facts(model: RemoteModel) -> str:
-    parts = [
-        f"{counted(model.parameters)} parameters" if model.parameters else "",
-        f"{gigabytes(model.size)} to download" if model.size else "",
-        f"{model.context:,} tokens of context" if model.context else "",
-        f"licence {model.licence}" if model.licence else "",
-        "gated: log in and accept its terms" if model.is_gated else "",
-    ]
-    return ", ".join(filter(None, parts))
+def _list_catalogue(precision: Precision, context: int, as_json: bool) -> None:
+    from app.models_registry import grouped, memories, read_catalogue
+
+    memory = memories()[0]
+    groups = list(grouped(read_catalogue(), memory, precision, context))
+    if as_json:
+        return print_json({"memory": memory, "groups": groups})
+    for group in groups:
+        print_text(f"{group.verdict.capitalize()}: {group.use}")
+        print_text(columns(_catalogue_row(entry) for entry in group.entries))
+    return None
 
 
-def _fit_lines(fit: Fit) -> str:
-    need = fit.need
-    parts = (
-        ("weights", need.weights),
-        ("context", need.cache),
-        ("steps", need.rows),
-        ("runtime", need.runtime),
-    )
-    told = ", ".join(f"{name} {gigabytes(size)}" for name, size in parts)
-    return f"{fit.sentence}\n  in {fit.precision} with {fit.context:,} tokens: {told}"
+def _search(words: str, limit: int, as_json: bool) -> None:
+    """Without a connection only the catalogue is searched."""
+    from app.models_registry import find, read_catalogue
+    from app.models_registry import search as search_hub
+
+    known = [one.entry for one in find(words, read_catalogue())]
+    hits, note = list[SearchHit](), ""
+    try:
+        hits = search_hub(hub_of(model_settings()), words, limit)
+    except ModelError as error:
+        note = str(error)
+    if as_json:
+        return print_json({"catalogue": known, "hub": hits, "note": note})
+    if known:
+        print_text("Recommended:\n" + columns(_catalogue_row(entry) for entry in known))
+    if hits:
+        print_text("On the hub:\n" + columns(_hit_row(hit) for hit in hits))
+    if not known and not hits:
+        print_text(f"No model has {words!r} in its name.")
+    if note:
+        print_text(note, err=True)
+    return None
 
 
 def _installed_row(model: InstalledModel) -> Iterator[str]:
@@ -219,7 +209,7 @@ def _installed_row(model: InstalledModel) -> Iterator[str]:
 
 
 def _catalogue_row(entry: CatalogueEntry) -> Iterator[str]:
-    yield from (entry.repo, counted(entry.parameters), gigabytes(entry.size))
+    yield from (entry.repo, parameters_label(entry.parameters), gigabytes(entry.size))
     yield f"{entry.licence}{', gated' if entry.is_gated else ''}"
     yield entry.good_for
 

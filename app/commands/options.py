@@ -1,27 +1,33 @@
-"""The options that commands share, declared once."""
+"""Options that several commands share."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app.commands.lanes import LANES, OnOff
+from app.commands.decoder_options import LANES, OnOff
 from app.messages import AttentionChoice, DecoderName, Decoding, Device, DType, Preset
 from app.quantisation import Quantisation
 
 MODEL_HELP = "A folder, a hub id such as org/name, or 'demo'."
 
 DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", metavar="DIR", help="Where the app keeps its files.")
+    Path | None, typer.Option("--data-dir", metavar="DIR", help="The folder of the app's data.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+CollectionNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--collection", metavar="NAME", help="Search this collection; may be repeated. Default: all."
+    ),
+]
 Model = Annotated[str, typer.Option("--model", metavar="ID_OR_PATH", help=MODEL_HELP)]
 PromptsFile = Annotated[
     Path | None,
     typer.Option(
         "--prompts",
         metavar="FILE.jsonl",
-        help="One object a line, with `prompt` or `messages`, perhaps a `temperature` and a `seed`.",
+        help="One JSON object a line: `prompt` or `messages`, optionally `temperature` and `seed`.",
     ),
 ]
 PromptSets = Annotated[
@@ -29,14 +35,14 @@ PromptSets = Annotated[
     typer.Option(
         "--prompts",
         metavar="FILE.jsonl",
-        help="A prompt set; may be repeated. Without it all the sets that ship with the app.",
+        help="A prompt set; may be repeated. Default: all sets that ship with the app.",
     ),
 ]
-Raw = Annotated[bool, typer.Option("--raw", help="Send the text without the model's chat template.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Send the prompt without the model's chat template.")]
 W_N_G = Decoding()
 Window = Annotated[
     int | None,
-    typer.Option("--window", metavar="W", help=f"Lookahead window; 0 is off. [default: {W_N_G.window}]"),
+    typer.Option("--window", metavar="W", help=f"Lookahead window size; 0 is off. [default: {W_N_G.window}]"),
 ]
 NGram = Annotated[
     int | None, typer.Option("--ngram", metavar="N", help=f"N-gram size. [default: {W_N_G.ngram}]")
@@ -53,19 +59,21 @@ PresetOption = Annotated[
     Preset | None,
     typer.Option(
         "--preset",
-        help="W, N and G as lookahead's authors advise for a model of this size; those given by hand win.",
+        help="W, N and G recommended by lookahead's authors for this model size; explicit values win.",
     ),
 ]
 Rows = Annotated[
     int | None,
-    typer.Option("--rows", metavar="ROWS", help="Rows per step for auto to spend; 0 lets it choose."),
+    typer.Option("--rows", metavar="ROWS", help="Most rows a step for auto; 0 lets it choose."),
 ]
 SameText = Annotated[
     OnOff,
-    typer.Option("--same-text", help="Whether half-precision text must not depend on the decoder."),
+    typer.Option("--same-text", help="Whether half-precision text is the same with every decoder."),
 ]
-Lanes = Annotated[str, typer.Option("--decoders", metavar="LANES", help=f"Compared in turn: {LANES}.")]
-Temperature = Annotated[float | None, typer.Option(help="0 is greedy. [default: 0, or what a line says]")]
+Lanes = Annotated[str, typer.Option("--decoders", metavar="LANES", help=f"The decoders to compare: {LANES}.")]
+Temperature = Annotated[
+    float | None, typer.Option(help="0 is greedy. [default: 0, or that of the prompts file]")
+]
 TopK = Annotated[int, typer.Option(help="0 is off.")]
 TopP = Annotated[float, typer.Option(help="1 is off.")]
 MinP = Annotated[float, typer.Option(help="0 is off.")]
@@ -73,30 +81,31 @@ Penalty = Annotated[float, typer.Option("--repetition-penalty", help="1 is off."
 Seed = Annotated[
     int | None,
     typer.Option(
-        help="The same seed writes the same text, whatever the decoder. [default: 0, or what a line says]"
+        help="The same seed writes the same text with every decoder. [default: 0, or that of the prompts file]"
     ),
 ]
 DTypeOption = Annotated[DType, typer.Option("--dtype", help="auto suits the machine.")]
 QuantisationOption = Annotated[
     Quantisation,
-    typer.Option("--quantisation", help="Keep weights in 8 or 4 bits, to fit a larger model; needs torchao."),
-]
-DeviceOption = Annotated[Device, typer.Option("--device", help="auto takes CUDA where there is one.")]
-AttentionOption = Annotated[
-    AttentionChoice, typer.Option("--attention", help="The backend; auto takes the best that works here.")
-]
-MaxNewTokens = Annotated[int, typer.Option("--max-new-tokens", metavar="M")]
-IgnoreEos = Annotated[bool, typer.Option("--ignore-eos", help="Write on to the token limit.")]
-GpuReport = Annotated[
-    Path | None,
     typer.Option(
-        "--gpu-report",
-        metavar="DIR",
-        help="Instead: measure this machine's CUDA card in at most 8 minutes, and write tables and pictures there.",
+        "--quantisation", help="Quantise weights to 8 or 4 bits, to fit a larger model; needs torchao."
     ),
 ]
-Stop = Annotated[list[str] | None, typer.Option("--stop", help="End at this string; may be repeated.")]
+DeviceOption = Annotated[Device, typer.Option("--device", help="auto uses CUDA where it is available.")]
+AttentionOption = Annotated[
+    AttentionChoice,
+    typer.Option("--attention", help="The attention backend; auto uses the best one that works here."),
+]
+MaxNewTokens = Annotated[int, typer.Option("--max-new-tokens", metavar="M")]
+IgnoreEos = Annotated[
+    bool, typer.Option("--ignore-eos", help="Continue to the token limit after the end of the text.")
+]
+Stop = Annotated[
+    list[str] | None, typer.Option("--stop", help="End the reply at this string; may be repeated.")
+]
 Decoder = Annotated[
     DecoderName | None,
-    typer.Option("--decoder", help="[default: auto, or lookahead where W, N, G or a preset are given]"),
+    typer.Option(
+        "--decoder", help="[default: auto; lookahead with --window, --ngram, --guesses or --preset]"
+    ),
 ]

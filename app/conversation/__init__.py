@@ -1,26 +1,26 @@
-"""Turns from end to end: prompt, decoding, recording, and event logs that any number of readers follow."""
+"""Replies from end to end: prompt, decoding, recording, and event logs that any number of readers follow."""
 
-from app.conversation.chatbook import Chatbook, is_private
-from app.conversation.context import ChatTooLong, Fit
-from app.conversation.conversations import Conversations, Decodes, StillWriting, Writing
-from app.conversation.planning import Asked, Overflow
-from app.conversation.reading import Reads
+from app.chats import ChatStores, is_private
+from app.conversation.context_window import ChatTooLong, ContextFit
+from app.conversation.conversations import Conversations, StartedReply, StillWriting
+from app.conversation.engine_protocol import ReplyEngine, TokenReader
 from app.conversation.reply import Reply
 from app.conversation.reply_state import ReplyState, fold
+from app.conversation.turn import Overflow, ReplySettings
 
 __all__ = [
-    "Asked",
+    "ChatStores",
     "ChatTooLong",
-    "Chatbook",
+    "ContextFit",
     "Conversations",
-    "Decodes",
-    "Fit",
     "Overflow",
-    "Reads",
     "Reply",
+    "ReplyEngine",
+    "ReplySettings",
     "ReplyState",
+    "StartedReply",
     "StillWriting",
-    "Writing",
+    "TokenReader",
     "fold",
     "is_private",
 ]

@@ -1,258 +1,237 @@
-"""The turns of all chats: stored first, then decoded, then recorded. They live in the process, not in a page."""
+"""The replies of all chats. A turn is stored, then decoded, then recorded; that goes on when its page is closed.
+
+page -> start(turn) -> retrieve passages -> prepare the prompt -> save the turn -> engine.submit
+"""
 
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import Protocol
 
 from app.chat_messages import ChatSettings, ChatVersion, MessageContent, Thread
-from app.chats import Chats
-from app.conversation.chatbook import Chatbook
-from app.conversation.context import Fit
-from app.conversation.planning import Asked, Plan, Planner
-from app.conversation.reading import Reads
-from app.conversation.recorder import Draft, Recorder
+from app.chats import ChatStores
+from app.conversation.context_window import ContextFit
+from app.conversation.engine_protocol import ReplyEngine
+from app.conversation.prompt_builder import PreparedReply, PromptBuilder
+from app.conversation.recorder import Recorder, ReplyDraft
 from app.conversation.reply import Reply
-from app.conversation.sources import Library
-from app.errors import AppError, BadOption, StoreError
+from app.conversation.retrieval import DocumentSearch
+from app.conversation.turn import (
+    Continuation,
+    NewChat,
+    NewQuestion,
+    Regeneration,
+    ReplySettings,
+    Turn,
+    context_of,
+)
+from app.errors import AppError, StoreError
 from app.messages import Message, Options, Request
 
 CLOSING_SECONDS = 0.5
 
 
-class Decodes(Protocol):
-    """What conversations need of the engine."""
-
-    def submit(self, request: Request, reply: Reply) -> None:
-        """Write the reply to this request into `reply`, on the engine's own thread."""
-
-    def reader(self) -> Reads:
-        """Counts tokens for the model that is loaded now."""
-
-
 class StillWriting(AppError):
     """The chat's reply is not complete yet."""
 
+    def __init__(self) -> None:
+        super().__init__("A reply is still being written. Wait until it ends, or stop it first.")
+
 
 @dataclass(frozen=True, slots=True)
-class Writing:
-    """A reply: which message it is, how it was asked for, and its log. It stays known when it is done.
+class StartedReply:
+    """A reply that was started in this process: its message, its settings and its event log.
 
-    `before` is the text it continues; where the oldest messages were left out, `first_read` is the first that was
-    sent, else 0."""
+    `before` is the text that it continues. Where the oldest messages were left out of the prompt, `first_read` is
+    the first message that was sent, else 0."""
 
     message: int
-    asked: Asked
+    settings: ReplySettings
     reply: Reply
     before: MessageContent = field(default_factory=MessageContent)
     first_read: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Unsaved:
-    """A reply that the store did not take, and why; it is stored before its chat goes on."""
+class UnsavedReply:
+    """A reply that the store refused, and why. It is stored before the next turn of its chat."""
 
     message: int
-    written: MessageContent
+    content: MessageContent
     problem: str
 
 
 class Conversations:
-    """Every chat's turns, safe to use from any thread; each chat has at most one reply under way."""
+    """Starts and stops replies. Safe to use from any thread; each chat has at most one reply at a time."""
 
-    def __init__(self, engine: Decodes, book: Chatbook, library: Library) -> None:
-        self.book = book
+    def __init__(self, engine: ReplyEngine, stores: ChatStores, documents: DocumentSearch) -> None:
+        self.stores = stores
         self._engine = engine
-        self._planner = Planner(engine.reader, library)
-        self._writing: Mapping[int, Writing] = {}
+        self._prompts = PromptBuilder(engine.reader, documents)
+        self._started: Mapping[int, StartedReply] = {}
         self._recorders: dict[int, Recorder] = {}
-        self._unsaved: dict[int, Unsaved] = {}
+        self._unsaved: dict[int, UnsavedReply] = {}
         self._leaving_out: frozenset[int] = frozenset()
         self._lock = threading.RLock()
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether any reply is under way."""
-        return bool(self._recorders)
+    # Turns
 
-    def is_writing(self, chat: int) -> bool:
-        """Whether this chat's reply is under way, or not stored yet."""
-        return chat in self._recorders
+    def begin(
+        self, chat_settings: ChatSettings, is_private: bool, question: str, settings: ReplySettings
+    ) -> ChatVersion:
+        """Starts a new chat. Raises ChatTooLong, and then creates nothing."""
+        return self.start(NewChat(ChatVersion(), settings, question, chat_settings, is_private))
 
-    def newest(self, chat: int) -> Writing | None:
-        """The newest reply that was asked for in this chat since the app began."""
-        return self._writing.get(chat)
+    def send(self, version: ChatVersion, question: str, settings: ReplySettings) -> ChatVersion:
+        """Sends a question below the shown messages."""
+        return self.start(NewQuestion(version, settings, question))
 
-    def problem(self, chat: int) -> str:
-        """Why this chat's newest reply could not be stored; nothing where it was."""
-        unsaved = self._unsaved.get(chat)
-        return unsaved.problem if unsaved else ""
+    def edit(self, version: ChatVersion, message: int, question: str, settings: ReplySettings) -> ChatVersion:
+        """Sends another wording of a question, as another version of it."""
+        parent = self.stores.of(version.chat).parent(message)
+        return self.start(NewQuestion(version, settings, question, parent))
 
-    def options_used(self, chat: int, message: int) -> tuple[Options, ...]:
-        """The options with which the versions of this answer were written, as far as that is known."""
-        store = self.book.of(chat)
-        written = (store.message(version).written for version in store.message(message).versions)
-        return tuple(each.provenance.options for each in written if each.provenance)
+    def regenerate(self, version: ChatVersion, message: int, settings: ReplySettings) -> ChatVersion:
+        """Writes another version of an answer."""
+        return self.start(Regeneration(version, settings, message))
 
-    def thread(self, chat: int, newest: int) -> Thread:
-        """The chat's newest messages as they are stored."""
-        return self.book.of(chat).thread(chat, newest)
+    def continue_reply(self, version: ChatVersion, message: int, settings: ReplySettings) -> ChatVersion:
+        """Continues an answer that ended early."""
+        return self.start(Continuation(version, settings, message))
 
-    def begin(self, manner: ChatSettings, is_private: bool, question: str, asked: Asked) -> ChatVersion:
-        """Begin a chat with its first question. Raises ChatTooLong, and then nothing is made."""
-        consulted = self._planner.consult(manner, (), question, asked.options)
+    def start(self, turn: Turn) -> ChatVersion:
+        """Starts the reply to a turn. Raises StaleChat, ChatTooLong, StillWriting, DocumentNotFound."""
         with self._lock:
-            plan = self._planner.plan(manner, (), consulted, asked)
-            place, answer = self.book.begin(manner, is_private, question)
-            return self._start(place, answer, plan)
-
-    def ask(self, place: ChatVersion, question: str, asked: Asked, parent: int | None = None) -> ChatVersion:
-        """Send a question below the shown path, or below `parent`. Raises StaleChat, ChatTooLong, StillWriting."""
-        store = self._ready_store(place.chat)
-        manner, before = store.manner(place.chat), store.texts_before(place.chat, parent)
-        # Without the lock: a search may wait a moment for the question's vector.
-        consulted = self._planner.consult(manner, before, question, asked.options)
+            self._require_ready(turn.version.chat)
+        context = turn.context(self.stores)
+        # Without the lock: a search may wait for the embedding of the question.
+        retrieved = self._prompts.retrieve(context, turn.settings.options)
         with self._lock:
-            self._make_ready(place.chat)
-            plan = self._planner.plan(manner, before, consulted, self._agreed(place, asked))
-            place, answer = store.ask(place, question, parent)
-            return self._start(place, answer, plan)
-
-    def edit(self, place: ChatVersion, message: int, question: str, asked: Asked) -> ChatVersion:
-        """Send a question anew in other words, beside the old ones."""
-        parent = self.book.of(place.chat).parent(message)
-        return self.ask(place, question, asked, parent)
-
-    def answer_anew(self, place: ChatVersion, message: int, asked: Asked) -> ChatVersion:
-        """Write another answer beside this one."""
-        store = self._ready_store(place.chat)
-        manner = store.manner(place.chat)
-        before, question = _parted(store.path_texts(place.chat, store.parent(message)))
-        consulted = self._planner.consult(manner, before, question, asked.options)
-        with self._lock:
-            self._make_ready(place.chat)
-            plan = self._planner.plan(manner, before, consulted, self._agreed(place, asked))
-            place, answer = store.answer_anew(place, message)
-            return self._start(place, answer, plan)
-
-    def go_on(self, place: ChatVersion, message: int, asked: Asked) -> ChatVersion:
-        """Continue an answer that ended early."""
-        with self._lock:
-            self._make_ready(place.chat)
-            store = self.book.of(place.chat)
-            written = _without_half(store.message(message).written)
-            before, question = _parted(store.path_texts(place.chat, store.parent(message)))
-            consulted = self._planner.consult_again(written.sources, question)
-            manner, agreed = store.manner(place.chat), self._agreed(place, asked)
-            plan = self._planner.plan(manner, before, consulted, agreed, written.text)
-            place = store.continue_(place, message)
-            return self._start(place, message, plan, written)
-
-    def leaves_out(self, chat: int) -> bool:
-        """Whether the person has said that this chat's oldest turns may go where it is too long."""
-        return chat in self._leaving_out
+            self._require_ready(turn.version.chat)
+            prepared = self._prompts.prepare(context, retrieved, self._with_consent(turn))
+            version, message = turn.save(self.stores)
+            self._submit(version.chat, message, prepared, context.written)
+            return version
 
     def stop(self, chat: int) -> None:
-        """Stop this chat's reply, if one is under way. What was written stays."""
+        """Stops this chat's reply, if there is one. What is written stays."""
         if chat in self._recorders:
-            self._writing[chat].reply.stop()
-
-    def delete_all(self) -> None:
-        """Forget every chat for good; replies under way are stopped, and kept nowhere."""
-        self.stop_all()
-        self.book.delete_all()
+            self._started[chat].reply.stop()
 
     def stop_all(self) -> None:
-        """Stop every reply under way."""
+        """Stops every reply."""
         for chat in tuple(self._recorders):
             self.stop(chat)
 
-    def fit(self, manner: ChatSettings, messages: tuple[Message, ...], options: Options) -> Fit | None:
-        """How a prompt of these messages fits; None while no model is there to count for."""
-        return self._planner.fit(manner, messages, options)
-
-    def prompt_of(self, chat: int, message: int) -> tuple[Message, ...]:
-        """What the model read before this answer, sources included. Raises DocumentNotFound, ChatNotFound."""
-        store = self.book.of(chat)
-        before, question = _parted(store.path_texts(chat, store.parent(message)))
-        consulted = self._planner.consult_again(store.message(message).written.sources, question)
-        return self._planner.prompt(store.manner(chat), before, consulted)
+    def delete_all(self) -> None:
+        """Stops every reply and deletes every chat for good."""
+        self.stop_all()
+        self.stores.delete_all()
 
     def close(self) -> None:
-        """Wait a moment until every reply is stored; the engine must have ended them.
+        """Waits a moment until every reply is stored; the engine must have ended them.
 
-        One that it did not end is stored but for the last second: the next start says that it was interrupted."""
+        A reply that did not end is stored except for its last second. The next start marks it as interrupted."""
         deadline = monotonic() + CLOSING_SECONDS
         for recorder in tuple(self._recorders.values()):
             recorder.join(max(0.0, deadline - monotonic()))
         for chat in tuple(self._unsaved):
-            with suppress(StoreError):  # which was told when the reply ended
+            with suppress(StoreError):  # the person was told when the reply ended
                 self._save_again(chat)
 
-    def _agreed(self, place: ChatVersion, asked: Asked) -> Asked:
-        """With what the person has chosen for this chat before."""
-        is_agreed = asked.overflow == "ask" and self.leaves_out(place.chat)
-        return replace(asked, overflow="oldest") if is_agreed else asked
+    # What pages ask
 
-    def _start(
-        self, place: ChatVersion, message: int, plan: Plan, before: MessageContent | None = None
-    ) -> ChatVersion:
-        chat, reply, asked = place.chat, Reply(), plan.asked
-        store = self.book.of(chat)
-        if plan.answer:
-            store.write(message, plan.answer)
-            return place
-        written = before or MessageContent(sources=plan.sources)
-        self._leaving_out |= {chat} if plan.left_out else set()
-        # Logs of other chats that are complete are the store's by now: pages that look at one hold it themselves.
-        others = {other: known for other, known in self._writing.items() if self.is_writing(other)}
-        first_read = store.path_ids(chat, message)[plan.left_out] if plan.left_out else 0
-        self._writing = {**others, chat: Writing(message, asked, reply, written, first_read)}
-        draft = Draft(asked.options, written)
+    @property
+    def is_busy(self) -> bool:
+        """Whether any reply is being written."""
+        return bool(self._recorders)
+
+    def is_writing(self, chat: int) -> bool:
+        """Whether this chat's reply is being written, or is not stored yet."""
+        return chat in self._recorders
+
+    def newest_reply(self, chat: int) -> StartedReply | None:
+        """The newest reply that was started in this chat since the app started."""
+        return self._started.get(chat)
+
+    def problem(self, chat: int) -> str:
+        """Why this chat's newest reply could not be stored; "" if it was."""
+        unsaved = self._unsaved.get(chat)
+        return unsaved.problem if unsaved else ""
+
+    def options_used(self, chat: int, message: int) -> tuple[Options, ...]:
+        """The options of all versions of this answer, as far as they are known."""
+        store = self.stores.of(chat)
+        contents = (store.message(version).content for version in store.message(message).versions)
+        return tuple(each.provenance.options for each in contents if each.provenance)
+
+    def thread(self, chat: int, newest: int) -> Thread:
+        """The newest messages of a chat as they are stored."""
+        return self.stores.of(chat).thread(chat, newest)
+
+    def leaves_out(self, chat: int) -> bool:
+        """Whether the person has agreed that this chat's oldest turns are left out when it is too long."""
+        return chat in self._leaving_out
+
+    def fit(
+        self, chat_settings: ChatSettings, messages: tuple[Message, ...], options: Options
+    ) -> ContextFit | None:
+        """How a prompt of these messages fits the context; None without a model."""
+        return self._prompts.fit(chat_settings, messages, options)
+
+    def prompt_of(self, chat: int, message: int) -> tuple[Message, ...]:
+        """The prompt of this answer, sources included. Raises DocumentNotFound, ChatNotFound."""
+        context = context_of(self.stores, chat, message)
+        written = self.stores.of(chat).message(message).content
+        retrieved = self._prompts.retrieve(replace(context, written=written), Options())
+        return self._prompts.messages(context, retrieved)
+
+    # Inside
+
+    def _with_consent(self, turn: Turn) -> ReplySettings:
+        """The turn's settings, with what the person has agreed to for this chat before."""
+        has_agreed = turn.settings.overflow == "ask" and self.leaves_out(turn.version.chat)
+        return replace(turn.settings, overflow="oldest") if has_agreed else turn.settings
+
+    def _submit(
+        self, chat: int, message: int, prepared: PreparedReply, written: MessageContent | None
+    ) -> None:
+        """Hands the prompt to the engine and records the reply; stores the app's own answer if there is one."""
+        store = self.stores.of(chat)
+        if prepared.answer:
+            store.write(message, prepared.answer)
+            return
+        reply, settings = Reply(), prepared.settings
+        before = written or MessageContent(sources=prepared.sources)
+        self._leaving_out |= {chat} if prepared.left_out else set()
+        # Complete logs of other chats are stored by now; a page that still reads one holds it itself.
+        others = {other: known for other, known in self._started.items() if self.is_writing(other)}
+        first_read = store.path_ids(chat, message)[prepared.left_out] if prepared.left_out else 0
+        self._started = {**others, chat: StartedReply(message, settings, reply, before, first_read)}
+        draft = ReplyDraft(settings.options, before)
         self._recorders[chat] = Recorder(
             reply,
             draft,
-            lambda now: store.write(message, now),
-            lambda problem: self._recorded(chat, Unsaved(message, draft.written(), problem)),
+            lambda content: store.write(message, content),
+            lambda problem: self._recorded(chat, UnsavedReply(message, draft.content(), problem)),
         )
-        self._engine.submit(Request(asked.model, plan.prompt, asked.options, plan.documents), reply)
-        return place
+        request = Request(settings.model, prepared.prompt, settings.options, prepared.documents)
+        self._engine.submit(request, reply)
 
-    def _recorded(self, chat: int, reply: Unsaved) -> None:
+    def _recorded(self, chat: int, reply: UnsavedReply) -> None:
         with self._lock:
             if reply.problem:
                 self._unsaved[chat] = reply
             self._recorders.pop(chat, None)
 
-    def _ready_store(self, chat: int) -> Chats:
-        """The chat's store, once what belongs in it is there."""
-        with self._lock:
-            self._make_ready(chat)
-            return self.book.of(chat)
-
-    def _make_ready(self, chat: int) -> None:
+    def _require_ready(self, chat: int) -> None:
         """Raises StillWriting, and StoreError while the chat's newest reply still cannot be stored."""
         if self.is_writing(chat):
-            raise StillWriting("A reply is still being written: wait for its end, or stop it first.")
+            raise StillWriting
         self._save_again(chat)
 
     def _save_again(self, chat: int) -> None:
         if unsaved := self._unsaved.get(chat):
-            self.book.of(chat).write(unsaved.message, unsaved.written)
+            self.stores.of(chat).write(unsaved.message, unsaved.content)
             del self._unsaved[chat]
-
-
-def _parted(texts: tuple[Message, ...]) -> tuple[tuple[Message, ...], str]:
-    """The question that a reply answers, and what stands before it."""
-    if not texts or texts[-1].role != "user":
-        raise BadOption("There is no question before this reply: write one first.")
-    return texts[:-1], texts[-1].content
-
-
-def _without_half(written: MessageContent) -> MessageContent:
-    """A reply that was cut inside a character ends with a mark for that, which the model must not read."""
-    text = written.text.rstrip("\N{REPLACEMENT CHARACTER}")
-    marks = tuple(replace(mark, end=min(mark.end, len(text))) for mark in written.marks)
-    return replace(written, text=text, marks=marks)

@@ -1,10 +1,11 @@
-"""Lets documents have their texts embedded by the engine, with the model that is on this machine."""
+"""Lets documents embed their texts with the engine, by the embedding model that is on this machine."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
-from app.documents.embedding import NO_EMBEDDER, Vectors
+from app.documents.embedding import Vectors
+from app.errors import ModelNotFound
 from app.messages import ModelFolder
 
 FindEmbedder = Callable[[], ModelFolder | None]
@@ -12,14 +13,14 @@ FindEmbedder = Callable[[], ModelFolder | None]
 
 
 class EmbedsTexts(Protocol):
-    """The part of the engine that is needed here."""
+    """The engine's embedding queue; the tests have one that answers at once."""
 
     def embed(self, model: ModelFolder, texts: Sequence[str]) -> Future[Vectors]:
-        """Vectors of texts, once there is time."""
+        """Queues the embedding of these texts."""
 
 
 class EngineEmbedder:
-    """Embeds behind replies; is no model at all until the folder of one is there."""
+    """Embeds texts when no reply is being written. Has no model until its folder is there."""
 
     def __init__(self, engine: EmbedsTexts, find: FindEmbedder) -> None:
         self._engine = engine
@@ -27,11 +28,15 @@ class EngineEmbedder:
 
     @property
     def model(self) -> str:
-        """The model's name and revision; "" while there is none."""
+        """The model's name and revision; "" without a model."""
         folder = self._find()
         return f"{folder.name}@{folder.revision}" if folder else ""
 
     def embed(self, texts: Sequence[str]) -> Future[Vectors]:
-        """Vectors of these texts, or none without a model."""
+        """Vectors of these texts; `result()` raises ModelNotFound when the model is not, or no longer, there."""
         folder = self._find()
-        return self._engine.embed(folder, texts) if folder else NO_EMBEDDER.embed(texts)
+        if folder:
+            return self._engine.embed(folder, texts)
+        failed: Future[Vectors] = Future()
+        failed.set_exception(ModelNotFound("The embedding model is not on this machine. Download it first."))
+        return failed

@@ -1,8 +1,8 @@
-"""A race: heats one after the other on the one engine, each a reply of its own, on a thread of the race's own.
+"""A race: one prompt through several decoders, one after the other on the one engine, on the race's own thread.
 
-    warm-up of every heat -> plains beside -> lanes -> margins at differences -> kept in the log
+    warm-up of every decoding -> references -> lanes -> margins at differences -> saved in the history
 
-Readers look at `state`, which is replaced whole at every turn, and read the heats' logs themselves.
+Each run is a reply of its own. `state` is an immutable snapshot; readers follow the replies' logs themselves.
 """
 
 import logging
@@ -14,22 +14,19 @@ from time import time
 from typing import Literal, Protocol
 
 from app import __version__
-from app.conversation.conversations import Decodes
-from app.conversation.lane_reading import read_lane
-from app.conversation.race_rules import (
-    Heat,
-    beside,
+from app.conversation.decoder_comparison import (
     fastest_plain,
     first_difference,
-    lanes_of,
-    plains_of,
-    request_for,
+    read_lane,
+    run_to_end,
     speed_up,
-    warm_up_for,
+    warm_up_request,
 )
+from app.conversation.engine_protocol import ReplyEngine
+from app.conversation.race_setup import extra_references, lanes_of, plain_references, race_request
 from app.conversation.reply import Reply
-from app.errors import AppError, LaneFailed, RaceRefused
-from app.messages import Decoding, Failed, Finished, ModelInfo, Request
+from app.errors import AppError, RaceRefused
+from app.messages import Decoding, ModelInfo, Request
 from app.race_messages import (
     Difference,
     LaneResult,
@@ -45,46 +42,55 @@ log = logging.getLogger(__name__)
 
 RacePhase = Literal["idle", "warming", "racing", "judging", "done", "stopped", "failed"]
 RUNNING: tuple[RacePhase, ...] = ("warming", "racing", "judging")
-BUSY = "A reply is still being written: wait for its end, or stop it first."
-PATIENCE = 60.0
-"""Seconds to wait for a margin: the prompt and the reply up to there are read once more."""
-STOPPED = "Stopped: a race that was not run to its end counts for nothing."
-RACING = "A race is already under way: wait for its end, or stop it first."
+BUSY = "A reply is still being written. Wait until it ends, or stop it first."
+MARGIN_SECONDS = 60.0
+"""How long to wait for a margin: the model reads the prompt and the reply up to there again."""
+STOPPED = "The race was stopped. It has no result."
+RACING = "A race is already running. Wait until it ends, or stop it first."
 
 
-class RacingEngine(Decodes, Protocol):
+class RacingEngine(ReplyEngine, Protocol):
     """What a race needs of the engine."""
 
     def margin(self, request: Request, written: Sequence[int]) -> Future[Margin]:
-        """The two likeliest tokens behind a request's prompt and the first tokens of its reply."""
+        """The two likeliest tokens after a request's prompt and the first tokens of its reply."""
 
 
-class KeepsRaces(Protocol):
-    """The history of races."""
+class RaceHistory(Protocol):
+    """The finished races: `app.races.RaceLog`, or a list in tests."""
 
     def add(self, result: RaceResult) -> None:
-        """Keep a race."""
+        """Saves a race."""
 
     def last(self, model: ModelInfo, limit: int) -> Sequence[RaceSummary]:
-        """The newest races of this model, as it runs here."""
+        """The newest races of this model with its dtype, device and quantisation."""
 
     def summary(self, model: ModelInfo) -> Sequence[SpeedByKind]:
         """The median speed-up of each decoder on each kind of text."""
 
 
 @dataclass(frozen=True, slots=True)
+class LaneReply:
+    """One run of a race and its event log. `is_reference` for a run that is no lane and only measured against."""
+
+    decoding: Decoding
+    reply: Reply
+    is_reference: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RaceState:
-    """A race as it stands. The newest heat may still be running; `note` says why one ended early."""
+    """A snapshot of a race. The newest of `replies` may still be running; `note` tells why a race ended early."""
 
     phase: RacePhase = "idle"
     plan: RacePlan | None = None
-    heats: tuple[Heat, ...] = ()
+    replies: tuple[LaneReply, ...] = ()
     result: RaceResult | None = None
     note: str = ""
 
     @property
     def is_running(self) -> bool:
-        """Whether the engine is at it."""
+        """Whether the race is running."""
         return self.phase in RUNNING
 
 
@@ -95,10 +101,10 @@ class Race:
         self,
         engine: RacingEngine,
         is_chat_busy: Callable[[], bool],
-        log: KeepsRaces,
+        log: RaceHistory,
         machine: Callable[[str], str],
     ) -> None:
-        """`machine` names what a device of this machine is."""
+        """`machine` gives the name of a device's processor."""
         self.log = log
         self._engine = engine
         self._is_chat_busy = is_chat_busy
@@ -111,11 +117,11 @@ class Race:
 
     @property
     def state(self) -> RaceState:
-        """How the race stands."""
+        """The current snapshot."""
         return self._state
 
     def start(self, plan: RacePlan) -> None:
-        """Begin. Raises RaceRefused while a reply or another race is under way."""
+        """Starts a race. Raises RaceRefused while a reply or another race is running."""
         with self._lock:
             if self._state.is_running:
                 raise RaceRefused(RACING)
@@ -127,87 +133,81 @@ class Race:
             self._thread.start()
 
     def stop(self) -> None:
-        """End the race behind its current step, if there is one."""
+        """Stops the race after its current step, if there is one."""
         with self._lock:
             self._is_stopping.set()
             self._current.stop()
 
     def wait(self, timeout: float) -> None:
-        """Wait for the end of the race under way."""
+        """Waits until the race has ended."""
         if self._thread.ident:
             self._thread.join(timeout)
 
     def close(self, timeout: float = 10.0) -> None:
-        """Stop, and wait until nothing is kept any more: the engine and the history may go then."""
+        """Stops, and waits until nothing more is saved. Then engine and history may be closed."""
         self.stop()
         self.wait(timeout)
 
     def _run(self, plan: RacePlan) -> None:
-        """The race's own thread: as in the engine's, every error becomes a sentence."""
+        """The race's thread. Every error becomes a sentence in the state."""
         try:
-            result = self._raced(plan)
+            result = self._race(plan)
         except AppError as error:
-            # Stopped while the model was on its way, the engine ends the lane with a sentence of its own.
+            # When it is stopped while the model loads, the engine fails the reply with a sentence of its own.
             if self._is_stopping.is_set():
                 self._end("stopped", STOPPED)
             else:
                 self._end("failed", str(error))
         except Exception as error:
             log.exception("a race failed")
-            self._end("failed", f"Something went wrong in the race ({error}): please try again.")
+            self._end("failed", f"The race failed ({error}). Please try again.")
         else:
             if result is None:
                 self._end("stopped", STOPPED)
             else:
                 self._done(result)
 
-    def _raced(self, plan: RacePlan) -> RaceResult | None:
-        """The result; None when it was stopped."""
+    def _race(self, plan: RacePlan) -> RaceResult | None:
+        """Runs the race. Returns None when it was stopped."""
         model = self._warm_up(plan)
-        for decoding in self._heats(plan, model):
+        for decoding in self._decodings(plan, model):
             if self._is_stopping.is_set():
                 return None
-            is_beside = decoding not in lanes_of(plan)
-            heat = Heat(decoding, Reply(), is_beside)
-            self._state = replace(self._state, phase="racing", heats=(*self._state.heats, heat))
-            model = self._ride(request_for(plan, decoding), heat.reply).model
+            lane = LaneReply(decoding, Reply(), decoding not in lanes_of(plan))
+            self._state = replace(self._state, phase="racing", replies=(*self._state.replies, lane))
+            model = self._run_lane(race_request(plan, decoding), lane.reply)
         if self._is_stopping.is_set() or model is None:
             return None
         self._state = replace(self._state, phase="judging")
-        return self._judged(plan, model)
+        return self._compare(plan, model)
 
-    def _heats(self, plan: RacePlan, model: ModelInfo | None) -> Iterator[Decoding]:
-        """What is run: the plains beside first, so that every lane's speed-up is known when it ends."""
+    def _decodings(self, plan: RacePlan, model: ModelInfo | None) -> Iterator[Decoding]:
+        """References first, so that every lane's speed-up is known when it ends."""
         if model is not None:
-            yield from beside(plan, model)
+            yield from extra_references(plan, model)
             yield from lanes_of(plan)
 
     def _warm_up(self, plan: RacePlan) -> ModelInfo | None:
-        """Every decoding a little, so that the engine has made what it makes once; None when stopped."""
-        model = self._ride(warm_up_for(plan, lanes_of(plan)[0]), Reply()).model
-        for decoding in (*lanes_of(plan)[1:], *beside(plan, model)):
+        """Runs every decoding for a few tokens, so that everything is set up. Returns None when it was stopped."""
+        first, *others = lanes_of(plan)
+        model = self._run_lane(warm_up_request(race_request(plan, first)), Reply())
+        for decoding in (*others, *extra_references(plan, model)):
             if self._is_stopping.is_set():
                 return None
-            self._ride(warm_up_for(plan, decoding), Reply())
+            self._run_lane(warm_up_request(race_request(plan, decoding)), Reply())
         return model
 
-    def _ride(self, request: Request, reply: Reply) -> Finished:
-        """Run one heat to its end. Raises LaneFailed."""
+    def _run_lane(self, request: Request, reply: Reply) -> ModelInfo:
+        """Runs one decoding to its end, and returns the model that it ran on. Raises ReplyFailed."""
         with self._lock:
             self._current = reply
             if self._is_stopping.is_set():
                 reply.stop()
-        self._engine.submit(request, reply)
-        *_, last = reply.events()
-        if isinstance(last, Failed):
-            raise LaneFailed(last.sentence)
-        if not isinstance(last, Finished):
-            raise LaneFailed("A lane did not come to its end: try the race again.")
-        return last
+        return run_to_end(self._engine, request, reply).model
 
-    def _judged(self, plan: RacePlan, model: ModelInfo) -> RaceResult:
-        runs = {heat.decoding: read_lane(heat.decoding, heat.reply) for heat in self._state.heats}
-        reference = runs[plains_of(plan, model).same_class]
+    def _compare(self, plan: RacePlan, model: ModelInfo) -> RaceResult:
+        runs = {lane.decoding: read_lane(lane.decoding, lane.reply) for lane in self._state.replies}
+        reference = runs[plain_references(plan, model).same_bucket]
         fastest = fastest_plain(runs.values()) or reference
         lanes = tuple(self._lane(plan, runs[lane], fastest, reference) for lane in lanes_of(plan))
         return RaceResult(plan, model, lanes, fastest, self._machine_name(model.device), __version__, time())
@@ -219,12 +219,12 @@ class Race:
         return LaneResult(run, speed_up(run, fastest), difference)
 
     def _margin(self, plan: RacePlan, run: LaneRun, difference: Difference) -> Margin | None:
-        """How close the model's decision was; nothing where it cannot be asked."""
+        """How close the model's decision was; None where the model cannot tell."""
         written = run.token_ids[: difference.index]
         try:
-            return self._engine.margin(request_for(plan, run.decoding), written).result(PATIENCE)
+            return self._engine.margin(race_request(plan, run.decoding), written).result(MARGIN_SECONDS)
         except (AppError, TimeoutError):
-            log.warning("the margin at a difference could not be asked", exc_info=True)
+            log.warning("the margin at a difference is unknown", exc_info=True)
             return None
 
     def _done(self, result: RaceResult) -> None:

@@ -20,16 +20,16 @@ from app.messages import Event, Failed, Finished, Options, Piece
 log = logging.getLogger(__name__)
 
 SECONDS = 0.5
-"""Between two writes. A program that is killed may lose one second; a busy disk needs the other half of it."""
+"""Between two writes. A killed program may lose one second; the other half of it is for a busy disk."""
 Write = Callable[[MessageContent], None]
 Done = Callable[[str], None]
-"""Hears that nothing more will be stored, and what stood in the way of the whole reply: a sentence, or nothing."""
+"""Called once when recording has ended, with the reason why the whole reply could not be stored, or ""."""
 
 
 class Recorder:
-    """One reply's way to the store, on a thread of its own."""
+    """Stores one reply, on its own thread."""
 
-    def __init__(self, reply: Reply, draft: "Draft", write: Write, done: Done) -> None:
+    def __init__(self, reply: Reply, draft: "ReplyDraft", write: Write, done: Done) -> None:
         self._reply = reply
         self._draft = draft
         self._write = write
@@ -38,38 +38,38 @@ class Recorder:
         self._thread.start()
 
     def join(self, timeout: float) -> None:
-        """Wait until the reply is stored."""
+        """Waits until the reply is stored."""
         self._thread.join(timeout)
 
     def _record(self) -> None:
-        seen, due, problem, is_kept = 0, monotonic() + SECONDS, "", True
+        seen, due, problem, is_saved = 0, monotonic() + SECONDS, "", True
         try:
             while not self._draft.is_done:
-                # What came is due even if nothing follows it: a slow model may think for seconds.
-                events = self._reply.wait(seen, timeout=SECONDS if is_kept else max(0.0, due - monotonic()))
+                # New text is saved in time even if nothing follows it: a slow model may think for seconds.
+                events = self._reply.wait(seen, timeout=SECONDS if is_saved else max(0.0, due - monotonic()))
                 seen += len(events)
                 self._draft.take(events)
-                is_kept = is_kept and not events
-                if self._draft.is_done or (not is_kept and monotonic() >= due):
-                    due = monotonic() + SECONDS  # counted from before the write, which may take long
-                    problem = self._keep(problem)
-                    is_kept = not problem
+                is_saved = is_saved and not events
+                if self._draft.is_done or (not is_saved and monotonic() >= due):
+                    due = monotonic() + SECONDS  # from before the write, which may take long
+                    problem = self._save(problem)
+                    is_saved = not problem
         finally:
             self._done(problem)
 
-    def _keep(self, before: str) -> str:
-        """Store what there is; what stood in the way, and did so `before`, or nothing."""
+    def _save(self, before: str) -> str:
+        """Stores the draft. Returns what went wrong, or ""; the same problem as `before` is not logged again."""
         try:
-            self._write(self._draft.written())
+            self._write(self._draft.content())
         except AppError as error:
             if str(error) != before:
-                log.exception("a reply could not be kept")
+                log.exception("a reply could not be stored")
             return str(error)
         return ""
 
 
-class Draft:
-    """A reply's events as what the store keeps; one that is continued begins with what was there."""
+class ReplyDraft:
+    """Collects a reply's events as a MessageContent. A continued reply starts with what was written before."""
 
     def __init__(self, options: Options, before: MessageContent | None = None) -> None:
         self._options = options
@@ -80,7 +80,7 @@ class Draft:
         self._step = self._marks[-1].step + 1 if self._marks else 0
         self._state: WritingState = "writing"
         self._note = ""
-        self._provenance = self._before.provenance  # of what is there already, until there is more
+        self._provenance = self._before.provenance  # until the new reply has its own
         self._clock = ThoughtClock(self._before)
 
     @property
@@ -89,7 +89,7 @@ class Draft:
         return self._state != "writing"
 
     def take(self, events: Iterable[Event]) -> None:
-        """Add these events."""
+        """Adds these events."""
         for event in events:
             match event:
                 case Piece():
@@ -100,12 +100,12 @@ class Draft:
                         model, self._options, decoder, reason, statistics, __version__
                     )
                 case Failed(sentence):
-                    # What was good before it was continued stays so.
+                    # What was good before the continuation stays good.
                     self._state = "stopped" if self._before.text else "failed"
                     self._note = sentence
 
-    def written(self) -> MessageContent:
-        """All of it as one value."""
+    def content(self) -> MessageContent:
+        """The reply so far."""
         self._texts = ["".join(self._texts)]
         return MessageContent(
             self._texts[0],
@@ -122,7 +122,7 @@ class Draft:
             TokenMark(self._length + end, origin, self._step)
             for end, origin in zip(piece.ends, piece.origins, strict=False)
         )
-        if not piece.token_ids and self._marks:  # the flush of what was held back belongs to the last token
+        if not piece.token_ids and self._marks:  # text that was held back belongs to the last token
             last = self._marks[-1]
             self._marks[-1] = TokenMark(self._length + len(piece.text), last.origin, last.step)
         self._step += 1

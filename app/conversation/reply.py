@@ -7,9 +7,10 @@ log, so none of them is a special case:
     reader A:      0 ------------- 1 ------------ 2 ----------- 3      (from the start)
     reader B:                                     2 ----------- 3      (came late, start=2)
 
-Stopping sets a flag that the decoder looks at before each step. Readers that leave stop nothing.
+Stopping sets a flag that the decoder checks before each step. Readers that leave stop nothing.
 
-Of the traces of steps, which are large, only the newest ones are kept: older pieces lose theirs.
+The events stay until the reply is forgotten, but only the newest TRACED_STEPS steps keep their traces: a trace is
+much larger than a step's text, and the X-ray goes back no further.
 """
 
 import threading
@@ -19,7 +20,7 @@ from dataclasses import replace
 from time import monotonic
 
 from app.messages import Event, Failed, Finished, Piece
-from app.step_trace import KEPT_TRACES, NO_TRACE
+from app.step_trace import NO_TRACE, TRACED_STEPS
 
 
 class Reply:
@@ -27,12 +28,12 @@ class Reply:
 
     def __init__(self) -> None:
         self._events: list[Event] = []
-        self._traced: deque[int] = deque()  # where the pieces with a trace stand
+        self._traced: deque[int] = deque()
         self._changed = threading.Condition()
         self._stop = threading.Event()
 
     def append(self, event: Event) -> None:
-        """Add an event and wake every reader. Events after the end are a bug: RuntimeError."""
+        """Adds an event and wakes every reader. An event after the end is a bug: RuntimeError."""
         with self._changed:
             if self._has_ended():
                 raise RuntimeError(f"reply has ended, got {event!r}")
@@ -41,7 +42,7 @@ class Reply:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Ask the decoder to end the reply after its current step. Safe at any time, any number of times."""
+        """Asks the decoder to end the reply after its current step. May be called at any time, and repeatedly."""
         self._stop.set()
 
     @property
@@ -56,7 +57,7 @@ class Reply:
             return self._has_ended()
 
     def events(self, start: int = 0) -> Iterator[Event]:
-        """Every event from number `start`, waiting for those to come; ends behind Finished or Failed."""
+        """Yields every event from number `start`, waits for new ones, and ends after Finished or Failed."""
         ended = False
         while not ended:
             batch = self.wait(start, timeout=None)
@@ -65,7 +66,7 @@ class Reply:
             ended = any(isinstance(event, Finished | Failed) for event in batch) or not batch
 
     def wait(self, start: int, timeout: float | None) -> list[Event]:
-        """The events from number `start`, waiting at most `timeout` seconds for one; [] if none came."""
+        """The events from number `start`; waits at most `timeout` seconds for one. [] if there is none."""
         deadline = None if timeout is None else monotonic() + timeout
         with self._changed:
             while len(self._events) <= start and not self._has_ended():
@@ -74,15 +75,15 @@ class Reply:
                     break
             return self._events[start:]
 
-    def _drop_old_trace(self, newest: Event) -> None:
-        if not isinstance(newest, Piece) or not newest.trace.tokens:
+    def _drop_old_trace(self, event: Event) -> None:
+        if not isinstance(event, Piece) or event.trace == NO_TRACE:
             return
         self._traced.append(len(self._events) - 1)
-        if len(self._traced) > KEPT_TRACES:
+        if len(self._traced) > TRACED_STEPS:
             oldest = self._traced.popleft()
             piece = self._events[oldest]
-            assert isinstance(piece, Piece)
-            self._events[oldest] = replace(piece, trace=NO_TRACE)
+            if isinstance(piece, Piece):
+                self._events[oldest] = replace(piece, trace=NO_TRACE)
 
     def _has_ended(self) -> bool:
         return bool(self._events) and isinstance(self._events[-1], Finished | Failed)

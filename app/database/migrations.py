@@ -1,7 +1,7 @@
-"""The schema's history: assets/migrations/0001_chats.sql, 0002_… are run in turn, each once.
+"""Schema migrations: assets/migrations/0001_chats.sql, 0002_… are run in order, each once.
 
-SQLite's `user_version` says how many were. All that are missing run in one transaction, so that a crash leaves the
-schema as it was; a released file is never changed, a new one is added.
+SQLite's `user_version` counts them. All missing ones run in one transaction, so that a crash leaves the schema as
+it was. A released file is never changed; a new one is added.
 """
 
 import sqlite3
@@ -11,12 +11,12 @@ from pathlib import Path
 
 from app.database.transactions import transaction
 from app.errors import StoreTooNew
-from app.requiring import require
+from app.validation import require
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One file of the schema's history."""
+    """One migration file."""
 
     number: int
     name: str
@@ -24,30 +24,30 @@ class Migration:
 
 
 def read_migrations(folder: Path) -> tuple[Migration, ...]:
-    """The migrations of a folder, oldest first. Raises ValueError where a number is missing or comes twice."""
+    """The migrations of a folder, in order. Raises ValueError when a number is missing or occurs twice."""
     found = tuple(_read(path) for path in sorted(folder.glob("*.sql")))
     numbers = [one.number for one in found]
     require(numbers == list(range(1, len(found) + 1)), "migrations must be numbered 1, 2, 3, …", numbers)
     return found
 
 
-def migrate(connection: sqlite3.Connection, migrations: tuple[Migration, ...], place: str) -> None:
-    """Bring a database up to date. Raises StoreTooNew for one that a newer app has changed."""
-    if _done(connection, migrations, place) == len(migrations):
+def migrate(connection: sqlite3.Connection, migrations: tuple[Migration, ...], path: str) -> None:
+    """Runs the missing migrations. Raises StoreTooNew for a database of a newer app."""
+    if _done(connection, migrations, path) == len(migrations):
         return
-    # A migration may rebuild a table that others refer to; the setting cannot change inside a transaction.
+    # A migration may rebuild a table that others refer to. The setting cannot change inside a transaction.
     connection.execute("PRAGMA foreign_keys = OFF")
     try:
         with transaction(connection, "BEGIN IMMEDIATE"):
-            # Asked again: another process may have migrated while this one waited for its turn.
-            for migration in migrations[_done(connection, migrations, place) :]:
+            # Counted again: another process may have migrated while this one waited.
+            for migration in migrations[_done(connection, migrations, path) :]:
                 _apply(connection, migration)
     finally:
         connection.execute("PRAGMA foreign_keys = ON")
 
 
 def statements(script: str) -> Iterator[str]:
-    """The statements of a script one by one: `executescript` would commit before it runs them.
+    """Yields the statements of a script. (`executescript` would commit first.)
 
     "CREATE TABLE a (b);\\nDROP TABLE a;" has two; a trigger with statements of its own is one."""
     statement = ""
@@ -64,12 +64,12 @@ def _read(path: Path) -> Migration:
     return Migration(int(number), name, path.read_text(encoding="utf-8"))
 
 
-def _done(connection: sqlite3.Connection, migrations: tuple[Migration, ...], place: str) -> int:
+def _done(connection: sqlite3.Connection, migrations: tuple[Migration, ...], path: str) -> int:
     done = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if done > len(migrations):
         raise StoreTooNew(
-            f"{place} was last used by a newer Foresight (its form is {done}, this one knows {len(migrations)}): "
-            "update the app, or choose another folder with --data-dir."
+            f"{path} was last used by a newer version of Foresight (schema {done}; this version has "
+            f"{len(migrations)}). Update Foresight, or choose another folder with --data-dir."
         )
     return done
 

@@ -1,19 +1,72 @@
-"""Everything or nothing."""
+"""Transactions, and SQLite's errors as StoreErrors. Errors that only our own code can cause stay as they are."""
 
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from app.errors import StoreBroken, StoreError, StoreFull, StoreNotUsable
+
+FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+OTHER_FOLDER = (
+    "Give this user write access to the file and its folder, or choose another folder with --data-dir"
+)
+NO_ACCESS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
+
 
 @contextmanager
 def transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
-    """Keep all that is done in it, or, when an error leaves it, nothing."""
+    """Commits at the end, or rolls back when an error is raised."""
     connection.execute(begin)
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        # SQLite itself has rolled back after the gravest errors; then there is nothing left to roll back.
+        # After the gravest errors SQLite has rolled back by itself.
         with suppress(sqlite3.OperationalError):
             connection.execute("ROLLBACK")
         raise
+
+
+@contextmanager
+def store_errors(path: str, advice: str = OTHER_FOLDER) -> Iterator[None]:
+    """Turns SQLite's errors about a file into StoreErrors. `advice` is for a file that cannot be opened."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        translated = store_error_of(error, path, advice)
+        if translated is None:
+            raise
+        raise translated from error
+
+
+def store_error_of(error: sqlite3.Error, path: str, advice: str) -> StoreError | None:
+    """The StoreError for an error of SQLite; None for one that only our own code can cause."""
+    code = _code(error)
+    if code in FULL:
+        return StoreFull(
+            f"{path} could not be written ({error}). Free some disk space, or check that the disk is still "
+            "connected, and try again. What was saved before is kept."
+        )
+    if is_damage(error):
+        return StoreBroken(
+            f"Part of {path} is damaged ({error}). Save what can still be read with "
+            "`python run.py chats export`, then move the file away and start Foresight again."
+        )
+    if code in BUSY:
+        return StoreNotUsable(f"Another program has locked {path}. Close it and try again.")
+    if code in NO_ACCESS:
+        return StoreNotUsable(f"{path} cannot be used ({error}). {advice}.")
+    return None
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether the file itself is damaged, rather than not accessible now."""
+    return _code(error) in BROKEN
+
+
+def _code(error: sqlite3.Error) -> int:
+    # Extended codes have more in their upper bytes; errors of Python's wrapper have no code.
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF

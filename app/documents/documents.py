@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from app.database import Database
+from app.display_text import title_of
 from app.document_messages import Citation, Collection, Document, Passage, PassageHit
 from app.documents import citing, collections, intake, leaving, passage_rows, records, texts
 from app.documents.cleaning import cleaned
@@ -17,8 +18,7 @@ from app.documents.intake import Pasted
 from app.documents.search.searching import Searcher
 from app.documents.vectorising import Vectoriser
 from app.errors import DocumentNotFound, DocumentUnreadable
-from app.spacing import shown_name
-from app.titles import title_of
+from app.text_normalisation import shown_name
 
 UNTITLED = "Untitled"
 

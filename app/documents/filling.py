@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from itertools import chain, islice
 
 from app.documents import passage_rows, records, texts
+from app.documents.chunking import chunks
 from app.documents.passage_rows import Known, Prepared
-from app.documents.passages import cut, scanner_of
 from app.documents.tasks import Task
 
 BATCH = 200
@@ -21,12 +21,12 @@ def index(task: Task) -> None:
     with task.beginning("indexing") as connection:
         about = records.document(connection, task.document)
         before = passage_rows.known(connection, task.document)
-    cuts = cut(texts.each_part(task.database, task.document), scanner_of(about.source))
-    prepared = (passage_rows.prepared(about.title, one) for one in cuts)
+    found = chunks(texts.each_part(task.database, task.document), about.source)
+    prepared = (passage_rows.prepared(about.title, one) for one in found)
     done = 0
     while batch := list(islice(prepared, BATCH)):
         done += len(batch)
-        _write(task, batch, before, done, round(done * about.characters / batch[-1].cut.end))
+        _write(task, batch, before, done, round(done * about.characters / batch[-1].chunk.end))
     _drop_left_over(task, before)
     with task.writing() as connection:
         records.set_ready(connection, task.document, done)

@@ -8,7 +8,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
-from app.spacing import shown_name
+from app.text_normalisation import shown_name
 
 NAME = "documents-inbox"
 LARGEST = 300 * 2**20

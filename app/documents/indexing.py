@@ -158,7 +158,7 @@ class Indexer:
         if not self._is_closing:
             with self._database.writing() as connection:
                 leaving.finish(connection, gone)
-            self._database.fold()
+            self._database.checkpoint()
 
     def _merge_words(self) -> None:
         is_first = has_more = True

@@ -8,7 +8,7 @@ text's passages must be in the other; a text of a single passage that has change
 from collections.abc import Iterable
 from itertools import islice
 
-from app.documents.passages import cut, scanner_of
+from app.documents.chunking import chunks
 
 LOOKED_AT = 200
 """Passages of each text's beginning that are compared: a tenth of a second's work, however long the texts are."""
@@ -18,7 +18,6 @@ LEAST_SHARED = 0.5
 def is_newer_form(newer: Iterable[str], older: Iterable[str], source: str) -> bool:
     """Whether these texts, which come in parts, have enough passages in common."""
     one, other = (
-        {found.text for found in islice(cut(parts, scanner_of(source)), LOOKED_AT)}
-        for parts in (newer, older)
+        {found.text for found in islice(chunks(parts, source), LOOKED_AT)} for parts in (newer, older)
     )
     return len(one & other) >= LEAST_SHARED * min(len(one), len(other))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from app.document_messages import Passage
 from app.documents import texts
-from app.documents.passages import Cut
+from app.documents.chunking import Chunk
 from app.documents.search.words import indexed
 
 ROWS = """
@@ -33,7 +33,7 @@ class Place:
 class Prepared:
     """A passage as it will be stored: made before the database is held."""
 
-    cut: Cut
+    chunk: Chunk
     digest: bytes
     words: str
 
@@ -42,10 +42,10 @@ Known = dict[bytes, deque[Place]]
 """Stored passages by their digest, in the order of their places: the same words may be there twice."""
 
 
-def prepared(title: str, cut: Cut) -> Prepared:
+def prepared(title: str, chunk: Chunk) -> Prepared:
     """What is stored of a passage."""
-    digest = hashlib.blake2b(f"{cut.heading}\0{cut.text}".encode(), digest_size=DIGEST_BYTES).digest()
-    return Prepared(cut, digest, indexed("\n".join(filter(None, (title, cut.heading, cut.text)))))
+    digest = hashlib.blake2b(f"{chunk.heading}\0{chunk.text}".encode(), digest_size=DIGEST_BYTES).digest()
+    return Prepared(chunk, digest, indexed("\n".join(filter(None, (title, chunk.heading, chunk.text)))))
 
 
 def known(connection: sqlite3.Connection, document: int) -> Known:
@@ -64,7 +64,7 @@ def put(connection: sqlite3.Connection, document: int, batch: Iterable[Prepared]
     for one in batch:
         places = before.get(one.digest)
         if places:
-            _move(connection, places.popleft(), one.cut)
+            _move(connection, places.popleft(), one.chunk)
         else:
             _add(connection, document, one)
 
@@ -124,16 +124,16 @@ def _passage(row: sqlite3.Row, text: str) -> Passage:
     )
 
 
-def _move(connection: sqlite3.Connection, place: Place, cut: Cut) -> None:
-    if (place.start, place.end) != (cut.start, cut.end):
+def _move(connection: sqlite3.Connection, place: Place, chunk: Chunk) -> None:
+    if (place.start, place.end) != (chunk.start, chunk.end):
         connection.execute(
-            "UPDATE passage SET start = ?, end = ? WHERE id = ?", (cut.start, cut.end, place.id)
+            "UPDATE passage SET start = ?, end = ? WHERE id = ?", (chunk.start, chunk.end, place.id)
         )
 
 
 def _add(connection: sqlite3.Connection, document: int, one: Prepared) -> None:
     added = connection.execute(
         "INSERT INTO passage (document, start, end, heading, digest) VALUES (?, ?, ?, ?, ?)",
-        (document, one.cut.start, one.cut.end, one.cut.heading, one.digest),
+        (document, one.chunk.start, one.chunk.end, one.chunk.heading, one.digest),
     )
     connection.execute("INSERT INTO passage_words (rowid, text) VALUES (?, ?)", (added.lastrowid, one.words))

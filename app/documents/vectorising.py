@@ -98,8 +98,10 @@ class Vectoriser:
         while (batch := self._batch(newest)) and not self._is_closing and self._embedder.model == model:
             answer = self._embedder.embed([embedded_text(one) for one in batch])
             made = self._result(answer)
+            if not made.size:  # the app is closing, or the model's folder has vanished
+                return
             with self._database.writing() as connection:
-                vectors.put(connection, model, [one.id for one in batch][: len(made)], made)
+                vectors.put(connection, model, [one.id for one in batch], made)
             newest = batch[-1].id
 
     def _batch(self, after: int) -> tuple[Passage, ...]:

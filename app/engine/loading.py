@@ -24,15 +24,13 @@ from app.engine.lookahead.experience import Experience
 from app.engine.memory import is_out_of_memory
 from app.engine.notes import Subject
 from app.engine.packing import pack_weights
-from app.engine.products.choosing import fixed_twin
 from app.engine.quantising import check_can_quantise, quantise
-from app.engine.rotary import Rotary, rotary_of
+from app.engine.rotary import rotary_of
 from app.engine.runner import BlockRunner, Runner, SequentialRunner
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.engine.skeleton import check_skeleton
 from app.engine.step_graphs import choose_steps
-from app.engine.step_times import ProductName, StepProfile
-from app.engine.steps import Steps
+from app.engine.step_times import StepProfile
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
 from app.messages import ModelChoice, ModelFolder, ModelInfo
 
@@ -160,22 +158,11 @@ def prepare(
 def _make_runner(model: PreTrainedModel, info: ModelInfo, attention: Attention) -> Runner:
     if not info.lookahead_note:
         rotary = rotary_of(model.config.get_text_config(decoder=True), info.context)
-        return BlockRunner(
-            model, info.context, rotary, attention, _ways(model, attention, rotary, info.context)
-        )
+        steps = choose_steps(model, attention, rotary, info.context)
+        return BlockRunner(model, info.context, rotary, attention, steps)
     runner = SequentialRunner(model, info.context)
     check_sequential(runner, model)
     return runner
-
-
-def _ways(
-    model: PreTrainedModel, attention: Attention, rotary: Rotary, context: int
-) -> dict[ProductName, Steps]:
-    """How blocks are run, by whose matrix products."""
-    ways: dict[ProductName, Steps] = {"torch": choose_steps(model, attention, rotary, context)}
-    if twin := fixed_twin(model, machine_of(model.device)):
-        ways["ours"] = choose_steps(twin, attention, rotary, context)
-    return ways
 
 
 def heads_of(config: PreTrainedConfig, dtype: torch.dtype) -> Heads:

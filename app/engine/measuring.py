@@ -37,11 +37,10 @@ def measured(loaded: LoadedModel, notes: Notes, progress: Progress) -> LoadedMod
         return loaded
     subject = subject_of(runner.model, loaded.told)
     profile = notes.read("step", subject, _to_profile, StepProfile())
-    if not profile or profile.product not in runner.products:
+    if not profile:
         profile = probe(runner, partial(progress, "Measuring the model's step"))
         if profile.is_whole:
             notes.write("step", subject, asdict(profile))
-    runner.product = profile.product
     return replace(
         loaded,
         profile=profile,
@@ -93,7 +92,7 @@ def _to_profile(note: dict[str, Any]) -> StepProfile:
         for mode in ("free", "steady")
     )
     classes = tuple(tuple(widths) for widths in note["classes"])
-    return StepProfile(free, steady, classes, str(note["note"]), product=note["product"])
+    return StepProfile(free, steady, classes, str(note["note"]))
 
 
 def _to_packed(note: dict[str, Any]) -> Packed:

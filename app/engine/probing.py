@@ -1,14 +1,12 @@
 """Measures a loaded model's step through the path that decoding takes: its seconds and its bits, by width.
 
 Seconds: one block of each width, never committed, round after round (A B C, A B C); the median of the rounds.
-Bits: `same_bits.py`, the most useful widths first. Where steady passes can have torch's matrix products or ours,
-both are measured, and the better way is kept. A model whose step takes long is measured at fewer widths, and on a
-busy machine the probe ends early: nobody waits long for a chat to begin.
+Bits: `same_bits.py`, the most useful widths first. A slow model is measured at fewer widths, and on a busy machine
+the probe ends early: nobody waits long for a chat to begin.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from time import perf_counter
@@ -21,7 +19,7 @@ from app.engine.hardware import dtype_name
 from app.engine.memory import is_out_of_memory
 from app.engine.runner import BlockRunner
 from app.engine.same_bits import find_classes, has_experts, layers_with_rows, read_layers, read_text
-from app.engine.step_times import ProductName, StepProfile, StepTimes, Widths, better
+from app.engine.step_times import StepProfile, StepTimes, Widths
 
 WIDTHS: Widths = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 FEW_WIDTHS: Widths = (1, 8, 16, 32, 64)
@@ -33,7 +31,7 @@ ROUNDS = (2, 9)
 SECONDS = 0.3
 """About how long each mode is timed, within these bounds of rounds."""
 LONGEST = 10.0
-"""Seconds after which nothing more is begun, half of them for the times; half as many again for a second way."""
+"""Seconds after which nothing more is begun, half of them for the times."""
 USEFUL_FIRST: Widths = (32, 16, 1, 64, 8, 4, 24, 48, 128, 12, 96, 2)
 
 Look = Callable[[int, int], None]
@@ -51,35 +49,31 @@ def probe(runner: BlockRunner, look: Look, clock: Callable[[], float] = perf_cou
             return StepProfile(free, note=f"{dtype}: the same text with lookahead on and off")
         if has_experts(runner.model):
             return StepProfile(free, note=f"{dtype}: experts group a step's rows, so the text may differ")
-        late = [replace(timer, end=timer.end + LONGEST / 2 * place) for place in range(len(runner.products))]
-        ways = [_way(each, product, free) for each, product in zip(late, runner.products, strict=True)]
-        return replace(reduce(better, ways), is_whole=all(way.is_whole for way in ways))
+        return _steady_profile(timer, free)
     finally:
-        runner.widths, runner.product = (), "torch"
+        runner.widths = ()
         runner.forget()
 
 
-def found(dtype: str, classes: Sequence[Widths], product: ProductName = "torch") -> str:
+def found(dtype: str, classes: Sequence[Widths]) -> str:
     """What the bits came to, for a person to read."""
     if not classes:
         return f"{dtype}: no width of a step writes steady bits, so the text may differ"
     each = (", ".join(str(width) for width in widths) for widths in classes)
-    by = ", by matrix products of our own" if product == "ours" else ""
-    return f"{dtype}: the same text by steps of " + "; or of ".join(each) + f" rows{by}"
+    return f"{dtype}: the same text by steps of " + "; or of ".join(each) + " rows"
 
 
-def _way(timer: "_StepTimer", product: ProductName, free: StepTimes) -> StepProfile:
-    """Steady passes with these products: what they cost, and which widths write the same bits."""
+def _steady_profile(timer: "_StepTimer", free: StepTimes) -> StepProfile:
+    """Steady passes: what they cost, and which widths write the same bits."""
     runner = timer.runner
-    runner.product = product
     steady = timer.times(free.widths, is_steady=True)
 
     def is_late() -> bool:
         return timer.clock() > timer.end + LONGEST / 2
 
     classes = _classes(runner, timer.text, steady.widths, timer.look, is_late)
-    note = found(dtype_name(runner.model.dtype), classes, product)
-    return StepProfile(free, steady, classes, note, not is_late(), product)
+    note = found(dtype_name(runner.model.dtype), classes)
+    return StepProfile(free, steady, classes, note, not is_late())
 
 
 def _text(runner: BlockRunner) -> list[int]:

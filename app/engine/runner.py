@@ -4,9 +4,8 @@
 hybrid ones), one row after the other. Which one a model gets is decided at load, by `compatibility.py`.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from inspect import signature
-from types import MappingProxyType
 from typing import Protocol
 
 import torch
@@ -18,7 +17,7 @@ from app.engine.block import Block, chain_block
 from app.engine.kv_cache import BlockCache, stock_cache
 from app.engine.prefix import common_length
 from app.engine.rotary import Rotary, anchored
-from app.engine.step_times import ProductName, Widths
+from app.engine.step_times import Widths
 from app.engine.steps import EagerSteps, Steps, run_block
 from app.messages import MAX_ROWS, Prefilling
 
@@ -27,8 +26,6 @@ PREFILL_CHUNK = 512
 
 MUCH, ROOMY = 4, 4096
 """A prompt that needs so little of the cache's room gives the rest back, unless it is but so many rows."""
-
-NO_WAYS: Mapping[ProductName, Steps] = MappingProxyType({})
 
 
 class Runner(Protocol):
@@ -73,17 +70,15 @@ class BlockRunner:
         context: int,
         rotary: Rotary,
         attention: Attention = SDPA,
-        ways: Mapping[ProductName, Steps] = NO_WAYS,
+        steps: Steps | None = None,
     ) -> None:
-        """`ways` run blocks, each by its matrix products; in steady passes `product` says which."""
+        """`steps` run the decoders' blocks; by default eagerly."""
         self.context = context
         self.reused = 0
         self.widths: Widths = ()
-        self.product: ProductName = "torch"
         self._model = model
         self._attention = attention
-        self._ways = ways or {"torch": EagerSteps(model, attention)}
-        self._newest = self._ways["torch"]
+        self.steps = steps or EagerSteps(model, attention)
         self._rotary = rotary
         self._cache = BlockCache()
         self._prefix: list[int] = []
@@ -125,7 +120,7 @@ class BlockRunner:
             self._rewind(0)
             for _ in self._read(prefix, farthest=block.positions[0]):
                 pass
-        logits = self._taken().forward(self._cache, block, self.widths)
+        logits = self.steps.forward(self._cache, block, self.widths)
         self._block = block
         return logits
 
@@ -147,16 +142,6 @@ class BlockRunner:
         return self._model
 
     @property
-    def steps(self) -> Steps:
-        """How its blocks are run now."""
-        return self._ways[self.product if self.widths else "torch"]
-
-    @property
-    def products(self) -> tuple[ProductName, ...]:
-        """Whose products steady passes can have."""
-        return tuple(self._ways)
-
-    @property
     def vocabulary(self) -> int:
         """Tokens that the model knows, numbered from 0."""
         return int(self._model.config.get_text_config(decoder=True).vocab_size)
@@ -164,13 +149,6 @@ class BlockRunner:
     def remembered(self) -> list[Tensor]:
         """Every layer's keys and values [1, heads, L, size] of the prefix, as views."""
         return self._cache.committed()
-
-    def _taken(self) -> Steps:
-        """How blocks are run now. What another way has recorded is given back: it may never run again."""
-        if self._newest is not self.steps:
-            self._newest.release()
-            self._newest = self.steps
-        return self._newest
 
     def _read(self, ids: Sequence[int], farthest: int = 0) -> Iterator[Tensor]:
         """Commit the rest of `ids` in chunks, each with the rotary table of a text that reaches `farthest`."""

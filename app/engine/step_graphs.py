@@ -116,11 +116,6 @@ class GraphSteps:
             return
         self._moves.commit(cache, rows)
 
-    def release(self) -> None:
-        """All graphs; what is needed again is recorded again."""
-        self._drop()
-        self._logits, self._cache = torch.empty(0), None
-
     def _replayed(self, cache: BlockCache, block: Block, rows: int) -> Tensor:
         bucket = self._recorded.get(rows) or _Bucket(StepInputs(rows, self.model.device))
         if not bucket.inputs.fill(padded(block, rows, rows), cache.length):
@@ -195,7 +190,8 @@ class GraphSteps:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
-        self.release()
+        self._drop()
+        self._logits, self._cache = torch.empty(0), None
         self.note, self.buckets = _reason(error), ()
 
 

@@ -16,13 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import log2
-from typing import Literal, get_args
 
 Widths = tuple[int, ...]
 """Row counts, ascending."""
-
-ProductName = Literal["torch", "ours"]
-"""Whose matrix products a steady pass has: torch's, or those of `products/`."""
 
 TokensPerStep = Callable[[int], float]
 """Rows of a step -> tokens that it is expected to commit."""
@@ -60,7 +56,7 @@ class StepTimes:
 class StepProfile:
     """A model's step on this machine: free, and held to the same bits for every row (`steady`).
 
-    `classes` are the sets of widths within which a steady row's bits do not change, with these products. `note`
+    `classes` are the sets of widths within which a steady row's bits do not change. `note`
     says what was found; a profile that is not whole was cut short on a busy machine: another time may find more."""
 
     free: StepTimes = field(default_factory=StepTimes)
@@ -68,7 +64,6 @@ class StepProfile:
     classes: tuple[Widths, ...] = ()
     note: str = ""
     is_whole: bool = True
-    product: ProductName = "torch"
 
     def __bool__(self) -> bool:
         return bool(self.free)
@@ -77,8 +72,6 @@ class StepProfile:
         for widths in self.classes:
             if not widths or not is_ascending(widths) or not set(widths) <= set(self.steady.widths):
                 raise ValueError(f"a class holds measured widths, got {widths} of {self.steady.widths}")
-        if self.product not in get_args(ProductName):
-            raise ValueError(f"products are torch's or ours, got {self.product!r}")
 
     def times(self, widths: Widths) -> StepTimes:
         """What steps cost when blocks are padded to `widths`: () is without padding."""
@@ -121,19 +114,3 @@ def choose_class(profile: StepProfile, tokens: TokensPerStep = modest) -> Widths
     best = max(map(speed, profile.classes), default=0.0)
     good = [widths for widths in profile.classes if speed(widths) * EVEN >= best]
     return max(good, key=len, default=())
-
-
-EVEN_WAY = 1.05
-"""A way must be so much better: times are noisy, and the same tomorrow is worth something."""
-
-
-def better(one: StepProfile, other: StepProfile) -> StepProfile:
-    """Of two ways to steady passes the one that promises more, plain and drafted together; in doubt the first."""
-    return other if _promise(other) > EVEN_WAY * _promise(one) else one
-
-
-def _promise(profile: StepProfile, tokens: TokensPerStep = modest) -> float:
-    """Tokens per second of the class that is chosen, plain times drafted; 0 where there is none."""
-    widths = choose_class(profile, tokens)
-    speeds = [tokens(width) / profile.steady.seconds_for(width) for width in widths]
-    return max(speeds) / profile.steady.seconds_for(widths[0]) if widths else 0.0

@@ -38,9 +38,6 @@ class Steps(Protocol):
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
         """Keep these rows of the newest block: ascending, the first is row 0."""
 
-    def release(self) -> None:
-        """Give back what was kept for the next steps."""
-
 
 class EagerSteps:
     """Launch by launch, whatever the model does between them."""
@@ -65,9 +62,6 @@ class EagerSteps:
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
         """Layer by layer."""
         cache.commit(rows)
-
-    def release(self) -> None:
-        """Nothing is kept."""
 
 
 @torch.inference_mode()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from app.outside import Outside
+from app.network_log import NetworkLog
 
 
 class Database(Protocol):
@@ -25,7 +25,7 @@ class AppContext:
     data_dir: Path
     hub_cache: Path
     log: Path
-    outside: Outside
+    outside: NetworkLog
     database: Database | None = None
     note: str = ""
 

@@ -20,7 +20,7 @@ import fastapi
 import gradio as gr
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
-from app.conversation import Chatbook
+from app.conversation import ChatStores
 from app.errors import AppError
 from app.ui.uploads import discard, uploads_dir
 
@@ -52,7 +52,7 @@ def file_name(name: str) -> str:
     return f"{stem[:LONGEST_NAME].strip(' .') or 'foresight'}{dot}{ending[:LONGEST_NAME].strip()}"
 
 
-def add_library_routes(app: fastapi.FastAPI, book: Chatbook, data_dir: Path) -> None:
+def add_library_routes(app: fastapi.FastAPI, book: ChatStores, data_dir: Path) -> None:
     """Serve both files. Private chats are in neither."""
 
     @app.get(CHATS)
@@ -74,7 +74,7 @@ def _file(name: str, kind: str, parts: Iterator[str] | Iterator[bytes]) -> Strea
     return StreamingResponse(parts, media_type=kind, headers=headers)
 
 
-def _copied(book: Chatbook, data_dir: Path) -> Path:
+def _copied(book: ChatStores, data_dir: Path) -> Path:
     """Copy the database into a folder of its own, on the disk that has room for the database itself."""
     place = uploads_dir(data_dir)
     place.mkdir(parents=True, exist_ok=True)

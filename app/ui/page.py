@@ -50,7 +50,7 @@ def build_app(services: Services, app_context: AppContext, endpoint: Endpoint) -
     _add_raising(app, endpoint)
     pace = QueuePace(blocks._queue)
     add_page_socket(app, pages, views, pace.speed_up)
-    add_library_routes(app, services.conversations.book, app_context.data_dir)
+    add_library_routes(app, services.conversations.stores, app_context.data_dir)
     gr.mount_gradio_app(
         app,
         blocks,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from app.conversation import Asked, Conversations, Overflow, Reads, Reply
+from app.conversation import Conversations, Overflow, Reply, ReplySettings, TokenReader
 from app.conversation.race import Race
 from app.messages import DecoderName, EngineStatus, ModelChoice, Options, Request
 from app.settings import ModelSettings, Settings, SettingsFile, Theme
@@ -29,7 +29,7 @@ class Engine(Protocol):
     def status(self) -> EngineStatus:
         """What the worker does now."""
 
-    def reader(self) -> Reads:
+    def reader(self) -> TokenReader:
         """The loaded model's tokenizer."""
 
 
@@ -75,14 +75,16 @@ class Services:
 
     def asked_decoder(self, chat: int) -> DecoderName:
         """The decoder that the chat's newest reply was asked for with; the switch may have moved since."""
-        newest = self.conversations.newest(chat)
-        return (newest.asked.options if newest else self._settings.options).decoding.decoder
+        newest = self.conversations.newest_reply(chat)
+        return (newest.settings.options if newest else self._settings.options).decoding.decoder
 
-    def asked(self, options: Options, overflow: Overflow = "ask") -> Asked:
+    def asked(self, options: Options, overflow: Overflow = "ask") -> ReplySettings:
         """What a reply is to be written with now."""
-        return Asked(self.model, options, overflow)
+        return ReplySettings(self.model, options, overflow)
 
-    def asked_anew(self, chat: int, message: int, options: Options, overflow: Overflow = "ask") -> Asked:
+    def asked_anew(
+        self, chat: int, message: int, options: Options, overflow: Overflow = "ask"
+    ) -> ReplySettings:
         """The same for another answer beside this one.
 
         Sampling is keyed, so the same options would write the same text: then the next seed is taken that no

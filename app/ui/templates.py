@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from app.counting import counted
+from app.display_text import counted
 from app.model_messages import gigabytes
 from app.settings import assets_dir
 

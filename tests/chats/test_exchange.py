@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.chat_messages import ChatPreset, ChatSettings, ImportResult, MessageContent, TokenMark, WritingState
 from app.chats import Chats
-from app.chats.values_json import plain
+from app.chats.dataclass_json import to_dict
 from app.database import MEMORY, Database
 from app.errors import ImportBroken
 from app.messages import Origin, Sampling
@@ -59,7 +59,7 @@ def test_a_library_comes_back_as_it_was(chats: Chats, tmp_path: Path) -> None:
     place = chats.create(ChatSettings("Be brief.", Sampling(0.5)), "Work", "Named")
     place, reply = chats.ask(place, "Why? 全文 \ud83d")
     chats.write(reply, FINISHED)
-    place, second = chats.answer_anew(place, reply)
+    place, second = chats.regenerate(place, reply)
     chats.write(second, MessageContent("Other", "stopped", "You stopped this reply."))
     chats.show(place, reply)
     chats.pin(place.chat, True)
@@ -71,8 +71,8 @@ def test_a_library_comes_back_as_it_was(chats: Chats, tmp_path: Path) -> None:
         assert other.import_json(chats.export_json()) == ImportResult(2, 0)
         assert whole(other)[-2:] == whole(chats) or whole(other)[:2] == whole(chats)
         assert other.presets() == chats.presets()
-        assert [one.line.title for one in other.search("answer")] == ["Named"]
-        assert (len(other.lines()), database.is_healthy()) == (3, "")
+        assert [one.summary.title for one in other.search("answer")] == ["Named"]
+        assert (len(other.summaries()), database.is_healthy()) == (3, "")
 
 
 @examples(40)
@@ -100,9 +100,9 @@ def test_any_chat_comes_back_as_it_was(
     "text", ["", "{", "[]", "3", '{"chats": 3}', "[" * 100_000, "PK\x03\x04", '{"format": "x"}']
 )
 def test_what_is_no_export_is_a_sentence(chats: Chats, text: str) -> None:
-    with pytest.raises(ImportBroken, match="choose one that"):
+    with pytest.raises(ImportBroken, match=r"Choose a (JSON )?file"):
         chats.import_json(text)
-    assert chats.lines() == ()
+    assert chats.summaries() == ()
 
 
 def test_a_file_of_a_newer_app_is_refused(chats: Chats) -> None:
@@ -113,7 +113,7 @@ def test_a_file_of_a_newer_app_is_refused(chats: Chats) -> None:
 def test_one_bad_chat_does_not_spoil_the_others(chats: Chats) -> None:
     bad = [None, 3, {}, {"messages": "x"}, "text"]
     assert chats.import_json(file_of(*bad, a_chat(said("user", "Hi", id=1)))) == ImportResult(1, 0)
-    assert texts(chats, chats.lines()[0].id) == ["Hi"]
+    assert texts(chats, chats.summaries()[0].id) == ["Hi"]
     with pytest.raises(ImportBroken, match="None of the chats"):
         chats.import_json(file_of(*bad))
 
@@ -127,11 +127,11 @@ def test_missing_and_wrong_fields_get_their_defaults(chats: Chats) -> None:
         sampling={"temperature": -1}, is_pinned="yes", shown="2", folder=3, of_later={"x": 1},
     )  # fmt: skip
     assert chats.import_json(file_of(broken)) == ImportResult(1, 0)
-    line = chats.lines()[0]
+    line = chats.summaries()[0]
     assert (line.title, line.folder, line.is_pinned, line.updated) == ("", "", False, 0.0)
     thread = chats.thread(line.id)
-    assert thread.manner == ChatSettings()
-    assert [message.written for message in thread.messages] == [
+    assert thread.settings == ChatSettings()
+    assert [message.content for message in thread.messages] == [
         MessageContent("q", "done"),
         MessageContent("a", "done"),
     ]
@@ -144,7 +144,7 @@ def test_a_date_that_cannot_be_is_the_moment_of_the_import(updated: float) -> No
         odd = a_chat(said("user", "q", id=1), created=1_763_700_000_000, updated=updated)
         usual = a_chat(said("user", "r", id=1), created=1.0, updated=2.0)
         chats.import_json(file_of(odd, usual))
-        assert [line.updated for line in chats.lines()] == [2_000_000_000.0, 2.0]
+        assert [line.updated for line in chats.summaries()] == [2_000_000_000.0, 2.0]
         assert chats.import_json(file_of(odd, usual)) == ImportResult(0, 2), "known by when it was begun"
 
 
@@ -159,18 +159,18 @@ def test_messages_that_make_no_sense_are_left_out_and_orphans_are_first_ones(cha
         said("assistant", "s", id=6, parent=5),
     ]
     chats.import_json(file_of(a_chat(*messages, shown=6)))
-    assert texts(chats, chats.lines()[0].id) == ["r", "s"]
-    assert len(chats.thread(chats.lines()[0].id).messages[0].versions) == 2
+    assert texts(chats, chats.summaries()[0].id) == ["r", "s"]
+    assert len(chats.thread(chats.summaries()[0].id).messages[0].versions) == 2
 
 
 def test_halves_of_characters_come_in_as_marks(chats: Chats) -> None:
     half = "x \ud83d"
-    provenance = json.loads(json.dumps(plain(PROVENANCE)).replace("org/model", "x \\ud83d"))
+    provenance = json.loads(json.dumps(to_dict(PROVENANCE)).replace("org/model", "x \\ud83d"))
     message = said("assistant", half, id=1, note=half, provenance=provenance)
     preset = {"name": half, "manner": {"system": half}}
     chats.import_json(file_of(a_chat(message, title=half, folder=half, system=half), presets=[preset]))
-    line = chats.lines()[0]
-    written = chats.thread(line.id).messages[0].written
+    line = chats.summaries()[0]
+    written = chats.thread(line.id).messages[0].content
     assert {line.title, line.folder, written.text, written.note, chats.presets()[0].name} == {"x ?"}
     assert written.provenance is not None and written.provenance.model.name == "x ?"
 
@@ -180,8 +180,8 @@ def test_what_was_being_written_there_is_interrupted_here(chats: Chats) -> None:
     with closing(Database(MEMORY)) as database:
         elsewhere = Chats(database)
         elsewhere.import_json(chats.export_json())
-        (line,) = elsewhere.lines()
-        assert elsewhere.thread(line.id).messages[-1].written.state == "interrupted"
+        (line,) = elsewhere.summaries()
+        assert elsewhere.thread(line.id).messages[-1].content.state == "interrupted"
 
 
 def test_a_chat_that_is_here_does_not_come_in_twice(chats: Chats) -> None:
@@ -227,7 +227,7 @@ def test_presets_that_are_here_stay_as_they_are(chats: Chats) -> None:
         3,
     ]
     chats.import_json(file_of(presets=presets))
-    assert {preset.name: preset.manner.system for preset in chats.presets()} == {"a": "mine", "b": "new"}
+    assert {preset.name: preset.settings.system for preset in chats.presets()} == {"a": "mine", "b": "new"}
 
 
 def test_only_the_chats_that_were_asked_for_are_written_out(chats: Chats) -> None:

@@ -27,7 +27,7 @@ from app.chats import Chats
 from app.database import Database
 
 chats = Chats(Database(Path(sys.argv[1])))
-chats.interrupted()
+chats.mark_interrupted()
 source = random.Random(int(sys.argv[2]))
 
 def acknowledge(**what):
@@ -41,7 +41,7 @@ while True:
         acknowledge(chat=place.chat, version=place.version, reply=reply, text="", state="writing")
         for attempt in range(source.randrange(1, 3)):
             if attempt:
-                place, reply = chats.answer_anew(place, reply)
+                place, reply = chats.regenerate(place, reply)
                 acknowledge(chat=place.chat, version=place.version, reply=reply, text="", state="writing")
             text = ""
             for word in range(source.randrange(1, 20)):
@@ -101,14 +101,14 @@ def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path, kills: int) ->
 
 def check(chats: Chats, told: dict[int, dict[str, Any]], versions: dict[int, int], last: set[int]) -> None:
     """Everything acknowledged is there. The last deed of a run may have been done and not acknowledged."""
-    chats.interrupted()
-    there = {line.id for line in chats.lines()}
+    chats.mark_interrupted()
+    there = {line.id for line in chats.summaries()}
     assert versions.keys() - there <= last
     for reply, line in told.items():
         if line["chat"] in there:
-            check_reply(chats.message(reply).written, line)
+            check_reply(chats.message(reply).content, line)
     for chat in versions.keys() & there:
-        assert chats.thread(chat).place.version - versions[chat] in ((0, 1) if chat in last else (0,))
+        assert chats.thread(chat).version.number - versions[chat] in ((0, 1) if chat in last else (0,))
 
 
 def check_reply(written: MessageContent, line: dict[str, Any]) -> None:
@@ -137,7 +137,7 @@ def test_threads_chat_at_once_and_none_disturbs_the_other(tmp_path: Path) -> Non
         for thread in threads:
             thread.join()
         assert failures == []
-        for line in chats.lines():
+        for line in chats.summaries():
             said = [message.text for message in chats.thread(line.id, 100).messages]
             assert said[-2:] == [f"{line.title} asks 24", f"{line.title} hears 24"]
             assert len(said) == 50

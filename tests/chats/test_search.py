@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 
 from app.chat_messages import MessageContent
 from app.chats import Chats
-from app.chats.words import BEFORE, BEHIND, excerpt, folded, question
+from app.chats.search import AFTER, BEFORE, excerpt, folded, fts_query
 from app.database import Database
-from app.spacing import spaced, storable
+from app.text_normalisation import spaced, storable
 from tests.chats.samples import answer
 
 MATCHING = "SELECT 1 FROM message_words WHERE message_words MATCH ?"
 
 
 def found(chats: Chats, words: str) -> list[str]:
-    return [one.line.title for one in chats.search(words)]
+    return [one.summary.title for one in chats.search(words)]
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_titles_come_before_messages_and_no_more_than_asked(chats: Chats) -> Non
         answer(chats, chats.create(title=f"chat {number}"), "an apple", "yes")
     chats.create(title="apple")
     assert found(chats, "apple") == ["apple", "chat 4", "chat 3", "chat 2", "chat 1", "chat 0"]
-    assert [one.line.title for one in chats.search("apple", limit=3)] == ["apple", "chat 4", "chat 3"]
+    assert [one.summary.title for one in chats.search("apple", limit=3)] == ["apple", "chat 4", "chat 3"]
     assert chats.search("apple", limit=1)[0].excerpt == "\x02apple\x03"
 
 
@@ -88,7 +88,7 @@ def test_a_reply_is_found_once_it_is_complete_and_as_it_is_then(chats: Chats) ->
     assert found(chats, "partial") == []
     chats.write(reply, MessageContent("complete", "done"))
     assert (found(chats, "complete"), found(chats, "partial")) == (["t"], [])
-    chats.continue_(place, reply)
+    chats.continue_reply(place, reply)
     assert found(chats, "complete") == []
 
 
@@ -100,7 +100,7 @@ def test_a_renamed_chat_is_found_by_its_new_name(chats: Chats) -> None:
 
 def test_hidden_versions_are_found_too(chats: Chats) -> None:
     place, reply = answer(chats, chats.create(title="t"), "q", "first version")
-    place, second = chats.answer_anew(place, reply)
+    place, second = chats.regenerate(place, reply)
     chats.write(second, MessageContent("another", "done"))
     assert found(chats, "first version") == ["t"]
 
@@ -109,7 +109,7 @@ def test_hidden_versions_are_found_too(chats: Chats) -> None:
 def test_no_search_is_a_mistake_in_sqlites_eyes(words: str) -> None:
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE VIRTUAL TABLE t USING fts5 (x, tokenize = 'unicode61 remove_diacritics 2')")
-    if asked := question(words):
+    if asked := fts_query(words):
         connection.execute("SELECT * FROM t WHERE t MATCH ?", (asked,)).fetchall()
     connection.close()
 
@@ -120,7 +120,7 @@ def test_every_text_is_found_by_itself_when_it_has_words(text: str) -> None:
     chats = Chats(database)
     chats.add(chats.create(title="t"), "user", text)
     with database.reading() as connection:
-        asked = (question(text) or "x",)
+        asked = (fts_query(text) or "x",)
         expected = bool(connection.execute(MATCHING, asked).fetchone())
     assert bool(chats.search(text)) == expected
     assert expected or not any("a" <= character <= "z" for character in text)
@@ -130,8 +130,8 @@ def test_every_text_is_found_by_itself_when_it_has_words(text: str) -> None:
 @given(st.text(max_size=300), st.text(max_size=20))
 def test_an_excerpt_is_a_part_of_the_text(text: str, words: str) -> None:
     told = excerpt(text, words)
-    assert told.count(BEFORE) == told.count(BEHIND)
-    bare = told.replace(BEFORE, "").replace(BEHIND, "")
+    assert told.count(BEFORE) == told.count(AFTER)
+    bare = told.replace(BEFORE, "").replace(AFTER, "")
     assert len(bare) <= 122
     assert "\n" not in bare
 

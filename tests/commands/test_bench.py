@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from app.commands.bench import bench
-from app.commands.lanes import Lane
-from app.commands.measuring import Plan, Result, means, measure
-from app.commands.prompts import Asked, Draw, PromptSet
+from app.commands.bench import run_bench
+from app.commands.bench_measurement import BenchPlan, LaneNumbers, means, measure
+from app.commands.prompts import PromptItem, PromptSet, SamplingOverride
 from app.conversation import Reply
+from app.conversation.decoder_comparison import Lane
 from app.errors import BadOption
 from app.messages import DecoderName, Decoding, ModelChoice, Options, Request
 from tests.commands.scripted import PLAIN, ScriptedDecoders
@@ -29,15 +29,17 @@ FIELDS = {
 }
 
 
-ONE_SET = (PromptSet("short", (Asked("One"), Asked("Two"))),)
+ONE_SET = (PromptSet("short", (PromptItem("One"), PromptItem("Two"))),)
 
 
-def plan(decoders: list[DecoderName] = BOTH, rounds: int = 2, sets: tuple[PromptSet, ...] = ONE_SET) -> Plan:
+def plan(
+    decoders: list[DecoderName] = BOTH, rounds: int = 2, sets: tuple[PromptSet, ...] = ONE_SET
+) -> BenchPlan:
     lanes = [Lane(decoder, Decoding(decoder)) for decoder in decoders]
-    return Plan(ModelChoice("demo"), sets, lanes, Options(max_new_tokens=100), rounds)
+    return BenchPlan(ModelChoice("demo"), sets, lanes, Options(max_new_tokens=100), rounds)
 
 
-def measured(engine: ScriptedDecoders, asked: Plan) -> tuple[Result, ...]:
+def measured(engine: ScriptedDecoders, asked: BenchPlan) -> tuple[LaneNumbers, ...]:
     """The results of the plan's only set."""
     [only] = measure(engine, asked)
     return only.results
@@ -77,7 +79,7 @@ def test_without_plain_there_is_no_speed_against_it() -> None:
 
 def test_the_file_holds_the_promised_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "report.json"
-    bench(ScriptedDecoders(), plan(), file)
+    run_bench(ScriptedDecoders(), plan(), file)
     report = json.loads(file.read_text(encoding="utf-8"))
     assert {"model", "machine", "decoders"} <= set(report)
     assert report["model"]["name"] == "demo"
@@ -89,7 +91,7 @@ def test_the_file_holds_the_promised_report(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_the_table_fits_a_terminal_of_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    bench(ScriptedDecoders(), plan(), None)
+    run_bench(ScriptedDecoders(), plan(), None)
     lines = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert all(len(line.rstrip()) <= 80 for line in lines)
     assert lines[-2].split() == ["plain", "1.00", "50.0", "1.00x", "yes", "20.00", "1.0", "0%"]
@@ -99,9 +101,9 @@ def test_the_table_fits_a_terminal_of_80_columns(capsys: pytest.CaptureFixture[s
 def test_each_set_has_a_table_and_the_last_one_has_the_means(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hot = PromptSet("hot", (Asked("Three", Draw(1.5, 9)),))
+    hot = PromptSet("hot", (PromptItem("Three", SamplingOverride(1.5, 9)),))
     engine, file = ScriptedDecoders(), tmp_path / "report.json"
-    bench(engine, plan(sets=(*ONE_SET, hot)), file)
+    run_bench(engine, plan(sets=(*ONE_SET, hot)), file)
     out = capsys.readouterr().out
     places = [out.index(title) for title in ("short: 2 prompts", "hot: 1 prompt", "mean of 2 sets")]
     assert places == sorted(places)
@@ -114,11 +116,11 @@ def test_each_set_has_a_table_and_the_last_one_has_the_means(
 
 
 def test_every_set_counts_the_same_in_the_means() -> None:
-    fast = Result("auto", 3.0, 30.0, 10.0, 8.0, 0.5, 2.0, True)
-    slow = Result("auto", 1.0, 10.0, 20.0, 2.0, 0.1, 1.0, False)
+    fast = LaneNumbers("auto", 3.0, 30.0, 10.0, 8.0, 0.5, 2.0, True)
+    slow = LaneNumbers("auto", 1.0, 10.0, 20.0, 2.0, 0.1, 1.0, False)
     [one] = measure(ScriptedDecoders(), plan(["lookahead"]))
     sets = [replace(one, prompts=prompts, results=(result,)) for prompts, result in ((1, fast), (99, slow))]
-    assert means(sets) == (Result("auto", 2.0, 20.0, 15.0, 5.0, 0.3, 1.5, False),)
+    assert means(sets) == (LaneNumbers("auto", 2.0, 20.0, 15.0, 5.0, 0.3, 1.5, False),)
     unknown = replace(one, results=(replace(fast, speed_vs_plain=None),))
     assert means([unknown])[0].speed_vs_plain is None
 
@@ -131,8 +133,8 @@ def test_a_set_without_prompts_is_no_plan() -> None:
 @pytest.mark.parametrize("place", [".", "none/report.json", f"{'long' * 99}.json"])
 def test_a_report_that_cannot_be_written_is_refused_before_anything_runs(tmp_path: Path, place: str) -> None:
     engine = ScriptedDecoders()
-    with pytest.raises(BadOption, match=r"cannot be written \(.*\): choose another place for --json"):
-        bench(engine, plan(), tmp_path / place)
+    with pytest.raises(BadOption, match=r"cannot be written \(.*\)\. Choose another file for --json"):
+        run_bench(engine, plan(), tmp_path / place)
     assert engine.requests == []
 
 
@@ -145,8 +147,8 @@ def test_a_report_whose_folder_vanishes_meanwhile_is_printed_instead(
             super().submit(request, reply)
 
     (tmp_path / "reports").mkdir()
-    with pytest.raises(BadOption, match=r"could not be written to .*: it is printed above"):
-        bench(Vanishing(), plan(), tmp_path / "reports" / "report.json")
+    with pytest.raises(BadOption, match=r"could not be written to .*It is printed above"):
+        run_bench(Vanishing(), plan(), tmp_path / "reports" / "report.json")
     assert json.loads(capsys.readouterr().err)["decoders"]
 
 

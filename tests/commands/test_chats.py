@@ -52,11 +52,11 @@ def test_what_was_exported_comes_in_while_the_app_has_them_open(
     file = tmp_path / "chats.json"
     assert run("export", "--data-dir", folder, "--out", file).returncode == 0
     already = run("import", file, "--data-dir", folder).stdout
-    assert already == "0 chats came in. 2 chats were here already.\n"
-    for line in chats.lines():
+    assert already == "0 chats imported. 2 chats were here already.\n"
+    for line in chats.summaries():
         chats.delete(line.id)
-    assert run("import", file, "--data-dir", folder).stdout == "2 chats came in.\n"
-    eggs = next(line for line in chats.lines() if line.title == "Eggs")
+    assert run("import", file, "--data-dir", folder).stdout == "2 chats imported.\n"
+    eggs = next(line for line in chats.summaries() if line.title == "Eggs")
     one = run("export", str(eggs.id), "--data-dir", folder).stdout
     assert [chat["title"] for chat in json.loads(one)["chats"]] == ["Eggs"]
     assert run("export", str(eggs.id), "--markdown", "--data-dir", folder).stdout.startswith(
@@ -71,18 +71,18 @@ def test_a_backup_made_while_the_app_has_them_open_is_whole(
     told = json.loads(run("backup", file, "--data-dir", folder, "--json").stdout)
     assert told == {"file": str(file), "size": file.stat().st_size}
     with closing(Database(file)) as copy:
-        assert Chats(copy).lines() == chats.lines()
+        assert Chats(copy).summaries() == chats.summaries()
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
         (("export", "999"), 1, "no longer there"),
-        (("export", "--out", "nowhere/x.json"), 2, "choose another file"),
+        (("export", "--out", "nowhere/x.json"), 2, "Choose another file"),
         (("import", "nowhere.json"), 2, "cannot be read"),
-        (("import", "run.py"), 1, "choose one that Foresight exported"),
-        (("backup", "nowhere/x.sqlite"), 1, "choose another file"),
-        (("backup", "."), 1, "choose a file in it"),
+        (("import", "run.py"), 1, "Choose a file that Foresight exported"),
+        (("backup", "nowhere/x.sqlite"), 1, "Choose another file"),
+        (("backup", "."), 1, "Choose a file in it"),
     ],
 )
 def test_what_cannot_be_done_is_a_sentence(

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from app.commands.documents_ask import Question, ask_documents
-from app.conversation import Asked
+from app.commands.documents_ask import answer_question
+from app.conversation import ReplySettings
 from app.database import Database
 from app.documents import Documents
 from app.errors import BadOption, ModelError
 from app.messages import EngineStatus, ModelChoice, Options
 from tests.fakes import ScriptedEngine
 
-ASKED = Asked(ModelChoice("demo"), Options())
+SETTINGS = ReplySettings(ModelChoice("demo"), Options())
 
 
 class LoadingEngine(ScriptedEngine):
@@ -44,7 +44,7 @@ def lease(store: Documents) -> Documents:
 
 def test_an_answer_is_printed_with_its_sources(lease: Documents, capsys: pytest.CaptureFixture[str]) -> None:
     engine = LoadingEngine("740 euros [1].")
-    ask_documents(lease, engine, Question("What is the rent?"), ASKED, as_json=False)
+    answer_question(lease, engine, "What is the rent?", (), SETTINGS, as_json=False)
     told = capsys.readouterr()
     assert "740 euros [1]." in told.out
     assert "[1] Lease (0 to 30)" in told.out
@@ -53,7 +53,7 @@ def test_an_answer_is_printed_with_its_sources(lease: Documents, capsys: pytest.
 
 
 def test_the_answer_can_be_read_by_programs(lease: Documents, capsys: pytest.CaptureFixture[str]) -> None:
-    ask_documents(lease, LoadingEngine("740 [1]."), Question("rent?", ["Home"]), ASKED, as_json=True)
+    answer_question(lease, LoadingEngine("740 [1]."), "rent?", ["Home"], SETTINGS, as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert told["text"] == "740 [1]."
     assert told["sources"]["cited"][0]["title"] == "Lease"
@@ -63,11 +63,11 @@ def test_a_model_that_cannot_be_loaded_says_so(lease: Documents) -> None:
     engine = LoadingEngine()
     engine.problem = "It is broken: download it again."
     with pytest.raises(ModelError, match="download it again"):
-        ask_documents(lease, engine, Question("rent?"), ASKED, as_json=False)
+        answer_question(lease, engine, "rent?", (), SETTINGS, as_json=False)
 
 
 def test_without_documents_nothing_is_loaded(store: Documents) -> None:
     engine = LoadingEngine()
     with pytest.raises(BadOption, match="documents add"):
-        ask_documents(store, engine, Question("rent?"), ASKED, as_json=False)
+        answer_question(store, engine, "rent?", (), SETTINGS, as_json=False)
     assert engine.loads == []

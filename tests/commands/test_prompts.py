@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from app.commands import prompts
-from app.commands.prompts import SHIPPED_SETS, Asked, Draw, read_sets
+from app.commands.prompts import SHIPPED_SETS, PromptItem, SamplingOverride, read_sets
 from app.errors import BadOption
 from app.messages import Message, Options, Prompt, Sampling
 
-UNSAID = Draw()
+UNSAID = SamplingOverride()
 
 
 def read_prompts(text: str | None, file: Path | None, raw: bool) -> list[Prompt]:
@@ -61,7 +61,7 @@ def test_an_empty_prompt_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("{", "line 2 is not JSON: write one object a line"),
+        ("{", "line 2 is not JSON. Write one object a line"),
         ("Hello", "line 2 is not JSON"),
         ("[]", 'line 2 needs "prompt": "..." or "messages"'),
         ("{}", 'line 2 needs "prompt"'),
@@ -87,12 +87,12 @@ def test_messages_are_a_list_that_is_not_empty(tmp_path: Path, messages: str) ->
 
 def test_a_chat_cannot_be_sent_raw(tmp_path: Path) -> None:
     file = file_with(tmp_path, '{"messages": [{"role": "user", "content": "Hello"}]}')
-    with pytest.raises(BadOption, match="--raw takes texts"):
+    with pytest.raises(BadOption, match="with --raw give a prompt"):
         read_prompts(None, file, raw=True)
 
 
 def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadOption, match="has no prompts: write one object such as"):
+    with pytest.raises(BadOption, match="Write one object a line, such as"):
         read_prompts(None, file_with(tmp_path, "", "  "), raw=False)
 
 
@@ -113,7 +113,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 def test_a_line_may_say_how_its_reply_is_drawn(tmp_path: Path) -> None:
     file = file_with(tmp_path, '{"prompt": "One", "temperature": 1.5, "seed": 7}', '{"prompt": "Two"}')
     one, two = prompts.read_prompts(None, file, True, UNSAID)
-    assert (one, two) == (Asked("One", Draw(1.5, 7)), Asked("Two"))
+    assert (one, two) == (PromptItem("One", SamplingOverride(1.5, 7)), PromptItem("Two"))
     asked = Options(sampling=Sampling(top_k=5, seed=1))
     assert one.options(asked).sampling == Sampling(1.5, top_k=5, seed=7)
     assert two.options(asked) == asked
@@ -121,16 +121,16 @@ def test_a_line_may_say_how_its_reply_is_drawn(tmp_path: Path) -> None:
 
 def test_the_command_line_has_the_last_word_on_sampling(tmp_path: Path) -> None:
     file = file_with(tmp_path, '{"prompt": "One", "temperature": 1.5, "seed": 7}')
-    [greedy] = prompts.read_prompts(None, file, True, Draw(temperature=0.0))
-    [seeded] = prompts.read_prompts(None, file, True, Draw(seed=0))
-    assert (greedy.draw, seeded.draw) == (Draw(0.0, 7), Draw(1.5, 0))
+    [greedy] = prompts.read_prompts(None, file, True, SamplingOverride(temperature=0.0))
+    [seeded] = prompts.read_prompts(None, file, True, SamplingOverride(seed=0))
+    assert (greedy.override, seeded.override) == (SamplingOverride(0.0, 7), SamplingOverride(1.5, 0))
 
 
 @pytest.mark.parametrize(
     ("sampling", "words"),
     [
-        ('"temperature": "hot"', "line 1: a temperature must be a number and a seed a whole one."),
-        ('"seed": 1.5', "line 1: a temperature must be a number and a seed a whole one."),
+        ('"temperature": "hot"', "line 1: the temperature must be a number and the seed an integer."),
+        ('"seed": 1.5', "line 1: the temperature must be a number and the seed an integer."),
         ('"temperature": -1', "line 1: temperature must be from 0 to 100, got -1."),
         ('"seed": -1', "line 1: seed must be from 0 to 2^63-1, got -1."),
     ],
@@ -148,9 +148,11 @@ def test_without_files_all_the_shipped_sets_are_read() -> None:
     assert tuple(one.name for one in sets) == SHIPPED_SETS
     assert all(len(one.prompts) == 12 for one in sets)
     assert len({asked.prompt for one in sets for asked in one.prompts}) == 12 * len(sets)
-    hot = {one.name for one in sets for asked in one.prompts if asked.draw.temperature}
+    hot = {one.name for one in sets for asked in one.prompts if asked.override.temperature}
     assert hot == {"random"}
-    assert len({asked.draw.seed for asked in sets[-1].prompts}) == 12, "one noise for all would repeat itself"
+    assert len({asked.override.seed for asked in sets[-1].prompts}) == 12, (
+        "one noise for all would repeat itself"
+    )
 
 
 def test_sets_are_named_after_their_files_and_told_apart_by_their_folders(tmp_path: Path) -> None:

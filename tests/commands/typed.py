@@ -9,7 +9,7 @@ import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from app.commands.printing import show_all_characters
+from app.commands.console import replace_unprintable_characters
 from app.main import cli
 
 CHECKOUT = Path(__file__).parents[2]
@@ -43,5 +43,5 @@ _main = typer.Typer(add_completion=False)
 @_main.command(context_settings={"ignore_unknown_options": True})
 def _run(words: list[str]) -> None:
     """What app.main.main does that concerns these streams alone."""
-    show_all_characters()
+    replace_unprintable_characters()
     get_command(cli)(words, prog_name="run.py")

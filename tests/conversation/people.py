@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from time import monotonic, sleep
 
 from app.chat_messages import ChatSettings, ChatVersion, StoredMessage
-from app.conversation import Asked, Conversations, Reply
+from app.conversation import Conversations, Reply, ReplySettings
 from app.messages import Finished, ModelChoice, Options, Piece, Request, Statistics
 from tests.fakes import DEMO, WordReader
 
-ASKED = Asked(ModelChoice("demo"), Options(max_new_tokens=20))
+ASKED = ReplySettings(ModelChoice("demo"), Options(max_new_tokens=20))
 
 
 class PatientEngine:
@@ -50,7 +50,7 @@ class Person:
     def ask(self, question: str, answer: str = "") -> None:
         """Ask, and get this answer if there is one."""
         if self.place.chat:
-            self.place = self.chats.ask(self.place, question, ASKED)
+            self.place = self.chats.send(self.place, question, ASKED)
         else:
             self.place = self.chats.begin(ChatSettings(), False, question, ASKED)
         if answer:

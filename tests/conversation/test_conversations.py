@@ -8,18 +8,18 @@ import pytest
 
 from app.chat_messages import ChatSettings
 from app.chats import Chats
-from app.conversation import Asked, Chatbook, ChatTooLong, Conversations, StillWriting, is_private
+from app.conversation import ChatStores, ChatTooLong, Conversations, ReplySettings, StillWriting, is_private
 from app.database import MEMORY, Database
 from app.errors import StaleChat
 from app.messages import Failed, Finished, Message, ModelChoice, Options, Sampling, Statistics
 from tests.conversation.people import ASKED, PatientEngine, Person
-from tests.fakes import DEMO, FakeLibrary
+from tests.fakes import DEMO, FakeDocumentSearch
 
 
 @pytest.fixture
 def chats(engine: PatientEngine, database: Database) -> Iterator[Conversations]:
     memory = Database(MEMORY)
-    yield Conversations(engine, Chatbook(Chats(database), Chats(memory)), FakeLibrary())
+    yield Conversations(engine, ChatStores(Chats(database), Chats(memory)), FakeDocumentSearch())
     memory.close()
 
 
@@ -31,7 +31,7 @@ def person(chats: Conversations, engine: PatientEngine) -> Person:
 def test_a_question_is_stored_before_it_is_sent(person: Person, engine: PatientEngine) -> None:
     person.ask("Who?")
     assert engine.read() == [("user", "Who?")]
-    assert [(message.role, message.written.state) for message in person.messages] == [
+    assert [(message.role, message.content.state) for message in person.messages] == [
         ("user", "done"),
         ("assistant", "writing"),
     ]
@@ -39,7 +39,7 @@ def test_a_question_is_stored_before_it_is_sent(person: Person, engine: PatientE
 
 def test_an_answer_is_stored_with_its_provenance_and_its_marks(person: Person) -> None:
     person.ask("Who?", "I.")
-    written = person.messages[-1].written
+    written = person.messages[-1].content
     assert (written.text, written.state, len(written.marks)) == ("I.", "done", 1)
     assert written.provenance is not None
     assert written.provenance.model == DEMO
@@ -47,7 +47,7 @@ def test_an_answer_is_stored_with_its_provenance_and_its_marks(person: Person) -
 
 def test_the_model_reads_the_whole_chat_and_its_instructions(person: Person, engine: PatientEngine) -> None:
     person.ask("One?", "Two.")
-    person.chats.book.stored.set_manner(person.place.chat, ChatSettings("Be short."))
+    person.chats.stores.stored.set_settings(person.place.chat, ChatSettings("Be short."))
     person.ask("Three?")
     assert engine.read() == [
         ("system", "Be short."),
@@ -82,7 +82,7 @@ def test_a_page_that_fell_behind_changes_nothing(person: Person, engine: Patient
 def test_an_answer_written_anew_stands_beside_the_first(person: Person, engine: PatientEngine) -> None:
     person.ask("One?", "Two.")
     answer = person.messages[-1].id
-    person.place = person.chats.answer_anew(person.place, answer, ASKED)
+    person.place = person.chats.regenerate(person.place, answer, ASKED)
     assert engine.read() == [("user", "One?")]
     person.get("Three.")
     assert person.texts == ["One?", "Three."]
@@ -99,7 +99,7 @@ def test_an_edited_question_begins_a_branch_and_the_old_one_stays(
     assert engine.read() == [("user", "Uno?")]
     person.get("Dos.")
     assert person.texts == ["Uno?", "Dos."]
-    person.place = person.chats.book.stored.show(person.place, first.id)
+    person.place = person.chats.stores.stored.show(person.place, first.id)
     assert person.texts == ["One?", "Two.", "Three?", "Four."]
 
 
@@ -108,7 +108,7 @@ def test_a_stopped_answer_goes_on_where_it_was(person: Person, engine: PatientEn
     engine.say("Two, ")
     engine.replies[-1].append(Finished("stopped", Statistics(), DEMO, "auto"))
     person.wait()
-    person.place = person.chats.go_on(person.place, person.messages[-1].id, ASKED)
+    person.place = person.chats.continue_reply(person.place, person.messages[-1].id, ASKED)
     assert engine.read()[-1] == ("assistant", "Two, ")
     person.get("three.")
     assert person.texts == ["One?", "Two, three."]
@@ -130,7 +130,7 @@ def test_a_failed_answer_keeps_what_was_written_and_the_reason(person: Person, e
     engine.say("Tw")
     engine.replies[-1].append(Failed("Memory ran out."))
     person.wait()
-    written = person.messages[-1].written
+    written = person.messages[-1].content
     assert (written.text, written.state, written.note) == ("Tw", "failed", "Memory ran out.")
 
 
@@ -144,9 +144,9 @@ def test_a_chat_that_is_too_long_sends_nothing_until_the_person_chooses(
     assert len(engine.requests) == 1
     assert len(person.messages) == 2
 
-    person.place = person.chats.ask(person.place, "c " * 30, replace(ASKED, overflow="oldest"))
+    person.place = person.chats.send(person.place, "c " * 30, replace(ASKED, overflow="oldest"))
     assert [role for role, _ in engine.read()] == ["user"]
-    newest = person.chats.newest(person.place.chat)
+    newest = person.chats.newest_reply(person.place.chat)
     assert newest is not None
     assert newest.first_read == person.messages[2].id
 
@@ -156,8 +156,8 @@ def test_turns_that_do_not_count_are_not_taken_for_the_oldest(person: Person, en
     engine.replies[-1].append(Failed("Memory ran out."))
     person.wait()
     person.ask("a " * 30, "b " * 30)
-    person.place = person.chats.ask(person.place, "c " * 30, replace(ASKED, overflow="oldest"))
-    newest = person.chats.newest(person.place.chat)
+    person.place = person.chats.send(person.place, "c " * 30, replace(ASKED, overflow="oldest"))
+    newest = person.chats.newest_reply(person.place.chat)
     assert newest is not None
     assert newest.first_read == person.messages[4].id
     assert person.messages[4].text.startswith("c")
@@ -171,7 +171,7 @@ def test_a_shorter_reply_is_as_long_as_there_is_room(person: Person, engine: Pat
 def test_nothing_is_made_of_a_first_question_that_is_too_long(person: Person) -> None:
     with pytest.raises(ChatTooLong):
         person.ask("a " * 200)
-    assert person.chats.book.lines() == ()
+    assert person.chats.stores.summaries() == ()
 
 
 def test_without_a_model_nothing_is_counted(person: Person, engine: PatientEngine) -> None:
@@ -186,7 +186,7 @@ def test_a_private_chat_never_reaches_the_disk(person: Person, database: Databas
     assert is_private(person.place.chat)
     person.get("Sesame")
     assert person.texts == ["Secret?", "Sesame"]
-    assert Chats(database).lines() == ()
+    assert Chats(database).summaries() == ()
     database.close()
     assert all(b"Sesame" not in file.read_bytes() for file in database.path.parent.iterdir())
 
@@ -194,13 +194,13 @@ def test_a_private_chat_never_reaches_the_disk(person: Person, database: Databas
 def test_the_reply_under_way_is_known_and_the_stores_count_changes(
     person: Person, engine: PatientEngine
 ) -> None:
-    before = person.chats.book.changes
+    before = person.chats.stores.changes
     person.ask("One?")
-    newest = person.chats.newest(person.place.chat)
+    newest = person.chats.newest_reply(person.place.chat)
     assert newest is not None
     assert newest.message == person.messages[-1].id
     assert newest.reply is engine.replies[-1]
-    assert person.chats.book.changes != before
+    assert person.chats.stores.changes != before
 
 
 def test_closing_waits_until_replies_are_stored(person: Person, engine: PatientEngine) -> None:
@@ -208,14 +208,14 @@ def test_closing_waits_until_replies_are_stored(person: Person, engine: PatientE
     engine.say("Two.")
     engine.replies[-1].append(Failed("Foresight is closing."))
     person.chats.close()
-    assert person.messages[-1].written.state == "failed"
+    assert person.messages[-1].content.state == "failed"
 
 
 def test_the_options_of_a_reply_are_stored_as_they_were(person: Person) -> None:
     warm = Options(Sampling(temperature=0.7, seed=3), max_new_tokens=20)
-    person.place = person.chats.begin(ChatSettings(), False, "One?", Asked(ModelChoice("demo"), warm))
+    person.place = person.chats.begin(ChatSettings(), False, "One?", ReplySettings(ModelChoice("demo"), warm))
     person.get("Two.")
-    provenance = person.messages[-1].written.provenance
+    provenance = person.messages[-1].content.provenance
     assert provenance is not None
     assert provenance.options == warm
 
@@ -227,7 +227,7 @@ def test_two_pages_that_ask_at_once_get_one_reply(person: Person, engine: Patien
     def ask() -> None:
         together.wait()
         try:
-            person.chats.ask(person.place, "Again?", ASKED)
+            person.chats.send(person.place, "Again?", ASKED)
         except (StillWriting, StaleChat) as error:
             refused.append(error)
 
@@ -254,6 +254,6 @@ def test_options_of_versions_are_known_from_the_store(person: Person) -> None:
     person.ask("One?", "Two.")
     answer = person.messages[-1].id
     warm = replace(ASKED, options=Options(Sampling(temperature=0.7), max_new_tokens=20))
-    person.place = person.chats.answer_anew(person.place, answer, warm)
+    person.place = person.chats.regenerate(person.place, answer, warm)
     person.get("Three.")
     assert person.chats.options_used(person.place.chat, answer) == (ASKED.options, warm.options)

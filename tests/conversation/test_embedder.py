@@ -5,9 +5,11 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from app.conversation.embedder import EngineEmbedder
 from app.documents.embedding import Vectors
+from app.errors import ModelNotFound
 from app.messages import ModelFolder
 
 FOLDER = ModelFolder(Path("here"), name="org/small", revision="abc")
@@ -34,10 +36,13 @@ def test_texts_go_to_the_model_that_is_here() -> None:
     assert engine.asked == [(FOLDER, ["a", "b"])]
 
 
-def test_while_there_is_none_nothing_is_asked_of_the_engine() -> None:
+def test_without_a_model_embedding_fails_and_gives_no_vectors_of_zero_width() -> None:
+    """Such vectors were stored for good when the model's folder vanished between two batches."""
     engine, here = StandIn(), list[ModelFolder]()
     embedder = EngineEmbedder(engine, lambda: here[0] if here else None)
-    assert embedder.model == "" and embedder.embed(["a"]).result().shape == (1, 0)
+    assert embedder.model == ""
+    with pytest.raises(ModelNotFound, match="not on this machine"):
+        embedder.embed(["a"]).result()
     assert engine.asked == []
     here.append(FOLDER)
     assert embedder.model == "org/small@abc"

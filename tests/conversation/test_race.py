@@ -9,16 +9,16 @@ import pytest
 
 from app.chat_messages import ChatSettings
 from app.chats import Chats
-from app.conversation import Chatbook, Conversations
+from app.conversation import ChatStores, Conversations
+from app.conversation.decoder_comparison import WARM_UP_TOKENS
 from app.conversation.race import BUSY, RACING
-from app.conversation.race_rules import WARM_UP_TOKENS
 from app.database import MEMORY, Database
 from app.errors import RaceRefused
 from app.messages import Decoding
 from app.race_messages import LONGEST_PROMPT, lane_name
 from app.step_trace import Margin
 from tests.conversation.people import ASKED
-from tests.fakes import DEMO, FakeLibrary
+from tests.fakes import DEMO, FakeDocumentSearch
 from tests.racing import (
     AUTO,
     HALF,
@@ -44,7 +44,7 @@ def engine() -> SlowEngine:
 @pytest.fixture
 def chats(engine: SlowEngine, database: Database) -> Iterator[Conversations]:
     with closing(Database(MEMORY)) as memory:
-        yield Conversations(engine, Chatbook(Chats(database), Chats(memory)), FakeLibrary())
+        yield Conversations(engine, ChatStores(Chats(database), Chats(memory)), FakeDocumentSearch())
 
 
 def heats(engine: LaneEngine) -> list[tuple[str, bool]]:

@@ -5,7 +5,7 @@ from time import monotonic
 
 from app.chat_messages import MessageContent, TokenMark
 from app.conversation import Reply
-from app.conversation.recorder import Draft, Recorder
+from app.conversation.recorder import Recorder, ReplyDraft
 from app.errors import StoreFull
 from app.messages import Event, Failed, Finished, Options, Origin, Piece, Prefilling, Statistics, StopReason
 from tests.fakes import DEMO
@@ -20,9 +20,9 @@ def finished(reason: StopReason = "eos") -> Finished:
 
 
 def drafted(*events: Event, before: MessageContent | None = None) -> MessageContent:
-    draft = Draft(Options(), before)
+    draft = ReplyDraft(Options(), before)
     draft.take(events)
-    return draft.written()
+    return draft.content()
 
 
 HELLO = piece("Hello", (5,), ("model",))
@@ -105,7 +105,7 @@ class Store:
 
 def test_the_end_of_a_reply_is_stored_at_once() -> None:
     store, reply = Store(), Reply()
-    Recorder(reply, Draft(Options()), store.write, store.done)
+    Recorder(reply, ReplyDraft(Options()), store.write, store.done)
     for event in (HELLO, THERE, finished()):
         reply.append(event)
     assert store.wait() == [""]
@@ -114,7 +114,7 @@ def test_the_end_of_a_reply_is_stored_at_once() -> None:
 
 def test_a_reply_is_stored_as_far_as_it_is_about_once_a_second() -> None:
     store, reply = Store(), Reply()
-    recorder = Recorder(reply, Draft(Options()), store.write, store.done)
+    recorder = Recorder(reply, ReplyDraft(Options()), store.write, store.done)
     reply.append(HELLO)
     waited = threading.Event()
     for _ in range(30):
@@ -130,7 +130,7 @@ def test_a_reply_is_stored_as_far_as_it_is_about_once_a_second() -> None:
 
 def test_what_came_last_is_stored_within_a_second_though_nothing_follows_it() -> None:
     store, reply = Store(), Reply()
-    recorder = Recorder(reply, Draft(Options()), store.write, store.done)
+    recorder = Recorder(reply, ReplyDraft(Options()), store.write, store.done)
     reply.append(HELLO)
     waited, deadline = threading.Event(), monotonic() + 10
     while not store.given and monotonic() < deadline:
@@ -142,14 +142,14 @@ def test_what_came_last_is_stored_within_a_second_though_nothing_follows_it() ->
 
 def test_a_disk_that_is_full_ends_the_recording_and_says_why() -> None:
     store, reply = Store(is_full=True), Reply()
-    Recorder(reply, Draft(Options()), store.write, store.done)
+    Recorder(reply, ReplyDraft(Options()), store.write, store.done)
     reply.append(finished())
     assert store.wait() == ["The disk is full: free some space."]
 
 
 def test_a_disk_that_has_room_again_gets_the_whole_reply() -> None:
     store, reply = Store(is_full=True), Reply()
-    Recorder(reply, Draft(Options()), store.write, store.done)
+    Recorder(reply, ReplyDraft(Options()), store.write, store.done)
     waited = threading.Event()
     for _ in range(30):
         reply.append(HELLO)

@@ -8,6 +8,7 @@ import pytest
 
 from app.conversation import Reply
 from app.messages import Event, Failed, Finished, ModelInfo, Piece, Prefilling, Statistics
+from app.step_trace import NO_TRACE, TRACED_STEPS, StepTrace
 
 MODEL = ModelInfo("tiny", "", "", "Tiny", 1, 64, "float32", "cpu")
 FINISHED = Finished("eos", Statistics(), MODEL, "plain")
@@ -130,3 +131,16 @@ def test_stopping_is_a_wish_that_may_be_repeated() -> None:
     reply.append(FINISHED)
     reply.stop()
     assert reply.is_done
+
+
+def test_only_the_newest_steps_keep_their_traces_however_long_the_reply_is() -> None:
+    reply, steps = Reply(), 3 * TRACED_STEPS
+    reply.append(piece("prefill"))
+    for step in range(steps):
+        reply.append(
+            Piece("x", (1,), ("model",), Statistics(), trace=StepTrace((step,), (-1,), ("model",), (step,)))
+        )
+    pieces = [event for event in reply.wait(0, timeout=0) if isinstance(event, Piece)]
+    assert len(pieces) == steps + 1 and "".join(one.text for one in pieces) == "prefill" + "x" * steps
+    traced = [one.trace.tokens[0] for one in pieces if one.trace != NO_TRACE]
+    assert traced == list(range(steps - TRACED_STEPS, steps))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.chat_messages import MessageContent
-from app.conversation.thinking import Spoken, ThoughtClock, split_thought
+from app.conversation.thinking import SplitReply, ThoughtClock, split_thought
 from app.messages import Piece, Statistics
 
 NOTHING = MessageContent()
@@ -17,18 +17,18 @@ MENTIONED = "The tag `</think>` ends it."
 @pytest.mark.parametrize(
     ("text", "spoken"),
     [
-        ("Yes.", Spoken("", "Yes.")),
-        ("<think>\nhm\n</think>\n\nYes.", Spoken("hm", "Yes.")),
-        ("<think>hm</think>Yes.", Spoken("hm", "Yes.")),
-        ("\n<think>hm", Spoken("hm", "", True)),
-        ("<thi", Spoken()),
-        ("hm\n</think>\nYes.", Spoken("hm", "Yes.")),
-        (MENTIONED, Spoken("", MENTIONED)),
-        (f"{MENTIONED}\n</think>\nYes.", Spoken(MENTIONED, "Yes.")),
-        ("", Spoken()),
+        ("Yes.", SplitReply("", "Yes.")),
+        ("<think>\nhm\n</think>\n\nYes.", SplitReply("hm", "Yes.")),
+        ("<think>hm</think>Yes.", SplitReply("hm", "Yes.")),
+        ("\n<think>hm", SplitReply("hm", "", True)),
+        ("<thi", SplitReply()),
+        ("hm\n</think>\nYes.", SplitReply("hm", "Yes.")),
+        (MENTIONED, SplitReply("", MENTIONED)),
+        (f"{MENTIONED}\n</think>\nYes.", SplitReply(MENTIONED, "Yes.")),
+        ("", SplitReply()),
     ],
 )
-def test_thoughts_are_told_from_answers(text: str, spoken: Spoken) -> None:
+def test_thoughts_are_told_from_answers(text: str, spoken: SplitReply) -> None:
     assert split_thought(text) == spoken
 
 

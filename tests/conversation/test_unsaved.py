@@ -7,11 +7,11 @@ from time import monotonic, sleep
 import pytest
 
 from app.chats import Chats
-from app.conversation import Chatbook, Conversations
+from app.conversation import ChatStores, Conversations
 from app.database import MEMORY, Database
 from app.errors import StoreFull
 from tests.conversation.people import PatientEngine, Person
-from tests.fakes import FakeLibrary, NarrowChats
+from tests.fakes import FakeDocumentSearch, NarrowChats
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def narrow(database: Database) -> NarrowChats:
 def squeezed(engine: PatientEngine, narrow: NarrowChats) -> Iterator[Person]:
     """A person whose answers do not get onto the disk."""
     with closing(Database(MEMORY)) as memory:
-        yield Person(Conversations(engine, Chatbook(narrow, Chats(memory)), FakeLibrary()), engine)
+        yield Person(Conversations(engine, ChatStores(narrow, Chats(memory)), FakeDocumentSearch()), engine)
 
 
 def test_a_reply_that_could_not_be_stored_is_told_and_stored_before_the_chat_goes_on(

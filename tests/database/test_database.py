@@ -160,7 +160,7 @@ def test_a_database_in_memory_can_be_kept(tmp_path: Path) -> None:
 def test_a_backup_that_cannot_be_written_is_a_sentence(
     database: Database, tmp_path: Path, place: str
 ) -> None:
-    with pytest.raises(StoreNotUsable, match=r"choose a(nother)? file"):
+    with pytest.raises(StoreNotUsable, match=r"Choose a(nother)? file"):
         database.backup(tmp_path / place)
     assert database.is_healthy() == ""
 
@@ -174,7 +174,7 @@ def test_a_file_that_is_no_database_is_kept_beside_and_a_new_one_begun(
     path.with_name("foresight.sqlite-wal").write_bytes(b"of the broken one")
     with closing(Database(path)) as database:
         put(database, "new")
-        assert "is kept as" in database.note
+        assert "was kept as" in database.note
         assert database.is_healthy() == ""
     kept = next(path for path in tmp_path.glob("*.broken-*") if not path.name.endswith("-wal"))
     assert kept.read_bytes() == content
@@ -205,8 +205,12 @@ def test_a_search_index_that_misses_a_word_is_told_by_the_check(database: Databa
 
 
 def test_a_database_that_another_program_holds_is_not_called_damaged(database: Database) -> None:
-    checked = Database(database.path, patience=0.05)
-    with closing(checked), database.writing(), pytest.raises(StoreNotUsable, match="Another program holds"):
+    checked = Database(database.path, busy_seconds=0.05)
+    with (
+        closing(checked),
+        database.writing(),
+        pytest.raises(StoreNotUsable, match="Another program has locked"),
+    ):
         checked.is_healthy()
     assert database.is_healthy() == ""
 
@@ -216,7 +220,7 @@ def test_a_database_of_a_newer_app_is_refused_and_untouched(database: Database) 
         connection.execute("PRAGMA user_version = 9999")
     database.close()
     before = database.path.read_bytes()
-    with pytest.raises(StoreTooNew, match="update the app"):
+    with pytest.raises(StoreTooNew, match="Update Foresight"):
         Database(database.path)
     assert database.path.read_bytes() == before
 
@@ -239,7 +243,7 @@ def test_a_full_disk_is_a_sentence_and_what_was_kept_stays(tmp_path: Path) -> No
         check=False,
         timeout=60,
     )
-    assert (child.returncode, "free some space" in child.stderr) == (1, True)
+    assert (child.returncode, "Free some disk space" in child.stderr) == (1, True)
     with closing(Database(path)) as database:
         assert len(names(database)) == child.stdout.count("kept") > 0
         assert database.is_healthy() == ""
@@ -249,7 +253,7 @@ def test_after_a_full_disk_writing_goes_on(database: Database) -> None:
     with database.reading() as connection:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(StoreFull, match="free some space"):
+    with pytest.raises(StoreFull, match="Free some disk space"):
         put(database, "x" * 100_000)
     with database.reading() as connection:
         connection.execute("PRAGMA max_page_count = 1000000")
@@ -283,7 +287,7 @@ def test_nothing_is_written_into_a_file_that_was_deleted_and_all_of_it_can_still
         file.unlink()
     if is_new_file:
         Database(database.path).close()
-    with pytest.raises(StoreNotUsable, match="no longer there: put its folder back, or save all chats"):
+    with pytest.raises(StoreNotUsable, match=r"no longer there\. Put its folder back, or save all chats"):
         put(database, "lost")
     assert names(database) == ["kept"]
     database.backup(tmp_path / "saved.sqlite")

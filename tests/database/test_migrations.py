@@ -49,8 +49,8 @@ def test_a_chat_of_every_schema_is_there_in_the_newest(tmp_path: Path, released:
     with closing(Database(path)) as new:
         chats = Chats(new)
         assert [message.text for message in chats.thread(7).messages] == ["Hi?", "Ho."]
-        assert [found.line.id for found in chats.search("ho")] == [7]
-        assert (chats.lines()[0].title, new.is_healthy()) == ("Old times", "")
+        assert [found.summary.id for found in chats.search("ho")] == [7]
+        assert (chats.summaries()[0].title, new.is_healthy()) == ("Old times", "")
 
 
 def test_the_steps_lead_to_one_schema(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from app.database import Database, database_in
 from app.document_messages import Citation, Document
 from app.documents import Documents, leaving
-from app.documents.passages import cut, scanner_of
+from app.documents.chunking import chunks
 from app.documents.search import vectors
 from app.documents.texts import digest_of, parts_of, stamp_of
 from app.errors import DocumentNotFound, DocumentUnreadable, StoreFull
@@ -91,7 +91,7 @@ def test_a_newer_form_that_comes_while_the_older_one_is_indexed_is_the_one_that_
     documents.wait()
     places = [(one.start, one.end, one.heading) for one in documents.passages(document)]
     assert documents.text(document) == newer
-    assert places == [(one.start, one.end, one.heading) for one in cut(parts_of(newer), scanner_of("pasted"))]
+    assert places == [(one.start, one.end, one.heading) for one in chunks(parts_of(newer), "pasted")]
     assert only(documents, notes).passages == len(places)
 
 
@@ -317,9 +317,9 @@ def test_while_the_disk_takes_no_more_documents_wait_and_say_why(
         with database.reading() as connection:
             pages = connection.execute("PRAGMA page_count").fetchone()[0]
             connection.execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(StoreFull, match="free some space"):
+    with pytest.raises(StoreFull, match="Free some disk space"):
         documents.wait()
-    assert "free some space" in documents.problem
+    assert "Free some disk space" in documents.problem
     with database.reading() as connection:
         connection.execute("PRAGMA max_page_count = 1000000")
     documents.again(document)

@@ -95,3 +95,33 @@ def test_a_model_that_fails_leaves_the_words(database: Database, tmp_path: Path)
 def test_without_a_model_nothing_is_embedded() -> None:
     assert NO_EMBEDDER.model == ""
     assert NO_EMBEDDER.embed(["a", "b"]).result().shape == (2, 0)
+
+
+def test_a_model_whose_folder_vanishes_stores_no_empty_vectors(database: Database, tmp_path: Path) -> None:
+    embedder = WordEmbedder()
+    embedder.is_gone = True
+    with closing(Documents(database, tmp_path, embedder)) as documents:
+        collection = documents.create("Notes")
+        documents.paste(collection, TEXT, "Numbers")
+        documents.wait()
+        assert embedded(documents, collection)[0] == 0
+        embedder.is_gone = False
+        documents.wait()
+        made, passages = embedded(documents, collection)
+        assert made == passages
+
+
+def test_empty_vectors_of_an_older_version_are_embedded_anew(database: Database, tmp_path: Path) -> None:
+    with closing(Documents(database, tmp_path, WordEmbedder())) as documents:
+        collection = documents.create("Notes")
+        documents.paste(collection, TEXT, "Numbers")
+        documents.wait()
+    with database.writing() as connection:
+        connection.execute("UPDATE passage_vector SET vector = x''")
+    with closing(Documents(database, tmp_path, WordEmbedder())) as documents:
+        documents.wait()
+        made, passages = embedded(documents, collection)
+        with database.reading() as connection:
+            empty = connection.execute("SELECT count(*) FROM passage_vector WHERE length(vector) = 0")
+            assert empty.fetchone()[0] == 0
+        assert made == passages

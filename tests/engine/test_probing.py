@@ -151,9 +151,6 @@ def test_the_useful_widths_come_first_and_none_is_forgotten() -> None:
 def test_what_was_found_is_said_in_words() -> None:
     assert found("bfloat16", ((16, 24, 32),)) == "bfloat16: the same text by steps of 16, 24, 32 rows"
     assert found("float16", ((1,), (8, 16))) == "float16: the same text by steps of 1; or of 8, 16 rows"
-    assert found("float16", ((1, 2),), "ours") == (
-        "float16: the same text by steps of 1, 2 rows, by matrix products of our own"
-    )
     assert found("bfloat16", ()) == "bfloat16: no width of a step writes steady bits, so the text may differ"
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from app.conversation import Reads
+from app.conversation import TokenReader
 from app.engine.prompt import encode, make_reader
 from app.engine.reader import Reader
 from app.errors import BadOption
@@ -28,7 +28,7 @@ def tokenizer() -> PreTrainedTokenizerBase:
 
 
 def test_without_a_model_there_is_nothing() -> None:
-    reader: Reads = Reader()
+    reader: TokenReader = Reader()
     assert (reader.context, reader.count(CHAT), reader.texts([1, 2])) == (0, 0, ("", ""))
 
 

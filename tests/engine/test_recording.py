@@ -50,7 +50,7 @@ def runners(dtype: torch.dtype) -> tuple[BlockRunner, BlockRunner, GraphSteps]:
     model, attention = on_card(LLAMA, dtype)
     steps = choose_steps(model, attention, FIXED, LONG)
     assert isinstance(steps, GraphSteps), steps.note
-    recorded = BlockRunner(model, LONG, FIXED, attention, {"torch": steps})
+    recorded = BlockRunner(model, LONG, FIXED, attention, steps)
     return BlockRunner(model, LONG, FIXED, attention), recorded, steps
 
 
@@ -78,7 +78,7 @@ def test_architectures_say_the_same_or_tell_why_they_are_not_recorded(architectu
     context = model.config.get_text_config(decoder=True).max_position_embeddings
     steps = GraphSteps(model, attention, CudaRecorder(CUDA), context)
     plainly = write(BlockRunner(model, context, FIXED, attention), numbers(16), plain, limit=12)
-    runner = BlockRunner(model, context, FIXED, attention, {"torch": steps})
+    runner = BlockRunner(model, context, FIXED, attention, steps)
     assert write(runner, numbers(16), plain, limit=12).tokens == plainly.tokens
     assert steps.note or steps.num_graphs
     assert not torch.cuda.is_current_stream_capturing()

@@ -6,7 +6,6 @@ import gc
 import weakref
 from collections.abc import Callable
 from itertools import islice
-from typing import cast
 
 import pytest
 import torch
@@ -24,7 +23,7 @@ from app.engine.probing import probe
 from app.engine.rotary import Rotary, rotary_of
 from app.engine.runner import ROOMY, BlockRunner
 from app.engine.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps, choose_steps, tried_graphs
-from app.engine.step_times import ProductName, StepProfile, StepTimes
+from app.engine.step_times import StepProfile, StepTimes
 from app.engine.steps import EagerSteps, run_block
 from app.messages import Decoding
 from tests.engine.attention.backends import triton_backend
@@ -45,7 +44,7 @@ def recorded(
     """A runner of the same model whose steps are recorded."""
     steps = GraphSteps(eager.model, attention, recorder, eager.context)
     rotary = rotary_of(eager.model.config.get_text_config(decoder=True), eager.context)
-    return BlockRunner(eager.model, eager.context, rotary, attention, {"torch": steps}), steps
+    return BlockRunner(eager.model, eager.context, rotary, attention, steps), steps
 
 
 @pytest.fixture
@@ -307,23 +306,6 @@ def test_a_model_whose_steps_are_recorded_is_freed_like_any_other() -> None:
     del loaded, eager, runner, steps
     gc.collect()
     assert model() is None
-
-
-def test_only_the_way_that_is_taken_keeps_what_it_recorded(eager: BlockRunner) -> None:
-    """As after both were measured, or when another reply is to have the same text."""
-    recorders = TapeRecorder(), TapeRecorder()
-    by_torch, ours = (GraphSteps(eager.model, BY_PATHS, each, eager.context) for each in recorders)
-    runner = BlockRunner(eager.model, eager.context, FIXED, BY_PATHS, {"torch": by_torch, "ours": ours})
-    expected = says_plainly(eager, numbers(20)).tokens
-    runner.widths = (8,)
-    for product, graphs in (("torch", (1, 0)), ("ours", (0, 1)), ("torch", (1, 0))):
-        runner.product = cast(ProductName, product)
-        assert write(runner, numbers(20), plain).tokens == expected
-        assert (by_torch.num_graphs, ours.num_graphs) == graphs
-    assert [tape.is_void for each in recorders for tape in each.tapes] == [True, False, True]
-    runner.widths, runner.product = (), "ours"  # unsteady passes are torch's
-    write(runner, numbers(20), plain)
-    assert by_torch.num_graphs > 1
 
 
 def test_a_trial_decides_at_load(eager: BlockRunner) -> None:

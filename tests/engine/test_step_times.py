@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.engine.step_times import StepProfile, StepTimes, Widths, better, choose_class, modest, padded_rows
+from app.engine.step_times import StepProfile, StepTimes, Widths, choose_class, modest, padded_rows
 
 TIMES = StepTimes((1, 4, 16, 32), (3.0, 3.3, 4.5, 5.3))
 
@@ -60,31 +60,6 @@ def test_a_class_that_promises_far_more_is_worth_fewer_widths() -> None:
     profile = StepProfile(TIMES, TIMES, ((1, 4), (32,)))
     assert choose_class(profile, float) == (32,)
     assert choose_class(profile, lambda _rows: 1.0) == (1, 4)
-
-
-def test_products_are_torchs_or_ours() -> None:
-    with pytest.raises(ValueError, match="got 'theirs'"):
-        StepProfile(TIMES, product="theirs")  # type: ignore[arg-type]
-
-
-def way(classes: tuple[Widths, ...], cost: float = 1.0) -> StepProfile:
-    times = StepTimes(TIMES.widths, tuple(cost * seconds for seconds in TIMES.seconds))
-    return StepProfile(TIMES, times, classes, product="ours" if cost != 1.0 else "torch")
-
-
-def test_of_two_ways_to_steady_passes_the_better_is_kept() -> None:
-    wide, late, none = ((1, 4, 16, 32),), ((32,),), ()
-    assert better(way(wide), way(wide, 0.8)).product == "ours"
-    assert better(way(wide), way(wide, 1.2)).product == "torch"
-    # One wide width is dear for plain steps, so a way with narrow ones may cost more.
-    assert better(way(late), way(wide, 1.2)).product == "ours"
-    assert better(way(none), way(late, 3.0)).product == "ours"
-    assert better(way(late), way(none, 0.5)).product == "torch"
-
-
-def test_in_doubt_torchs_products_are_kept() -> None:
-    assert better(way(((1, 4),)), way(((1, 4),), 0.99)).product == "torch"
-    assert better(way(()), way((), 0.5)).product == "torch"
 
 
 def test_without_classes_nothing_is_padded() -> None:

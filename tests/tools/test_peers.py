@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.commands.lanes import Lane
-from app.commands.prompts import Asked, Draw, PromptSet
+from app.commands.prompts import PromptItem, PromptSet, SamplingOverride
+from app.conversation.decoder_comparison import Lane
 from app.engine.session import Session
 from app.messages import Decoding, ModelChoice, ModelFolder, Options, Prompt, Sampling
 from tests.engine.tiny import write_tiny
@@ -15,8 +15,8 @@ from tools.peers.contestants import Contestant, Run, our_lane, transformers_lane
 CHOICE = ModelChoice("tiny", "float32", "cpu")
 SHORT = Options(max_new_tokens=24, ignore_eos=True)
 SETS = (
-    PromptSet("one", (Asked("a"), Asked("b"))),
-    PromptSet("two", (Asked("c", Draw(temperature=1.5)),)),
+    PromptSet("one", (PromptItem("a"), PromptItem("b"))),
+    PromptSet("two", (PromptItem("c", SamplingOverride(temperature=1.5)),)),
 )
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from app.chats import Chats
-from app.conversation import Chatbook, Conversations
+from app.conversation import ChatStores, Conversations
 from app.conversation.race import Race
 from app.database import MEMORY, Database
-from app.outside import Outside
+from app.network_log import NetworkLog
 from app.races import RaceLog
 from app.settings import Settings, SettingsFile
 from app.ui import AppContext, Running, Services, prepare_environment, serve
@@ -47,7 +47,9 @@ def open_services(
     with (
         closing(Database(data_dir / "foresight.db")) as database,
         closing(Database(MEMORY)) as memory,
-        closing(Conversations(engine, Chatbook(Chats(database), Chats(memory)), documents)) as conversations,
+        closing(
+            Conversations(engine, ChatStores(Chats(database), Chats(memory)), documents)
+        ) as conversations,
     ):
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), str.upper)
         yield Services(conversations, engine, models, race, documents, SettingsFile(data_dir), Settings())
@@ -78,7 +80,7 @@ def services(
 
 @pytest.fixture
 def app_context(tmp_path: Path) -> AppContext:
-    return AppContext(tmp_path, tmp_path / "hub", tmp_path / "foresight.log", Outside({}))
+    return AppContext(tmp_path, tmp_path / "hub", tmp_path / "foresight.log", NetworkLog({}))
 
 
 def key_of(running: Running) -> dict[str, str]:

@@ -41,7 +41,7 @@ def get(running: Running, path: str) -> tuple[HTTPResponse, bytes]:
 
 
 def titles(chats: Chats) -> set[str]:
-    return {line.title for line in chats.lines()}
+    return {line.title for line in chats.summaries()}
 
 
 def test_every_chat_but_private_ones_is_in_one_file_that_comes_in_parts(
@@ -51,7 +51,7 @@ def test_every_chat_but_private_ones_is_in_one_file_that_comes_in_parts(
     assert response.headers["Transfer-Encoding"] == "chunked"
     assert response.headers["Content-Disposition"].startswith('attachment; filename="Foresight chats 2')
     assert response.headers["Cache-Control"] == "no-store"
-    assert {chat["title"] for chat in json.loads(body)["chats"]} == titles(talked.conversations.book.stored)
+    assert {chat["title"] for chat in json.loads(body)["chats"]} == titles(talked.conversations.stores.stored)
     assert b"My secret" not in body
 
 
@@ -62,7 +62,7 @@ def test_a_backup_is_the_whole_database_and_leaves_no_copy_behind(
     assert response.headers["Content-Disposition"].startswith('attachment; filename="Foresight backup 2')
     (tmp_path / "copy.sqlite").write_bytes(body)
     with closing(Database(tmp_path / "copy.sqlite")) as database:
-        assert titles(Chats(database)) == titles(talked.conversations.book.stored)
+        assert titles(Chats(database)) == titles(talked.conversations.stores.stored)
         assert database.is_healthy() == ""
     assert list(uploads_dir(tmp_path).iterdir()) == []
 
@@ -73,7 +73,7 @@ def test_a_backup_that_the_disk_refuses_is_answered_with_why(
     def refuse(_target: Path) -> None:
         raise StoreFull("The disk is full: free some space.")
 
-    services.conversations.book.stored.backup = refuse  # type: ignore[method-assign]
+    services.conversations.stores.stored.backup = refuse  # type: ignore[method-assign]
     response, body = get(running, BACKUP)
     assert (response.status, body) == (503, b"The disk is full: free some space.")
     assert list(uploads_dir(tmp_path).iterdir()) == []

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from app.outside import Outside
+from app.network_log import NetworkLog
 from app.ui import AppContext, Running, serve
 from app.ui.guard import Guard
 from app.ui.key import Key
@@ -45,7 +45,7 @@ ROUTES = (
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """One page for all these tests: none of them changes it."""
     data_dir: Path = tmp_path_factory.mktemp("data")
-    app_context = AppContext(data_dir, data_dir / "hub", data_dir / "log", Outside({}))
+    app_context = AppContext(data_dir, data_dir / "hub", data_dir / "log", NetworkLog({}))
     with open_services(ScriptedEngine(), ScriptedModels(), ScriptedDocuments(), data_dir) as services:
         page = serve(services, app_context, port=0, open_browser=False)
         yield page

@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 import transformers
 
-from app.commands.edge import sentences
-from app.commands.lanes import read_lanes
-from app.commands.prompts import Draw, read_sets
+from app.commands.console import errors_as_sentences
+from app.commands.decoder_options import read_lanes
+from app.commands.prompts import SamplingOverride, read_sets
 from app.engine.session import Session
 from app.errors import impossible_values
 from app.messages import Decoding, ModelChoice, ModelFolder, Options, Progress
@@ -25,7 +25,7 @@ def main() -> None:
     options = _parser().parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
-    with sentences():
+    with errors_as_sentences():
         _compare(options)
 
 
@@ -33,7 +33,7 @@ def _compare(options: Namespace) -> None:
     with impossible_values():
         choice = ModelChoice(options.model, options.dtype, options.device)
         asked = Options(max_new_tokens=options.max_new_tokens, ignore_eos=options.ignore_eos)
-    sets = read_sets(options.prompts, options.raw, Draw())
+    sets = read_sets(options.prompts, options.raw, SamplingOverride())
     lanes = read_lanes(options.decoders, Decoding(same_text=options.same_text))
     folders: list[ModelFolder] = []
     session = Session(lambda name, progress: _remembered(folders, name, progress))

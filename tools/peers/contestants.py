@@ -20,7 +20,7 @@ import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 from transformers.generation.streamers import BaseStreamer
 
-from app.commands.lanes import Lane
+from app.conversation.decoder_comparison import Lane
 from app.engine.loading import LoadedModel
 from app.engine.prompt import encode
 from app.engine.session import Session

@@ -7,7 +7,7 @@ from pathlib import Path
 from pypdf import PdfReader
 from pypdf.errors import PyPdfError
 
-from app.counting import counted
+from app.display_text import counted
 from app.documents.reading.messages import Message, Moved, Told, Words
 from app.errors import DocumentUnreadable
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from app.document_messages import Passage
-from app.documents.passages.sentences import sentences
+from app.documents.search.sentences import sentences
 from app.documents.search.words import folded, indexed, terms
 
 PARAGRAPH = re.compile(r"\n\s*\n")

@@ -31,7 +31,10 @@ WITHOUT = """
     (SELECT 1 FROM passage_vector AS known WHERE known.passage = passage.id)
     ORDER BY passage.id LIMIT ?
 """
-FORGET = "DELETE FROM passage_vector WHERE id IN (SELECT id FROM passage_vector WHERE model <> ? LIMIT ?)"
+FORGET = """
+    DELETE FROM passage_vector WHERE id IN
+    (SELECT id FROM passage_vector WHERE model <> ? OR length(vector) = 0 LIMIT ?)
+"""
 READ_AT_ONCE = 2_000
 """Rows that are read while the database is held."""
 STALE = 1.5
@@ -40,7 +43,9 @@ VALUE_BYTES = 4
 
 
 def put(connection: sqlite3.Connection, model: str, passages: Iterable[int], vectors: Vectors) -> None:
-    """Store the vectors of those passages that are still there."""
+    """Store the vectors of those passages that still exist. Raises ValueError for vectors of width 0."""
+    if not vectors.shape[1]:
+        raise ValueError("a stored vector must have a width above 0")
     rows = zip(passages, vectors.astype("<f4"), strict=True)
     connection.executemany(PUT, ((model, vector.tobytes(), passage) for passage, vector in rows))
 
@@ -51,7 +56,7 @@ def without(connection: sqlite3.Connection, after: int, most: int) -> list[int]:
 
 
 def forget_others(connection: sqlite3.Connection, model: str, most: int) -> int:
-    """Delete vectors of other models; how many."""
+    """Delete vectors of other models, and empty ones that older versions stored; returns how many."""
     return connection.execute(FORGET, (model, most)).rowcount
 
 

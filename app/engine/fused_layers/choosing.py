@@ -17,10 +17,10 @@ from app.engine.attention.choosing import AMPERE, Machine
 from app.engine.block import chain_block
 from app.engine.compatibility import is_close
 from app.engine.fused_layers.recognising import Replaced, find_attentions, find_layers, find_mlps, find_norms
+from app.engine.fused_layers.shared_weight_copy import copy_with
 from app.engine.fused_layers.signature import LayerKernels
 from app.engine.kv_cache import BlockCache
 from app.engine.memory import is_out_of_memory
-from app.engine.products.twin import copy_with
 from app.engine.steps import run_block
 from app.errors import first_line
 

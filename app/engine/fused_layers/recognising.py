@@ -27,10 +27,10 @@ from app.engine.fused_layers.modules import (
     FusedLayer,
     FusedNorm,
 )
+from app.engine.fused_layers.shared_weight_copy import copy_with
 from app.engine.fused_layers.signature import Bend, LayerKernels, NormShape, Weighing
 from app.engine.fused_layers.trials import ROUNDINGS, TEXT, Asked, Call, asked, hearing, met, said, unlike
 from app.engine.memory import is_out_of_memory
-from app.engine.products.twin import copy_with
 
 log = logging.getLogger(__name__)
 

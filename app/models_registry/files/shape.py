@@ -44,7 +44,9 @@ MODEL_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,60}")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The sizes that decide how much memory a model takes. `is_tied`: the head shares the embedding's weight."""
+    """The sizes that decide how much memory a model takes.
+
+    `is_tied`: the head shares the embedding's weight. `is_softcapped`: attention scores are soft-capped."""
 
     model_type: str
     architecture: str
@@ -57,6 +59,7 @@ class Shape:
     vocabulary: int
     context: int
     is_tied: bool
+    is_softcapped: bool = False
 
     @property
     def embedding(self) -> int:
@@ -103,6 +106,7 @@ def parse_shape(config: bytes, name: str) -> Shape:
         vocabulary=sizes["vocab_size"],
         context=sizes["max_position_embeddings"] or UNKNOWN_CONTEXT,
         is_tied=bool(values.get("tie_word_embeddings", False)),
+        is_softcapped=bool(values.get("attn_logit_softcapping")),
     )
 
 

@@ -19,6 +19,7 @@ STORED_BYTES = {
 MOST_SIZES = 8
 NUMBERED = re.compile(r"\.(\d{1,6})\.")
 """Where a tensor's name says of which layer it is."""
+SINKS = ".sinks"
 HEADS = ("lm_head.weight", "embed_out.weight", "output.weight")
 
 
@@ -80,6 +81,11 @@ class Weights:
     def has_head(self) -> bool:
         """Whether the head's weight is stored."""
         return any(tensor.name.endswith(HEADS) for tensor in self.tensors)
+
+    @property
+    def has_sinks(self) -> bool:
+        """Whether attention has learnt sinks, as gpt-oss does."""
+        return any(tensor.name.endswith(SINKS) for tensor in self.tensors)
 
 
 def read_weights(folder: Path, name: str) -> Weights:

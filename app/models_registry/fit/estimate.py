@@ -11,6 +11,7 @@ it needs them, so they are in `peak` and not in `need`. `docs/models.md` has wha
 
 import platform
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 
 from app.model_messages import Fit, Memory, MemoryNeed, Precision, RowPrice, Verdict, gigabytes
 from app.models_registry.files.shape import Shape
@@ -33,18 +34,23 @@ KERNELS = 45_000_000
 """Bytes of the kernels that a CPU's library builds for itself, for half precision or packed weights."""
 SMALL = 1_000_000
 """Parameters below which nothing is packed."""
+SCORE_COPIES = 3
+"""Float32 score matrices that exist at once where attention is written out, without a fused kernel."""
 MARGIN = 0.05
 """The share of free memory that is left alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimator:
-    """Estimates one model on one kind of device. `packs`: a CPU's kernels keep the weights in their own order."""
+    """Estimates one model on one kind of device.
+
+    `packs`: a CPU's kernels keep the weights in their own order. `has_triton`: on a GPU our own kernels attend."""
 
     shape: Shape
     weights: Weights
     device: str = "cpu"
     packs: bool = field(default_factory=lambda: platform.machine() in ("x86_64", "AMD64"))
+    has_triton: bool = field(default_factory=lambda: find_spec("triton") is not None)
 
     def need(self, precision: Precision, context: int) -> MemoryNeed:
         """What the model takes at this precision with this many tokens in its context."""
@@ -119,12 +125,25 @@ class Estimator:
         """The larger one of what reading the prompt and what a lookahead step computes."""
         shape, width = self.shape, state_width(precision)
         per_row = 4 * shape.hidden + 3 * shape.intermediate
-        copies = max(1, shape.heads // shape.key_heads)
         chunk = min(CHUNK, context)
-        # The mask is repeated for the heads that share a key, and the kernel widens it once more.
-        prompt = chunk * (per_row * width + copies * context * (width + 4))
-        step = LOOKAHEAD_ROWS * (per_row * width + copies * context * 8 + row_price(shape, precision).logits)
+        prompt = chunk * (per_row * width + self._attention_row(context, width))
+        step = LOOKAHEAD_ROWS * (
+            per_row * width + self._attention_row(context, 4) + row_price(shape, precision).logits
+        )
         return int(max(prompt, step))
+
+    def _attention_row(self, context: int, width: int) -> int:
+        """Bytes that attention takes for one row against the context."""
+        if self._has_explicit_scores:
+            return context * (SCORE_COPIES * self.shape.heads * 4 + 1)
+        # The mask is repeated for the heads that share a key, and the kernel widens it once more.
+        return max(1, self.shape.heads // self.shape.key_heads) * context * (width + 4)
+
+    @property
+    def _has_explicit_scores(self) -> bool:
+        """Whether the sdpa backend writes scores out: torch's kernel has neither soft-capping nor sinks."""
+        is_special = self.shape.is_softcapped or self.weights.has_sinks
+        return is_special and (self.device == "cpu" or not self.has_triton)
 
 
 def row_price(shape: Shape, precision: Precision) -> RowPrice:

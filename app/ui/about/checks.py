@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Literal
 
 from app.errors import StoreError
-from app.outside import Outside
-from app.requiring import require_one_of
+from app.network_log import NetworkLog
 from app.ui.about.sockets import Socket, own_sockets
 from app.ui.app_context import AppContext, Database, Endpoint
+from app.validation import require_one_of
 
 TIMEOUT_SECONDS = 5.0
 FOREIGN_HOST = "foresight.example"
@@ -109,7 +109,7 @@ def request_status(endpoint: Endpoint, headers: Mapping[str, str]) -> int:
         connection.close()
 
 
-def check_contacts(outside: Outside, sockets: Sequence[Socket] | None) -> Check:
+def check_contacts(outside: NetworkLog, sockets: Sequence[Socket] | None) -> Check:
     """No request left this computer without a known reason, and no connection bypasses the log of contacts."""
     name = "No unexpected network contacts"
     contacts = outside.contacts()

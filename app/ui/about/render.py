@@ -9,10 +9,10 @@ from importlib.metadata import PackageNotFoundError, version
 from markupsafe import Markup
 
 import app
-from app.conversation.machine import processor_name
+from app.machine_name import processor_name
 from app.messages import EngineStatus, ModelInfo
 from app.model_messages import Memory, gigabytes
-from app.outside import Contact
+from app.network_log import Contact
 from app.ui.about.checks import Check
 from app.ui.app_context import AppContext
 from app.ui.services import Services

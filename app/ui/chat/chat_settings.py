@@ -18,7 +18,7 @@ from app.ui.services import Services
 def settings_of(services: Services, state: ChatState) -> ChatSettings:
     """Return the settings of the chat that the page shows."""
     chat = state.version.chat
-    return services.conversations.book.of(chat).manner(chat) if chat else state.settings
+    return services.conversations.stores.of(chat).settings(chat) if chat else state.settings
 
 
 def save_settings(services: Services, state: ChatState, settings: ChatSettings) -> None:
@@ -27,7 +27,7 @@ def save_settings(services: Services, state: ChatState, settings: ChatSettings) 
     if not chat:
         state.settings = settings
     elif settings != settings_of(services, state):
-        services.conversations.book.of(chat).set_manner(chat, settings)
+        services.conversations.stores.of(chat).set_settings(chat, settings)
 
 
 class ChatSettingsActions:
@@ -36,7 +36,7 @@ class ChatSettingsActions:
     def __init__(self, services: Services, notify: Notify) -> None:
         self._services = services
         self._notify = notify
-        self._store = services.conversations.book.stored
+        self._store = services.conversations.stores.stored
 
     def change_system_prompt(self, state: ChatState, system: str) -> None:
         """Save this system prompt for the chat."""
@@ -57,12 +57,12 @@ class ChatSettingsActions:
         preset = try_or_notify(self._notify, lambda: self._preset(name), None)
         if preset is None:
             return unchanged
-        self.change_system_prompt(state, preset.manner.system)
-        if preset.manner.sampling is None:
-            return (preset.manner.system, *unchanged[1:])
-        options = replace(self._services.settings.options, sampling=preset.manner.sampling)
+        self.change_system_prompt(state, preset.settings.system)
+        if preset.settings.sampling is None:
+            return (preset.settings.system, *unchanged[1:])
+        options = replace(self._services.settings.options, sampling=preset.settings.sampling)
         self._try(lambda: self._services.choose_options(options))
-        return (preset.manner.system, *to_values(options))
+        return (preset.settings.system, *to_values(options))
 
     def save_preset(self, name: str | None, system: str, *controls: Any) -> Any:
         """Save this system prompt and this sampling as a preset."""

@@ -12,7 +12,7 @@ from html import escape
 
 from markupsafe import Markup
 
-from app.counting import counted
+from app.display_text import counted
 from app.document_messages import Citation, Sources, TokenBudget
 from app.ui.templates import render
 

@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass
 from time import monotonic
 
 from app.chat_messages import Thread
-from app.conversation import Fit
+from app.conversation import ContextFit
 from app.errors import AppError
 from app.messages import EngineStatus, Message, Options
 from app.ui.chat.state import ChatState
@@ -21,7 +21,7 @@ class ContextMeter:
     """Counts the chat and what is being typed, when either changed and not too often."""
 
     def __init__(self, services: Services, seconds: float) -> None:
-        self.fit: Fit | None = None
+        self.fit: ContextFit | None = None
         self.first_read = 0
         """The first message that the model reads where not all of them fit, else 0."""
         self._services = services
@@ -34,7 +34,7 @@ class ContextMeter:
         """Return whether it is time to count."""
         # A reply that is being written is counted at its end, unless its chat was opened meanwhile.
         is_growing = (
-            self._services.conversations.is_writing(thread.place.chat) and thread.place.chat == self._chat
+            self._services.conversations.is_writing(thread.version.chat) and thread.version.chat == self._chat
         )
         is_known = self._key == self._current_key(thread, state, status)
         return not is_known and not is_growing and monotonic() >= self._due
@@ -43,7 +43,7 @@ class ContextMeter:
         """Count if it is time, and return whether the count changed."""
         if not self.is_due(thread, state, status):
             return False
-        self._key, self._chat = self._current_key(thread, state, status), thread.place.chat
+        self._key, self._chat = self._current_key(thread, state, status), thread.version.chat
         self._due = monotonic() + self._seconds
         before = self.fit, self.first_read
         try:
@@ -53,29 +53,29 @@ class ContextMeter:
             self.fit, self.first_read = None, 0
         return (self.fit, self.first_read) != before
 
-    def _first_read(self, thread: Thread, fit: Fit | None) -> int:
+    def _first_read(self, thread: Thread, fit: ContextFit | None) -> int:
         if fit is None or not fit.fits_without_oldest or not thread.messages:
             return 0
-        store = self._services.conversations.book.of(thread.place.chat)
-        read = store.path_ids(thread.place.chat, thread.messages[-1].id)[fit.left_out :]
+        store = self._services.conversations.stores.of(thread.version.chat)
+        read = store.path_ids(thread.version.chat, thread.messages[-1].id)[fit.left_out :]
         return read[0] if read else 0  # perhaps only what is being typed fits
 
     def _current_key(self, thread: Thread, state: ChatState, status: EngineStatus) -> tuple[object, ...]:
-        is_writing = self._services.conversations.is_writing(thread.place.chat)
+        is_writing = self._services.conversations.is_writing(thread.version.chat)
         longest = self._services.settings.options.max_new_tokens
-        return thread.place, state.draft, status.model, longest, thread.manner, is_writing
+        return thread.version, state.draft, status.model, longest, thread.settings, is_writing
 
-    def _count(self, thread: Thread, draft: str, options: Options) -> Fit | None:
-        chat, conversations = thread.place.chat, self._services.conversations
-        store = conversations.book.of(chat)
+    def _count(self, thread: Thread, draft: str, options: Options) -> ContextFit | None:
+        chat, conversations = thread.version.chat, self._services.conversations
+        store = conversations.stores.of(chat)
         if draft.strip():
             prompt = (*(store.texts_before(chat) if chat else ()), Message("user", draft))
         else:
             prompt = store.path_texts(chat) if chat else ()
-        return conversations.fit(thread.manner, prompt, options) if prompt else None
+        return conversations.fit(thread.settings, prompt, options) if prompt else None
 
 
-def meter_html(fit: Fit | None, leaves_out: bool = False) -> str:
+def meter_html(fit: ContextFit | None, leaves_out: bool = False) -> str:
     """Return the meter, or nothing while no model is loaded. `leaves_out` as in `Conversations`."""
     if fit is None:
         return ""
@@ -87,7 +87,7 @@ def meter_html(fit: Fit | None, leaves_out: bool = False) -> str:
     )
 
 
-def in_words(fit: Fit, leaves_out: bool = False) -> str:
+def in_words(fit: ContextFit, leaves_out: bool = False) -> str:
     """Compare the chat with the context; where it is too long, say what will be asked."""
     used = f"{fit.tokens:,} of {fit.context:,} tokens"
     if fit.fits:
@@ -106,7 +106,7 @@ class PendingAction:
     value: str = ""
 
 
-def overflow_html(fit: Fit, pending: PendingAction) -> str:
+def overflow_html(fit: ContextFit, pending: PendingAction) -> str:
     """Return the question before anything is left out. Its buttons carry the action that they allow."""
     return render(
         "overflow_question.html",

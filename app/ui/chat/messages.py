@@ -72,7 +72,7 @@ def thread_html(thread: Thread, options: ThreadOptions = ThreadOptions()) -> str
 
 
 def _message(message: StoredMessage, options: ThreadOptions, is_last: bool) -> dict[str, object]:
-    written, is_answer = message.written, message.role == "assistant"
+    written, is_answer = message.content, message.role == "assistant"
     is_complete = written.state != "writing"
     return {
         "id": message.id,
@@ -96,12 +96,12 @@ def _message(message: StoredMessage, options: ThreadOptions, is_last: bool) -> d
 
 
 def _answer(message: StoredMessage) -> str:
-    written = message.written
+    written = message.content
     return cited_html(reply_html(written.text, written.thought), message.id, written.sources)
 
 
 def _coloured(message: StoredMessage, options: ThreadOptions) -> str:
-    written = message.written
+    written = message.content
     return coloured_html(written.text, written.marks) if message.id in options.coloured else ""
 
 
@@ -128,7 +128,7 @@ def _question_buttons(message: StoredMessage, options: ThreadOptions) -> Iterato
 
 
 def _answer_buttons(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]:
-    written = message.written
+    written = message.content
     yield Button("Copy", copy="message", about="Copy answer")
     yield Button("Regenerate", do="regenerate", name=message.id, is_disabled=options.is_busy)
     if can_continue(written):

@@ -74,7 +74,7 @@ class ChatRenderer:
         state, conversations = self._state, self._services.conversations
         chat = state.version.chat
         return (
-            conversations.is_writing(chat), conversations.problem(chat), conversations.book.changes, chat,
+            conversations.is_writing(chat), conversations.problem(chat), conversations.stores.changes, chat,
             state.opened, state.message_limit, state.coloured, state.search, state.deleted, state.chat_limit,
             state.expanded, state.is_private, state.settings, self._services.documents.changes,
         )  # fmt: skip
@@ -83,7 +83,7 @@ class ChatRenderer:
         key, chat = self._current_key(), self._state.version.chat
         if key == self._key:
             return False
-        before = self._thread.manner.system
+        before = self._thread.settings.system
         try:
             self._thread = self._read_thread(chat)
         except ChatNotFound:  # deleted on another page
@@ -91,11 +91,11 @@ class ChatRenderer:
             return self._read_chats()
         # As it was when the thread was read: a reply that ends in between is drawn at the next call.
         self._is_writing, self._problem = bool(key[0]), str(key[1])
-        if before != (system := self._thread.manner.system):
+        if before != (system := self._thread.settings.system):
             self._prompt_changes += not self._state.sent_prompts.has(system)
         self._sidebar = chat_list_html(chat_list(self._services, self._state), date.today())
         self._collections = collection_picker_html(
-            self._services.documents.collections(), self._thread.manner.collections
+            self._services.documents.collections(), self._thread.settings.collections
         )
         self._follow_reply(chat)
         self._key = key
@@ -103,10 +103,10 @@ class ChatRenderer:
 
     def _read_thread(self, chat: int) -> Thread:
         if not chat:
-            return Thread(ChatVersion(), manner=self._state.settings)
+            return Thread(ChatVersion(), settings=self._state.settings)
         thread = self._services.conversations.thread(chat, self._state.message_limit)
         if self._state.version.chat == chat:  # and not another one, opened while this was read
-            self._state.version = thread.place  # what the page is about to show is what it may change
+            self._state.version = thread.version  # what the page is about to show is what it may change
         return thread
 
     def _leave(self, chat: int) -> None:
@@ -116,7 +116,7 @@ class ChatRenderer:
             self._services.chat = 0
 
     def _follow_reply(self, chat: int) -> None:
-        newest, reply = self._services.conversations.newest(chat), self._state.reply
+        newest, reply = self._services.conversations.newest_reply(chat), self._state.reply
         if newest is None:
             self._state.reply = None
         elif reply is None or reply.writing is not newest:
@@ -150,7 +150,7 @@ class ChatRenderer:
 
     def _build_parts(self, status: EngineStatus) -> Parts:
         thread, state, unstored = self._thread, self._state, self._unstored()
-        chat = thread.place.chat
+        chat = thread.version.chat
         return {
             "chats": self._sidebar,
             "messages": self._messages,
@@ -189,9 +189,9 @@ def stored_state(message: StoredMessage | None) -> ReplyState:
     """Return a stored answer as the state of a reply that has ended."""
     if message is None:
         return ReplyState(phase="finished")
-    provenance = message.written.provenance
+    provenance = message.content.provenance
     if provenance is None:
-        return ReplyState(phase="failed", text=message.text, note=message.written.note)
+        return ReplyState(phase="failed", text=message.text, note=message.content.note)
     finished = Finished(provenance.reason, provenance.statistics, provenance.model, provenance.decoder)
     return ReplyState("finished", message.text, provenance.statistics, finished=finished)
 
@@ -214,7 +214,7 @@ def note_html(state: ReplyState) -> str:
         case "waiting":
             words = "Waiting for the model"
         case _:
-            words = "Writing"
+            words = "StartedReply"
     has_progress = bool(total) and state.phase in ("loading", "prefilling")
     return render("reply_note.html", words=words, done=done, total=total, has_progress=has_progress)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from app.conversation import Reads, ReplyState, Writing, fold
+from app.conversation import ReplyState, StartedReply, TokenReader, fold
 from app.conversation.thinking import ThoughtClock
 from app.messages import Piece
 from app.ui.chat.citations import cited_html
@@ -13,7 +13,7 @@ from app.ui.live.step_history import StepHistory, extend
 class ReplyProgress:
     """A reply as far as it was read. One thread at a time reads on; `state` and `history` are values."""
 
-    def __init__(self, writing: Writing, reader: Callable[[], Reads]) -> None:
+    def __init__(self, writing: StartedReply, reader: Callable[[], TokenReader]) -> None:
         """`reader` returns the tokenizer of the model that is loaded now."""
         self.writing = writing
         self.state = ReplyState(text=writing.before.text)

@@ -132,7 +132,7 @@ class ChatActions:
     ) -> None:
         version, opened = state.version, state.opened
         if pending.do == "version":
-            version = self._services.conversations.book.of(version.chat).show(version, int(pending.name))
+            version = self._services.conversations.stores.of(version.chat).show(version, int(pending.name))
         else:
             options = to_options(OptionValues(*controls), self._services.settings.options)
             version = self._start_reply(state, pending, options, overflow)
@@ -148,13 +148,13 @@ class ChatActions:
             case "edit":
                 return conversations.edit(version, int(pending.name), pending.value, asked)
             case "continue":
-                return conversations.go_on(version, int(pending.name), asked)
+                return conversations.continue_reply(version, int(pending.name), asked)
             case "regenerate":
                 answer = int(pending.name)
                 anew = self._services.asked_anew(version.chat, answer, options, overflow)
-                return conversations.answer_anew(version, answer, anew)
+                return conversations.regenerate(version, answer, anew)
         if version.chat:
-            return conversations.ask(version, pending.value, asked)
+            return conversations.send(version, pending.value, asked)
         return conversations.begin(state.settings, state.is_private, pending.value, asked)
 
 

@@ -18,12 +18,12 @@ from markupsafe import Markup
 from app.conversation import Conversations
 from app.document_messages import Citation, Sources
 from app.errors import AppError
-from app.requiring import require
 from app.ui.chat.state import ChatState
 from app.ui.documents.service import DocumentsService
 from app.ui.page_events import PageEvents
 from app.ui.page_sessions import PageValue
 from app.ui.templates import render_macro
+from app.validation import require
 
 CONTEXT = 4_000
 """Characters that are shown before and after a passage at first."""
@@ -153,10 +153,10 @@ class ReaderActions:
 
     def _sources(self, chat: int, message: int) -> Sources | None:
         """The message's sources. The store may not have those of a reply that is still being written."""
-        newest = self._conversations.newest(chat)
+        newest = self._conversations.newest_reply(chat)
         if newest and newest.message == message and newest.before.sources:
             return newest.before.sources
-        return self._conversations.book.of(chat).message(message).written.sources
+        return self._conversations.stores.of(chat).message(message).content.sources
 
     def _whole(self, cited: Citation) -> DocumentRef:
         """The whole document. Raises DocumentNotFound if its text has changed."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from app.counting import counted
+from app.display_text import counted
 from app.document_messages import Collection, Document, DocumentState, PassageHit
 from app.settings import DEFAULT_EMBEDDER
 from app.ui.documents.reader import DocumentRef, score_words

@@ -7,14 +7,14 @@ Steps that wrote 1, 3 and 1 tokens, the second with two drafts of the window acc
     written   model 3, window 2         tokens by who proposed them
     means     1.0  2.0  1.67            tokens per step, over the newest MEAN_STEPS steps
               0.0  0.5  0.33            and the share of hits among them
-    traced    the newest KEPT_TRACES steps with their draft trees
+    traced    the newest TRACED_STEPS steps with their draft trees
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from app.messages import Event, Origin, Piece, Statistics
-from app.step_trace import KEPT_TRACES, StepTrace
+from app.step_trace import TRACED_STEPS, StepTrace
 from app.ui.live.tokens import ORIGINS
 
 STRIP_STEPS = 56
@@ -83,7 +83,7 @@ def extend(history: StepHistory, events: Iterable[Event]) -> StepHistory:
                 written[_INDEX[origin]] += 1
     return StepHistory(
         tuple(origins[-STRIP_STEPS:]), tuple(means[-CHART_STEPS:]), tuple(lengths), tuple(written),
-        tuple(traced[-KEPT_TRACES:]), pieces[-1].statistics,
+        tuple(traced[-TRACED_STEPS:]), pieces[-1].statistics,
     )  # fmt: skip
 
 

@@ -119,8 +119,8 @@ def exported(reply: ReplyProgress) -> str:
         "format": FORMAT,
         "version": VERSION,
         "settings": {
-            "model": asdict(reply.writing.asked.model),
-            "options": asdict(reply.writing.asked.options),
+            "model": asdict(reply.writing.settings.model),
+            "options": asdict(reply.writing.settings.options),
         },
         "statistics": asdict(numbers)
         | {"tokens_per_step": numbers.tokens_per_step, "hit_rate": numbers.hit_rate},

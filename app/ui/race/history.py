@@ -5,7 +5,7 @@ from datetime import datetime
 
 from markupsafe import Markup
 
-from app.counting import counted
+from app.display_text import counted
 from app.messages import ModelInfo
 from app.race_messages import RaceSummary, SpeedByKind, TextKind
 from app.ui.race.formatting import KINDS, times, title

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from app.conversation.decoder_comparison import fastest_plain, speed_up
 from app.conversation.race import RaceState
-from app.conversation.race_rules import fastest_plain, lanes_of, speed_up
+from app.conversation.race_setup import lanes_of
 from app.race_messages import Curve, LaneResult, LaneRun, RaceResult, lane_name
 
 LaneStatus = Literal["waiting", "running", "finished", "done"]

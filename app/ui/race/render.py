@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 
 from markupsafe import Markup
 
-from app.conversation.lane_reading import LaneReader
+from app.conversation.decoder_comparison import LaneReader
 from app.conversation.race import Race, RaceState
-from app.conversation.race_rules import HALF
+from app.conversation.race_setup import HALF
 from app.conversation.reply import Reply
 from app.messages import ModelInfo, Sampling
 from app.race_messages import LaneResult, LaneRun, RaceResult
@@ -75,7 +75,8 @@ class RaceRenderer:
         """Each decoding so far. Only what is new is read."""
         known = self._readers
         self._readers = {
-            heat.reply: known.get(heat.reply) or LaneReader(heat.decoding, heat.reply) for heat in state.heats
+            lane.reply: known.get(lane.reply) or LaneReader(lane.decoding, lane.reply)
+            for lane in state.replies
         }
         return [reader.read() for reader in self._readers.values()]
 
@@ -121,9 +122,9 @@ def _status_words(state: RaceState) -> str:
 
 
 def _running_words(state: RaceState) -> str:
-    current = state.heats[-1]
-    if not current.is_beside:
-        lane = sum(not each.is_beside for each in state.heats)
+    current = state.replies[-1]
+    if not current.is_reference:
+        lane = sum(not each.is_reference for each in state.replies)
         return f"Lane {lane} is running. The lanes before it are shown at the same time of the clock."
     rows = "with as many rows as the lanes" if current.decoding.same_text else "one row per step"
     return f"First, outside the race: plain decoding, {rows}, as the baseline."

@@ -7,7 +7,7 @@ from typing import Any
 import gradio as gr
 
 from app.conversation.race import Race
-from app.conversation.race_prompts import next_prompt
+from app.conversation.race_setup import next_prompt
 from app.errors import AppError
 from app.messages import Decoding, ModelChoice, Options
 from app.race_messages import MOST_LANES, RacePrompt, TextKind

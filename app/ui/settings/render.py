@@ -5,7 +5,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from app.counting import counted
+from app.display_text import counted
 from app.messages import PRESETS, Decoding
 from app.model_messages import RowPrice, gigabytes
 from app.settings import Theme

@@ -53,8 +53,8 @@ class Group:
 def chat_list(services: Services, state: ChatState) -> ChatList:
     """Return the list as this page shows it now."""
     conversations = services.conversations
-    book, search = conversations.book, state.search.strip()
-    chats = book.lines()
+    book, search = conversations.stores, state.search.strip()
+    chats = book.summaries()
     return ChatList(
         chats, state.version.chat, frozenset(chat.id for chat in chats if conversations.is_writing(chat.id)),
         book.stored.folders(), search, book.stored.search(state.search) if search else (),
@@ -70,7 +70,7 @@ def chat_list_html(chats: ChatList, today: date) -> Markup:
         groups=groups,
         hidden=hidden,
         list=chats,
-        found=[(result.line, excerpt_html(result.excerpt)) for result in chats.found],
+        found=[(result.summary, excerpt_html(result.excerpt)) for result in chats.found],
         is_private=is_private,
         last_deleted=chats.deleted[-1] if chats.deleted else None,
         deleted_before=len(chats.deleted) - 1,

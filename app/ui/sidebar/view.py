@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import gradio as gr
 
 from app.chat_messages import ChatVersion, ImportResult
-from app.counting import counted
+from app.display_text import counted
 from app.errors import AppError, ChatNotFound
 from app.ui.chat.state import ChatState
 from app.ui.chat.view import ChatActions
@@ -31,7 +31,7 @@ class SidebarActions:
 
     def __init__(self, services: Services, notify: Notify) -> None:
         self._services = services
-        self._book = services.conversations.book
+        self._book = services.conversations.stores
         self._notify = notify
         self._chat_actions: dict[str, Callable[[ChatState, int, str], None]] = {
             "open": lambda state, chat, _: self._open(state, chat),
@@ -126,7 +126,7 @@ class SidebarActions:
         _expand(state, new, state.expanded.get(old, False))
 
     def _title(self, chat: int) -> str:
-        return next((line.title for line in self._book.lines() if line.id == chat), "") or "New chat"
+        return next((line.title for line in self._book.summaries() if line.id == chat), "") or "New chat"
 
 
 def _expand(state: ChatState, folder: str, is_expanded: bool) -> None:

@@ -60,6 +60,7 @@ class WordEmbedder:
         self.model = model
         self.error: Exception | None = None
         self.is_busy = False
+        self.is_gone = False
         self.asked: list[str] = []
         self.answers: list[Future[Vectors]] = []
 
@@ -70,6 +71,8 @@ class WordEmbedder:
         self.answers.append(answer)
         if self.error:
             answer.set_exception(self.error)
+        elif self.is_gone:
+            answer.set_result(np.zeros((len(texts), 0), np.float32))
         elif not self.is_busy:
             answer.set_result(np.array([word_vector(text) for text in texts], np.float32))
         return answer

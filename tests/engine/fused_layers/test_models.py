@@ -9,21 +9,19 @@ from app.engine.block import chain_block
 from app.engine.fused_layers.modules import FusedLayer
 from app.engine.fused_layers.signature import LayerKernels
 from app.engine.plain import plain
-from app.engine.products.twin import num_linears, twin_of
 from app.engine.quantising import quantise
 from app.engine.rotary import Rotary
 from app.engine.runner import BlockRunner
-from app.engine.same_bits import find_classes, layers_with_rows, read_layers, read_text
 from app.engine.step_graphs import tried_graphs
 from app.messages import Decoding, Sampling
 from app.quantisation import Quantisation
 from tests.engine.attention.cases import DEVICE
-from tests.engine.fused_layers.fusing import fused_model, fused_runner, named
+from tests.engine.fused_layers.fusing import fused_runner, named
 from tests.engine.oracle import Oracle, branching, half_right
 from tests.engine.path_attention import BY_PATHS
 from tests.engine.replies import GREEDY, Zoo, load, numbers, says_plainly, with_pool, write
 from tests.engine.tape import TapeRecorder
-from tests.engine.zoo import BRANCHING, LLAMA, Architecture, llama_dynamic
+from tests.engine.zoo import BRANCHING, Architecture, llama_dynamic
 from tests.tiers import some, tiered
 from tools.layer_launches import FAMILIES, WrittenOut, layer_launches
 
@@ -106,34 +104,6 @@ def test_in_float32_lookahead_by_our_kernels_says_what_plain_says(name: str, sam
         assert said.tokens == expected.tokens
 
 
-@pytest.mark.thorough
-def test_with_products_of_ours_all_widths_of_a_step_are_one_class() -> None:
-    """Rows of products do not notice each other, and neither do those of norms, gates and turns."""
-    pytest.importorskip("triton", reason="triton is not installed")
-    from app.engine.products.fixed import FixedLinear, on_device
-    from tests.engine.products.twins import SMALL
-
-    loaded = load(named("qwen3").make().to(DEVICE, torch.bfloat16))
-    runner, product = fused_runner(loaded, kernels()), on_device(SMALL, DEVICE)
-    model = twin_of(runner.model, lambda linear: FixedLinear(linear, product))
-    runner = BlockRunner(model, runner.context, runner._rotary, runner._attention)
-    text, widths = numbers(6 + 4), (1, 4)
-    layers = [(layer, rows[:4]) for layer, rows in layers_with_rows(runner, text[:4])]
-    found = find_classes(
-        widths, lambda width: [*read_text(runner, text, 6, width), *read_layers(layers, width)]
-    )
-    assert found == (widths,)
-
-
-def test_a_twin_of_a_fused_model_has_other_products_in_all_its_layers(zoo: Zoo) -> None:
-    loaded = zoo.loaded(LLAMA)
-    fused = fused_model(loaded, WrittenOut())
-    assert num_linears(fused) == num_linears(loaded.runner.model)  # type: ignore[attr-defined]
-    twin = twin_of(fused, lambda _linear: torch.nn.Identity())
-    assert num_linears(twin) == 0
-    assert num_linears(fused) > 0
-
-
 @pytest.mark.parametrize("quantisation", ["int8", "int4"])
 def test_quantised_layers_are_fused_as_well(quantisation: Quantisation) -> None:
     pytest.importorskip("torchao", reason="torchao is not installed")
@@ -161,7 +131,7 @@ def test_recorded_steps_say_the_same(zoo: Zoo, name: str) -> None:
     eager, recorder = fused_runner(zoo.loaded(named(name)), Visible()), TapeRecorder()
     steps = tried_graphs(eager.model, BY_PATHS, Rotary("fixed", eager.context), recorder, eager.context)
     assert steps.note == ""
-    runner = BlockRunner(eager.model, eager.context, eager._rotary, BY_PATHS, {"torch": steps})
+    runner = BlockRunner(eager.model, eager.context, eager._rotary, BY_PATHS, steps)
     prompt = numbers(20)
     expected = says_plainly(eager, prompt, limit=12)
     assert write(runner, prompt, plain, limit=12).tokens == expected.tokens
@@ -169,6 +139,6 @@ def test_recorded_steps_say_the_same(zoo: Zoo, name: str) -> None:
 
 
 def test_a_layer_of_llama_launches_a_kernel_where_it_launched_many() -> None:
-    """The numbers of docs/products.md, by `python -m tools.layer_launches`."""
+    """The numbers of docs/fused-layers.md, by `python -m tools.layer_launches`."""
     counted = {family: layer_launches(family) for family in FAMILIES}
     assert counted == {"llama": (40, 15), "qwen3": (56, 17), "gemma3_text": (84, 20), "phi3": (41, 25)}

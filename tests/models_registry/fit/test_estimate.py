@@ -1,6 +1,7 @@
 """The estimate's arithmetic, and the verdicts. How true it is `tools/memory_fit.py` measures."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,23 @@ def test_on_a_cpu_a_process_shows_the_pages_of_its_file_too() -> None:
     loading = 4 * model.weights.numbers + model.weights.size
     assert model.peak("float32", 64) - loading == pytest.approx(485e6, rel=0.01)
     assert estimator().peak("bfloat16", 64) == estimator().need("bfloat16", 64).total
+
+
+@pytest.mark.parametrize("has_sinks", [False, True])
+def test_soft_capped_scores_and_sinks_are_written_out_in_float32_on_a_cpu(has_sinks: bool) -> None:
+    plain = estimator("cpu")
+    weights = Weights((*plain.weights.tensors, Tensor("layers.0.self_attn.sinks", "BF16", (32,))))
+    special = (
+        replace(plain, weights=weights)
+        if has_sinks
+        else replace(plain, shape=estimator("cpu", attn_logit_softcapping=50.0).shape)
+    )
+    context = 8_192
+    more = special.need("bfloat16", context).rows - plain.need("bfloat16", context).rows
+    scores, masks = 3 * 512 * context * 32 * 4, 512 * context * 4 * 6
+    assert more == scores + 512 * context - masks
+    on_gpu = replace(special, device="cuda:0", has_triton=True)
+    assert on_gpu.need("bfloat16", context).rows == plain.need("bfloat16", context).rows
 
 
 def test_the_demo_model_fits_from_its_files_alone() -> None:

@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from app.errors import StoreNotUsable
-from app.outside import Outside
+from app.network_log import NetworkLog
 from app.ui import AppContext, Endpoint, Running, Services
 from app.ui.about.checks import (
     check_contacts,
@@ -91,18 +91,18 @@ def test_a_page_without_a_key_fails() -> None:
 
 
 def test_contacts_need_a_known_reason() -> None:
-    outside = Outside({"hub.example": "the hub"})
+    outside = NetworkLog({"hub.example": "the hub"})
     assert "No request has left" in check_contacts(outside, None).details
-    outside.hear("socket.connect", (None, ("hub.example", 443)))
+    outside.audit("socket.connect", (None, ("hub.example", 443)))
     known = check_contacts(outside, [])
     assert known.verdict == "passed" and "hub.example" in known.details
-    outside.hear("socket.connect", (None, ("spy.example", 443)))
+    outside.audit("socket.connect", (None, ("spy.example", 443)))
     unknown = check_contacts(outside, [])
     assert unknown.verdict == "failed" and "spy.example" in unknown.details
 
 
 def test_a_connection_that_bypasses_the_log_of_contacts_fails() -> None:
-    check = check_contacts(Outside({}), [Socket("192.0.2.5", 5000, "192.0.2.9", False, "1")])
+    check = check_contacts(NetworkLog({}), [Socket("192.0.2.5", 5000, "192.0.2.9", False, "1")])
     assert check.verdict == "failed" and "192.0.2.9" in check.details
 
 

@@ -5,10 +5,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from app.conversation.machine import parse_cpuinfo
+from app.machine_name import parse_cpuinfo
 from app.messages import EngineStatus
 from app.model_messages import Memory
-from app.outside import Contact
+from app.network_log import Contact
 from app.ui import AppContext, Services
 from app.ui.about.checks import Check
 from app.ui.about.render import checks_html, contacts, facts_html, hardware, versions

@@ -7,7 +7,7 @@ import pytest
 from app.settings import Settings, SettingsFile
 from app.ui import Services
 from tests.fake_models import ScriptedModels
-from tests.fakes import FakeLibrary, ScriptedEngine
+from tests.fakes import FakeDocumentSearch, ScriptedEngine
 from tests.ui.chat.people import UnsteadyConversations, Visitor
 
 
@@ -25,7 +25,7 @@ def other(services: Services) -> Visitor:
 @pytest.fixture
 def unsteady(services: Services, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path) -> Services:
     """The same chats at a services that cannot read them for a while."""
-    conversations = UnsteadyConversations(engine, services.conversations.book, FakeLibrary())
+    conversations = UnsteadyConversations(engine, services.conversations.stores, FakeDocumentSearch())
     return Services(
         conversations, engine, models, services.race, services.documents, SettingsFile(tmp_path), Settings()
     )

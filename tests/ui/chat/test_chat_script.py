@@ -53,7 +53,7 @@ def draw(page: Any, options: ThreadOptions = ThreadOptions(), thread: Thread = T
     page.evaluate("html => { place.innerHTML = html; }", thread_html(thread, options))
 
 
-THOUGHT = replace(ANSWER, written=MessageContent("<think>\nHm.\n</think>\n\nYes.", "done"))
+THOUGHT = replace(ANSWER, content=MessageContent("<think>\nHm.\n</think>\n\nYes.", "done"))
 THOUGHTFUL = replace(THREAD, messages=(QUESTION, THOUGHT))
 LIVE = f'<article class="message" data-message="7">{thought_html("Hm.", is_thinking=True)}</article>'
 

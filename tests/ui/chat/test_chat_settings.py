@@ -8,7 +8,7 @@ import pytest
 
 from app.chat_messages import ChatPreset, ChatSettings
 from app.chats import Chats
-from app.conversation import Chatbook, Conversations
+from app.conversation import ChatStores, Conversations
 from app.database import MEMORY, Database
 from app.errors import StoreNotUsable
 from app.messages import Options, Sampling
@@ -17,7 +17,7 @@ from app.ui import Services
 from app.ui.chat.chat_settings import ChatSettingsActions
 from app.ui.option_controls import OptionValues, to_values
 from tests.fake_models import ScriptedModels
-from tests.fakes import FakeLibrary, ScriptedEngine
+from tests.fakes import FakeDocumentSearch, ScriptedEngine
 from tests.ui.chat.people import SKIPPED, Visitor
 
 WARM = Options(Sampling(temperature=0.9, seed=7))
@@ -41,7 +41,7 @@ def test_a_chat_that_is_not_begun_begins_with_its_instructions(
     presets: ChatSettingsActions, person: Visitor, engine: ScriptedEngine
 ) -> None:
     presets.change_system_prompt(person.state, "Be brief.")
-    assert person.services.conversations.book.lines() == (), "nothing is made of instructions alone"
+    assert person.services.conversations.stores.summaries() == (), "nothing is made of instructions alone"
     person.get("One")
     assert read(engine) == ["Be brief.", "One"]
     assert person.settings == ChatSettings("Be brief.")
@@ -64,9 +64,9 @@ def test_instructions_that_are_as_they_were_change_nothing(
 ) -> None:
     person.get("One")
     presets.change_system_prompt(person.state, "Be kind.")
-    changes = person.services.conversations.book.changes
+    changes = person.services.conversations.stores.changes
     presets.change_system_prompt(person.state, "Be kind.")
-    assert person.services.conversations.book.changes == changes
+    assert person.services.conversations.stores.changes == changes
 
 
 def test_a_private_chat_keeps_its_instructions_private(presets: ChatSettingsActions, person: Visitor) -> None:
@@ -80,7 +80,7 @@ def test_a_private_chat_keeps_its_instructions_private(presets: ChatSettingsActi
 
 def test_instructions_for_a_chat_that_is_gone_are_told(presets: ChatSettingsActions, person: Visitor) -> None:
     person.get("One")
-    person.services.conversations.book.stored.delete(person.state.version.chat)
+    person.services.conversations.stores.stored.delete(person.state.version.chat)
     presets.change_system_prompt(person.state, "Be kind.")
     assert "no longer there" in person.heard[0]
 
@@ -126,8 +126,8 @@ def test_presets_that_cannot_be_read_are_told_and_leave_the_page_as_it_is(
 ) -> None:
     heard: list[str] = []
     with closing(Database(tmp_path / "busy.sqlite")) as busy, closing(Database(MEMORY)) as memory:
-        book = Chatbook(UnreadableChats(busy), Chats(memory))
-        talks = Conversations(engine, book, FakeLibrary())
+        book = ChatStores(UnreadableChats(busy), Chats(memory))
+        talks = Conversations(engine, book, FakeDocumentSearch())
         held = Services(
             talks, engine, models, services.race, services.documents, SettingsFile(tmp_path), Settings()
         )

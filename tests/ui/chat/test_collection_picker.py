@@ -80,7 +80,7 @@ def test_a_chat_is_turned_on_and_off_between_questions(
     visitor.get("tenant pays what?")
     turn(visitor, documents.kept[lease].collection)
     visitor.get("tenant again?")
-    assert [message.written.sources is not None for message in visitor.messages[1::2]] == [False, True, False]
+    assert [message.content.sources is not None for message in visitor.messages[1::2]] == [False, True, False]
 
 
 def test_private_chats_may_ask_documents_too(
@@ -89,7 +89,7 @@ def test_private_chats_may_ask_documents_too(
     visitor.actions.new_private_chat(visitor.state)
     turn(visitor, documents.kept[lease].collection)
     visitor.get("tenant pays what?")
-    assert visitor.messages[-1].written.sources is not None
+    assert visitor.messages[-1].content.sources is not None
 
 
 def test_a_source_opens_where_it_stands_with_its_scores_and_the_exact_prompt(

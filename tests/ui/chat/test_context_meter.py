@@ -5,11 +5,11 @@ from html import unescape
 
 import pytest
 
-from app.conversation import Fit
+from app.conversation import ContextFit
 from app.ui.chat.context_meter import PendingAction, in_words, meter_html, overflow_html, pending_action
 
-ROOMY = Fit(120, 1024, 256, 0, 120)
-FULL = Fit(900, 1024, 256, 4, 300)
+ROOMY = ContextFit(120, 1024, 256, 0, 120)
+FULL = ContextFit(900, 1024, 256, 4, 300)
 
 
 def actions(html: str) -> list[str]:
@@ -29,7 +29,7 @@ def test_a_chat_that_is_too_long_is_told_before_it_is_sent() -> None:
 
 
 def test_a_meter_is_never_more_than_full() -> None:
-    assert 'value="1.0000"' in meter_html(Fit(5000, 1024, 256))
+    assert 'value="1.0000"' in meter_html(ContextFit(5000, 1024, 256))
 
 
 def test_without_a_model_there_is_no_meter() -> None:
@@ -40,12 +40,12 @@ def test_without_a_model_there_is_no_meter() -> None:
     ("fit", "choices"),
     [
         (FULL, ["oldest", "shorter", "new", "no"]),
-        (Fit(1020, 1024, 256, 4, 300), ["oldest", "new", "no"]),
-        (Fit(900, 1024, 256, 0, 900), ["shorter", "new", "no"]),
-        (Fit(5000, 1024, 256, 2, 4000), ["new", "no"]),
+        (ContextFit(1020, 1024, 256, 4, 300), ["oldest", "new", "no"]),
+        (ContextFit(900, 1024, 256, 0, 900), ["shorter", "new", "no"]),
+        (ContextFit(5000, 1024, 256, 2, 4000), ["new", "no"]),
     ],
 )
-def test_only_what_helps_is_offered(fit: Fit, choices: list[str]) -> None:
+def test_only_what_helps_is_offered(fit: ContextFit, choices: list[str]) -> None:
     assert actions(overflow_html(fit, PendingAction("ask", "", "Hi"))) == choices
 
 
@@ -64,7 +64,7 @@ def test_the_question_says_the_numbers() -> None:
 
 
 def test_what_is_left_out_by_agreement_is_said_and_no_alarm() -> None:
-    fit = Fit(1100, 1024, 256, left_out=4, kept_tokens=500)
+    fit = ContextFit(1100, 1024, 256, left_out=4, kept_tokens=500)
     assert in_words(fit, leaves_out=True) == "1,100 of 1,024 tokens: the 4 oldest messages are not sent."
     assert 'class="meter"' in meter_html(fit, leaves_out=True)
-    assert 'class="meter full"' in meter_html(Fit(1100, 1024, 256, 4, 1000), leaves_out=True)
+    assert 'class="meter full"' in meter_html(ContextFit(1100, 1024, 256, 4, 1000), leaves_out=True)

@@ -39,7 +39,7 @@ def actions(html: str) -> list[str]:
 
 
 def ended(reason: StopReason) -> MessageContent:
-    return replace(ANSWER.written, provenance=replace(PROVENANCE, reason=reason))
+    return replace(ANSWER.content, provenance=replace(PROVENANCE, reason=reason))
 
 
 def test_a_question_shows_what_was_typed_and_can_be_edited() -> None:
@@ -58,7 +58,7 @@ def test_an_answer_can_be_written_anew() -> None:
 
 
 def test_an_answer_that_is_being_written_has_no_buttons() -> None:
-    assert "<footer" not in message_html(replace(ANSWER, written=MessageContent("Ye", "writing")))
+    assert "<footer" not in message_html(replace(ANSWER, content=MessageContent("Ye", "writing")))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_an_answer_that_is_being_written_has_no_buttons() -> None:
 )
 def test_what_ended_before_its_end_can_be_continued(written: MessageContent, can: bool) -> None:
     assert can_continue(written) == can
-    assert ("continue" in actions(message_html(replace(ANSWER, written=written)))) == can
+    assert ("continue" in actions(message_html(replace(ANSWER, content=written)))) == can
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_what_ended_before_its_end_can_be_continued(written: MessageContent, can
     ],
 )
 def test_it_is_said_how_an_answer_ended(written: MessageContent, words: str) -> None:
-    html = message_html(replace(ANSWER, written=written))
+    html = message_html(replace(ANSWER, content=written))
     assert words in html.split('<p class="ending')[1]
 
 
@@ -120,7 +120,7 @@ def test_nothing_can_be_changed_while_a_reply_is_written() -> None:
 
 
 def test_colours_come_when_they_are_asked_for() -> None:
-    message = replace(ANSWER, written=replace(ANSWER.written, marks=MARKS))
+    message = replace(ANSWER, content=replace(ANSWER.content, marks=MARKS))
     assert "colours" in actions(message_html(message))
     html = message_html(message, ThreadOptions(coloured=frozenset({7})))
     assert "colours" not in actions(html)

@@ -52,7 +52,7 @@ def test_a_reply_under_way_is_live_and_at_its_end_in_the_thread(
     *under_way, last = person.look_until_done()
     lengths = [len("".join(screen.live)) for screen in under_way]
     assert lengths == sorted(lengths) and len(set(lengths)) >= 3
-    assert all("several" not in screen.thread and "Writing" in screen.note for screen in under_way[-3:])
+    assert all("several" not in screen.thread and "StartedReply" in screen.note for screen in under_way[-3:])
     assert (last.live, last.note) == ((), "")
     assert engine.text in last.thread
 
@@ -133,7 +133,7 @@ def test_a_chat_that_another_page_deletes_leaves_an_empty_page(person: Visitor, 
     person.get("One")
     other.state.open_chat(person.state.version)
     before = other.look()
-    person.services.conversations.book.of(person.state.version.chat).delete(person.state.version.chat)
+    person.services.conversations.stores.of(person.state.version.chat).delete(person.state.version.chat)
     after = other.look()
     assert after.is_empty and not before.is_empty
     assert (after.thread, after.system_prompt != before.system_prompt) == ("", True)
@@ -150,7 +150,7 @@ def test_a_chat_that_is_deleted_while_it_is_written_leaves_an_empty_page(
     other.state.open_chat(person.state.version)
     until(lambda: other.look().live)
     person.services.conversations.stop_all()
-    person.services.conversations.book.stored.delete_all()
+    person.services.conversations.stores.stored.delete_all()
     assert other.look().is_empty
     until(lambda: not person.services.is_busy)
 
@@ -281,7 +281,7 @@ def test_the_context_is_not_counted_at_every_key(person: Visitor) -> None:
 
 
 def test_a_very_long_chat_is_drawn_before_it_is_counted(person: Visitor) -> None:
-    chats = person.services.conversations.book.stored
+    chats = person.services.conversations.stores.stored
     place, _ = chats.add(chats.create(title="Long"), "user", "word " * 30_000)
     person.state.open_chat(place)
     first, second = person.look(), person.look()

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from app.chat_messages import ChatVersion, MessageContent, Provenance, StoredMessage, Thread
-from app.conversation import Asked, Reply, ReplyState, Writing
+from app.conversation import Reply, ReplySettings, ReplyState, StartedReply
 from app.messages import (
     DecoderName,
     Event,
@@ -33,7 +33,7 @@ QUESTION = StoredMessage(1, "user", MessageContent("hi", "done"), versions=(1,))
 WAITING = StoredMessage(2, "assistant", MessageContent(), versions=(2,))
 ANSWER = replace(
     WAITING,
-    written=MessageContent(
+    content=MessageContent(
         "Hello", "done", provenance=Provenance(DEMO, Options(), "lookahead", "eos", NUMBERS)
     ),
 )
@@ -43,8 +43,8 @@ TRACE = StepTrace(tokens=(3,), parents=(-1,), origins=("model",), said=(4,))
 
 def progress_of(*events: Event, before: MessageContent | None = None) -> ReplyProgress:
     """The reply of which this came so far, as it was read."""
-    asked = Asked(ModelChoice("demo"), Options())
-    progress = ReplyProgress(Writing(2, asked, written(*events), before or MessageContent()), WordReader)
+    asked = ReplySettings(ModelChoice("demo"), Options())
+    progress = ReplyProgress(StartedReply(2, asked, written(*events), before or MessageContent()), WordReader)
     progress.read()
     return progress
 
@@ -62,7 +62,7 @@ def test_a_stored_reply_is_a_reply_that_has_ended() -> None:
 
 
 def test_a_reply_without_provenance_has_failed() -> None:
-    lost = replace(ANSWER, written=MessageContent("Hel", "failed", "Memory ran out."))
+    lost = replace(ANSWER, content=MessageContent("Hel", "failed", "Memory ran out."))
     assert (stored_state(lost).phase, stored_state(lost).note) == ("failed", "Memory ran out.")
     assert stored_state(None).phase == "finished"
 
@@ -82,7 +82,7 @@ def test_loading_of_which_nobody_knows_the_length_has_no_bar() -> None:
 @pytest.mark.parametrize("events", [(PIECE,), (PIECE, END), (PIECE, Failed("No."))])
 def test_what_was_awaited_is_not_told_once_text_comes(events: tuple[Event, ...]) -> None:
     note = note_html(progress_of(Prefilling(9, 9), *events).state)
-    assert "Writing" in note and "<progress" not in note
+    assert "StartedReply" in note and "<progress" not in note
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,9 @@ def test_a_model_without_lookahead_is_plain_whatever_was_chosen() -> None:
 
 def test_a_reply_is_read_once_and_nothing_twice() -> None:
     reply = Reply()
-    progress = ReplyProgress(Writing(2, Asked(ModelChoice("demo"), Options()), reply), WordReader)
+    progress = ReplyProgress(
+        StartedReply(2, ReplySettings(ModelChoice("demo"), Options()), reply), WordReader
+    )
     assert not progress.read()
     reply.append(PIECE)
     assert progress.read() and not progress.read()
@@ -172,7 +174,7 @@ def test_tokens_are_read_by_the_model_that_wrote_them(person: Visitor, engine: T
     reply = person.state.reply
     assert reply and reply.read_texts((7,)) == ("t7",)
     engine.words = OtherReader()
-    writing = person.services.conversations.newest(person.state.version.chat)
+    writing = person.services.conversations.newest_reply(person.state.version.chat)
     assert writing
     writing.reply.append(Piece("more", (9,), ("model",), Statistics(steps=4), (4,), TRACE))
     person.look()

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from app.chats import Chats
-from app.conversation import Chatbook, Conversations
+from app.conversation import ChatStores, Conversations
 from app.database import MEMORY, Database
 from app.settings import Settings, SettingsFile
 from app.ui import Services
 from tests.fake_models import ScriptedModels
-from tests.fakes import FakeLibrary, NarrowChats, ScriptedEngine
+from tests.fakes import FakeDocumentSearch, NarrowChats, ScriptedEngine
 from tests.ui.chat.people import SKIPPED, Visitor
 
 
@@ -28,7 +28,7 @@ def squeezed(
 ) -> Iterator[Visitor]:
     """A person whose answers do not get onto the disk."""
     with closing(Database(MEMORY)) as memory:
-        conversations = Conversations(engine, Chatbook(store, Chats(memory)), FakeLibrary())
+        conversations = Conversations(engine, ChatStores(store, Chats(memory)), FakeDocumentSearch())
         file = SettingsFile(tmp_path)
         yield Visitor(
             Services(conversations, engine, models, services.race, services.documents, file, Settings())

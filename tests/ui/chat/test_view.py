@@ -197,7 +197,7 @@ def test_a_stopped_reply_goes_on_where_it_was(person: Visitor, engine: ScriptedE
     person.actions.stop(person.state)
     person.wait()
     written = person.texts[-1]
-    assert written and person.messages[-1].written.state == "stopped"
+    assert written and person.messages[-1].content.state == "stopped"
     engine.pause, engine.text = 0, "and the end."
     person.press("continue", person.messages[-1].id)
     person.wait()
@@ -244,7 +244,7 @@ def test_a_private_chat_is_begun_as_one(person: Visitor) -> None:
     assert person.look().is_private
     person.get("Secret")
     assert "Private" in person.look().sidebar
-    assert person.services.conversations.book.stored.lines() == ()
+    assert person.services.conversations.stores.stored.summaries() == ()
 
 
 def test_a_new_chat_leaves_the_reply_of_the_other_going(person: Visitor, engine: ScriptedEngine) -> None:

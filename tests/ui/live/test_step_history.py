@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.messages import Origin, Piece, Statistics
-from app.step_trace import KEPT_TRACES, StepTrace
+from app.step_trace import TRACED_STEPS, StepTrace
 from app.ui.live.step_history import (
     CHART_STEPS,
     LONGEST,
@@ -64,9 +64,9 @@ def plain_steps(count: int, first: int = 1) -> list[Piece]:
 
 def test_the_newest_steps_are_kept_with_their_traces() -> None:
     trace = StepTrace(tokens=(3,), parents=(-1,), origins=("model",), said=(4,))
-    count = KEPT_TRACES + 10
+    count = TRACED_STEPS + 10
     pieces = [Piece("x", (n,), ("model",), Statistics(steps=n), (1,), trace) for n in range(1, count + 1)]
     history = extend(extend(StepHistory(), pieces[:7]), pieces[7:])
-    assert len(history.traced) == KEPT_TRACES
+    assert len(history.traced) == TRACED_STEPS
     assert history.traced[-1] == TracedStep(trace, (count,))
     assert (history.first, history.last) == (11, count)

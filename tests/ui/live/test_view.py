@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.conversation import Asked, Reply, Writing
+from app.conversation import Reply, ReplySettings, StartedReply
 from app.messages import ModelChoice, Options, Piece, Statistics
 from app.ui.chat.reply_progress import ReplyProgress
 from app.ui.chat.state import ChatState
@@ -23,7 +23,7 @@ def chat_with(*steps: TracedStep) -> tuple[ChatState, Reply]:
     log = Reply()
     for number, step in enumerate(steps, start=1):
         append(log, number, step)
-    progress = ReplyProgress(Writing(2, Asked(ModelChoice("demo"), Options()), log), WordReader)
+    progress = ReplyProgress(StartedReply(2, ReplySettings(ModelChoice("demo"), Options()), log), WordReader)
     progress.read()
     return ChatState(reply=progress), log
 

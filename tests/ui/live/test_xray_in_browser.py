@@ -12,7 +12,7 @@ import gradio as gr
 import pytest
 import uvicorn
 
-from app.conversation import Asked, Reply, Writing
+from app.conversation import Reply, ReplySettings, StartedReply
 from app.messages import ModelChoice, Options, Piece, Statistics
 from app.ui.chat.reply_progress import ReplyProgress
 from app.ui.chat.state import ChatState
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
 
 class EssayReader(WordReader):
-    """Reads the tokens of these steps."""
+    """TokenReader the tokens of these steps."""
 
     texts = staticmethod(texts)
 
@@ -43,7 +43,7 @@ class FollowedReply:
 
     def begin(self) -> None:
         self._log, self._steps = Reply(), 0
-        writing = Writing(2, Asked(ModelChoice("demo"), Options()), self._log)
+        writing = StartedReply(2, ReplySettings(ModelChoice("demo"), Options()), self._log)
         self.progress = ReplyProgress(writing, EssayReader)
         self.write(ESSAY)
         self.write(PLAIN)

@@ -111,7 +111,7 @@ def test_switching_and_unloading_ask_while_a_reply_is_written(
 ) -> None:
     engine.pause, engine.text = 0.01, "word " * 300
     place = services.conversations.begin(ChatSettings(), False, "hi", services.asked(Options()))
-    writing = services.conversations.newest(place.chat)
+    writing = services.conversations.newest_reply(place.chat)
     assert writing is not None
     asked = dialog(actions, "load", SMALL.path, "auto")
     assert "Stop it and load org/small?" in asked

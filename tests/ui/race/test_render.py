@@ -7,9 +7,9 @@ from html import unescape
 import pytest
 
 from app.conversation import Reply
-from app.conversation.lane_reading import read_lane
-from app.conversation.race import RaceState
-from app.conversation.race_rules import Heat, request_for
+from app.conversation.decoder_comparison import read_lane
+from app.conversation.race import LaneReply, RaceState
+from app.conversation.race_setup import race_request
 from app.messages import Sampling
 from app.race_messages import Margin, RaceResult
 from app.ui.race.formatting import difference_words, rate, seconds, times
@@ -41,14 +41,14 @@ def differing() -> RaceResult:
 def racing(*ended: str) -> RaceState:
     """A race of three whose named lanes have run; the next one has begun."""
     engine, plan = LaneEngine(), make_plan(PLAIN, AUTO, LOOKAHEAD)
-    heats = tuple(Heat(lane, Reply()) for lane in plan.lanes[: len(ended) + 1])
+    heats = tuple(LaneReply(lane, Reply()) for lane in plan.lanes[: len(ended) + 1])
     for heat in heats[:-1]:
-        engine.submit(request_for(plan, heat.decoding), heat.reply)
+        engine.submit(race_request(plan, heat.decoding), heat.reply)
     return RaceState("racing", plan, heats)
 
 
 def chart(state: RaceState) -> str:
-    return chart_html(race_progress(state, [read_lane(heat.decoding, heat.reply) for heat in state.heats]))
+    return chart_html(race_progress(state, [read_lane(heat.decoding, heat.reply) for heat in state.replies]))
 
 
 def test_before_the_first_race_it_is_explained() -> None:
@@ -127,9 +127,9 @@ def test_every_phase_has_its_sentence(phase: str, words: str) -> None:
 
 def test_the_baseline_is_not_counted_as_a_lane() -> None:
     plan = make_plan(AUTO, LOOKAHEAD)
-    beside = RaceState("racing", plan, (Heat(PLAIN, Reply(), True),))
+    beside = RaceState("racing", plan, (LaneReply(PLAIN, Reply(), True),))
     assert "outside the race" in text(status_html(beside))
-    first = RaceState("racing", plan, (*beside.heats, Heat(AUTO, Reply())))
+    first = RaceState("racing", plan, (*beside.replies, LaneReply(AUTO, Reply())))
     assert "Lane 1" in text(status_html(first))
 
 

@@ -120,8 +120,8 @@ def test_all_chats_can_be_deleted_private_ones_too(
     upload = uploads_dir(tmp_path) / "some" / "chats.json"
     upload.parent.mkdir(parents=True)
     upload.write_text("My secret", encoding="utf-8")
-    assert len(services.conversations.book.lines()) == 2
+    assert len(services.conversations.stores.summaries()) == 2
     assert str(tmp_path) in actions.data_folder(press("delete-chats"))
-    assert services.conversations.book.lines() == ()
+    assert services.conversations.stores.summaries() == ()
     assert notified == ["All chats were deleted."]
     assert all(b"My secret" not in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 def test_a_chat_is_moved_and_its_folder_unfolded_and_renamed(
     browser: Any, running: Running, services: Services, scheme: str
 ) -> None:
-    store = services.conversations.book.stored
+    store = services.conversations.stores.stored
     for title, name in (("Tulips", "Garden & Co"), ("Roses", "Garden & Co"), ("Loose", "")):
         store.create(title=title, folder=name)
     with PageDriver(browser, running.url, scheme=scheme) as person:

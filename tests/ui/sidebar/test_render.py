@@ -6,7 +6,7 @@ from datetime import date, datetime
 import pytest
 
 from app.chat_messages import ChatSearchResult, ChatSummary
-from app.conversation.chatbook import FIRST_PRIVATE
+from app.chats.chat_stores import FIRST_PRIVATE
 from app.ui.sidebar.render import ChatList, chat_list_html, excerpt_html, group_of
 
 TODAY = date(2026, 11, 21)

@@ -15,7 +15,7 @@ CHATS = 40
 @pytest.fixture
 def person(browser: Any, services: Services, running: Running) -> Any:
     for number in range(CHATS):
-        services.conversations.book.stored.create(title=f"Chat number {number}")
+        services.conversations.stores.stored.create(title=f"Chat number {number}")
     with PageDriver(browser, running.url) as driver:
         driver.page.wait_for_selector(".chat-line")
         yield driver

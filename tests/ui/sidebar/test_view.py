@@ -70,7 +70,7 @@ def test_an_opened_chat_shows_its_newest_messages_without_colours(person: Librar
 
 def test_a_chat_that_is_gone_is_told_when_it_is_opened_and_an_empty_page_shown(person: Librarian) -> None:
     chat = person.begin("One?")
-    person.services.conversations.book.stored.delete(chat)
+    person.services.conversations.stores.stored.delete(chat)
     person.do("open", chat)
     assert person.look().is_empty
     person.do("rename", chat, "Anything")
@@ -103,7 +103,7 @@ def test_a_chat_is_put_into_a_folder_and_out_of_it(person: Librarian) -> None:
 
 
 def test_a_folder_is_collapsed_and_expanded(person: Librarian) -> None:
-    store = person.services.conversations.book.stored
+    store = person.services.conversations.stores.stored
     chat = store.create(folder="Work").chat
     assert f'data-name="{chat}"' not in person.sidebar
     person.do("expand", "Work")
@@ -113,7 +113,7 @@ def test_a_folder_is_collapsed_and_expanded(person: Librarian) -> None:
 
 
 def test_a_folder_is_renamed_and_stays_expanded(person: Librarian) -> None:
-    store = person.services.conversations.book.stored
+    store = person.services.conversations.stores.stored
     chat = store.create(folder="Work").chat
     person.do("expand", "Work")
     person.do("rename-folder", "Work", "Plans")
@@ -154,7 +154,7 @@ def test_deleting_a_chat_that_is_being_written_stops_its_reply_and_undo_brings_w
     person.do("undo")
     person.do("open", chat)
     assert "word after" in person.look().thread
-    assert person.messages[-1].written.state == "stopped"
+    assert person.messages[-1].content.state == "stopped"
 
 
 def test_deleting_twice_is_told_and_the_first_can_still_be_undone(person: Librarian) -> None:
@@ -174,7 +174,7 @@ def test_deletions_are_undone_one_after_the_other_the_last_one_first(person: Lib
     person.do("undo")
     assert "“First?” was deleted." in person.sidebar
     person.do("undo")
-    assert {line.id for line in person.services.conversations.book.lines()} == {first, second}
+    assert {line.id for line in person.services.conversations.stores.summaries()} == {first, second}
     assert "was deleted" not in person.sidebar and person.heard == []
 
 
@@ -203,7 +203,7 @@ def test_chats_are_found_by_their_words(person: Librarian) -> None:
 
 def test_more_chats_are_listed_when_asked(person: Librarian) -> None:
     for _ in range(102):
-        person.services.conversations.book.stored.create()
+        person.services.conversations.stores.stored.create()
     assert "Show 2 more" in person.sidebar
     person.do("more")
     assert "more</button>" not in person.sidebar
@@ -248,7 +248,7 @@ def test_a_private_chat_can_be_saved_and_is_not_among_all_chats(person: Libraria
     person.actions.new_private_chat(person.state)
     person.get("Secret?")
     assert "Secret?" in text_of(person.do("json", person.state.version.chat))
-    assert json.loads("".join(person.services.conversations.book.stored.export_parts()))["chats"] == []
+    assert json.loads("".join(person.services.conversations.stores.stored.export_parts()))["chats"] == []
 
 
 @pytest.mark.parametrize("content", [b"no json", b"[1, 2]", b'{"chats": 3}', b"\xff\xfe\x00", b""])
@@ -258,7 +258,7 @@ def test_a_file_that_is_broken_is_told_and_changes_nothing(
     (uploads / "broken.json").write_bytes(content)
     person.list.import_chats(person.state, str(uploads / "broken.json"))
     assert len(person.heard) == 1 and person.heard[0].endswith(".")
-    assert person.services.conversations.book.lines() == ()
+    assert person.services.conversations.stores.summaries() == ()
 
 
 def test_a_file_that_is_not_there_is_told(person: Librarian, uploads: Path) -> None:

@@ -1,0 +1,63 @@
+"""A chat's settings (system prompt, sampling, collections), and presets: settings with a name."""
+
+import sqlite3
+
+from app.chat_messages import ChatPreset, ChatSettings
+from app.chats.chat_table import one_line, require_chat
+from app.chats.json_columns import (
+    collections_from_json,
+    collections_to_json,
+    sampling_from_json,
+    sampling_to_json,
+)
+from app.text_normalisation import storable
+
+
+def settings(connection: sqlite3.Connection, chat: int) -> ChatSettings:
+    """The chat's settings. Raises ChatNotFound."""
+    return settings_of(require_chat(connection, chat))
+
+
+def set_settings(connection: sqlite3.Connection, chat: int, settings: ChatSettings) -> None:
+    """Replaces the chat's settings. Raises ChatNotFound."""
+    require_chat(connection, chat)
+    connection.execute(
+        "UPDATE chat SET system = ?, sampling = ?, collections = ? WHERE id = ?",
+        (*columns_of(settings), chat),
+    )
+
+
+def settings_of(row: sqlite3.Row) -> ChatSettings:
+    """The settings in a chat's row."""
+    sampling, collections = sampling_from_json(row["sampling"]), collections_from_json(row["collections"])
+    return ChatSettings(row["system"], sampling, collections)
+
+
+def presets(connection: sqlite3.Connection) -> tuple[ChatPreset, ...]:
+    """All presets, by name."""
+    rows = connection.execute("SELECT name, system, sampling FROM preset")
+    found = (
+        ChatPreset(row["name"], ChatSettings(row["system"], sampling_from_json(row["sampling"])))
+        for row in rows
+    )
+    return tuple(sorted(found, key=lambda preset: preset.name.casefold()))
+
+
+def save_preset(connection: sqlite3.Connection, preset: ChatPreset) -> None:
+    """Saves a preset; one of the same name is replaced."""
+    system, sampling, _ = columns_of(preset.settings)
+    connection.execute(
+        "INSERT OR REPLACE INTO preset (name, system, sampling) VALUES (?, ?, ?)",
+        (one_line(preset.name), system, sampling),
+    )
+
+
+def delete_preset(connection: sqlite3.Connection, name: str) -> None:
+    """Deletes a preset, if it is there."""
+    connection.execute("DELETE FROM preset WHERE name = ?", (one_line(name),))
+
+
+def columns_of(settings: ChatSettings) -> tuple[str | None, ...]:
+    """Settings as the columns system, sampling and collections."""
+    collections = collections_to_json(settings.collections)
+    return storable(settings.system), sampling_to_json(settings.sampling), collections

@@ -1,0 +1,144 @@
+"""Dataclasses as JSON and back, whatever wrote the JSON: an older app, a newer app, or a person with an editor.
+
+Reading is tolerant: unknown fields are ignored; missing fields and fields of a wrong type get their defaults, or
+else the zero value of their type. What the dataclass itself refuses raises ValueError; then an optional value is
+None, and an element of a list is left out.
+
+    read(Sampling, {"temperature": 0.7, "top_k": None, "of_later": 1}) == Sampling(temperature=0.7)
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import MISSING, Field, asdict, fields, is_dataclass
+from functools import cache
+from math import isfinite
+from types import NoneType
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+Reader = Callable[[object], object]
+"""Parsed JSON -> a value. Raises WrongType, or ValueError for what the value refuses."""
+ZERO_VALUES: Mapping[type, object] = {str: "", int: 0, float: 0.0, bool: False}
+
+
+class WrongType(ValueError):
+    """JSON of another type than the field's."""
+
+    def __init__(self, found: object) -> None:
+        super().__init__(f"wrong type: {found!r}")
+
+
+def to_dict(value: Any) -> dict[str, Any]:
+    """A dataclass, with the dataclasses in it, as a dictionary."""
+    return asdict(value)
+
+
+def read(kind: type[T], found: object) -> T:
+    """A dataclass from parsed JSON. Raises ValueError when that is impossible."""
+    return cast("T", _reader(cast("Any", kind))(found))
+
+
+# Types do not change, so each is analysed once.
+@cache
+def _reader(hint: Any) -> Reader:
+    origin, kinds = get_origin(hint), get_args(hint)
+    if is_dataclass(hint):
+        return _dataclass_reader(hint)
+    if origin is tuple:
+        return _list_reader(_reader(kinds[0]))
+    if origin is Literal:
+        return _literal_reader(frozenset(kinds))
+    if kinds:
+        readers = [_reader(kind) for kind in kinds if kind is not NoneType]
+        return _union_reader(readers, NoneType in kinds)
+    return _number if hint is float else _exact_reader(hint)
+
+
+def _dataclass_reader(kind: Any) -> Reader:
+    hints = get_type_hints(kind)
+    parts = [(field.name, _field_reader(field, hints[field.name])) for field in fields(kind)]
+
+    def read_dataclass(found: object) -> object:
+        if not isinstance(found, dict):
+            raise WrongType(found)
+        return kind(**{name: reader(found.get(name)) for name, reader in parts})
+
+    return read_dataclass
+
+
+def _field_reader(field: "Field[Any]", hint: Any) -> Reader:
+    reader, default = _reader(hint), _default(field, hint)
+
+    def read_field(found: object) -> object:
+        try:
+            return reader(found)
+        except WrongType:
+            return default()
+
+    return read_field
+
+
+def _default(field: "Field[Any]", hint: Any) -> Callable[[], object]:
+    if field.default is not MISSING:
+        return lambda: field.default
+    if field.default_factory is not MISSING:
+        return field.default_factory
+    if hint in ZERO_VALUES:
+        return lambda: ZERO_VALUES[hint]
+
+    def refuse() -> object:
+        raise ValueError(f"{field.name} is missing or invalid")
+
+    return refuse
+
+
+def _list_reader(reader: Reader) -> Reader:
+    def read_list(found: object) -> object:
+        if not isinstance(found, list):
+            raise WrongType(found)
+        values = []
+        for one in found:
+            with suppress(ValueError):
+                values.append(reader(one))
+        return tuple(values)
+
+    return read_list
+
+
+def _literal_reader(choices: frozenset[str]) -> Reader:
+    def read_literal(found: object) -> object:
+        if isinstance(found, str) and found in choices:
+            return found
+        raise WrongType(found)
+
+    return read_literal
+
+
+def _union_reader(readers: list[Reader], may_be_none: bool) -> Reader:
+    def read_union(found: object) -> object:
+        for reader in readers:
+            with suppress(ValueError):
+                return reader(found)
+        if may_be_none:
+            return None
+        raise WrongType(found)
+
+    return read_union
+
+
+def _exact_reader(kind: type) -> Reader:
+    def read_exact(found: object) -> object:
+        if type(found) is kind:
+            return found
+        raise WrongType(found)
+
+    return read_exact
+
+
+def _number(found: object) -> float:
+    # Python's JSON has NaN, Infinity and integers of any length.
+    if isinstance(found, int | float) and not isinstance(found, bool):
+        with suppress(OverflowError):
+            if isfinite(number := float(found)):
+                return number
+    raise WrongType(found)

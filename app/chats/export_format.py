@@ -1,0 +1,130 @@
+"""The JSON format of exported chats.
+
+    {"format": "foresight-chats", "version": 1, "presets": [...], "chats": [
+        {"title": "...", "folder": "", "shown": 2, ..., "messages": [
+            {"id": 1, "parent": 0, "role": "user", "text": "...", ...},
+            {"id": 2, "parent": 1, "role": "assistant", "marks": [[5, "model", 0], ...], "provenance": {...}}]}]}
+
+The ids are the file's own; importing assigns new ones. Marks are [end, origin, step].
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from app.chat_messages import ChatPreset, MessageContent, Provenance, TokenMark, WritingState
+from app.chats.dataclass_json import read, to_dict
+from app.document_messages import Sources
+from app.errors import ImportBroken
+from app.messages import Role, Sampling
+
+FORMAT, VERSION = "foresight-chats", 1
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRecord:
+    """A message in the tree; `parent` 0 is the root."""
+
+    role: Role
+    id: int = 0
+    parent: int = 0
+    text: str = ""
+    state: WritingState = "done"
+    note: str = ""
+    thought: float = 0.0
+    created: float = 0.0
+    marks: tuple[TokenMark, ...] = ()
+    provenance: Provenance | None = None
+    sources: Sources | None = None
+
+    @property
+    def content(self) -> MessageContent:
+        """The message's content."""
+        return MessageContent(
+            self.text, self.state, self.note, self.marks, self.provenance, self.thought, self.sources
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRecord:
+    """A chat with all versions of all messages, parents before children."""
+
+    title: str = ""
+    is_named: bool = False
+    folder: str = ""
+    is_pinned: bool = False
+    system: str = ""
+    sampling: Sampling | None = None
+    created: float = 0.0
+    updated: float = 0.0
+    shown: int = 0
+    messages: tuple[MessageRecord, ...] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatArchive:
+    """The contents of an exported file."""
+
+    chats: tuple[ChatRecord, ...]
+    presets: tuple[ChatPreset, ...] = ()
+
+
+def to_json(chat: ChatRecord) -> dict[str, Any]:
+    """A chat as JSON."""
+    bare = [replace(message, marks=()) for message in chat.messages]
+    found = to_dict(replace(chat, messages=tuple(bare)))
+    for message, record in zip(found["messages"], chat.messages, strict=True):
+        message["marks"] = [[mark.end, mark.origin, mark.step] for mark in record.marks]
+    return found
+
+
+def archive_from_json(found: object) -> ChatArchive:
+    """The archive in parsed JSON; invalid chats are left out. Raises ImportBroken."""
+    if not isinstance(found, dict) or not isinstance(found.get("chats"), list):
+        raise ImportBroken("This file has no Foresight chats. Choose a JSON file that Foresight exported.")
+    version = found.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise ImportBroken(
+            f"A newer version of Foresight wrote this file (format {version}). Update Foresight to import it."
+        )
+    chats = tuple(_chat(one) for one in found["chats"] if _is_chat(one))
+    if found["chats"] and not chats:
+        raise ImportBroken("None of the chats in this file could be read. Export them again.")
+    return ChatArchive(chats, _presets(found.get("presets")))
+
+
+def _is_chat(found: object) -> bool:
+    return isinstance(found, dict) and isinstance(found.get("messages"), list)
+
+
+def _chat(found: dict[str, Any]) -> ChatRecord:
+    messages = [_message(one) for one in found["messages"] if isinstance(one, dict)]
+    # Ids grow, so parents come before children.
+    kept = sorted((one for one in messages if one), key=lambda message: message.id)
+    return replace(read(ChatRecord, {**found, "messages": []}), messages=tuple(kept))
+
+
+def _message(found: dict[str, Any]) -> MessageRecord | None:
+    marks = [_mark(one) for one in found.get("marks") or ()] if isinstance(found.get("marks"), list) else []
+    try:
+        return read(MessageRecord, {**found, "marks": marks})
+    except ValueError:
+        return None
+
+
+def _mark(found: object) -> dict[str, object]:
+    return dict(zip(("end", "origin", "step"), found, strict=False)) if isinstance(found, list) else {}
+
+
+def preset_to_json(preset: ChatPreset) -> dict[str, Any]:
+    """A preset as JSON; the format calls its settings "manner"."""
+    return {"name": preset.name, "manner": to_dict(preset.settings)}
+
+
+def _presets(found: object) -> tuple[ChatPreset, ...]:
+    presets = []
+    for one in found if isinstance(found, list) else ():
+        if isinstance(one, dict):
+            with suppress(ValueError):
+                presets.append(read(ChatPreset, {"name": one.get("name"), "settings": one.get("manner")}))
+    return tuple(presets)

@@ -1,0 +1,139 @@
+"""Runs one request for a command: progress on standard error, text as it is written, and the finished reply."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.progress import Progress
+
+from app.commands.console import print_text, progress_bar
+from app.conversation import Reply, ReplyEngine
+from app.errors import ReplyFailed
+from app.messages import Event, Failed, Finished, Loading, Piece, Prefilling, Request
+
+LONG_PROMPT = 2_000
+"""Reading a prompt of this many tokens shows a progress bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedReply:
+    """A finished reply."""
+
+    request: Request
+    text: str
+    token_ids: tuple[int, ...]
+    finished: Finished
+
+    def to_json(self) -> dict[str, Any]:
+        """The reply as `generate --json` prints it."""
+        numbers, model = self.finished.statistics, self.finished.model
+        return {
+            "text": self.text,
+            "token_ids": list(self.token_ids),
+            "steps": numbers.steps,
+            "tokens_per_step": numbers.tokens_per_step,
+            "hit_rate": numbers.hit_rate,
+            "coverage": numbers.coverage,
+            "rows_per_step": numbers.rows_per_step,
+            "tokens_per_second": numbers.tokens_per_second,
+            "time_to_first_token": numbers.time_to_first_token,
+            "decoder": self.finished.decoder,
+            "seed": self.request.options.sampling.seed,
+            "model": model.name,
+            "dtype": model.dtype,
+            "device": model.device,
+            "quantisation": model.quantisation,
+            "attention": model.attention,
+            "graphs": model.graphs,
+            "graphs_note": model.graphs_note,
+            "fused_note": model.fused_note,
+            "stop_reason": self.finished.reason,
+            "temperature": self.request.options.sampling.temperature,
+            "decoding": asdict(self.request.options.decoding),
+        }
+
+
+def numbers_line(finished: Finished) -> str:
+    """The statistics of a reply in one line."""
+    numbers = finished.statistics
+    return (
+        f"[{finished.decoder}: {numbers.tokens_per_step:.2f} tokens per step, "
+        f"{numbers.tokens_per_second:.1f} tokens/s, hit rate {numbers.hit_rate:.0%}, "
+        f"coverage {numbers.coverage:.0%}, {numbers.rows_per_step:.1f} rows per step, "
+        f"first token after {numbers.time_to_first_token:.2f} s]"
+    )
+
+
+def events_with_progress(engine: ReplyEngine, request: Request) -> Iterator[Event]:
+    """Yields a request's events like `events_of`, and shows progress."""
+    return _with_progress(events_of(engine, request))
+
+
+def events_of(engine: ReplyEngine, request: Request) -> Iterator[Event]:
+    """Yields a request's events. Raises ReplyFailed for Failed; stops the reply when the caller leaves early."""
+    reply = Reply()
+    engine.submit(request, reply)
+    try:
+        for event in reply.events():
+            if isinstance(event, Failed):
+                raise ReplyFailed(event.sentence)
+            yield event
+    finally:
+        reply.stop()
+
+
+def stream_reply(engine: ReplyEngine, request: Request) -> FinishedReply:
+    """Prints a reply's text while it is written. Raises ReplyFailed."""
+    events: list[Event] = []
+    for event in events_with_progress(engine, request):
+        events.append(event)
+        if isinstance(event, Piece):
+            print_text(event.text, is_line=False)
+    print_text("")
+    return finished_reply(request, events)
+
+
+def wait_for_reply(engine: ReplyEngine, request: Request) -> FinishedReply:
+    """Waits for a reply. Raises ReplyFailed."""
+    return finished_reply(request, list(events_with_progress(engine, request)))
+
+
+def finished_reply(request: Request, events: list[Event]) -> FinishedReply:
+    """The reply of these events, the last of which is Finished."""
+    pieces = [event for event in events if isinstance(event, Piece)]
+    finished = events[-1]
+    if not isinstance(finished, Finished):
+        raise ValueError(f"a reply ends with Finished, got {finished!r}")
+    return FinishedReply(
+        request,
+        text="".join(piece.text for piece in pieces),
+        token_ids=tuple(token for piece in pieces for token in piece.token_ids),
+        finished=finished,
+    )
+
+
+def _with_progress(events: Iterator[Event]) -> Iterator[Event]:
+    """Yields the same events, with a progress bar on standard error until the first text."""
+    bar = progress_bar()
+    task = bar.add_task("Starting the engine", total=None)
+    bar.start()
+    try:
+        for event in events:
+            match event:
+                case Loading(what, done, total):
+                    bar.update(task, description=what, completed=done, total=total or None)
+                    bar.start()
+                case Prefilling(done, total) if total >= LONG_PROMPT:
+                    bar.update(task, description="Reading the prompt", completed=done, total=total)
+                    bar.start()
+                case _:
+                    _end(bar)
+            yield event
+    finally:
+        _end(bar)
+
+
+def _end(bar: Progress) -> None:
+    # Older releases of rich print an empty line for a bar that is stopped without having been started.
+    if bar.live.is_started:
+        bar.stop()

@@ -1,0 +1,111 @@
+"""What a command opens: the engine, the documents with their embedding model, and the model hub.
+
+The registry is imported inside functions: the hub's client reads its environment when it is imported (app/main.py).
+"""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.commands.console import print_text
+from app.conversation.embedder import EngineEmbedder
+from app.database import database_in
+from app.documents import Documents
+from app.documents.embedding import NO_EMBEDDER, Embeds
+from app.engine import Engine
+from app.errors import ModelError
+from app.messages import ModelFolder, Progress
+from app.settings import ModelSettings, SettingsFile, data_dir_or_default, default_data_dir
+from app.shutdown import SECONDS, ending_within
+
+if TYPE_CHECKING:
+    from app.models_registry import Hub
+
+
+def model_settings() -> ModelSettings:
+    """The person's settings for models."""
+    return SettingsFile(default_data_dir()).load().library
+
+
+def hub_of(settings: ModelSettings) -> "Hub":
+    """The model hub; it sends no requests when the settings say offline."""
+    from app.models_registry import Hub
+
+    return Hub(is_offline=settings.is_offline)
+
+
+@contextmanager
+def engine_in(data_dir: Path) -> Iterator[Engine]:
+    """An engine that keeps its measurements in this data folder."""
+    from app.models_registry import locate
+
+    def located(name: str, progress: Progress) -> ModelFolder:
+        return locate(name, progress, hub_of(SettingsFile(data_dir).load().library))
+
+    engine = Engine(located, data_dir / "steps")
+    try:
+        yield engine
+    finally:
+        with ending_within(SECONDS):  # after Ctrl+C the engine may still be loading, or hang
+            engine.close()
+
+
+@contextmanager
+def documents_in(data_dir: Path | None, embedder: Embeds = NO_EMBEDDER) -> Iterator[Documents]:
+    """The documents of a data folder. The app may have them open at the same time."""
+    folder = data_dir_or_default(data_dir)
+    with closing(database_in(folder)) as database:
+        if database.note:
+            print_text(database.note, err=True)
+        with closing(Documents(database, folder, embedder)) as documents:
+            yield documents
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedDocuments:
+    """Documents with an engine that embeds them by the model `embedding_model`, if that is on this machine."""
+
+    documents: Documents
+    engine: Engine
+    embedder: EngineEmbedder
+    embedding_model: str
+
+
+@contextmanager
+def embedded_documents(data_dir: Path | None) -> Iterator[EmbeddedDocuments]:
+    """The documents of a data folder, with an engine."""
+    from app.models_registry import folder_here
+
+    folder = data_dir_or_default(data_dir)
+    settings = SettingsFile(folder).load().library
+    hub = hub_of(settings)
+    with engine_in(folder) as engine:
+        embedder = EngineEmbedder(engine, lambda: folder_here(settings.embedder, hub))
+        with documents_in(folder, embedder) as documents:
+            yield EmbeddedDocuments(documents, engine, embedder, settings.embedder)
+
+
+@contextmanager
+def searchable_documents(data_dir: Path | None) -> Iterator[tuple[Documents, Engine]]:
+    """Documents that are searched, and their engine. Notes at the end when they were searched by words alone."""
+    with embedded_documents(data_dir) as opened:
+        note = _no_embedding_reason(opened)
+        yield opened.documents, opened.engine
+        if note:
+            print_text(f"[searched by words only: {note}]", err=True)
+
+
+def _no_embedding_reason(opened: EmbeddedDocuments) -> str:
+    """Why documents are not searched by meaning, or "". Loads the model: a search does not wait for that."""
+    if not opened.embedder.model:
+        return (
+            "to search by meaning, too, download the embedding model: "
+            f"python run.py models download {opened.embedding_model}"
+        )
+    try:
+        opened.embedder.embed(["ready"]).result()
+    except ModelError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,144 @@
+"""Comparing decoders on one prompt: a cold run for each, its speed-up over plain, and the first token that differs.
+
+The race and `bench` both use it. A lane is one decoding of the comparison.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from app.conversation.engine_protocol import ReplyEngine
+from app.conversation.reply import Reply
+from app.errors import ReplyFailed
+from app.messages import (
+    Decoding,
+    Event,
+    Failed,
+    Finished,
+    ModelChoice,
+    Options,
+    Piece,
+    Prompt,
+    Request,
+    Statistics,
+)
+from app.race_messages import Difference, LaneRun
+
+WARM_UP_TOKENS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A decoding under the name that the person gave it."""
+
+    name: str
+    decoding: Decoding
+
+
+def lane_request(model: ModelChoice, prompt: Prompt, options: Options, decoding: Decoding) -> Request:
+    """The request of one lane. It is cold: another lane's cache and pool would be a head start."""
+    return Request(model, prompt, replace(options, decoding=decoding), is_cold=True)
+
+
+def warm_up_request(request: Request) -> Request:
+    """The same request for a few tokens, so that no lane pays for what is set up once."""
+    tokens = min(WARM_UP_TOKENS, request.options.max_new_tokens)
+    return replace(request, options=replace(request.options, max_new_tokens=tokens))
+
+
+def run_to_end(engine: ReplyEngine, request: Request, reply: Reply) -> Finished:
+    """Submits a request and waits for its end. Raises ReplyFailed. An interrupt (Ctrl+C) stops the reply."""
+    engine.submit(request, reply)
+    try:
+        *_, last = reply.events()
+    finally:
+        reply.stop()
+    if isinstance(last, Failed):
+        raise ReplyFailed(last.sentence)
+    if not isinstance(last, Finished):
+        raise ReplyFailed("The reply did not reach its end. Please try again.")
+    return last
+
+
+class LaneReader:
+    """Follows one lane's reply from its start. For one thread.
+
+    The clock is the engine's own and starts at the first token: reading the prompt is not the decoder's work."""
+
+    def __init__(self, decoding: Decoding, reply: Reply) -> None:
+        self.run = LaneRun(decoding, decoding.decoder)
+        self._reply = reply
+        self._read = 0
+        self._text = ""
+        self._ids: list[int] = []
+        self._ends: list[int] = []
+        self._curve: list[tuple[float, int]] = []
+        self._statistics = Statistics()
+        self._finished: Finished | None = None
+
+    def read(self) -> LaneRun:
+        """The lane as it is now; the same object while there are no new events."""
+        events = self._reply.wait(self._read, timeout=0)
+        self._read += len(events)
+        for event in events:
+            self._take(event)
+        if events:
+            self.run = self._snapshot()
+        return self.run
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Piece():
+                self._add(event)
+            case Finished():
+                self._finished, self._statistics = event, event.statistics
+
+    def _add(self, piece: Piece) -> None:
+        before = len(self._text)
+        self._text += piece.text
+        self._ids += piece.token_ids
+        # Without `ends` the whole text belongs to the last token.
+        ends = piece.ends or (0,) * (len(piece.token_ids) - 1) + (len(piece.text),)
+        self._ends += [before + end for end in ends[: len(piece.token_ids)]]
+        self._statistics = piece.statistics
+        if piece.token_ids:
+            self._curve.append((piece.statistics.seconds, len(self._ids)))
+
+    def _snapshot(self) -> LaneRun:
+        finished = self._finished
+        return LaneRun(
+            decoding=self.run.decoding,
+            decoder=finished.decoder if finished else self.run.decoder,
+            statistics=self._statistics,
+            text=self._text,
+            token_ids=tuple(self._ids),
+            ends=tuple(self._ends),
+            curve=tuple(self._curve),
+            reason=finished.reason if finished else None,
+        )
+
+
+def read_lane(decoding: Decoding, reply: Reply) -> LaneRun:
+    """A lane as far as it is written."""
+    return LaneReader(decoding, reply).read()
+
+
+def fastest_plain(runs: Iterable[LaneRun]) -> LaneRun | None:
+    """The fastest finished run of plain decoding: on most machines, but not on all, the one with one row a step."""
+    plains = [run for run in runs if run.decoding.decoder == "plain" and run.reason]
+    return max(plains, key=lambda run: run.statistics.tokens_per_second, default=None)
+
+
+def speed_up(run: LaneRun, plain: LaneRun | None) -> float:
+    """Tokens per second over those of plain; 0 where plain has no speed."""
+    speed = plain.statistics.tokens_per_second if plain else 0.0
+    return run.statistics.tokens_per_second / speed if speed else 0.0
+
+
+def first_difference(run: LaneRun, plain: LaneRun) -> Difference | None:
+    """The first token at which a lane and plain differ; None where the texts are identical."""
+    if run.token_ids == plain.token_ids:
+        return None
+    pairs = zip(run.token_ids, plain.token_ids, strict=False)
+    shorter = min(len(run.token_ids), len(plain.token_ids))
+    index = next((i for i, (ours, theirs) in enumerate(pairs) if ours != theirs), shorter)
+    return Difference(index, run.token_text(index), plain.token_text(index))

@@ -1,0 +1,31 @@
+"""What conversations, races and commands need of the engine: `app.engine.Engine`, or a fake in tests."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from app.conversation.reply import Reply
+from app.messages import Message, Request
+
+
+class TokenReader(Protocol):
+    """The loaded model's tokenizer, for any thread. Without a model every count is 0 and every text is empty."""
+
+    @property
+    def context(self) -> int:
+        """The model's context length in tokens; 0 without a model."""
+
+    def count(self, chat: tuple[Message, ...]) -> int:
+        """The prompt tokens of this chat, its template included. Raises BadOption when the template refuses it."""
+
+    def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """The text of each token by itself; incomplete characters are U+FFFD."""
+
+
+class ReplyEngine(Protocol):
+    """Writes replies."""
+
+    def submit(self, request: Request, reply: Reply) -> None:
+        """Queues the request; its events are appended to `reply` on the engine's thread."""
+
+    def reader(self) -> TokenReader:
+        """The tokenizer of the model that is loaded now."""

@@ -1,0 +1,197 @@
+"""Chooses the passages that are put before a question, and how much of the context they may take.
+
+The rest of the prompt comes first: system prompt, earlier turns, the question, and the reserve for the reply. The
+passages get what is left, and never less than a quarter of the context: a long chat is shortened, rather than its
+documents ignored.
+
+    context 1,024   reply 256   chat 200   ->   sources 568: three of at most 189 tokens
+
+Collections that fit are given whole. Otherwise the passages that the search finds are added, best first, as many as
+fit; in a small context each is narrowed to the sentences around what is asked for, so that several have room.
+
+Each passage is tokenised by itself and the sizes are added up. The chosen ones are counted together once at the
+end, and the last is dropped until they really fit.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from app.conversation.source_prompt import asked_text, quoted
+from app.document_messages import Citation, Passage, PassageHit, Sources, TokenBudget
+from app.documents.search.focusing import focused
+from app.documents.texts import digest_of, stamp_of
+from app.messages import Message
+
+MOST_SOURCES = 6
+FEW_SOURCES = 3
+"""This many sources find room in any context: each is narrowed where whole ones would not fit."""
+MOST_WHOLE = 16_000
+"""Tokens. Longer collections are searched, even where the context could hold them."""
+CHARACTERS_PER_TOKEN = 6
+"""More than texts have: a longer text is surely too long, and need not be counted."""
+LEAST_CHARACTERS = 80
+"""A passage that is narrowed further says nothing."""
+
+
+class DocumentSearch(Protocol):
+    """What conversations need of the documents. The tests have one in memory."""
+
+    def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[PassageHit, ...]:
+        """Passages close enough to the question, best first."""
+
+    def whole(self, collections: Sequence[int], most_characters: int) -> tuple[Passage, ...]:
+        """Each document as one passage; none where they are longer together."""
+
+    def words(self, cited: Citation) -> str:
+        """The text that a citation stands for. Raises DocumentNotFound."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRoom:
+    """The model's context in tokens, the part reserved for the reply, and how messages are counted."""
+
+    context: int
+    reply: int
+    count: Callable[[tuple[Message, ...]], int]
+
+    def for_sources(self, taken: int) -> int:
+        """The tokens left for sources beside `taken` tokens of chat and question."""
+        free = self.context - self.reply
+        return max(free - taken, free // 4)
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievedContext:
+    """A question and the passages put before it. `sources` is None where no documents were searched."""
+
+    question: str
+    sources: Sources | None = None
+    passages: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether documents were searched, and no passage was close enough or had room."""
+        return self.sources is not None and not self.sources.cited
+
+    @property
+    def message(self) -> Message:
+        """The question as the model reads it."""
+        return Message("user", asked_text(self.passages, self.question))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The passages as they stand in the prompt: the n-gram pool may learn them."""
+        return tuple(map(quoted, self.passages))
+
+
+def retrieve(
+    documents: DocumentSearch,
+    collections: Sequence[int],
+    query: str,
+    question: str,
+    before: tuple[Message, ...],
+    room: PromptRoom,
+) -> RetrievedContext:
+    """Searches the collections for `query` and puts what is found before the question, behind `before`."""
+    message = Message("user", question)
+    budget = _SourceBudget(question, room, room.for_sources(room.count((*before, message))))
+    whole = documents.whole(collections, min(budget.tokens, MOST_WHOLE) * CHARACTERS_PER_TOKEN)
+    if whole and budget.holds([passage.text for passage in whole]):
+        found: Sequence[PassageHit] = [PassageHit(passage, 1.0) for passage in whole]
+        kept, is_whole = list(found), True
+    else:
+        found = documents.search(collections, query, MOST_SOURCES)
+        kept, is_whole = _fitting(found, query, budget), False
+    passages = tuple(hit.passage.text for hit in kept)
+    spent = _spent(before, message, budget.tokens_of(passages), room)
+    starts = {hit.passage.id: hit.passage.start for hit in found}
+    cited = tuple(_citation(number, hit, starts) for number, hit in enumerate(kept, 1))
+    return RetrievedContext(
+        question, Sources(query, cited, is_whole, len(found) - len(kept), spent), passages
+    )
+
+
+def reload(documents: DocumentSearch, sources: Sources, question: str) -> RetrievedContext:
+    """The question with the same passages as before. Raises DocumentNotFound when one is gone."""
+    passages = tuple(documents.words(cited) for cited in sources.cited)
+    return RetrievedContext(question, sources, passages)
+
+
+@dataclass(frozen=True, slots=True)
+class _SourceBudget:
+    """The tokens that passages may take before a question."""
+
+    question: str
+    room: PromptRoom
+    tokens: int
+
+    @property
+    def share(self) -> int:
+        """The tokens that one of several sources may take."""
+        return self.tokens // FEW_SOURCES
+
+    def tokens_of(self, passages: Sequence[str]) -> int:
+        """What these passages add to the prompt, instructions included."""
+        asked, alone = (
+            self.room.count((Message("user", asked_text(texts, self.question)),)) for texts in (passages, ())
+        )
+        return asked - alone
+
+    def holds(self, passages: Sequence[str]) -> bool:
+        """Whether these passages fit, counted together."""
+        return self.tokens_of(passages) <= min(self.tokens, MOST_WHOLE)
+
+    def instructions(self) -> int:
+        """The tokens that stand before the sources once, however many there are."""
+        return max(0, 2 * self.tokens_of(["-"]) - self.tokens_of(["-", "-"]))
+
+
+def _fitting(found: Sequence[PassageHit], query: str, budget: _SourceBudget) -> list[PassageHit]:
+    """As many as fit, best first, each narrowed to its share of the room."""
+    instructions = budget.instructions()
+    kept, total = list[PassageHit](), instructions
+    for hit in found:
+        passage, tokens = _narrowed(hit.passage, query, budget)
+        added = tokens - instructions
+        if total + added <= min(budget.tokens, MOST_WHOLE):
+            kept.append(replace(hit, passage=passage))
+            total += added
+    while kept and not budget.holds([hit.passage.text for hit in kept]):
+        kept.pop()  # tokens merge across borders, so the sum is a few tokens off
+    return kept
+
+
+def _narrowed(passage: Passage, query: str, budget: _SourceBudget) -> tuple[Passage, int]:
+    """The passage, or the part of it about the query that takes no more than its share; and its tokens."""
+    most, kept = len(passage.text), passage
+    while (tokens := budget.tokens_of([kept.text])) > budget.share and most > LEAST_CHARACTERS:
+        most = max(LEAST_CHARACTERS, min(most - 1, len(kept.text) * budget.share // tokens))
+        kept = focused(passage, query, most)
+    return kept, tokens
+
+
+def _citation(number: int, hit: PassageHit, starts: Mapping[int, int]) -> Citation:
+    """The citation of a kept passage; `starts` tell where each began before it was narrowed."""
+    passage = hit.passage
+    return Citation(
+        number,
+        passage.document,
+        passage.title,
+        passage.start,
+        passage.end,
+        hit.bm25,
+        hit.similarity,
+        passage.id,
+        passage.start - starts[passage.id] if passage.id else 0,
+        "" if passage.id else stamp_of(digest_of([passage.text])),
+    )
+
+
+def _spent(before: tuple[Message, ...], message: Message, sources: int, room: PromptRoom) -> TokenBudget:
+    head = before[:1] if before and before[0].role == "system" else ()
+    asked = room.count((message,))
+    # With the question behind it: some templates take no system prompt alone.
+    system = room.count((*head, message)) - asked
+    history = max(0, room.count((*before, message)) - system - asked)
+    return TokenBudget(system, sources, history, asked, room.reply, room.context)

@@ -1,0 +1,139 @@
+"""One turn of a chat: what the person asks for. Every kind says what the reply is built from, and saves itself.
+
+NewChat        the first question of a new chat
+NewQuestion    a question below the shown messages, or below another message when an older question is edited
+Regeneration   another answer to the same question
+Continuation   an answer that ended early is continued
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from app.chat_messages import ChatSettings, ChatVersion, MessageContent
+from app.chats import ChatStores
+from app.errors import BadOption
+from app.messages import Message, ModelChoice, Options
+
+Overflow = Literal["ask", "oldest", "shorter"]
+"""What to do when the chat is too long: ask the person, leave out the oldest turns, or write a shorter reply."""
+Messages = tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplySettings:
+    """The model and the options of one reply, and what to do when the chat is too long."""
+
+    model: ModelChoice
+    options: Options
+    overflow: Overflow = "ask"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnContext:
+    """What a reply is built from: the chat's settings, the messages before the question, the question itself, and,
+    for a continuation, what is already written."""
+
+    chat_settings: ChatSettings
+    history: Messages
+    question: str
+    written: MessageContent | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(ABC):
+    """Something that the person wants a reply to, in the version of the chat that they see."""
+
+    version: ChatVersion
+    settings: ReplySettings
+
+    @abstractmethod
+    def context(self, stores: ChatStores) -> TurnContext:
+        """Reads what the reply is built from. Raises ChatNotFound."""
+
+    @abstractmethod
+    def save(self, stores: ChatStores) -> tuple[ChatVersion, int]:
+        """Stores the turn and an empty reply. Returns the new version and the reply's id. Raises StaleChat."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewChat(Turn):
+    """The first question of a chat that does not exist yet."""
+
+    question: str
+    chat_settings: ChatSettings = field(default_factory=ChatSettings)
+    is_private: bool = False
+
+    def context(self, _stores: ChatStores) -> TurnContext:
+        """There is no history."""
+        return TurnContext(self.chat_settings, (), self.question)
+
+    def save(self, stores: ChatStores) -> tuple[ChatVersion, int]:
+        """Creates the chat."""
+        store = stores.private if self.is_private else stores.stored
+        return store.begin(self.chat_settings, self.question)
+
+
+@dataclass(frozen=True, slots=True)
+class NewQuestion(Turn):
+    """A question at the end of the shown messages, or below `parent` (0: as a first message)."""
+
+    question: str
+    parent: int | None = None
+
+    def context(self, stores: ChatStores) -> TurnContext:
+        """The history ends with the parent."""
+        store, chat = stores.of(self.version.chat), self.version.chat
+        return TurnContext(store.settings(chat), store.texts_before(chat, self.parent), self.question)
+
+    def save(self, stores: ChatStores) -> tuple[ChatVersion, int]:
+        """Adds the question and an empty reply."""
+        return stores.of(self.version.chat).ask(self.version, self.question, self.parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Regeneration(Turn):
+    """Another answer beside the answer `message`."""
+
+    message: int
+
+    def context(self, stores: ChatStores) -> TurnContext:
+        """The question is the one that `message` answers."""
+        return context_of(stores, self.version.chat, self.message)
+
+    def save(self, stores: ChatStores) -> tuple[ChatVersion, int]:
+        """Adds an empty reply beside it."""
+        return stores.of(self.version.chat).regenerate(self.version, self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation(Turn):
+    """The answer `message` is continued where it ended."""
+
+    message: int
+
+    def context(self, stores: ChatStores) -> TurnContext:
+        """Has what is written, without the mark of a character that was cut in half."""
+        context = context_of(stores, self.version.chat, self.message)
+        content = stores.of(self.version.chat).message(self.message).content
+        return replace(context, written=_without_half_character(content))
+
+    def save(self, stores: ChatStores) -> tuple[ChatVersion, int]:
+        """Marks the answer as being written again."""
+        return stores.of(self.version.chat).continue_reply(self.version, self.message), self.message
+
+
+def context_of(stores: ChatStores, chat: int, answer: int) -> TurnContext:
+    """What this answer is built from. Raises ChatNotFound, BadOption."""
+    store = stores.of(chat)
+    texts = store.path_texts(chat, store.parent(answer))
+    if not texts or texts[-1].role != "user":
+        raise BadOption("There is no question before this reply. Write one first.")
+    return TurnContext(store.settings(chat), texts[:-1], texts[-1].content)
+
+
+def _without_half_character(content: MessageContent) -> MessageContent:
+    """A reply that was cut inside a character ends with U+FFFD, which the model must not read."""
+    text = content.text.rstrip("\N{REPLACEMENT CHARACTER}")
+    marks = tuple(replace(mark, end=min(mark.end, len(text))) for mark in content.marks)
+    return replace(content, text=text, marks=marks)

@@ -1,0 +1,79 @@
+"""Text for display: titles made from the beginning of a text, and counts in words."""
+
+import re
+import unicodedata
+
+WIDTH = 48
+"""Most columns of a title; a Chinese character takes two."""
+SHORTEST = 10
+"""Fewest columns of a first sentence that is a title by itself: "Hi." is not."""
+TITLE_INPUT = 1_000
+"""Characters of a text that a title is made from; the rest may be a megabyte."""
+
+FENCE = re.compile(r"^[^\S\n]*+(```|~~~).*$", re.MULTILINE)
+LINE_MARKS = re.compile(r"^\s*(?:(?:[#>]+|[-*+•]|\d+[.)])\s+)+")
+IMAGE_OR_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+EMPHASIS = re.compile(r"~~|`+|(?<!\w)[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}(?!\w)")
+SENTENCE_END = re.compile("[.!?…]+(?=\\s)|[。\uff01\uff1f]+")
+
+
+def title_of(text: str) -> str:
+    """The first sentence of the first line that says something, without Markdown, cut at a word; "" for nothing.
+
+    "## Hello **there**, how are you? I am fine." -> "Hello there, how are you?"
+    """
+    beginning = text.lstrip()[:TITLE_INPUT]
+    lines = (_without_markdown(line) for line in FENCE.sub("", beginning).splitlines())
+    first = next(filter(None, lines), " ".join(beginning.split()))
+    return _cut(_first_sentence(first))
+
+
+def counted(count: int, noun: str) -> str:
+    """ "1 document", "2,000 documents"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def columns(text: str) -> int:
+    """The width of a text: wide characters take two columns, combining ones none."""
+    return sum(map(_width, text))
+
+
+def _without_markdown(line: str) -> str:
+    bare = EMPHASIS.sub("", IMAGE_OR_LINK.sub(r"\1", LINE_MARKS.sub("", line)))
+    return " ".join("".join(c for c in bare if c.isprintable() or c.isspace()).split())
+
+
+def _first_sentence(line: str) -> str:
+    for end in SENTENCE_END.finditer(line):
+        sentence = line[: end.end()]
+        if columns(sentence) >= SHORTEST:
+            return sentence.rstrip(".。")
+    return line
+
+
+def _cut(line: str) -> str:
+    if columns(line) <= WIDTH:
+        return line
+    end = _fitting(line, WIDTH - 1)
+    at_word = line.rfind(" ", 0, end + 1)
+    # A word longer than half a title, or a script that writes no spaces, is cut where it must be.
+    return (line[:at_word] if at_word > end // 2 else line[:end]).rstrip(" ,;:-") + "…"
+
+
+def _fitting(line: str, width: int) -> int:
+    """How many characters fit; one is never cut from the marks that belong to it."""
+    end = 0
+    for at, character in enumerate(line):
+        width -= _width(character)
+        if width < 0:
+            break
+        end = at + 1
+    while 0 < end < len(line) and (_width(line[end]) == 0 or line[end - 1] == "\u200d"):
+        end -= 1
+    return end
+
+
+def _width(character: str) -> int:
+    if unicodedata.combining(character) or character in "\u200d\ufe0f":
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -1,0 +1,64 @@
+"""Text made fit for the full-text index, for storage and for display.
+
+FTS5's unicode61 tokenizer takes a run of letters for one word, so a script without spaces would have one word a
+sentence. Each of its characters is set apart, in the index and in the query, where a phrase joins them again:
+
+    "FTS5 用于全文搜索"   ->  "FTS5  用  于  全  文  搜  索"
+"""
+
+import re
+import unicodedata
+from typing import Literal
+
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u2e80-\u2fdf\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff"  # radicals, kana
+    "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"  # ideographs, Hangul
+    "\U00020000-\U0003ffff]"
+)
+"""A character that is a word of its own."""
+MOST_MARKS = 30
+"""Combining marks that a letter keeps. No script has more; Unicode's stream-safe format has the same limit."""
+_MANY_MARKS = re.compile(rb"[^\x00]{%d,}" % (MOST_MARKS + 1))
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
+
+UNSHOWN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"  # controls, line ends, bytes that are no UTF-8
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what turns the direction: exe.txt may be named txt.exe
+)
+"""A character that a file's name may contain and that is not displayed."""
+
+
+def shown_name(name: str) -> str:
+    """A file's name for display and storage: one line, without controls and direction marks."""
+    return UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", name)
+
+
+def spaced(text: str) -> str:
+    """A text for the index: unspaced characters set apart, in Unicode's form NFKC."""
+    return UNSPACED.sub(r" \g<0> ", normalized("NFKC", storable(text)))
+
+
+def normalized(form: Form, text: str) -> str:
+    """A text in a Unicode normal form. Marks beyond MOST_MARKS on one letter are left out: sorting them takes
+    quadratic time."""
+    if text.isascii():
+        return text
+    classes, kept, at = bytes(map(unicodedata.combining, text)), [], 0
+    for run in _MANY_MARKS.finditer(classes):
+        kept.append(text[at : run.start() + MOST_MARKS])
+        at = run.end()
+    return unicodedata.normalize(form, "".join([*kept, text[at:]]))
+
+
+def storable(text: str) -> str:
+    """A text without surrogates, which UTF-8 cannot encode; each becomes a question mark."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def without_surrogates(text: str) -> str:
+    """A command-line argument in which bytes of another encoding became surrogates; each becomes U+FFFD."""
+    return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,90 @@
+"""Values come back from JSON, and marks from their columns."""
+
+import json
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.chat_messages import Provenance, TokenMark
+from app.chats.dataclass_json import read, to_dict
+from app.chats.json_columns import (
+    LETTERS,
+    marks_from_json,
+    marks_to_json,
+    provenance_from_json,
+    provenance_to_json,
+    sampling_from_json,
+)
+from app.messages import Origin, Sampling, Split
+from tests.chats.samples import PROVENANCE
+
+
+def test_provenance_comes_back() -> None:
+    assert provenance_from_json(provenance_to_json(PROVENANCE)) == PROVENANCE
+
+
+def test_provenance_of_an_older_app_gets_defaults_and_of_a_newer_one_loses_what_is_unknown() -> None:
+    found = json.loads(provenance_to_json(PROVENANCE) or "")
+    del found["statistics"]["split"], found["model"]["revision"], found["app"]
+    found["model"]["of_later"] = found["of_later"] = {"x": [1]}
+    older = replace(
+        PROVENANCE,
+        model=replace(PROVENANCE.model, revision=""),
+        statistics=replace(PROVENANCE.statistics, split=Split()),
+        app="",
+    )
+    assert read(Provenance, found) == older
+
+
+@pytest.mark.parametrize(
+    "change", [{"decoder": "magic"}, {"reason": None}, {"options": {"sampling": {"temperature": -1}}}]
+)
+def test_provenance_that_would_be_untrue_is_none(change: dict[str, Any]) -> None:
+    assert provenance_from_json(json.dumps({**to_dict(PROVENANCE), **change})) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "null"])
+def test_text_that_makes_no_sense_is_no_provenance_and_no_sampling(text: str) -> None:
+    assert provenance_from_json(text) is None
+    assert sampling_from_json(text) is None
+
+
+@pytest.mark.parametrize("found", [True, "1", None, [], 10**400, float("nan"), float("inf")])
+def test_what_is_no_number_is_the_default(found: object) -> None:
+    assert read(Sampling, {"top_p": found, "top_k": 3}) == Sampling(top_k=3)
+
+
+def test_an_integer_is_a_number_and_a_number_no_integer() -> None:
+    assert read(Sampling, {"top_p": 1, "top_k": 3.0}) == Sampling(top_p=1.0)
+
+
+@given(
+    st.lists(
+        st.builds(TokenMark, st.integers(0, 10**9), st.sampled_from(get_args(Origin)), st.integers(0, 10**6))
+    )
+)
+def test_marks_come_back(marks: list[TokenMark]) -> None:
+    assert marks_from_json(marks_to_json(marks)) == tuple(marks)
+
+
+def test_the_example_of_the_module() -> None:
+    marks = (TokenMark(5, "model", 0), TokenMark(9, "window", 1), TokenMark(12, "window", 1))
+    assert json.loads(marks_to_json(marks)) == {"ends": [5, 4, 3], "origins": "mww", "steps": [0, 1, 0]}
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "3", "[]", "null", '{"ends": [1]}', '{"ends": "x", "origins": 3, "steps": []}']
+)
+def test_marks_that_make_no_sense_are_none(text: str) -> None:
+    assert marks_from_json(text) == ()
+
+
+def test_an_origin_that_nobody_knows_is_the_models() -> None:
+    assert marks_from_json('{"ends": [1], "origins": "?", "steps": [0]}') == (TokenMark(1, "model", 0),)
+
+
+def test_every_origin_has_a_letter_of_its_own() -> None:
+    assert len(set(LETTERS.values())) == len(get_args(Origin))

@@ -1,0 +1,227 @@
+"""Chats go on, branch, and refuse whoever fell behind."""
+
+import sqlite3
+
+import pytest
+
+from app.chat_messages import ChatSettings, ChatVersion, MessageContent
+from app.chats import Chats
+from app.database import Database
+from app.errors import ChatNotFound, StaleChat
+from app.messages import Message, Sampling
+from tests.chats.samples import FINISHED, answer, texts
+
+
+def test_a_question_and_its_empty_reply_are_there_before_a_word_is_decoded(chats: Chats) -> None:
+    place, reply = chats.ask(chats.create(), "Why?")
+    thread = chats.thread(place.chat)
+    assert [(m.role, m.text, m.content.state) for m in thread.messages] == [
+        ("user", "Why?", "done"),
+        ("assistant", "", "writing"),
+    ]
+    assert (thread.version, thread.messages[-1].id) == (place, reply)
+
+
+def test_a_reply_is_kept_with_its_marks_and_provenance(chats: Chats) -> None:
+    _, reply = chats.ask(chats.create(), "Why?")
+    chats.write(reply, FINISHED)
+    assert chats.message(reply).content == FINISHED
+
+
+def test_a_partial_reply_leaves_the_page_its_place(chats: Chats) -> None:
+    place, reply = chats.ask(chats.create(), "Why?")
+    chats.write(reply, MessageContent("Be"))
+    chats.write(reply, MessageContent("Because", "done"))
+    assert chats.thread(place.chat).version == place
+    answer(chats, place, "And?", "So.")
+
+
+def test_a_late_partial_reply_does_not_replace_the_final_one(chats: Chats) -> None:
+    _, reply = chats.ask(chats.create(), "Why?")
+    chats.write(reply, MessageContent("Because", "stopped"))
+    chats.write(reply, MessageContent("Be"))
+    assert (chats.message(reply).text, chats.message(reply).content.state) == ("Because", "stopped")
+
+
+def test_a_reply_to_a_chat_that_is_gone_goes_nowhere(chats: Chats) -> None:
+    _, reply = chats.ask(chats.create(), "Why?")
+    chats.delete_all()
+    chats.write(reply, FINISHED)
+    with pytest.raises(ChatNotFound):
+        chats.message(reply)
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        lambda chats, place, _: chats.ask(place, "Again?"),
+        lambda chats, place, _: chats.add(place, "user", "Again?"),
+        lambda chats, place, reply: chats.regenerate(place, reply),
+        lambda chats, place, reply: chats.continue_reply(place, reply),
+        lambda chats, place, reply: chats.show(place, reply),
+    ],
+)
+def test_a_page_that_fell_behind_changes_nothing(chats: Chats, deed: object) -> None:
+    stale, reply = answer(chats, chats.create(), "Why?", "So.")
+    answer(chats, stale, "And?", "That.")
+    before = chats.thread(stale.chat)
+    with pytest.raises(StaleChat, match="another window"):
+        deed(chats, stale, reply)  # type: ignore[operator]
+    assert chats.thread(stale.chat) == before
+
+
+def test_a_new_version_of_a_reply_is_shown_and_the_old_one_kept(chats: Chats) -> None:
+    place, first = answer(chats, chats.create(), "Why?", "So.")
+    place, second = chats.regenerate(place, first)
+    chats.write(second, MessageContent("Because.", "done"))
+    shown = chats.thread(place.chat).messages[-1]
+    assert (shown.text, shown.versions) == ("Because.", (first, second))
+    place = chats.show(place, first)
+    assert texts(chats, place.chat) == ["Why?", "So."]
+
+
+def test_an_edited_question_is_a_version_beside_the_first_one(chats: Chats) -> None:
+    place, _ = answer(chats, chats.create(), "Why?", "So.")
+    place, _ = answer(chats, place, "And?", "That.")
+    first = chats.thread(place.chat).messages[0]
+    place, _ = answer(chats, place, "Why not?", "No.", parent=0)
+    assert texts(chats, place.chat) == ["Why not?", "No."]
+    edited = chats.thread(place.chat).messages[0]
+    assert edited.versions == (first.id, edited.id)
+    chats.show(place, first.id)
+    assert texts(chats, place.chat) == ["Why?", "So.", "And?", "That."]
+
+
+def test_a_later_question_is_edited_below_its_parent(chats: Chats) -> None:
+    place, reply = answer(chats, chats.create(), "Why?", "So.")
+    place, _ = answer(chats, place, "And?", "That.")
+    place, _ = answer(chats, place, "But?", "This.", parent=reply)
+    assert texts(chats, place.chat) == ["Why?", "So.", "But?", "This."]
+
+
+def test_a_reply_goes_on_where_it_stopped(chats: Chats) -> None:
+    place, reply = chats.ask(chats.create(), "Why?")
+    chats.write(reply, MessageContent("Because of", "stopped", "Stopped."))
+    place = chats.continue_reply(place, reply)
+    assert (chats.message(reply).text, chats.message(reply).content.state) == ("Because of", "writing")
+    chats.write(reply, MessageContent("Because of that.", "done"))
+    assert texts(chats, place.chat) == ["Why?", "Because of that."]
+    assert len(chats.search("that")) == 1
+
+
+def test_a_reply_that_was_hidden_is_shown_when_it_goes_on(chats: Chats) -> None:
+    place, first = answer(chats, chats.create(), "Why?", "So")
+    place, _ = chats.regenerate(place, first)
+    chats.continue_reply(place, first)
+    assert texts(chats, place.chat) == ["Why?", "So"]
+
+
+@pytest.mark.parametrize("parent", [999, None])
+def test_a_message_of_another_chat_is_no_parent_and_no_reply(chats: Chats, parent: int | None) -> None:
+    _, foreign = answer(chats, chats.create(), "Else?", "No.")
+    place, _ = answer(chats, chats.create(), "Why?", "So.")
+    before = chats.thread(place.chat)
+    for deed in (
+        lambda: chats.add(place, "user", "x", parent=parent or foreign),
+        lambda: chats.regenerate(place, parent or foreign),
+        lambda: chats.continue_reply(place, parent or foreign),
+        lambda: chats.show(place, parent or foreign),
+        lambda: chats.path_texts(place.chat, parent or foreign),
+    ):
+        with pytest.raises(ChatNotFound):
+            deed()
+    assert chats.thread(place.chat) == before
+
+
+def test_a_question_is_no_reply_to_write_anew(chats: Chats) -> None:
+    place, _ = answer(chats, chats.create(), "Why?", "So.")
+    question = chats.thread(place.chat).messages[0].id
+    with pytest.raises(ChatNotFound):
+        chats.regenerate(place, question)
+    with pytest.raises(ChatNotFound):
+        chats.ask(ChatVersion(), "Before there is a chat?")
+
+
+def test_replies_that_nobody_finished_are_interrupted_at_start(chats: Chats) -> None:
+    place, done = answer(chats, chats.create(), "Why?", "So.")
+    place, cut = chats.ask(place, "And?")
+    chats.write(cut, MessageContent("That is partl"))
+    chats.mark_interrupted()
+    written = chats.message(cut).content
+    assert (written.text, written.state) == ("That is partl", "interrupted")
+    assert written.note == "Foresight ended before this reply was complete."
+    assert chats.message(done).content.state == "done"
+    assert [found.summary.id for found in chats.search("partl")] == [place.chat]
+
+
+def test_the_newest_messages_come_first_and_the_others_are_counted(chats: Chats) -> None:
+    place = chats.create(ChatSettings("Be brief.", Sampling(0.5)))
+    for number in range(5):
+        place, _ = answer(chats, place, f"q{number}", f"a{number}")
+    thread = chats.thread(place.chat, newest=3)
+    assert ([message.text for message in thread.messages], thread.earlier) == (["a3", "q4", "a4"], 7)
+    assert thread.settings == ChatSettings("Be brief.", Sampling(0.5))
+    assert chats.thread(place.chat, newest=0).earlier == 10
+
+
+def test_the_model_reads_the_path_up_to_the_reply_that_it_is_to_write(chats: Chats) -> None:
+    place, reply = answer(chats, chats.create(), "Why?", "So.")
+    place, writing = chats.ask(place, "And?")
+    asked = (Message("user", "Why?"), Message("assistant", "So."), Message("user", "And?"))
+    assert chats.path_texts(place.chat) == asked
+    assert chats.path_texts(place.chat, writing) == asked
+    assert chats.path_texts(place.chat, reply) == asked[:2]
+    assert chats.path_texts(place.chat, 0) == ()
+
+
+def test_the_model_reads_what_there_is_of_a_reply_that_goes_on(chats: Chats) -> None:
+    place, reply = chats.ask(chats.create(), "Why?")
+    chats.write(reply, MessageContent("Because", "stopped"))
+    place = chats.continue_reply(place, reply)
+    assert chats.path_texts(place.chat, reply)[-1] == Message("assistant", "Because")
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [MessageContent("", "failed"), MessageContent("half", "failed"), MessageContent(" \n", "stopped")],
+)
+def test_the_model_reads_no_reply_that_failed_nor_its_question(chats: Chats, failure: MessageContent) -> None:
+    place, _ = answer(chats, chats.create(), "Why?", "So.")
+    place, failed = chats.ask(place, "Too much?")
+    chats.write(failed, failure)
+    place, _ = chats.ask(place, "And?")
+    assert [message.content for message in chats.path_texts(place.chat)] == ["Why?", "So.", "And?"]
+
+
+def test_a_chat_whose_shown_leaf_is_not_there_can_be_opened(chats: Chats, database: Database) -> None:
+    place, _ = answer(chats, chats.create(), "Why?", "So.")
+    with database.writing() as connection:
+        connection.execute("UPDATE chat SET shown = 999")
+    assert texts(chats, place.chat) == ["Why?", "So."]
+    assert len(chats.path_texts(place.chat)) == 2
+
+
+def test_half_a_character_is_kept_as_a_mark(chats: Chats) -> None:
+    place, _ = answer(chats, chats.create(title="t \ud83d"), "x \ud83d", "y\0 \udc00")
+    assert texts(chats, place.chat) == ["x ?", "y\0 ?"]
+
+
+def test_a_question_behind_a_failed_reply_is_read_without_that_turn(chats: Chats) -> None:
+    place, failed = chats.ask(chats.create(), "Why?")
+    chats.write(failed, MessageContent("", "failed", "Memory ran out."))
+    assert chats.texts_before(place.chat) == ()
+    assert [message.content for message in chats.path_texts(place.chat)] == ["Why?"], "which is asked anew"
+    place, reply = chats.ask(place, "And?")
+    assert [message.content for message in chats.path_texts(place.chat)] == ["And?"]
+    assert len(chats.path_ids(place.chat, reply)) == 1
+
+
+def test_a_long_thread_is_read_however_few_parameters_a_statement_may_have(
+    chats: Chats, database: Database
+) -> None:
+    version = chats.create()
+    for number in range(10):
+        version, _ = chats.add(version, "user", str(number))
+    with database.reading() as connection:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 5)
+    assert texts(chats, version.chat) == [str(number) for number in range(10)]

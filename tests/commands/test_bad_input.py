@@ -1,0 +1,152 @@
+"""Bad input at the command line: one sentence on standard error, the right exit code, never a traceback."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.commands.decoder_options import LANES
+from app.main import cli
+
+CPU = ("--device", "cpu", "--dtype", "float32")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, list(arguments))
+
+
+def sentence(result: Result, code: int) -> str:
+    """The one line on standard error, if the command ended as it should."""
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    lines = [line for line in result.stderr.splitlines() if line]
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("Error: ")
+    return lines[0].removeprefix("Error: ")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--max-new-tokens", "0", "Max new tokens must be at least 1, got 0."),
+        ("--max-new-tokens", "-5", "Max new tokens must be at least 1, got -5."),
+        ("--rows", "-1", "Rows must be from 0 (auto) to 256, got -1."),
+        ("--window", "-1", "Window must be from 0 (off) to 128, got -1."),
+        ("--window", "129", "Window must be from 0 (off) to 128, got 129."),
+        ("--ngram", "1", "Ngram must be from 2 to 16, got 1."),
+        ("--guesses", "1000", "Guesses must be from 0 (off) to 128, got 1000."),
+        ("--temperature", "-1", "Temperature must be from 0 to 100, got -1.0."),
+        ("--temperature", "nan", "Temperature must be from 0 to 100, got nan."),
+        ("--top-k", "-1", "Top-k must be 0 (off) or more, got -1."),
+        ("--top-p", "0", "Top-p must be above 0 and at most 1, got 0.0."),
+        ("--min-p", "1", "Min-p must be at least 0 and below 1, got 1.0."),
+        ("--repetition-penalty", "0", "Repetition penalty must be above 0 and at most 100, got 0.0."),
+        ("--seed", "-1", "Seed must be from 0 to 2^63-1, got -1."),
+        ("--stop", "", "A stop string must not be empty, got ('',)."),
+        ("--model", " ", "Model must be a folder or a hub id, got ' '."),
+    ],
+)
+def test_an_impossible_value_is_named_with_its_rule(option: str, value: str, words: str) -> None:
+    assert sentence(run("generate", "--prompt", "Hello", option, value), code=2) == words
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("generate", "--prompt", "Hello", "--decoder", "fancy"),
+        ("generate", "--prompt", "Hello", "--preset", "70b"),
+        ("generate", "--prompt", "Hello", "--same-text", "perhaps"),
+        ("generate", "--prompt", "Hello", "--dtype", "int3"),
+        ("generate", "--prompt", "Hello", "--device", "tpu"),
+        ("generate", "--prompt", "Hello", "--max-new-tokens", "many"),
+        ("generate", "--prompt", "Hello", "--nonesuch"),
+        ("--port", "0"),
+        ("--port", "99999"),
+        ("nonesuch",),
+    ],
+    ids=" ".join,
+)
+def test_what_the_parser_refuses_is_a_bad_argument(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    assert "Error: " in result.stderr or "Error" in result.stderr
+
+
+def test_prompts_must_be_given_one_way() -> None:
+    assert "Give either --prompt TEXT or --prompts" in sentence(run("generate"), code=2)
+
+
+def test_a_missing_prompts_file_is_named() -> None:
+    assert "none.jsonl cannot be read" in sentence(run("generate", "--prompts", "none.jsonl"), code=2)
+    assert "none.jsonl cannot be read" in sentence(run("bench", "--prompts", "none.jsonl"), code=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ("--decoders", "plain,fancy"),
+            f"Unknown decoder 'fancy'. Choose from {LANES}, separated by commas.",
+        ),
+        (
+            ("--decoders", "auto:many"),
+            f"Unknown decoder 'auto:many'. Choose from {LANES}, separated by commas.",
+        ),
+        (("--decoders", "auto:999"), "Rows must be from 0 (auto) to 256, got 999."),
+        (("--decoders", "plain,plain"), "Decoders must be different ones, got plain,plain."),
+        (("--decoders", ""), f"Unknown decoder ''. Choose from {LANES}, separated by commas."),
+        (("--rounds", "0"), "Rounds must be at least 1, got 0."),
+        (("--max-new-tokens", "0"), "Max new tokens must be at least 1, got 0."),
+        (("--ngram", "99"), "Ngram must be from 2 to 16, got 99."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_an_impossible_benchmark_is_refused(tmp_path: Path, options: tuple[str, ...], words: str) -> None:
+    assert sentence(run("bench", "--prompts", str(prompts_file(tmp_path)), *options), code=2) == words
+
+
+def prompts_file(folder: Path, prompt: str = "Hello") -> Path:
+    file = folder / "prompts.jsonl"
+    file.write_text(f'{{"prompt": "{prompt}"}}\n', encoding="utf-8")
+    return file
+
+
+def test_a_report_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    report = tmp_path / "none" / "report.json"
+    result = run("bench", "--prompts", str(prompts_file(tmp_path)), "--json", str(report), *CPU)
+    assert "Choose another file for --json" in sentence(result, code=2)
+
+
+def test_a_model_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
+    result = run("generate", "--model", str(tmp_path / "none"), "--prompt", "Hello", *CPU)
+    assert sentence(result, code=1) == f"The folder {tmp_path / 'none'} does not exist: check the path."
+
+
+def test_a_folder_that_is_no_model_is_a_failure(tmp_path: Path) -> None:
+    result = run("generate", "--model", str(tmp_path), "--prompt", "Hello", *CPU)
+    assert str(tmp_path) in sentence(result, code=1)
+
+
+def test_weights_that_are_only_pickled_are_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    (tmp_path / "tokenizer.json").write_text("{}")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x04cos\nabort\n(tR.")
+    words = sentence(run("generate", "--model", str(tmp_path), "--prompt", "Hello", *CPU), code=1)
+    assert "safetensors" in words
+
+
+def test_a_prompt_longer_than_the_context_is_a_failure() -> None:
+    words = sentence(run("generate", "--prompt", "word " * 3000, *CPU), code=1)
+    assert "the model's context holds 1,024" in words
+
+
+def test_what_was_answered_before_a_failure_stays(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    file.write_text('{"prompt": "Hello"}\n{"prompt": "' + "word " * 3000 + '"}\n', encoding="utf-8")
+    result = run("generate", "--prompts", str(file), "--max-new-tokens", "3", "--json", *CPU)
+    assert result.exit_code == 1
+    assert len(result.stdout.splitlines()) == 1
+    assert "the model's context holds" in result.stderr

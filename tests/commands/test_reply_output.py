@@ -1,0 +1,74 @@
+"""One request from the command line, with a scripted engine."""
+
+import pytest
+
+from app.commands.reply_output import events_with_progress, finished_reply
+from app.errors import ReplyFailed
+from app.messages import Decoding, Finished, ModelChoice, Options, Piece, Request, Sampling
+from tests.commands.scripted import ScriptedDecoders
+
+REQUEST = Request(ModelChoice("demo"), "Once", Options(sampling=Sampling(seed=5)))
+FIELDS = [
+    "text",
+    "token_ids",
+    "steps",
+    "tokens_per_step",
+    "hit_rate",
+    "coverage",
+    "rows_per_step",
+    "tokens_per_second",
+    "time_to_first_token",
+    "decoder",
+    "seed",
+    "model",
+    "dtype",
+    "device",
+    "quantisation",
+    "attention",
+    "graphs",
+    "graphs_note",
+    "fused_note",
+    "stop_reason",
+    "temperature",
+    "decoding",
+]
+
+
+def test_the_outcome_is_the_whole_text_with_all_its_tokens() -> None:
+    result = finished_reply(REQUEST, list(events_with_progress(ScriptedDecoders(), REQUEST)))
+    assert (result.text, result.token_ids) == (" 0 1 2 3 4 5 6", (0, 1, 2, 3, 4, 5, 6))
+
+
+def test_the_json_of_an_outcome_has_the_promised_fields() -> None:
+    json = finished_reply(REQUEST, list(events_with_progress(ScriptedDecoders(), REQUEST))).to_json()
+    assert list(json) == FIELDS
+    assert (json["steps"], json["tokens_per_step"], json["hit_rate"]) == (3, 2.0, 2 / 3)
+    assert (json["decoder"], json["seed"], json["stop_reason"]) == ("auto", 5, "max_tokens")
+    assert (json["model"], json["dtype"], json["device"]) == ("demo", "float32", "cpu")
+    assert json["time_to_first_token"] == 0.5
+    assert json["decoding"] == {
+        "decoder": "auto", "window": 5, "ngram": 4, "guesses": 5, "rows": 0, "same_text": True,
+    }  # fmt: skip
+
+
+def test_a_failed_reply_raises_the_engines_own_sentence() -> None:
+    engine = ScriptedDecoders(failure="Memory ran out: close other programs.")
+    with pytest.raises(ReplyFailed, match=r"^Memory ran out: close other programs\.$"):
+        list(events_with_progress(engine, REQUEST))
+
+
+def test_leaving_early_stops_the_reply() -> None:
+    engine = ScriptedDecoders()
+    events = events_with_progress(engine, REQUEST)
+    for event in events:
+        if isinstance(event, Piece):
+            break
+    events.close()  # type: ignore[attr-defined]
+    assert engine.replies[0].is_stopping
+
+
+def test_a_reply_without_an_end_has_no_outcome() -> None:
+    events = list(events_with_progress(ScriptedDecoders(), REQUEST))
+    assert isinstance(events[-1], Finished)
+    with pytest.raises(ValueError, match="a reply ends with Finished, got Piece"):
+        finished_reply(Request(ModelChoice("demo"), "Once", Options(decoding=Decoding("plain"))), events[:-1])

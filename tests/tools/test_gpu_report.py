@@ -1,0 +1,97 @@
+"""The GPU report with tiny sizes on this CPU, and on a machine that has no card."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from app.engine.attention.choosing import Heads
+from tests.engine.tiny import write_tiny
+from tools.gpu_report.__main__ import SECTIONS, write_report
+from tools.gpu_report.plan import Plan
+
+CHECKOUT = Path(__file__).parents[2]
+ABSENT = ("gradio", "uvicorn", "starlette", "fastapi", "platformdirs", "torchao", "charset_normalizer")
+SHAPE = {
+    "model_type": "llama",
+    "vocab_size": 128,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+}
+
+
+def tiny_plan(model: Path) -> Plan:
+    return Plan(
+        device="cpu",
+        shapes={"tiny": SHAPE},
+        quantised_shape="tiny",
+        heads={"tiny": Heads(4, 2, 16, torch.float32)},
+        prefixes=(9,),
+        attention_rows=(3,),
+        context=8,
+        step_rows=(1, 2),
+        models=(model,),
+        prompts=1,
+        reply_tokens=8,
+        seconds=0.001,
+    )
+
+
+def test_every_section_writes_rows(tmp_path: Path) -> None:
+    report = write_report(tmp_path, tiny_plan(write_tiny(tmp_path / "model").path))
+    sections = report["sections"]
+    missing = "" if _has_torchao() else "BadOption"
+    assert [section["error"][: len(missing)] for section in sections.values()][-1] == missing
+    assert not any(section["error"] for name, section in sections.items() if name != "Quantised steps")
+    assert all(section["rows"] for name, section in sections.items() if name != "Quantised steps")
+    assert {row["is right"] for row in sections["Attention against float64"]["rows"]} == {"True"}
+    assert {row["same as plain"] for row in sections["Replies"]["rows"] if row["dtype"] == "float32"} == {
+        "1 of 1"
+    }
+    assert json.loads((tmp_path / "report.json").read_text()) == report
+    text = (tmp_path / "report.md").read_text()
+    assert all(f"## {name}" in text for name in SECTIONS)
+    assert "| tiny | 9 | 3 | sdpa |" in text
+
+
+def test_a_section_that_fails_leaves_its_error_and_the_others_run(tmp_path: Path) -> None:
+    report = write_report(tmp_path, tiny_plan(tmp_path / "no model"))
+    assert "no model" in report["sections"]["Replies"]["error"]
+    assert report["sections"]["Steps"]["rows"]
+    assert "Failed: " in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card")
+def test_a_bare_machine_without_a_card_gets_one_sentence() -> None:
+    script = (
+        f"import sys, runpy; sys.modules.update(dict.fromkeys({ABSENT!r})); sys.argv[1:] = ['report']; "
+        "runpy.run_module('tools.gpu_report', run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=CHECKOUT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "Error: A GPU report needs a CUDA device, and torch finds none here: run it on a machine with one.\n"
+    )
+    assert not (CHECKOUT / "report").exists()
+
+
+def _has_torchao() -> bool:
+    try:
+        import torchao  # noqa: F401
+    except ImportError:
+        return False
+    return True

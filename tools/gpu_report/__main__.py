@@ -1,0 +1,107 @@
+"""Measures this machine's CUDA card and writes report.json and report.md into a folder.
+
+    python -m tools.gpu_report FOLDER
+
+Needs torch, triton, transformers, numpy, typer and rich. Model weights are random and made on the card; replies are
+those of the demo model and, where it is beside the checkout, of stories260K. A section that fails leaves its error
+in the report, and the next one runs.
+"""
+
+import json
+import platform
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import torch
+import transformers
+import typer
+
+from app import __version__
+from app.engine.memory import release_memory
+from tools.gpu_report.kernels import attention_errors, attention_times
+from tools.gpu_report.plan import Plan, Row
+from tools.gpu_report.replies import replies
+from tools.gpu_report.steps import quantised_times, step_times
+
+NO_CUDA = "A GPU report needs a CUDA device, and torch finds none here: run it on a machine with one."
+
+SECTIONS: dict[str, Callable[[Plan], Iterator[Row]]] = {
+    "Attention against float64": attention_errors,
+    "Replies": replies,
+    "Steps": step_times,
+    "Attention times": attention_times,
+    "Quantised steps": quantised_times,
+}
+
+
+def write_report(folder: Path, plan: Plan) -> dict[str, Any]:
+    """Run all sections; both files are written after each of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    report: dict[str, Any] = {"machine": _machine(plan), "sections": {}}
+    for name, section in SECTIONS.items():
+        typer.echo(f"{name}…")
+        report["sections"][name] = _run(section, plan)
+        (folder / "report.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
+        (folder / "report.md").write_text(markdown(report), encoding="utf-8")
+    return report
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """The report as one table for each section."""
+    parts = ["# GPU report", ", ".join(f"{key} {value}" for key, value in report["machine"].items())]
+    for name, section in report["sections"].items():
+        parts.append(f"## {name}")
+        parts.append(_table(section["rows"]))
+        if section["error"]:
+            parts.append(f"Failed: {section['error']}")
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _run(section: Callable[[Plan], Iterator[Row]], plan: Plan) -> dict[str, Any]:
+    """The section's rows, its seconds, and the error that ended it."""
+    rows: list[Row] = []
+    begin, error = perf_counter(), ""
+    try:
+        rows.extend(section(plan))
+    except Exception as failure:  # a compiler's, a driver's, a library's: each has types of its own
+        error = f"{type(failure).__name__}: {failure}"
+        typer.echo(error, err=True)
+    finally:
+        release_memory()
+    return {"rows": rows, "seconds": perf_counter() - begin, "error": error}
+
+
+def _table(rows: list[Row]) -> str:
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    cells = [columns, ["---"] * len(columns)]
+    cells += [[_cell(row.get(column, "")) for column in columns] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells) if rows else ""
+
+
+def _cell(value: str | float) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _machine(plan: Plan) -> dict[str, str]:
+    card = torch.cuda.get_device_name() if plan.device.startswith("cuda") else platform.machine()
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__}
+    return {"device": card, "foresight": __version__, **versions, "CUDA": str(torch.version.cuda)}
+
+
+def main(
+    folder: Annotated[Path, typer.Argument(help="Where report.json and report.md are written.")],
+    device: Annotated[str, typer.Option(help="cuda, or cpu for trying the report itself.")] = "cuda",
+) -> None:
+    """Measure what this machine's CUDA card does."""
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        typer.echo(f"Error: {NO_CUDA}", err=True)
+        raise typer.Exit(2)
+    report = write_report(folder, Plan(device=device))
+    failed = [name for name, section in report["sections"].items() if section["error"]]
+    typer.echo(f"The report is in {folder}." + (f" Failed: {', '.join(failed)}." if failed else ""))
+
+
+if __name__ == "__main__":
+    typer.run(main)

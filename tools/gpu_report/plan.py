@@ -1,0 +1,88 @@
+"""What a report measures: the device, model shapes, row counts, contexts, and trained models."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from app.engine.attention.choosing import Heads
+from app.messages import DType
+from app.settings import assets_dir
+
+Row = dict[str, str | int | float]
+"""One measurement: the columns of a table by name."""
+
+_LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32}
+_QWEN3 = {"model_type": "qwen3", "vocab_size": 151_936, "num_key_value_heads": 8, "head_dim": 128}
+SHAPES: dict[str, dict[str, Any]] = {
+    "llama-2-7b": {
+        **_LLAMA,
+        "vocab_size": 32_000,
+        "intermediate_size": 11_008,
+        "num_key_value_heads": 32,
+        "max_position_embeddings": 4096,
+    },
+    "llama-3.1-8b": {
+        **_LLAMA,
+        "vocab_size": 128_256,
+        "intermediate_size": 14_336,
+        "num_key_value_heads": 8,
+        "max_position_embeddings": 131_072,
+    },
+    "qwen3-0.6b": {
+        **_QWEN3,
+        "hidden_size": 1024,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+        "tie_word_embeddings": True,
+    },
+}
+"""Configs of models that are made with random weights."""
+
+
+def _heads() -> dict[str, Heads]:
+    return {
+        "llama-2-7b": Heads(32, 32, 128, torch.bfloat16),
+        "llama-3.1-8b": Heads(32, 8, 128, torch.bfloat16),
+        "qwen3-0.6b": Heads(16, 8, 128, torch.bfloat16),
+        "float32": Heads(8, 4, 64, torch.float32),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole report. The defaults suit one large card; tests make it tiny and run it on a CPU."""
+
+    device: str = "cuda"
+    dtype: DType = "bfloat16"
+    shapes: dict[str, dict[str, Any]] = field(default_factory=lambda: SHAPES)
+    quantised_shape: str = "qwen3-0.6b"
+    heads: dict[str, Heads] = field(default_factory=_heads)
+    prefixes: tuple[int, ...] = (257, 4096, 32_768)
+    attention_rows: tuple[int, ...] = (1, 16, 64, 128)
+    context: int = 1024
+    step_rows: tuple[int, ...] = (1, 8, 16, 32, 64, 96, 128)
+    models: tuple[Path, ...] = field(default_factory=lambda: trained_models())
+    prompts: int = 20
+    reply_tokens: int = 128
+    seconds: float = 0.5  # for each timing
+
+    @property
+    def torch_device(self) -> torch.device:
+        """Where everything runs."""
+        return torch.device(self.device)
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The type of random weights."""
+        dtype: torch.dtype = getattr(torch, self.dtype)
+        return dtype
+
+
+def trained_models() -> tuple[Path, ...]:
+    """The demo model, and stories260K where it is beside the checkout."""
+    assets = assets_dir()
+    stories = assets.parent.parent / "shared" / "models" / "stories260K"
+    return tuple(path for path in (assets / "demo-model", stories) if path.is_dir())
