@@ -21,7 +21,7 @@ CHECKOUT = Path(__file__).parent.parent
 
 def said(job: bytes, environment: Mapping[str, str]) -> list[bytes]:
     with ChildProcess(WORKER, job, environment) as child:
-        return list(child.summaries())
+        return list(child.lines())
 
 
 def test_a_job_goes_in_and_lines_come_out() -> None:
@@ -38,7 +38,7 @@ def test_half_a_line_is_left_out() -> None:
 
 def test_a_killed_process_ends_its_lines_and_may_be_killed_again() -> None:
     with ChildProcess(WORKER, b"endless\n") as child:
-        lines = child.summaries()
+        lines = child.lines()
         assert next(lines) == b"begun\n"
         child.kill()
         assert list(lines) == []
@@ -55,7 +55,7 @@ def test_a_process_finds_the_app_wherever_it_was_started(
 APP = """
 from app.child_process import ChildProcess
 child = ChildProcess("tests.child_worker", b"holding\\n", {"GIVEN": LOCK})
-print(next(child.summaries()), flush=True)
+print(next(child.lines()), flush=True)
 input()
 """
 
@@ -88,7 +88,7 @@ def reaped(child: ChildProcess) -> bool:
 def test_a_process_that_dies_before_it_has_its_job_says_nothing_and_leaves_nothing() -> None:
     job = b"x" * 1_000_000  # more than a pipe holds: it cannot be handed over to nobody
     with ChildProcess("tests.no_such_module", job) as child:
-        assert list(child.summaries()) == []
+        assert list(child.lines()) == []
     assert reaped(child)
 
 
@@ -98,7 +98,7 @@ def test_a_process_that_hangs_before_it_takes_its_job_can_be_killed() -> None:
         os.kill(child.pid, signal.SIGSTOP)
         timer = threading.Timer(0.5, child.kill)
         timer.start()
-        assert list(child.summaries()) == []
+        assert list(child.lines()) == []
         timer.join()
     assert reaped(child)
 

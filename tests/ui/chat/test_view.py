@@ -82,7 +82,7 @@ def test_a_page_that_fell_behind_is_told_and_keeps_its_text(person: Visitor, oth
     other.state.open_chat(person.state.version)
     person.get("Two")
     assert other.ask("Overwrite") == KEPT
-    assert "went on in another window" in other.heard[0]
+    assert "was changed in another window" in other.heard[0]
     other.look()
     assert other.ask("After looking") == SENT
 
