@@ -27,7 +27,7 @@ from app.desktop.menu import installing as menu
 from app.desktop.menu.entry import MenuEntry
 from app.desktop.switching import show_page, switch
 from app.desktop.window import require_window
-from app.engine.heap import share_one_heap
+from app.engine.memory import share_one_heap
 from app.errors import DataFolderInUse, impossible_values
 from app.messages import Decoding, ModelChoice, Options, Sampling
 from app.outside import HUB_WHY, Outside

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.commands.prompts import Draw, read_sets
-from app.engine.generation import generate
+from app.engine.decoders import generate
 from app.engine.loading import LoadedModel
 from app.engine.lookahead.chances import EdgeChances
 from app.engine.lookahead.contexts import ContextTable

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from app.engine.generation import generate
+from app.engine.decoders import generate
 from app.engine.loading import LoadedModel
 from app.engine.lookahead.chances import FIRST_CODE, NUM_SAID, NUM_SEEN, RANKS, EdgeChances
 from app.engine.lookahead.contexts import LONGEST

@@ -9,7 +9,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from app.engine.session import Session
-from app.engine.unwatched import NeverStops, silent
+from app.engine.session import NeverStops, silent
 from app.messages import Finished, Message, ModelChoice, Options, Piece, Request, Statistics
 from app.models_registry import locate
 from tools.prompts import questions

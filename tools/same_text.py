@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from app.engine.session import Session
-from app.engine.unwatched import NeverStops, silent
+from app.engine.session import NeverStops, silent
 from app.messages import (
     Decoding,
     Finished,

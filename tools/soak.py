@@ -18,7 +18,7 @@ from time import perf_counter
 import torch
 
 from app.engine.session import Session
-from app.engine.unwatched import silent
+from app.engine.session import silent
 from app.messages import (
     DecoderName,
     Decoding,

@@ -69,3 +69,9 @@ def padded(block: Block, rows: int, wanted: int) -> Block:
         visible=visible,
         wanted=block.wanted + (0,) * (wanted - len(block.wanted)),
     )
+
+
+def common_length(left: Sequence[int], right: Sequence[int]) -> int:
+    """How many leading items agree: ([1, 2, 3], [1, 2, 5, 6]) -> 2."""
+    pairs = zip(left, right, strict=False)
+    return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))

@@ -12,9 +12,9 @@ The guesses are a draft tree without branches, so that what `acceptance.py` deci
 from collections.abc import Sequence
 
 from app.engine.block import chain_block
-from app.engine.lookahead.acceptance import accept
+from app.engine.lookahead.verification import accept
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.tracing import trace_of
+from app.engine.lookahead.verification import trace_of
 from app.engine.runner import Runner
 from app.engine.sampling import Choices, Sampler
 from app.engine.step import Step

@@ -1,4 +1,4 @@
-"""Every decoder by its name: the one place that knows them all."""
+"""Every decoder by its name, and generation: the prefill, its first token, then one decoder."""
 
 from app.engine.jacobi import make_jacobi
 from app.engine.lookahead import make_lookahead
@@ -7,7 +7,13 @@ from app.engine.plain import plain
 from app.engine.prompt_lookup import prompt_lookup
 from app.engine.step import Decoder
 from app.messages import Decoding
+from collections.abc import Iterator, Sequence
 
+from app.engine.runner import Runner
+from app.engine.sampling import Sampler
+from app.engine.step import Decoder, FirstToken, Step
+from app.engine.stopping import Stopper
+from app.messages import Prefilling
 
 def make_decoder(decoding: Decoding, known: Known | None = None) -> Decoder:
     """The decoder that is asked for."""
@@ -20,3 +26,15 @@ def make_decoder(decoding: Decoding, known: Known | None = None) -> Decoder:
             return make_jacobi(decoding.window)
         case "lookahead" | "auto":
             return make_lookahead(decoding, known)
+
+
+def generate(
+    runner: Runner, prompt: Sequence[int], decoder: Decoder, sampler: Sampler, stopper: Stopper
+) -> Iterator[Prefilling | FirstToken | Step]:
+    """The prompt's progress, the first token, then the decoder's steps. Closing it early is always safe."""
+    logits = yield from runner.prefill(prompt)
+    token = sampler(logits[None], positions=(len(prompt),)).choose(0, prompt)
+    reason = stopper.cut((token,)).reason
+    yield FirstToken(token, runner.reused, reason)
+    if reason is None:
+        yield from decoder(runner, [*prompt, token], sampler, stopper)

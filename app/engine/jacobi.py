@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from app.engine.chain import try_chain
-from app.engine.lookahead.acceptance import room
+from app.engine.lookahead.verification import room
 from app.engine.runner import Runner
 from app.engine.sampling import Choose, Sampler
 from app.engine.step import Decoder, Step

@@ -11,6 +11,9 @@ from app.engine.memory import is_out_of_memory
 from app.errors import AppError, ModelTooLarge, first_line
 from app.messages import Event, Failed, ModelChoice, Request
 from app.step_trace import Margin
+from itertools import count
+from queue import PriorityQueue
+from typing import Generic, TypeVar
 
 log = logging.getLogger(__name__)
 
@@ -105,3 +108,26 @@ def sentence_of(error: Exception) -> str:
         )
     log.exception("a request failed", exc_info=error)
     return f"Something went wrong inside Foresight ({type(error).__name__}: {error}): please try again."
+
+
+Job = TypeVar("Job")
+
+
+class Inbox(Generic[Job]):
+    """Jobs for one thread, from any."""
+
+    def __init__(self) -> None:
+        self._waiting: PriorityQueue[tuple[bool, int, Job]] = PriorityQueue()
+        self._numbers = count()
+
+    def put(self, job: Job, may_wait: bool = False) -> None:
+        """Add a job behind those that came before, or behind all others."""
+        self._waiting.put((may_wait, next(self._numbers), job))
+
+    def get(self) -> Job:
+        """The next job, once there is one."""
+        return self._waiting.get()[2]
+
+    def rest(self) -> list[Job]:
+        """All that still waits, taken out."""
+        return [self.get() for _ in range(self._waiting.qsize())]

@@ -1,6 +1,13 @@
-"""Recognising that memory ran out, which many libraries say in words alone, and giving it back."""
+"""Memory of this process: recognising that it ran out, giving it back, measuring it, and one heap for all threads.
+
+Known without torch.
+"""
 
 import gc
+import ctypes
+import sys
+from contextlib import suppress
+from pathlib import Path
 
 WORDS = (
     "not enough memory",
@@ -34,3 +41,53 @@ def release_memory() -> None:
         clear()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
+
+
+M_ARENA_MAX = -8
+"""glibc's number for the setting, from malloc.h."""
+
+
+def share_one_heap() -> bool:
+    """Have all threads share one heap; whether this system's C library can be told so."""
+    try:
+        return bool(ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1) == 1)
+    except (OSError, AttributeError, TypeError):  # Windows, macOS, musl
+        return False
+
+
+_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def resident_bytes() -> int:
+    """What the process takes now; 0 where the system does not tell."""
+    return _kilobytes("VmRSS") << 10
+
+
+def peak_bytes() -> int:
+    """What it took at most since `restart_peak`; 0 where the system does not tell."""
+    return _kilobytes("VmHWM") << 10
+
+
+def address_space_left() -> int:
+    """Bytes of address space that the process may still take; a very large number where nobody limits it."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return sys.maxsize
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    taken = _kilobytes("VmSize") << 10
+    return limit - taken if taken and limit != resource.RLIM_INFINITY else sys.maxsize
+
+
+def restart_peak() -> None:
+    """From now on the peak counts anew, if the system lets us say so."""
+    with suppress(OSError):
+        _RESET.write_text("5", encoding="ascii")
+
+
+def _kilobytes(key: str) -> int:
+    try:
+        lines = _STATUS.read_text(encoding="utf-8").splitlines()
+    except OSError:  # not Linux
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith(f"{key}:")), 0)

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from app.engine.attention.choosing import SDPA, Attention
 from app.engine.block import Block, chain_block
 from app.engine.kv_cache import BlockCache, stock_cache
-from app.engine.prefix import common_length
+from app.engine.block import common_length
 from app.engine.rotary import Rotary, anchored
 from app.engine.step_times import Widths
 from app.engine.steps import EagerSteps, Steps, run_block

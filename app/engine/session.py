@@ -15,13 +15,13 @@ import transformers
 from app.engine.batched_sampling import sampler_for
 from app.engine.control_tokens import ControlTokens
 from app.engine.decoders import make_decoder
-from app.engine.generation import generate
+from app.engine.decoders import generate
 from app.engine.loading import LoadedModel, load
 from app.engine.lookahead.factory import Known
 from app.engine.measuring import keep, measured
 from app.engine.memory import release_memory
 from app.engine.notes import make_notes
-from app.engine.peak import peak_bytes, restart_peak
+from app.engine.memory import peak_bytes, restart_peak
 from app.engine.prompt import begun, encode, make_reader
 from app.engine.reader import Reader
 from app.engine.sampling import likeliest
@@ -59,6 +59,16 @@ class Watch(Protocol):
     @property
     def is_stopping(self) -> bool:
         """Whether the person asked to stop."""
+
+
+class NeverStops:
+    """Nobody stops a reply."""
+
+    is_stopping = False
+
+
+def silent(_what: str, _done: int, _total: int) -> None:
+    """Nobody looks how far it is."""
 
 
 class Session:

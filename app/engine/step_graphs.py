@@ -30,13 +30,20 @@ from app.engine.attention.choosing import Attention
 from app.engine.block import Block, chain_block, padded
 from app.engine.kv_cache import BlockCache, are_in_place
 from app.engine.memory import is_out_of_memory
-from app.engine.recorded_moves import MOVES, RecordedMoves
 from app.engine.recording import CudaRecorder, Recorder, Recording
 from app.engine.rotary import Rotary
 from app.engine.step_inputs import StepInputs
 from app.engine.step_times import Widths, padded_rows
 from app.engine.steps import EagerSteps, Steps, run_block
 from app.errors import first_line
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from app.engine.hardware import upload_into
+from app.engine.kv_cache import BlockCache
+from app.engine.recording import Recorder
 
 BUCKETS: Widths = (1, 8, 16, 32, 64, 96, 128)
 """Row counts that steps are recorded for."""
@@ -245,3 +252,23 @@ def _says_the_same(model: PreTrainedModel, attention: Attention, steps: GraphSte
 def _reason(error: Exception) -> str:
     """Why a step could not be recorded, for a person to read."""
     return f"its steps cannot be recorded ({first_line(error)[:200]})"
+
+
+MOVES = 32
+"""Rows that are moved at most: trees are at most 24 guesses deep."""
+
+
+class RecordedMoves:
+    """The commits of one cache, as long as its buffers stay."""
+
+    def __init__(self, cache: BlockCache, recorder: Recorder, device: torch.device) -> None:
+        numbers = self._numbers = torch.zeros((2, MOVES), dtype=torch.long, device=device)
+        self._recording = recorder.record(lambda: cache.move(numbers[0], numbers[1]))
+
+    def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
+        """Keep these rows, row 0 the first of them, at most MOVES."""
+        rest = [0] * (MOVES - len(rows))
+        moves = np.array(((*rows, *rest), (*range(len(rows)), *rest)), dtype=np.int64) + cache.length
+        upload_into(self._numbers, moves)
+        self._recording.replay()
+        cache.advance(len(rows))

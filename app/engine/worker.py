@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.engine.embedding_job import EmbeddingJob, Vectors
-from app.engine.inbox import Inbox
+from app.engine.jobs import Inbox
 from app.engine.jobs import (
     Ended,
     Job,
@@ -26,8 +26,7 @@ from app.engine.jobs import (
     refusal_of,
     sentence_of,
 )  # fmt: skip
-from app.engine.peak import address_space_left, resident_bytes
-from app.engine.quiet import quiet_imports
+from app.engine.memory import address_space_left, resident_bytes
 from app.engine.reader import Reader
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.errors import AppError, EngineClosed
@@ -45,6 +44,9 @@ CLOSING = "Foresight is closing and takes no more questions."
 LEAST_ADDRESS_SPACE = 1_000_000_000
 """Bytes that importing torch and what comes with it takes (981 MB on Linux without CUDA, more with it). With less,
 OpenBLAS asks for memory in an endless loop, in which not even Ctrl+C is heard."""
+_CHATTY = ("torchao", "torch.utils._pytree")
+"""Libraries that log about themselves while they are imported: transformers imports torchao wherever it is installed,
+and on a machine without CUDA that warns of kernels which are not for it."""
 UNLOADED = "No model is loaded: the next message loads it again."
 
 
@@ -292,3 +294,9 @@ def _told(ended: Ended, is_loaded: bool) -> str:
     except Exception as error:
         return sentence_of(error)
     return ""
+
+
+def quiet_imports() -> None:
+    """Let these loggers speak of errors alone. To be called before torch is imported."""
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.ERROR)

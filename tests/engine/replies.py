@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from transformers import PreTrainedModel
 
-from app.engine.generation import generate
+from app.engine.decoders import generate
 from app.engine.loading import LoadedModel, prepare
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.planning import FixedSizes, Planner

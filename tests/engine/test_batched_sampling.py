@@ -10,7 +10,7 @@ from torch import Tensor
 
 from app.engine.batched_sampling import draw_rows, make_batched_sampler, sampler_for
 from app.engine.decoders import make_decoder
-from app.engine.generation import generate
+from app.engine.decoders import generate
 from app.engine.plain import plain
 from app.engine.sampling import draw, likeliest, make_sampler
 from app.engine.step import Decoder

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from app.engine.prompt import begun, encode
 from app.engine.session import Session
 from app.engine.text import Detokenizer
-from app.engine.unwatched import NeverStops, silent
+from app.engine.session import NeverStops, silent
 from app.errors import BadOption
 from app.messages import Decoding, Event, Message, ModelChoice, Options, Piece, Request, Sampling
 from tests.engine.places import Places

@@ -10,7 +10,7 @@ import pytest
 from app.engine import Engine
 from app.engine.embedding import load_sentence_model
 from app.engine.embedding_job import PIECE, EmbeddingJob
-from app.engine.inbox import Inbox
+from app.engine.jobs import Inbox
 from app.errors import EngineClosed, ModelError
 from app.messages import ModelFolder
 from tests.engine.asking import CPU, SECONDS, ask

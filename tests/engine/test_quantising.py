@@ -208,7 +208,7 @@ def test_without_torchao_a_sentence_says_what_to_install(error: type[Exception])
 
 def test_a_person_sees_nothing_of_torchaos_import() -> None:
     script = (
-        "from app.engine.quiet import quiet_imports; quiet_imports()\n"
+        "from app.engine.worker import quiet_imports; quiet_imports()\n"
         "import app.engine.session, sys; sys.exit(0 if 'torchao' in sys.modules else 'not imported')"
     )
     child = subprocess.run(

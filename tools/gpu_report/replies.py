@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 
 from app.engine.session import Session
-from app.engine.unwatched import NeverStops, silent
+from app.engine.session import NeverStops, silent
 from app.messages import (
     DecoderName,
     Decoding,

@@ -24,7 +24,7 @@ from app.commands.lanes import Lane
 from app.engine.loading import LoadedModel
 from app.engine.prompt import encode
 from app.engine.session import Session
-from app.engine.unwatched import NeverStops, silent
+from app.engine.session import NeverStops, silent
 from app.messages import Event, Finished, ModelChoice, ModelFolder, Options, Piece, Prompt, Request
 
 LOOKUP_TOKENS = 10

@@ -18,14 +18,14 @@ from time import perf_counter
 
 import numpy as np
 
-from app.engine.lookahead.acceptance import accept, room
+from app.engine.lookahead.verification import accept, room
 from app.engine.lookahead.contexts import last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.entries import SUCCESSORS, pack_successors
 from app.engine.lookahead.layout import lay_out
 from app.engine.lookahead.planning import Planner
 from app.engine.lookahead.pool import Pool
-from app.engine.lookahead.tracing import trace_of
+from app.engine.lookahead.verification import trace_of
 from app.engine.lookahead.window import Window
 from app.engine.plain import plain
 from app.engine.runner import Runner

@@ -29,7 +29,7 @@ from app.engine.lookahead.contexts import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.entries import Packed, pack_follower, unpack_follower
 from app.engine.lookahead.ranking import Rank, likeliest_first
-from app.engine.prefix import common_length
+from app.engine.block import common_length
 from app.messages import Origin
 
 SUREST = 0.98

@@ -2,7 +2,7 @@
 
 import platform
 
-from app.engine.heap import share_one_heap
+from app.engine.memory import share_one_heap
 
 
 def test_glibc_can_be_told_and_no_system_minds_being_asked() -> None:
