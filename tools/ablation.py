@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from app.commands.prompts import Draw, read_sets
 from app.engine.decoders import generate
 from app.engine.loading import LoadedModel
-from app.engine.lookahead.chances import EdgeChances
+from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.contexts import ContextTable
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.entries import Packed
@@ -52,7 +52,7 @@ COMBINATIONS: dict[str, Sources] = {
 class SomeSources(ContextPool):
     """A pool that learns from some sources only."""
 
-    def __init__(self, table: ContextTable, chances: EdgeChances, sources: Sources) -> None:
+    def __init__(self, table: ContextTable, chances: AcceptanceEstimator, sources: Sources) -> None:
         super().__init__(table, chances)
         self._sources = sources
 
@@ -87,7 +87,7 @@ class Bench:
 
     def tokens_per_step(self, rows: int, sources: Sources) -> tuple[float, float]:
         """Mean tokens per step and mean rows over the prompts. Raises ValueError if a text is not plain's."""
-        chances = EdgeChances()
+        chances = AcceptanceEstimator()
         earned, spent = [], []
         for prompt, expected in zip(self._prompts, self._plain, strict=True):
             text, steps = self._reply(self._decoder(rows, sources, chances), prompt)
@@ -100,11 +100,11 @@ class Bench:
                 spent.append(fmean(step.rows for step in steps))
         return fmean(earned), fmean(spent)
 
-    def _decoder(self, rows: int, sources: Sources, chances: EdgeChances) -> Decoder:
+    def _decoder(self, rows: int, sources: Sources, chances: AcceptanceEstimator) -> Decoder:
         def decode(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
             table = ContextTable(self._vocabulary, bits=18)
             if "first" in sources:
-                self._loaded.experience.teach_first(table)
+                self._loaded.statistics.teach_first(table)
             pool = SomeSources(table, chances, sources)
             pool.begin(tokens, chances)
             planner = RowBudget(rows, FixedShare(rows // 6 if "window" in sources else 0))

@@ -18,7 +18,13 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from app.engine.decoders import generate
 from app.engine.loading import LoadedModel
-from app.engine.lookahead.chances import FIRST_CODE, NUM_SAID, NUM_SEEN, RANKS, EdgeChances
+from app.engine.lookahead.acceptance_estimator import (
+    FIRST_CODE,
+    NUM_SAID,
+    NUM_SEEN,
+    RANKS,
+    AcceptanceEstimator,
+)
 from app.engine.lookahead.contexts import LONGEST
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.entries import SOURCES
@@ -42,7 +48,7 @@ BORROWED = ("document", "history")
 """Sources that a single short reply does not have: they begin as the mean of prompt and output."""
 
 
-class Recorder(EdgeChances):
+class Recorder(AcceptanceEstimator):
     """Edge chances that keep every observation."""
 
     def __init__(self) -> None:
@@ -70,7 +76,7 @@ def observe(name: str, is_raw: bool, prompts: int) -> list[tuple[int, bool]]:
 
 def _write(loaded: LoadedModel, prompt: Sequence[int], rows: int, recorder: Recorder) -> Iterator[object]:
     def decode(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
-        pool = loaded.experience.new_pool(recorder)
+        pool = loaded.statistics.new_pool(recorder)
         pool.begin(tokens, recorder)
         return lookahead(
             runner, tokens, sampler, stopper, planner=RowBudget(rows, WindowShare(rows // 8)), pool=pool

@@ -100,7 +100,7 @@ def _survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     else:
         ids = torch.arange(scores.shape[1], device=scores.device)[None]
     if sampling.top_p < 1:
-        chances = scores.softmax(dim=-1).double()
+        chances = scores.double().softmax(dim=-1)
         scores = scores.masked_fill(chances.cumsum(dim=-1) - chances >= sampling.top_p, -torch.inf)
     if sampling.min_p > 0:
         chances = scores.softmax(dim=-1)

@@ -12,9 +12,8 @@ The guesses are a draft tree without branches, so that what `acceptance.py` deci
 from collections.abc import Sequence
 
 from app.engine.block import chain_block
-from app.engine.lookahead.verification import accept
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.verification import trace_of
+from app.engine.lookahead.verification import trace_of, verify_and_commit
 from app.engine.runner import Runner
 from app.engine.sampling import Choices, Sampler
 from app.engine.step import Step
@@ -35,7 +34,7 @@ def try_chain(
     wanted = tuple(range(len(tree)))
     logits = runner.forward(chain_block(tree.tokens, len(tokens) - 1, wanted))
     choices = sampler(logits, positions=range(len(tokens), len(tokens) + len(tree)))
-    kept = accept(runner, tree, choices.choose, tokens, stopper)
+    kept = verify_and_commit(runner, tree, choices.choose, tokens, stopper)
     tokens += kept.tokens
     trace = trace_of(tree, choices, kept.rows)
     return Step(kept.tokens, kept.origins, len(tree), bool(guesses), reason=kept.reason, trace=trace), choices

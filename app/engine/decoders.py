@@ -1,21 +1,20 @@
 """Every decoder by its name, and generation: the prefill, its first token, then one decoder."""
 
-from app.engine.jacobi import make_jacobi
-from app.engine.lookahead import make_lookahead
-from app.engine.lookahead.factory import Known
-from app.engine.plain import plain
-from app.engine.prompt_lookup import prompt_lookup
-from app.engine.step import Decoder
-from app.messages import Decoding
 from collections.abc import Iterator, Sequence
 
+from app.engine.jacobi import make_jacobi
+from app.engine.lookahead import make_lookahead
+from app.engine.lookahead.factory import ReplyContext
+from app.engine.plain import plain
+from app.engine.prompt_lookup import prompt_lookup
 from app.engine.runner import Runner
 from app.engine.sampling import Sampler
 from app.engine.step import Decoder, FirstToken, Step
 from app.engine.stopping import Stopper
-from app.messages import Prefilling
+from app.messages import Decoding, Prefilling
 
-def make_decoder(decoding: Decoding, known: Known | None = None) -> Decoder:
+
+def make_decoder(decoding: Decoding, known: ReplyContext | None = None) -> Decoder:
     """The decoder that is asked for."""
     match decoding.decoder:
         case "plain":

@@ -37,25 +37,25 @@ class TorchCard:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChosenDevice:
     """Where a model runs. `note` says why it is not the card that is there."""
 
     device: torch.device
     note: str = ""
 
 
-def choose_device(asked: Device, card: Card | None = None) -> Place:
+def choose_device(asked: Device, card: Card | None = None) -> ChosenDevice:
     """The CUDA device where there is one that works, else the CPU.
 
     Raises BadOption when "cuda" is asked in vain."""
     if asked == "cpu":
-        return Place(torch.device("cpu"))
+        return ChosenDevice(torch.device("cpu"))
     problem = _problem_of(card or TorchCard())
     if not problem:
-        return Place(torch.device("cuda"))
+        return ChosenDevice(torch.device("cuda"))
     if asked == "cuda":
         raise BadOption(f"{problem}: choose --device cpu, or install a CUDA build of torch that fits.")
-    return Place(torch.device("cpu"), "" if problem == NO_CARD else f"{problem}, so the CPU is used.")
+    return ChosenDevice(torch.device("cpu"), "" if problem == NO_CARD else f"{problem}, so the CPU is used.")
 
 
 def _problem_of(card: Card) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from app.engine.chain import try_chain
-from app.engine.lookahead.verification import room
+from app.engine.lookahead.verification import most_drafts
 from app.engine.runner import Runner
 from app.engine.sampling import Choose, Sampler
 from app.engine.step import Decoder, Step
@@ -40,7 +40,7 @@ def jacobi(
     guesses = [tokens[-1]] * width
     reason = None
     while reason is None:
-        tried = guesses[: room(runner, tokens, stopper)]
+        tried = guesses[: most_drafts(runner, tokens, stopper)]
         step, choices = try_chain(runner, tokens, tried, ["window"] * len(tried), sampler, stopper)
         reason = step.reason
         if reason is None:

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from itertools import count
+from queue import PriorityQueue
 from typing import Protocol
 
 from app.engine.embedding_job import EmbeddingJob
@@ -11,14 +13,11 @@ from app.engine.memory import is_out_of_memory
 from app.errors import AppError, ModelTooLarge, first_line
 from app.messages import Event, Failed, ModelChoice, Request
 from app.step_trace import Margin
-from itertools import count
-from queue import PriorityQueue
-from typing import Generic, TypeVar
 
 log = logging.getLogger(__name__)
 
 
-class Reply(Protocol):
+class EventSink(Protocol):
     """Where a request's events go."""
 
     @property
@@ -30,27 +29,27 @@ class Reply(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ReplyJob:
     """A reply to be written."""
 
     request: Request
-    reply: Reply
+    reply: EventSink
 
 
-Ended = Callable[[bool], None]
+OnLoaded = Callable[[bool], None]
 """Told whether a model was loaded, on the worker's thread unless the engine is closed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LoadJob:
     """A model to be loaded."""
 
     choice: ModelChoice
-    ended: Ended
+    ended: OnLoaded
 
 
 @dataclass(frozen=True, slots=True)
-class Unload:
+class UnloadJob:
     """The model to be let go of."""
 
 
@@ -60,7 +59,7 @@ class Shutdown:
 
 
 @dataclass(frozen=True, slots=True)
-class Weigh:
+class MarginJob:
     """The question how sure the model is of the token behind these."""
 
     request: Request
@@ -68,17 +67,17 @@ class Weigh:
     answer: Future[Margin]
 
 
-Work = Job | Load | Unload | Weigh | EmbeddingJob
+AnyJob = ReplyJob | LoadJob | UnloadJob | MarginJob | EmbeddingJob
 
 
-def end(job: Work, error: AppError) -> None:
+def fail_job(job: AnyJob, error: AppError) -> None:
     """Tell whoever waits for a job that it comes to nothing."""
     match job:
-        case Job(_, reply):
+        case ReplyJob(_, reply):
             reply.append(Failed(str(error)))
-        case Load(_, ended):
+        case LoadJob(_, ended):
             ended(False)
-        case Weigh(_, _, answer):
+        case MarginJob(_, _, answer):
             answer.set_exception(error)
         case EmbeddingJob():
             job.end(error)
@@ -110,24 +109,21 @@ def sentence_of(error: Exception) -> str:
     return f"Something went wrong inside Foresight ({type(error).__name__}: {error}): please try again."
 
 
-Job = TypeVar("Job")
-
-
-class Inbox(Generic[Job]):
-    """Jobs for one thread, from any."""
+class JobQueue:
+    """A priority queue for one thread: urgent jobs in the order they came, then those that may wait."""
 
     def __init__(self) -> None:
-        self._waiting: PriorityQueue[tuple[bool, int, Job]] = PriorityQueue()
+        self._waiting: PriorityQueue[tuple[bool, int, AnyJob | Shutdown]] = PriorityQueue()
         self._numbers = count()
 
-    def put(self, job: Job, may_wait: bool = False) -> None:
+    def put(self, job: AnyJob | Shutdown, may_wait: bool = False) -> None:
         """Add a job behind those that came before, or behind all others."""
         self._waiting.put((may_wait, next(self._numbers), job))
 
-    def get(self) -> Job:
-        """The next job, once there is one."""
+    def get(self) -> AnyJob | Shutdown:
+        """Wait for the next job and take it out."""
         return self._waiting.get()[2]
 
-    def rest(self) -> list[Job]:
-        """All that still waits, taken out."""
+    def drain(self) -> list[AnyJob | Shutdown]:
+        """Take out all jobs that still wait."""
         return [self.get() for _ in range(self._waiting.qsize())]

@@ -15,14 +15,14 @@ from transformers import (
 )
 
 from app.engine.attention import register
-from app.engine.attention.choosing import Attention, Heads, choose, machine_of
+from app.engine.attention.choosing import Attention, HeadShape, capabilities_of, choose_attention
 from app.engine.compatibility import check_sequential, lookahead_note
-from app.engine.fused_layers.choosing import Fused, fuse
+from app.engine.fused_layers.choosing import FusedModel, fuse
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
 from app.engine.kv_cache import layer_windows
-from app.engine.lookahead.experience import Experience
+from app.engine.lookahead.model_statistics import ModelStatistics
+from app.engine.measurement_cache import CacheKey
 from app.engine.memory import is_out_of_memory
-from app.engine.notes import Subject
 from app.engine.packing import pack_weights
 from app.engine.quantising import check_can_quantise, quantise
 from app.engine.rotary import rotary_of
@@ -30,7 +30,7 @@ from app.engine.runner import BlockRunner, Runner, SequentialRunner
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.engine.skeleton import check_skeleton
 from app.engine.step_graphs import choose_steps
-from app.engine.step_times import StepProfile
+from app.engine.step_profile import StepProfile
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
 from app.messages import ModelChoice, ModelFolder, ModelInfo
 
@@ -51,11 +51,11 @@ class LoadedModel:
     eos_ids: frozenset[int]
     vocabulary: int  # tokens that it has weights for, numbered from 0: a tokenizer may know more
     profile: StepProfile = field(default_factory=StepProfile)  # empty until it is measured
-    subject: Subject = field(default_factory=dict)  # what notes about it go by, once it is measured
-    experience: Experience = field(default_factory=Experience)
+    cache_key: CacheKey = field(default_factory=dict)  # what notes about it go by, once it is measured
+    statistics: ModelStatistics = field(default_factory=ModelStatistics)
 
     @property
-    def told(self) -> ModelInfo:
+    def current_info(self) -> ModelInfo:
         """What is known of it now: whether its steps can be recorded may turn out late."""
         if not isinstance(self.runner, BlockRunner):
             return self.info
@@ -128,13 +128,13 @@ def prepare(
     """Find out how a model can decode, and wrap it; `quantised` of its weights are whole numbers."""
     register()
     text_config = model.config.get_text_config(decoder=True)
-    machine = machine_of(model.device)
-    attention = choose(choice.attention, machine, heads_of(text_config, model.dtype))
+    machine = capabilities_of(model.device)
+    attention = choose_attention(choice.attention, machine, heads_of(text_config, model.dtype))
     note = lookahead_note(model, attention.attend)
     parameters = model.num_parameters() + quantised
     if layer_windows(text_config):  # recurrent layers read their Linears' weights in ways of their own
         pack_weights(model)
-    fused = Fused(model) if note else fuse(model, machine, attention.attend)
+    fused = FusedModel(model) if note else fuse(model, machine, attention.attend)
     info = ModelInfo(
         name=folder.name,
         label=folder.label,
@@ -165,16 +165,16 @@ def _make_runner(model: PreTrainedModel, info: ModelInfo, attention: Attention) 
     return runner
 
 
-def heads_of(config: PreTrainedConfig, dtype: torch.dtype) -> Heads:
+def heads_of(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:
     """The shape of a model's attention; that of the largest heads where layers differ, as Gemma 4's do."""
     layers = config.per_layer_config if getattr(config, "is_heterogeneous", False) else [config]
     return max((_layer_heads(layer, dtype) for layer in layers), key=lambda heads: heads.size)
 
 
-def _layer_heads(config: PreTrainedConfig, dtype: torch.dtype) -> Heads:
+def _layer_heads(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:
     count = int(getattr(config, "num_attention_heads", None) or 1)
     size = getattr(config, "head_dim", None) or config.hidden_size // count
-    return Heads(count, int(getattr(config, "num_key_value_heads", None) or count), int(size), dtype)
+    return HeadShape(count, int(getattr(config, "num_key_value_heads", None) or count), int(size), dtype)
 
 
 def context_of(config: PreTrainedConfig) -> int:

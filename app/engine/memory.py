@@ -3,8 +3,8 @@
 Known without torch.
 """
 
-import gc
 import ctypes
+import gc
 import sys
 from contextlib import suppress
 from pathlib import Path

@@ -20,8 +20,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from app.engine.control_tokens import ControlTokens
-from app.engine.reader import in_parts
-from app.engine.reader import Reader
+from app.engine.reader import Reader, in_parts
 from app.engine.sandbox import Refused, fill_here, panics_as_errors
 from app.errors import BadOption, PromptTooLong
 from app.messages import Message, Prompt

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from app.engine.chain import try_chain
-from app.engine.lookahead.verification import room
+from app.engine.lookahead.verification import most_drafts
 from app.engine.runner import Runner
 from app.engine.sampling import Sampler
 from app.engine.step import Step
@@ -58,7 +58,7 @@ def prompt_lookup(runner: Runner, tokens: list[int], sampler: Sampler, stopper: 
     reason = None
     while reason is None:
         occurrences.read(tokens)
-        places = occurrences.places(tokens, min(PROMPT_LOOKUP_DRAFTS, room(runner, tokens, stopper)))
+        places = occurrences.places(tokens, min(PROMPT_LOOKUP_DRAFTS, most_drafts(runner, tokens, stopper)))
         origins: list[Origin] = ["prompt" if place < prompt_tokens else "output" for place in places]
         guesses = [tokens[place] for place in places]
         step, _ = try_chain(runner, tokens, guesses, origins, sampler, stopper)

@@ -4,14 +4,12 @@ Fast tokenizers are not safe to share between threads, so a reader has one of it
 snapshot: what it says is true of the model that was loaded when it was asked for. Before one is, all is nothing.
 """
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from app.messages import Message
-import re
-from collections.abc import Callable, Sequence
-from functools import lru_cache
 
 Chat = tuple[Message, ...]
 

@@ -115,8 +115,9 @@ def survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     else:
         ids = torch.arange(len(scores), device=scores.device)
     if sampling.top_p < 1:
-        chances = scores.softmax(dim=-1)
-        # The token that crosses top_p stays: what counts is the sum before it.
+        # The token that crosses top_p stays: what counts is the sum before it. In float64, as for many rows at once
+        # (batched_sampling.py), so that a token at the border is kept on every device or on none.
+        chances = scores.double().softmax(dim=-1)
         keep = chances.cumsum(dim=-1) - chances < sampling.top_p
         scores, ids = scores[keep], ids[keep]
     if sampling.min_p > 0:

@@ -21,7 +21,7 @@ from app.engine.sampling import Sampler, make_sampler
 from app.engine.step import Decoder, FirstToken, Step
 from app.engine.stopping import Stopper
 from app.messages import Decoding, ModelChoice, ModelFolder, Prefilling, Sampling, StopReason
-from tests.engine.zoo import VOCABULARY, Architecture
+from tests.engine.architectures import VOCABULARY, Architecture
 
 GREEDY = Sampling()
 
@@ -64,7 +64,7 @@ class Zoo:
         if architecture.name not in self._loaded:
             self._loaded[architecture.name] = load(architecture.make())
         loaded = self._loaded[architecture.name]
-        loaded.runner.widths = ()
+        loaded.runner.same_text_buckets = ()
         return loaded
 
     def runner(self, architecture: Architecture) -> Runner:

@@ -31,7 +31,7 @@ def test_every_decoder_says_what_the_model_says(name: DecoderName) -> None:
 @pytest.mark.parametrize("name", get_args(DecoderName))
 def test_no_decoder_feeds_more_rows_than_the_runner_takes(name: DecoderName) -> None:
     runner, stopper = ScriptedRunner([40]), Stopper(frozenset(), 60, 1000, (), decode=str)
-    runner.widths = (1, 4)
+    runner.same_text_buckets = (1, 4)
     steps = list(make_decoder(Decoding(name, window=9))(runner, [40, 4], make_sampler(Sampling()), stopper))
     assert [token for step in steps for token in step.tokens] == text_after([40, 4], 60)
     assert max(map(len, runner.blocks)) <= 4
@@ -41,7 +41,7 @@ def test_no_decoder_feeds_more_rows_than_the_runner_takes(name: DecoderName) -> 
 def test_no_step_reads_more_rows_than_the_runner_takes(window: int) -> None:
     """With N = 2 the window's top row begins with the current token, whose logits are read once for each branch."""
     runner, stopper = ScriptedRunner([40]), Stopper(frozenset(), 60, 1000, (), decode=str)
-    runner.widths = (1, 4)
+    runner.same_text_buckets = (1, 4)
     decoder = make_decoder(Decoding("lookahead", window, ngram=2, guesses=9))
     steps = list(decoder(runner, [40, 4], make_sampler(Sampling()), stopper))
     assert [token for step in steps for token in step.tokens] == text_after([40, 4], 60)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.decoders import make_decoder
-from app.engine.lookahead.factory import Known
+from app.engine.lookahead.factory import ReplyContext
 from app.engine.sampling import make_sampler
 from app.engine.step import Decoder, Step
 from app.engine.stopping import Stopper
@@ -30,7 +30,7 @@ DECODINGS = [
 def written(
     decoding: Decoding, prompt: Sequence[int], stopper: Stopper, sampling: Sampling | None = None
 ) -> tuple[list[Step], ScriptedRunner]:
-    decoder: Decoder = make_decoder(decoding, Known())
+    decoder: Decoder = make_decoder(decoding, ReplyContext())
     runner = ScriptedRunner(prompt[:-1], triple_plus_one)
     return list(decoder(runner, list(prompt), make_sampler(sampling or Sampling()), stopper)), runner
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.engine.attention.choosing import Heads
+from app.engine.attention.choosing import HeadShape
 from tests.engine.tiny import write_tiny
 from tools.gpu_report.__main__ import SECTIONS, write_report
 from tools.gpu_report.plan import Plan
@@ -32,7 +32,7 @@ def tiny_plan(model: Path) -> Plan:
         device="cpu",
         shapes={"tiny": SHAPE},
         quantised_shape="tiny",
-        heads={"tiny": Heads(4, 2, 16, torch.float32)},
+        heads={"tiny": HeadShape(4, 2, 16, torch.float32)},
         prefixes=(9,),
         attention_rows=(3,),
         context=8,

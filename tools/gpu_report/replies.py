@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from app.engine.session import Session
-from app.engine.session import NeverStops, silent
+from app.engine.session import NeverStop, Session, no_progress
 from app.messages import (
     DecoderName,
     Decoding,
@@ -33,7 +32,7 @@ def replies(plan: Plan) -> Iterator[Row]:
         session = Session(_locate)
         for dtype in DTYPES:
             choice = ModelChoice(str(folder), dtype, "cuda" if plan.device == "cuda" else "cpu")
-            info = session.open(choice, silent).info
+            info = session.open(choice, no_progress).info
             plain: list[tuple[int, ...]] = []
             for decoder in DECODERS:
                 written = [
@@ -69,7 +68,7 @@ def _reply(
 ) -> tuple[tuple[int, ...], Statistics]:
     """One cold reply of full length."""
     options = Options(decoding=Decoding(decoder), max_new_tokens=plan.reply_tokens, ignore_eos=True)
-    events = list(session.events(Request(choice, prompt, options, is_cold=True), silent, NeverStops()))
+    events = list(session.events(Request(choice, prompt, options, is_cold=True), no_progress, NeverStop()))
     finished = events[-1]
     assert isinstance(finished, Finished)
     pieces = (event for event in events if isinstance(event, Piece))

@@ -33,19 +33,19 @@ _SHARED_MEMORY = 48 << 10
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """A backend. `steady` attends so that a row's bits do not depend on what else is computed with it."""
+    """A backend. `batch_invariant` attends so that a row's bits do not depend on what else is computed with it."""
 
     name: AttentionName
     attend: Attend
-    steady: Attend
+    batch_invariant: Attend
     note: str = ""  # why it is not the one that is best on this machine
 
 
-SDPA = Attention("sdpa", sdpa.attend, sdpa.attend_steadily)
+SDPA = Attention("sdpa", sdpa.attend, sdpa.attend_batch_invariant)
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class DeviceCapabilities:
     """What decides about backends: the device and the packages that are there."""
 
     device: torch.device
@@ -56,7 +56,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Heads:
+class HeadShape:
     """A model's attention: H query heads of this size over KV key heads, in this type."""
 
     count: int
@@ -65,13 +65,13 @@ class Heads:
     dtype: torch.dtype
 
 
-def machine_of(device: torch.device) -> Machine:
+def capabilities_of(device: torch.device) -> DeviceCapabilities:
     """The facts about this device. Packages are looked for, not imported."""
     has_triton = find_spec("triton") is not None
     if device.type != "cuda" or torch.version.cuda is None:
-        return Machine(device, has_triton=has_triton and device.type == "cpu")
+        return DeviceCapabilities(device, has_triton=has_triton and device.type == "cpu")
     properties = torch.cuda.get_device_properties(device)
-    return Machine(
+    return DeviceCapabilities(
         device,
         (properties.major, properties.minor),
         getattr(properties, "shared_memory_per_block_optin", _SHARED_MEMORY),
@@ -80,7 +80,7 @@ def machine_of(device: torch.device) -> Machine:
     )
 
 
-def choose(asked: AttentionChoice, machine: Machine, heads: Heads) -> Attention:
+def choose_attention(asked: AttentionChoice, machine: DeviceCapabilities, heads: HeadShape) -> Attention:
     """The backend that was asked for, or the best; raises AttentionUnavailable for one that cannot be used."""
     if asked == "auto":
         # Triton's interpreter is for tests: on a CPU there is nothing to choose from.
@@ -91,7 +91,7 @@ def choose(asked: AttentionChoice, machine: Machine, heads: Heads) -> Attention:
     return found
 
 
-def refusal(name: AttentionName, machine: Machine, heads: Heads) -> str:
+def refusal(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> str:
     """Why this backend cannot be used here; "" when it can."""
     if name == "sdpa":
         return ""
@@ -108,7 +108,7 @@ def refusal(name: AttentionName, machine: Machine, heads: Heads) -> str:
     return ""
 
 
-def _first_good(machine: Machine, heads: Heads) -> Attention:
+def _first_good(machine: DeviceCapabilities, heads: HeadShape) -> Attention:
     faults: list[str] = []
     names: tuple[AttentionName, ...] = ("triton", "flash")
     for name in names:
@@ -121,7 +121,7 @@ def _first_good(machine: Machine, heads: Heads) -> Attention:
     return replace(SDPA, note="; ".join(faults))
 
 
-def _tried(name: AttentionName, machine: Machine, heads: Heads) -> Attention | str:
+def _tried(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> Attention | str:
     """The backend, if it attends to one tiny block as it should; else what went wrong."""
     try:
         attention = _make(name, machine, heads)
@@ -134,17 +134,17 @@ def _tried(name: AttentionName, machine: Machine, heads: Heads) -> Attention | s
     return attention
 
 
-def _make(name: AttentionName, machine: Machine, heads: Heads) -> Attention:
+def _make(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> Attention:
     if name == "triton":
-        from app.engine.attention.fused import FusedAttention, on_device
+        from app.engine.attention.triton_backend import TritonAttention, on_device
 
-        fused = on_device(FusedAttention(machine.shared_memory, major=machine.capability[0]), machine.device)
+        fused = on_device(TritonAttention(machine.shared_memory, major=machine.capability[0]), machine.device)
         return Attention(name, fused, fused)
     if name == "flash":
         from app.engine.attention.flash import FlashAttention, flash_over_cache
 
         other = SDPA if refusal("triton", machine, heads) else _make("triton", machine, heads)
-        return Attention(name, FlashAttention(flash_over_cache(), other.attend), other.steady)
+        return Attention(name, FlashAttention(flash_over_cache(), other.attend), other.batch_invariant)
     return SDPA
 
 
@@ -155,7 +155,7 @@ def _is_interpreted() -> bool:
 
 
 @torch.inference_mode()
-def _try(attend: Attend, device: torch.device, heads: Heads) -> None:
+def _try(attend: Attend, device: torch.device, heads: HeadShape) -> None:
     """Attend with one row to a prefix of 64; raises whatever goes wrong, ArithmeticError for wrong values."""
     view = BlockView(chain_block((0,), 64, ()), 64, attend, device)
     query = torch.ones((1, heads.count, 1, heads.size), dtype=heads.dtype, device=device)

@@ -1,7 +1,7 @@
 """The `sdpa` backend: torch's own kernel under a dense mask. The reference; it runs on any device.
 
-A sum of rounded numbers depends on their order, so on where each key lies. `attend_steadily` sums in float64, where
-that is too little to show in half precision.
+A sum of rounded numbers depends on their order, so on where each key lies. `attend_batch_invariant` sums in
+float64, where that is too little to show in half precision.
 """
 
 import torch
@@ -23,7 +23,7 @@ def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) 
     return _rows_first(_explicit(query, key, value, view.sight(scoring.window), scoring, torch.float32))
 
 
-def attend_steadily(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+def attend_batch_invariant(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
     """The same in float64: half-precision results depend neither on the rows of a block nor on where keys lie."""
     key, value = _written(cache, view)
     if scoring.softcap is None and scoring.sinks is None:

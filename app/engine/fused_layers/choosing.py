@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import Attend
-from app.engine.attention.choosing import AMPERE, Machine
+from app.engine.attention.choosing import AMPERE, DeviceCapabilities
 from app.engine.block import chain_block
 from app.engine.compatibility import is_close
 from app.engine.fused_layers.recognising import Replaced, find_attentions, find_layers, find_mlps, find_norms
@@ -34,17 +34,17 @@ Find = Callable[[Replaced], Replaced]
 
 
 @dataclass(frozen=True, slots=True)
-class Fused:
+class FusedModel:
     """A model whose layers have our kernels where they may; `note` says how many, or why none, "" on a CPU."""
 
     model: PreTrainedModel
     note: str = ""
 
 
-def fuse(model: PreTrainedModel, machine: Machine, attend: Attend) -> Fused:
+def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) -> FusedModel:
     """The model with fused layers, or as it is where they cannot be had."""
     if not can_have(machine):
-        return Fused(model)
+        return FusedModel(model)
     try:
         from app.engine.fused_layers.launching import on_device
 
@@ -53,17 +53,17 @@ def fuse(model: PreTrainedModel, machine: Machine, attend: Attend) -> Fused:
         if is_out_of_memory(error):
             raise
         log.info("layers keep torch's kernels, for ours failed their trial: %s", error)
-        return Fused(
+        return FusedModel(
             model, f"Layers keep torch's kernels: the trial of ours failed ({first_line(error)[:200]})."
         )
 
 
-def can_have(machine: Machine) -> bool:
+def can_have(machine: DeviceCapabilities) -> bool:
     """Whether the machine is of the kind that our kernels are for."""
     return machine.device.type == "cuda" and machine.capability >= AMPERE and machine.has_triton
 
 
-def fuse_by(kernels: LayerKernels, model: PreTrainedModel, attend: Attend) -> Fused:
+def fuse_by(kernels: LayerKernels, model: PreTrainedModel, attend: Attend) -> FusedModel:
     """The model with every module replaced whose trial goes well; raises ArithmeticError if the whole says else."""
     stages: dict[str, Find] = {
         "norms": lambda _found: find_norms(model, kernels),
@@ -79,11 +79,11 @@ def fuse_by(kernels: LayerKernels, model: PreTrainedModel, attend: Attend) -> Fu
         counts[name] = len(new)
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     if not told:
-        return Fused(model)
+        return FusedModel(model)
     whole = copy_with(model, found)
     if not is_close(_logits(whole, attend), _logits(model, attend)):
         raise ArithmeticError("together they say something else")
-    return Fused(whole, f"One kernel of our own each: {told}.")
+    return FusedModel(whole, f"One kernel of our own each: {told}.")
 
 
 def _logits(model: PreTrainedModel, attend: Attend) -> Tensor:

@@ -28,8 +28,18 @@ from app.engine.fused_layers.modules import (
     FusedNorm,
 )
 from app.engine.fused_layers.shared_weight_copy import copy_with
-from app.engine.fused_layers.signature import Bend, LayerKernels, NormShape, Weighing
-from app.engine.fused_layers.trials import ROUNDINGS, TEXT, Asked, Call, asked, hearing, met, said, unlike
+from app.engine.fused_layers.signature import Activation, LayerKernels, NormShape, NormWeight
+from app.engine.fused_layers.trials import (
+    ROUNDINGS,
+    TEXT,
+    AttentionProbe,
+    ModuleCall,
+    captured_calls,
+    capturing_inputs,
+    layer_output,
+    mismatch_share,
+    probe_attention,
+)
 from app.engine.memory import is_out_of_memory
 
 log = logging.getLogger(__name__)
@@ -37,7 +47,7 @@ log = logging.getLogger(__name__)
 Replaced = dict[nn.Module, nn.Module]
 """What takes the place of which module."""
 
-WEIGHINGS = (Weighing(True), Weighing(False), Weighing(False, adds_one=True))
+NORM_WEIGHTS = (NormWeight(True), NormWeight(False), NormWeight(False, adds_one=True))
 """Llama's, gpt-oss's and Gemma's."""
 
 LARGEST_ROW = 32_768
@@ -66,7 +76,7 @@ def find_attentions(
 ) -> Replaced:
     """Every self-attention that turns its heads and then attends to a block; it gets norms replaced already."""
     parts = ("q_proj", "k_proj", "v_proj", "o_proj", "head_dim", "layer_idx")
-    calls = met(model, _having(model, parts), attend)
+    calls = captured_calls(model, _having(model, parts), attend)
     fused = _found(calls, lambda module: _fused_attention(module, calls[module], kernels))
     for attention in fused.values():  # tried with the norms they had: that trial holds them to every bit
         for name in ("q_norm", "k_norm"):
@@ -79,7 +89,7 @@ def find_attentions(
 def find_layers(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> Replaced:
     """Every decoder layer that adds attention to its states and norms the sum."""
     parts = ("input_layernorm", "self_attn", "post_attention_layernorm", "mlp")
-    calls = met(model, _having(model, parts), attend)
+    calls = captured_calls(model, _having(model, parts), attend)
     return _found(calls, lambda layer: _fused_layer(layer, calls[layer], replaced))
 
 
@@ -106,9 +116,9 @@ def _fused_norm(module: nn.Module, kernels: LayerKernels) -> nn.Module | None:
     rows = _norm_rows(weight)
     expected = module(rows)
     best, share = None, 1.0
-    for weighing in WEIGHINGS:
-        norm = FusedNorm(weight, NormShape(eps, weighing), kernels)
-        other = unlike(norm(rows), expected)
+    for norm_weight in NORM_WEIGHTS:
+        norm = FusedNorm(weight, NormShape(eps, norm_weight), kernels)
+        other = mismatch_share(norm(rows), expected)
         if other < share:
             best, share = norm, other
         if not share:
@@ -116,23 +126,23 @@ def _fused_norm(module: nn.Module, kernels: LayerKernels) -> nn.Module | None:
     return best
 
 
-def _fused_attention(module: nn.Module, call: Call, kernels: LayerKernels) -> nn.Module | None:
-    theirs, answer = asked(module, call)
-    if theirs.scoring.sinks is not None or not _turns(call, theirs):
+def _fused_attention(module: nn.Module, call: ModuleCall, kernels: LayerKernels) -> nn.Module | None:
+    theirs, answer = probe_attention(module, call)
+    if theirs.scoring.sinks is not None or not _has_rotary_tables(call, theirs):
         return None
     fused = FusedAttention(module, theirs.scoring, kernels)
-    ours, new = asked(fused, call)
+    ours, new = probe_attention(fused, call)
     pairs = zip((*ours.states, new), (*theirs.states, answer), strict=True)
     is_same = all(torch.equal(*pair) for pair in pairs) and ours.scoring == theirs.scoring
     return fused if is_same else None
 
 
-def _fused_layer(layer: nn.Module, call: Call, replaced: Replaced) -> nn.Module | None:
+def _fused_layer(layer: nn.Module, call: ModuleCall, replaced: Replaced) -> nn.Module | None:
     theirs = copy_with(layer, replaced)
     if not isinstance(theirs.get_submodule("post_attention_layernorm"), FusedNorm):
         return None
     ours = FusedLayer(theirs)
-    return ours if torch.equal(said(ours, call), said(theirs, call)) else None
+    return ours if torch.equal(layer_output(ours, call), layer_output(theirs, call)) else None
 
 
 def _eps(module: nn.Module) -> float:
@@ -162,11 +172,11 @@ def _fused_mlp(module: Any, like: Tensor, kernels: LayerKernels) -> nn.Module | 
         ("gate_proj", "up_proj", "down_proj"): FusedGatedMLP,
         ("gate_up_proj", "down_proj"): FusedJoinedMLP,
     }
-    bends: tuple[Bend, ...] = ("silu", "gelu_tanh")
-    for (parts, kind), bend in product(kinds.items(), bends):
+    activations: tuple[Activation, ...] = ("silu", "gelu_tanh")
+    for (parts, kind), activation in product(kinds.items(), activations):
         if not all(isinstance(getattr(module, part, None), nn.Module) for part in parts):
             continue
-        fused = kind(module, bend, kernels)
+        fused = kind(module, activation, kernels)
         if _multiply_alike(fused, module, like):
             return fused
     return None
@@ -175,24 +185,24 @@ def _fused_mlp(module: Any, like: Tensor, kernels: LayerKernels) -> nn.Module | 
 def _multiply_alike(fused: Any, mlp: Any, like: Tensor) -> bool:
     made = torch.randn((1, len(TEXT), mlp.down_proj.out_features), generator=torch.Generator().manual_seed(0))
     rows = (3 * made).to(like)
-    with hearing(mlp.down_proj) as heard:
+    with capturing_inputs(mlp.down_proj) as heard:
         answer = mlp(rows)
         fused(rows)
     # All that the MLP does with what its last product says is to return it.
     is_last = torch.equal(mlp.down_proj(heard[0]), answer)
-    return is_last and unlike(heard[-1], heard[0]) <= 1
+    return is_last and mismatch_share(heard[-1], heard[0]) <= 1
 
 
 def _having(model: nn.Module, parts: Iterable[str]) -> list[nn.Module]:
     return [module for module in model.modules() if all(hasattr(module, part) for part in parts)]
 
 
-def _turns(call: Call, asked: Asked) -> bool:
+def _has_rotary_tables(call: ModuleCall, probe_attention: AttentionProbe) -> bool:
     """Whether positions come as one pair of tables in the type of the queries they turn."""
     tables = call.named.get("position_embeddings")
     if not isinstance(tables, tuple) or len(tables) != 2:
         return False
-    query = asked.states[0]
+    query = probe_attention.states[0]
     return all(
         table.dtype == query.dtype and table.shape[:2] == (1, query.shape[2]) and table.shape[2] % 2 == 0
         for table in tables

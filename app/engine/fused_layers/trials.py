@@ -29,14 +29,14 @@ TEXT = (3, 1, 4, 1, 5, 9, 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ModuleCall:
     """What a module was called with in a real pass."""
 
     args: tuple[Any, ...]
     named: dict[str, Any]
 
 
-class Asked:
+class AttentionProbe:
     """Attention that keeps what it is asked and says something that depends on nothing."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Asked:
         return torch.linspace(-1, 1, count, device=query.device).to(query.dtype).view(shape)
 
 
-def unlike(ours: Tensor, theirs: Tensor) -> float:
+def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
     """The share of values [..., size] that are off; infinite where there are too many, or one by too much."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return inf
@@ -67,7 +67,7 @@ def unlike(ours: Tensor, theirs: Tensor) -> float:
 
 
 @contextmanager
-def hearing(module: nn.Module) -> Iterator[list[Tensor]]:
+def capturing_inputs(module: nn.Module) -> Iterator[list[Tensor]]:
     """What reaches a module while this is open."""
     heard: list[Tensor] = []
     hook = module.register_forward_pre_hook(lambda _module, args: heard.append(args[0]))
@@ -77,12 +77,14 @@ def hearing(module: nn.Module) -> Iterator[list[Tensor]]:
         hook.remove()
 
 
-def met(model: PreTrainedModel, modules: list[nn.Module], attend: Attend) -> dict[nn.Module, Call]:
+def captured_calls(
+    model: PreTrainedModel, modules: list[nn.Module], attend: Attend
+) -> dict[nn.Module, ModuleCall]:
     """What each of these modules is called with in a short pass."""
-    calls: dict[nn.Module, Call] = {}
+    calls: dict[nn.Module, ModuleCall] = {}
 
     def meet(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        calls[module] = Call(args, named)
+        calls[module] = ModuleCall(args, named)
 
     hooks = [module.register_forward_pre_hook(meet, with_kwargs=True) for module in modules]
     try:
@@ -93,20 +95,20 @@ def met(model: PreTrainedModel, modules: list[nn.Module], attend: Attend) -> dic
     return calls
 
 
-def asked(module: nn.Module, call: Call) -> tuple[Asked, Tensor]:
+def probe_attention(module: nn.Module, call: ModuleCall) -> tuple[AttentionProbe, Tensor]:
     """What the module asks of attention, and what it makes of the answer."""
-    attention = Asked()
+    attention = AttentionProbe()
     answer: Tensor = _called(module, call, attention)[0]
     return attention, answer
 
 
-def said(module: nn.Module, call: Call) -> Tensor:
+def layer_output(module: nn.Module, call: ModuleCall) -> Tensor:
     """What a layer makes of its states."""
-    answer: Tensor = _called(module, call, Asked())
+    answer: Tensor = _called(module, call, AttentionProbe())
     return answer
 
 
-def _called(module: nn.Module, call: Call, attend: Attend) -> Any:
+def _called(module: nn.Module, call: ModuleCall, attend: Attend) -> Any:
     """The module called as in that pass, but for a cache, and with such attention."""
     place = call.named["block"]
     view = BlockView(place.block, 0, attend, place.device)

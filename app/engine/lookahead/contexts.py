@@ -27,7 +27,7 @@ _SAID, _SEEN = slice(1, 1 + SUCCESSORS), slice(1 + SUCCESSORS, _ROW)
 _MIX, _WORD, _TAG = 0x9E3779B97F4A7C15, 2**64 - 1, 2**31 - 1
 
 
-class Found(NamedTuple):
+class ContextEntries(NamedTuple):
     """Packed successors and followers of a context, and for how many of its tokens each kind was known."""
 
     successors: list[int]
@@ -77,7 +77,7 @@ class ContextTable:
         self._rows[slots, 0] = tags
         self._rows[slots, _SAID] = successors[origins]
 
-    def look(self, context: Sequence[int]) -> Found:
+    def look(self, context: Sequence[int]) -> ContextEntries:
         """What is known of the longest match that has successors, and of the longest that has followers."""
         said: list[int] = []
         seen: list[int] = []
@@ -94,7 +94,7 @@ class ContextTable:
                 seen, seen_length = flat[row + _SEEN.start : row + _SEEN.stop].tolist(), length
             if said_length and seen_length:
                 break
-        return Found(_filled(said), said_length, _filled(seen), seen_length)
+        return ContextEntries(_filled(said), said_length, _filled(seen), seen_length)
 
     def _places(self, context: Sequence[int]) -> list[tuple[int, int]]:
         """(slot, tag) of the last token, the last two, ... up to four."""

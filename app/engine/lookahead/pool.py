@@ -18,9 +18,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.lookahead.chances import (
+from app.engine.block import common_length
+from app.engine.lookahead.acceptance_estimator import (
     NUM_SEEN,
-    EdgeChances,
+    AcceptanceEstimator,
     origin_of,
     said_code,
     seen_code,
@@ -29,7 +30,6 @@ from app.engine.lookahead.contexts import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.entries import Packed, pack_follower, unpack_follower
 from app.engine.lookahead.ranking import Rank, likeliest_first
-from app.engine.block import common_length
 from app.messages import Origin
 
 SUREST = 0.98
@@ -65,7 +65,9 @@ class Pool(Protocol):
 class ContextPool:
     """The pool of one chat. `special` tokens may end a guess and are never followed by another."""
 
-    def __init__(self, table: ContextTable, chances: EdgeChances, special: Container[int] = ()) -> None:
+    def __init__(
+        self, table: ContextTable, chances: AcceptanceEstimator, special: Container[int] = ()
+    ) -> None:
         self._table = table
         self._chances = chances
         self._rank: Rank = likeliest_first
@@ -83,7 +85,7 @@ class ContextPool:
         """Whether a text begins with all that was prompt when the newest reply began."""
         return common_length(self._text, text) >= self._prompt_length
 
-    def begin(self, text: Sequence[int], chances: EdgeChances, rank: Rank = likeliest_first) -> None:
+    def begin(self, text: Sequence[int], chances: AcceptanceEstimator, rank: Rank = likeliest_first) -> None:
         """A reply to this text begins. What it has in common with the text so far is history from now on."""
         self._chances = chances
         self._rank = rank

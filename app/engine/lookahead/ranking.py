@@ -43,7 +43,7 @@ def likeliest_first(said: Sequence[int], position: int) -> list[tuple[int, int]]
     return ranked
 
 
-class Drawn:
+class SampledRank:
     """Ranks as a text of this sampling will be drawn; its filters are applied to what is known."""
 
     def __init__(self, sampling: Sampling) -> None:
@@ -80,7 +80,7 @@ class Drawn:
 
 def make_rank(sampling: Sampling) -> Rank:
     """How a text of this sampling goes on."""
-    return Drawn(sampling) if sampling.temperature > 0 else likeliest_first
+    return SampledRank(sampling) if sampling.temperature > 0 else likeliest_first
 
 
 @cache

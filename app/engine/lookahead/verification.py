@@ -11,22 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.sampling import Choose
-from app.messages import Origin
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.runner import Runner
-from app.engine.sampling import Choose
+from app.engine.sampling import Choices, Choose
 from app.engine.stopping import Stopper
 from app.messages import Origin, StopReason
-from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.sampling import Choices
 from app.step_trace import StepTrace
 
+
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedPath:
     """New tokens, who proposed each, and the row in which each was drawn: the rows whose keys are kept."""
 
     tokens: tuple[int, ...]
@@ -34,7 +27,7 @@ class Accepted:
     rows: tuple[int, ...]
 
 
-def verify(tree: DraftTree, choose: Choose, history: Sequence[int]) -> Accepted:
+def verify(tree: DraftTree, choose: Choose, history: Sequence[int]) -> AcceptedPath:
     """Follow the model through the tree; `history` are all tokens up to the current one, that included."""
     path = list(history)
     rows, origins = [0], list[Origin]()
@@ -43,13 +36,13 @@ def verify(tree: DraftTree, choose: Choose, history: Sequence[int]) -> Accepted:
         path.append(token)
         node = tree.child(rows[-1], token)
         if node is None:
-            return Accepted(tuple(path[len(history) :]), (*origins, "model"), tuple(rows))
+            return AcceptedPath(tuple(path[len(history) :]), (*origins, "model"), tuple(rows))
         origins.append(tree.origins[node])
         rows.append(node)
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedTokens:
     """A step's tokens, who proposed each, the rows that the runner has kept, and why the reply ends with them."""
 
     tokens: tuple[int, ...]
@@ -58,23 +51,23 @@ class Committed:
     reason: StopReason | None
 
 
-def room(runner: Runner, tokens: Sequence[int], stopper: Stopper) -> int:
+def most_drafts(runner: Runner, tokens: Sequence[int], stopper: Stopper) -> int:
     """How many guesses in a line the next step may carry.
 
     They end with the reply, before the runner's horizon, and a block is no wider than the runner takes."""
     position = len(tokens) - 1
-    return min(stopper.left, runner.horizon(position) - position, runner.limit) - 1
+    return min(stopper.left, runner.horizon(position) - position, runner.max_rows) - 1
 
 
-def accept(
+def verify_and_commit(
     runner: Runner, tree: DraftTree, choose: Choose, tokens: Sequence[int], stopper: Stopper
-) -> Committed:
+) -> CommittedTokens:
     """Verify, cut, and commit the rows that stay; `tokens` is left as it is."""
     accepted = verify(tree, choose, tokens)
     cut = stopper.cut(accepted.tokens)
     rows = accepted.rows[: cut.kept]
     runner.commit(rows)
-    return Committed(accepted.tokens[: cut.kept], accepted.origins[: cut.kept], rows, cut.reason)
+    return CommittedTokens(accepted.tokens[: cut.kept], accepted.origins[: cut.kept], rows, cut.reason)
 
 
 def trace_of(

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from app.engine.attention import Attend, sdpa
-from app.engine.attention.choosing import machine_of
+from app.engine.attention.choosing import capabilities_of
 from app.engine.attention.flash import FlashAttention
 from app.engine.attention.tiles import BUSY
 from tests.engine.attention.cases import DEVICE
@@ -15,9 +15,9 @@ from tests.engine.attention.cases import DEVICE
 
 def triton_backend(busy: int = BUSY, scratch: int = 1 << 26) -> Attend:
     pytest.importorskip("triton", reason="triton is not installed")
-    from app.engine.attention.fused import FusedAttention, on_device
+    from app.engine.attention.triton_backend import TritonAttention, on_device
 
-    return on_device(FusedAttention(machine_of(DEVICE).shared_memory, busy, scratch), DEVICE)
+    return on_device(TritonAttention(capabilities_of(DEVICE).shared_memory, busy, scratch), DEVICE)
 
 
 def flash_backend() -> Attend:
@@ -26,7 +26,7 @@ def flash_backend() -> Attend:
 
 BACKENDS: dict[str, Callable[[], Attend]] = {
     "sdpa": lambda: sdpa.attend,
-    "sdpa in float64": lambda: sdpa.attend_steadily,
+    "sdpa in float64": lambda: sdpa.attend_batch_invariant,
     "triton": triton_backend,
     "flash": flash_backend,
 }

@@ -7,7 +7,7 @@ from app.engine.fused_layers.signature import LayerKernels
 from app.engine.loading import LoadedModel
 from app.engine.rotary import rotary_of
 from app.engine.runner import BlockRunner
-from tests.engine.zoo import BRANCHING, Architecture
+from tests.engine.architectures import BRANCHING, Architecture
 
 
 def named(name: str) -> Architecture:

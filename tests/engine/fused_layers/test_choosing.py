@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from app.engine.attention.choosing import Machine, machine_of
+from app.engine.attention.choosing import DeviceCapabilities, capabilities_of
 from app.engine.attention.sdpa import attend
 from app.engine.fused_layers.choosing import can_have, fuse, fuse_by
 from app.engine.fused_layers.signature import NormShape
+from tests.engine.architectures import LLAMA
 from tests.engine.fused_layers.fusing import named
 from tests.engine.replies import load
-from tests.engine.zoo import LLAMA
 from tools.layer_launches import WrittenOut
 
 CUDA, CPU = torch.device("cuda"), torch.device("cpu")
@@ -21,14 +21,14 @@ CUDA, CPU = torch.device("cuda"), torch.device("cpu")
 @pytest.mark.parametrize(
     ("machine", "expected"),
     [
-        (Machine(CUDA, (9, 0), has_triton=True), True),
-        (Machine(CUDA, (8, 0), has_triton=True), True),
-        (Machine(CUDA, (7, 5), has_triton=True), False),
-        (Machine(CUDA, (9, 0), has_triton=False), False),
-        (Machine(CPU, has_triton=True), False),
+        (DeviceCapabilities(CUDA, (9, 0), has_triton=True), True),
+        (DeviceCapabilities(CUDA, (8, 0), has_triton=True), True),
+        (DeviceCapabilities(CUDA, (7, 5), has_triton=True), False),
+        (DeviceCapabilities(CUDA, (9, 0), has_triton=False), False),
+        (DeviceCapabilities(CPU, has_triton=True), False),
     ],
 )
-def test_who_can_have_them(machine: Machine, expected: bool) -> None:
+def test_who_can_have_them(machine: DeviceCapabilities, expected: bool) -> None:
     assert can_have(machine) == expected
 
 
@@ -39,12 +39,12 @@ def model_of(name: str = "llama") -> Any:
 
 def test_a_cpu_keeps_the_model_it_has() -> None:
     model = model_of()
-    found = fuse(model, machine_of(CPU), attend)
+    found = fuse(model, capabilities_of(CPU), attend)
     assert found.model is model and found.note == ""
 
 
 def test_a_loaded_model_has_them_where_it_can() -> None:
-    machine = machine_of(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    machine = capabilities_of(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     info = load(LLAMA.make().to(machine.device)).info
     assert info.fused_note.startswith("One kernel of our own each" if can_have(machine) else "")
     assert bool(info.fused_note) == can_have(machine)
@@ -68,15 +68,15 @@ def test_where_nothing_can_be_replaced_the_model_is_what_it_was() -> None:
 class Broken(WrittenOut):
     """Right in every trial of a part, wrong in the end."""
 
-    def normed(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
-        said = super().normed(states, weight, shape)
+    def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
+        said = super().rms_norm(states, weight, shape)
         # Trials of a norm have more rows than those of the whole.
         return said if states.shape[0] > 1 else said + 1
 
-    def sum_normed(
+    def add_rms_norm(
         self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
     ) -> tuple[Tensor, Tensor]:
-        total, said = super().sum_normed(states, others, weight, shape)
+        total, said = super().add_rms_norm(states, others, weight, shape)
         return total, said - 3
 
 
@@ -90,6 +90,6 @@ def test_a_card_that_fails_costs_nothing_and_is_told() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a card")
     model = model_of()
-    found = fuse(model, Machine(CUDA, (9, 0), has_triton=True), attend)
+    found = fuse(model, DeviceCapabilities(CUDA, (9, 0), has_triton=True), attend)
     assert found.model is model
     assert found.note.startswith("Layers keep torch's kernels")

@@ -16,11 +16,11 @@ from app.engine.fused_layers.modules import (
     FusedNorm,
 )
 from app.engine.fused_layers.recognising import find_attentions, find_layers, find_mlps, find_norms
-from app.engine.fused_layers.signature import NormShape, Weighing
-from app.engine.fused_layers.trials import unlike
+from app.engine.fused_layers.signature import NormShape, NormWeight
+from app.engine.fused_layers.trials import mismatch_share
+from tests.engine.architectures import LLAMA, Architecture
 from tests.engine.fused_layers.fusing import fused_model, named
 from tests.engine.replies import Zoo, load
-from tests.engine.zoo import LLAMA, Architecture
 from tools.layer_launches import WrittenOut
 
 FUSED = (FusedNorm, FusedGatedMLP, FusedJoinedMLP, FusedAttention, FusedLayer)
@@ -58,14 +58,14 @@ def test_of_each_architecture_it_takes_what_agrees(zoo: Zoo, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "weighing"),
+    ("name", "norm_weight"),
     [
-        ("llama", Weighing(rounds_first=True)),
-        ("gpt-oss", Weighing(rounds_first=False)),
-        ("gemma3", Weighing(rounds_first=False, adds_one=True)),
+        ("llama", NormWeight(rounds_first=True)),
+        ("gpt-oss", NormWeight(rounds_first=False)),
+        ("gemma3", NormWeight(rounds_first=False, adds_one=True)),
     ],
 )
-def test_a_norms_way_of_weighing_is_found(name: str, weighing: Weighing) -> None:
+def test_a_norms_way_of_weighing_is_found(name: str, norm_weight: NormWeight) -> None:
     model = named(name).make().bfloat16()
     for module in model.modules():
         if hasattr(module, "weight") and module.weight.dim() == 1:  # as trained ones: of ones all are alike
@@ -73,7 +73,7 @@ def test_a_norms_way_of_weighing_is_found(name: str, weighing: Weighing) -> None
     norms = find_norms(model, WrittenOut())
     assert norms
     shapes = {norm.shape for norm in norms.values()}  # type: ignore[union-attr]
-    assert shapes == {NormShape(model.config.rms_norm_eps, weighing)}
+    assert shapes == {NormShape(model.config.rms_norm_eps, norm_weight)}
 
 
 class Norm(nn.Module):
@@ -121,22 +121,22 @@ def test_layer_norms_and_norms_without_eps_are_left_alone() -> None:
 class Gated(nn.Module):
     """A gated MLP, perhaps with something done in between or behind."""
 
-    def __init__(self, bend: nn.Module, way: str = "") -> None:
+    def __init__(self, activation: nn.Module, way: str = "") -> None:
         super().__init__()
         self.gate_proj, self.up_proj = (nn.Linear(16, 48, dtype=torch.bfloat16) for _ in range(2))
         self.down_proj = nn.Linear(48, 16, dtype=torch.bfloat16)
-        self.bend, self.way = bend, way
+        self.activation, self.way = activation, way
 
     def forward(self, states: Tensor) -> Tensor:
         gate, up = self.gate_proj(states), self.up_proj(states)
         if self.way == "swapped":
             gate, up = up, gate
-        said = self.down_proj(self.bend(gate) * up)
+        said = self.down_proj(self.activation(gate) * up)
         return 2 * said if self.way == "doubled" else said
 
 
 @pytest.mark.parametrize(
-    ("bend", "way", "is_taken"),
+    ("activation", "way", "is_taken"),
     [
         (nn.SiLU(), "", True),
         (nn.GELU(approximate="tanh"), "", True),
@@ -147,10 +147,10 @@ class Gated(nn.Module):
     ],
 )
 def test_an_mlp_is_taken_if_it_multiplies_a_bent_gate_with_up(
-    bend: nn.Module, way: str, is_taken: bool
+    activation: nn.Module, way: str, is_taken: bool
 ) -> None:
     torch.manual_seed(0)
-    mlp = Gated(bend, way)
+    mlp = Gated(activation, way)
     model: Any = Holding(mlp)
     found = find_mlps(model, WrittenOut())
     assert (mlp in found) == is_taken
@@ -177,8 +177,10 @@ def llama() -> Any:
 
 def test_attention_that_turns_otherwise_is_left_alone() -> None:
     class Backwards(WrittenOut):
-        def turned(self, query: Tensor, keys: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-            return super().turned(query, keys, cos, -sin)
+        def apply_rotary(
+            self, query: Tensor, keys: Tensor, cos: Tensor, sin: Tensor
+        ) -> tuple[Tensor, Tensor]:
+            return super().apply_rotary(query, keys, cos, -sin)
 
     assert len(find_attentions(llama(), {}, WrittenOut(), attend)) == 2
     assert not find_attentions(llama(), {}, Backwards(), attend)
@@ -212,15 +214,15 @@ def test_trials_leave_the_model_as_it_was(zoo: Zoo) -> None:
 
 def test_values_are_unlike_beyond_their_rounding() -> None:
     ones = torch.ones(4, 100)
-    assert unlike(ones, ones) == 0
-    assert unlike(ones.half(), ones) == float("inf")
-    assert unlike(ones[:2], ones) == float("inf")
-    assert unlike(ones * torch.nan, ones) == float("inf")
-    assert unlike(ones + 1e-3, ones) == float("inf")
+    assert mismatch_share(ones, ones) == 0
+    assert mismatch_share(ones.half(), ones) == float("inf")
+    assert mismatch_share(ones[:2], ones) == float("inf")
+    assert mismatch_share(ones * torch.nan, ones) == float("inf")
+    assert mismatch_share(ones + 1e-3, ones) == float("inf")
     near = ones.bfloat16()
     near[0, 0] += 2**-7
-    assert 0 < unlike(near, ones.bfloat16()) < 0.01
-    assert unlike(near + 2**-7, ones.bfloat16()) == float("inf")
+    assert 0 < mismatch_share(near, ones.bfloat16()) < 0.01
+    assert mismatch_share(near + 2**-7, ones.bfloat16()) == float("inf")
 
 
 @pytest.mark.parametrize("architecture", [named("llama"), named("gemma3")], ids=str)

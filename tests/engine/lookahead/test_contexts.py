@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from app.engine.lookahead.contexts import LONGEST, ContextTable, Found, last_tokens
+from app.engine.lookahead.contexts import LONGEST, ContextEntries, ContextTable, last_tokens
 from app.engine.lookahead.entries import (
     FOLLOWERS,
     MOST_TOKENS,
@@ -20,7 +20,7 @@ from app.engine.lookahead.entries import (
 VOCABULARY = 50
 ROOMY = 16
 CONTEXTS = st.lists(st.integers(0, 9), min_size=1, max_size=LONGEST)
-NOTHING = Found([], 0, [], 0)
+NOTHING = ContextEntries([], 0, [], 0)
 
 
 def table(bits: int = ROOMY) -> ContextTable:
@@ -31,11 +31,11 @@ def entry(token: int) -> int:
     return pack_follower(token, "output", 0)
 
 
-def followers(found: Found) -> list[int]:
+def followers(found: ContextEntries) -> list[int]:
     return [(packed >> 11) - 1 for packed in found.followers]
 
 
-def successors(found: Found) -> list[int]:
+def successors(found: ContextEntries) -> list[int]:
     return [unpack_successor(packed)[0] for packed in found.successors]
 
 

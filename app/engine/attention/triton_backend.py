@@ -32,7 +32,7 @@ SCRATCH = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
-class FusedAttention:
+class TritonAttention:
     """Attention by our own kernels: a row's bits depend on nothing but the text before it.
 
     `shared_memory` is what the device has for one program and `scratch` what a layer may have, in bytes; `busy` is
@@ -143,7 +143,7 @@ class _Work:
 class Interpreted:
     """The kernels in triton's interpreter, for tests: it takes bfloat16's bits for integers, so that is widened."""
 
-    fused: FusedAttention
+    fused: TritonAttention
 
     def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
         """Query [1, H, T, D] to [1, T, H, DV]."""
@@ -153,7 +153,7 @@ class Interpreted:
         return self.fused(query.float(), wide, view, scoring).to(query.dtype)
 
 
-def on_device(fused: FusedAttention, device: torch.device) -> Attend:
+def on_device(fused: TritonAttention, device: torch.device) -> Attend:
     """The kernels as this device can run them."""
     return fused if device.type == "cuda" else Interpreted(fused)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.engine.step_times import StepProfile, StepTimes, Widths, choose_class, modest, padded_rows
+from app.engine.step_profile import Buckets, StepProfile, StepTimes, bucket_for, choose_buckets, modest
 
 TIMES = StepTimes((1, 4, 16, 32), (3.0, 3.3, 4.5, 5.3))
 
@@ -26,45 +26,45 @@ def test_where_nothing_was_measured_nothing_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("widths", "seconds"), [((1, 2), (1.0,)), ((2, 1), (1.0, 1.0)), ((0,), (1.0,)), ((1,), (0.0,))]
+    ("buckets", "seconds"), [((1, 2), (1.0,)), ((2, 1), (1.0, 1.0)), ((0,), (1.0,)), ((1,), (0.0,))]
 )
-def test_impossible_times_are_refused(widths: Widths, seconds: tuple[float, ...]) -> None:
+def test_impossible_times_are_refused(buckets: Buckets, seconds: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="got"):
-        StepTimes(widths, seconds)
+        StepTimes(buckets, seconds)
 
 
-@pytest.mark.parametrize("classes", [((),), ((4, 1),), ((8,),)])
-def test_a_class_of_widths_that_were_not_measured_is_refused(classes: tuple[Widths, ...]) -> None:
-    with pytest.raises(ValueError, match="a class holds measured widths"):
-        StepProfile(TIMES, TIMES, classes)
+@pytest.mark.parametrize("bucket_sets", [((),), ((4, 1),), ((8,),)])
+def test_a_class_of_widths_that_were_not_measured_is_refused(bucket_sets: tuple[Buckets, ...]) -> None:
+    with pytest.raises(ValueError, match="a bucket set holds measured buckets"):
+        StepProfile(TIMES, TIMES, bucket_sets)
 
 
 @pytest.mark.parametrize(("rows", "padded"), [(1, 4), (4, 4), (5, 16), (16, 16)])
 def test_a_block_gets_the_narrowest_width_that_holds_it(rows: int, padded: int) -> None:
-    assert padded_rows(rows, (4, 16)) == padded
-    assert padded_rows(rows, ()) == rows
+    assert bucket_for(rows, (4, 16)) == padded
+    assert bucket_for(rows, ()) == rows
 
 
 def test_a_block_that_is_too_wide_for_all_widths_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 16 rows here, got 17"):
-        padded_rows(17, (4, 16))
+        bucket_for(17, (4, 16))
 
 
 def test_the_class_with_most_widths_is_chosen_however_the_clock_ran() -> None:
     for seconds in ((3.0, 3.3, 4.5, 5.3), (3.0, 3.1, 5.0, 4.8), (3.3, 3.0, 4.0, 6.0)):
-        times = StepTimes(TIMES.widths, seconds)
-        assert choose_class(StepProfile(times, times, ((1,), (4, 16), (32,)))) == (4, 16)
+        times = StepTimes(TIMES.buckets, seconds)
+        assert choose_buckets(StepProfile(times, times, ((1,), (4, 16), (32,)))) == (4, 16)
 
 
 def test_a_class_that_promises_far_more_is_worth_fewer_widths() -> None:
     profile = StepProfile(TIMES, TIMES, ((1, 4), (32,)))
-    assert choose_class(profile, float) == (32,)
-    assert choose_class(profile, lambda _rows: 1.0) == (1, 4)
+    assert choose_buckets(profile, float) == (32,)
+    assert choose_buckets(profile, lambda _rows: 1.0) == (1, 4)
 
 
 def test_without_classes_nothing_is_padded() -> None:
     profile = StepProfile(TIMES)
-    assert choose_class(profile) == ()
+    assert choose_buckets(profile) == ()
     assert profile.times(()) is profile.free
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.lookahead.chances import (
+from app.engine.lookahead.acceptance_estimator import (
     FADE,
     FIRST_CODE,
     GAP_CLASSES,
@@ -16,7 +16,7 @@ from app.engine.lookahead.chances import (
     PRIOR,
     RANKS,
     TRUST,
-    EdgeChances,
+    AcceptanceEstimator,
     origin_of,
     said_code,
     seen_code,
@@ -42,7 +42,7 @@ def test_every_kind_of_candidate_has_a_cell_of_its_own_and_a_prior() -> None:
 
 
 def test_from_the_first_step_on_every_cell_has_a_chance() -> None:
-    rates = EdgeChances().rates
+    rates = AcceptanceEstimator().rates
     assert len(rates) == NUM_CELLS
     assert all(0 < rate < 1 for rate in rates)
 
@@ -51,7 +51,7 @@ def test_from_the_first_step_on_every_cell_has_a_chance() -> None:
 def test_a_clear_lead_is_believed_more_than_a_narrow_one_and_the_best_more_than_those_behind(
     length: int,
 ) -> None:
-    rates = EdgeChances().rates
+    rates = AcceptanceEstimator().rates
     clear, narrow, far_behind = (
         rates[said_code(length, gap) * NUM_SEEN + length] for gap in (SURE, UNSURE, LEADS - 1)
     )
@@ -60,13 +60,13 @@ def test_a_clear_lead_is_believed_more_than_a_narrow_one_and_the_best_more_than_
 
 @pytest.mark.parametrize("length", LENGTHS)
 def test_a_token_that_both_the_model_and_a_text_propose_is_likelier(length: int) -> None:
-    rates = EdgeChances().rates
+    rates = AcceptanceEstimator().rates
     both = rates[said_code(length, SURE) * NUM_SEEN + seen_code(SOURCES.index("output"), length, 0)]
     assert both > rates[said_code(length, SURE) * NUM_SEEN + length]
 
 
 def test_a_prior_is_worth_a_few_observations() -> None:
-    chances = EdgeChances()
+    chances = AcceptanceEstimator()
     prior = chances.rates[CELL]
     chances.observe(CELL, True)
     assert chances.rates[CELL] == pytest.approx((PRIOR * prior + 1) / (PRIOR + 1))
@@ -75,16 +75,16 @@ def test_a_prior_is_worth_a_few_observations() -> None:
 
 
 def test_one_cells_counts_leave_the_others_as_they_were() -> None:
-    chances = EdgeChances()
+    chances = AcceptanceEstimator()
     chances.observe(CELL, True)
-    before = EdgeChances().rates
+    before = AcceptanceEstimator().rates
     assert [cell for cell in range(NUM_CELLS) if chances.rates[cell] != before[cell]] == [CELL]
     assert chances.counts == {CELL: (1.0, 1.0)}
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.75, 1.0])
 def test_many_observations_outweigh_the_prior(share: float) -> None:
-    chances = EdgeChances()
+    chances = AcceptanceEstimator()
     for place in range(400):
         chances.observe(CELL, place % 4 < 4 * share)
     assert chances.rates[CELL] == pytest.approx(share, abs=0.05)
@@ -92,7 +92,7 @@ def test_many_observations_outweigh_the_prior(share: float) -> None:
 
 
 def test_old_counts_fade_so_that_a_cell_follows_the_text() -> None:
-    chances = EdgeChances()
+    chances = AcceptanceEstimator()
     for _ in range(5000):
         chances.observe(CELL, True)
     assert chances.counts[CELL][1] <= FADE
@@ -103,22 +103,22 @@ def test_old_counts_fade_so_that_a_cell_follows_the_text() -> None:
 
 @given(seen=st.lists(st.tuples(st.sampled_from((CELL, OTHER, 0, NUM_CELLS - 1)), st.booleans()), max_size=40))
 def test_kept_counts_give_the_same_chances_again(seen: list[tuple[int, bool]]) -> None:
-    chances = EdgeChances()
+    chances = AcceptanceEstimator()
     for cell, is_accepted in seen:
         chances.observe(cell, is_accepted)
-    again = EdgeChances(chances.counts)
+    again = AcceptanceEstimator(chances.counts)
     assert (again.rates, again.counts) == (chances.rates, chances.counts)
     assert all(0 <= accepted <= tried for accepted, tried in again.counts.values())
 
 
 def test_a_copy_of_kept_counts_learns_for_itself() -> None:
     kept = {CELL: (3.0, 4.0)}
-    EdgeChances(kept).observe(CELL, True)
+    AcceptanceEstimator(kept).observe(CELL, True)
     assert kept == {CELL: (3.0, 4.0)}
 
 
 def test_guesses_that_are_as_right_as_they_should_be_are_trusted() -> None:
-    chances = EdgeChances()
+    chances = AcceptanceEstimator()
     assert chances.trust == 1.0
     for place in range(60):
         chances.judge(0.5, place % 2 == 0)
@@ -126,7 +126,7 @@ def test_guesses_that_are_as_right_as_they_should_be_are_trusted() -> None:
 
 
 def test_where_nothing_is_right_trust_goes_and_comes_back_with_better_guesses() -> None:
-    chances = EdgeChances()
+    chances = AcceptanceEstimator()
     for _ in range(100):
         chances.judge(0.6, False)
     lowest = chances.trust
@@ -138,7 +138,7 @@ def test_where_nothing_is_right_trust_goes_and_comes_back_with_better_guesses() 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=200))
 def test_trust_has_bounds(judged: list[tuple[float, bool]]) -> None:
-    chances = EdgeChances()
+    chances = AcceptanceEstimator()
     for expected, is_right in judged:
         chances.judge(expected, is_right)
         assert TRUST[0] <= chances.trust <= TRUST[1]

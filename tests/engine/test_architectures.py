@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from tests.engine.architectures import BRANCHING, IN_DEPTH, PLAIN_ONLY, Architecture
 from tests.engine.replies import longest_repetition, numbers, transformers_says
-from tests.engine.zoo import BRANCHING, IN_DEPTH, PLAIN_ONLY, Architecture
 from tests.tiers import named, some
 
 PROMPT = numbers(30)

@@ -1,25 +1,25 @@
-"""What the engine has learned of one model: kept while it is loaded, and the part that is not text also on disk.
+"""Statistics of one model: kept while it is loaded, and the part that is not text also on disk.
 
-    first successors     what the model says behind each token alone    asked once at load
-    edge chances         how often guesses of each kind were right      learned from every step, by temperature
-    step curves          what steps of so many rows really took         learned from every step
-    window columns       how many of them earned their rows             learned from every reply
-    pool                 which tokens followed which in this chat       dropped when another chat begins
+    first successors      what the model says behind each token alone    measured once at load
+    acceptance estimator  how often guesses of each kind were right      updated by every step, by temperature
+    step curves           what steps of so many rows really took         updated by every step
+    window columns        how many of them earned their rows             updated by every reply
+    pool                  which tokens followed which in this chat       dropped when another chat begins
 
 All but the last hold nothing of what was written; the pool never leaves memory.
 """
 
 from collections.abc import Container, Mapping, Sequence
 
-from app.engine.lookahead.chances import Counts, EdgeChances
+from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator, Counts
+from app.engine.lookahead.backoff import Backoff
 from app.engine.lookahead.contexts import ContextTable
 from app.engine.lookahead.entries import Packed
-from app.engine.lookahead.patience import Patience
 from app.engine.lookahead.pool import ContextPool
 from app.engine.lookahead.ranking import make_rank
 from app.engine.lookahead.step_curve import CurveShape, StepCurve
 from app.engine.lookahead.window_share import WindowShare
-from app.engine.step_times import StepTimes, Widths
+from app.engine.step_profile import Buckets, StepTimes
 from app.messages import Sampling
 
 SMALL_BITS, LARGE_BITS = 18, 20
@@ -30,7 +30,7 @@ FIRST_COLUMNS = 2
 UNKNOWN_VOCABULARY = 2**18
 
 
-class Experience:
+class ModelStatistics:
     """Belongs to one loaded model."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Experience:
         first: Packed | None = None,
         special: Container[int] = (),
         counts: Mapping[int, Counts] | None = None,
-        shapes: Mapping[Widths, CurveShape] | None = None,
+        shapes: Mapping[Buckets, CurveShape] | None = None,
     ) -> None:
         self.share = WindowShare(FIRST_COLUMNS)
         self._vocabulary = vocabulary
@@ -48,10 +48,10 @@ class Experience:
         self._first = first
         self._special = special
         self._chances = {
-            kind: EdgeChances(of_kind, _first_trust(kind)) for kind, of_kind in (counts or {}).items()
+            kind: AcceptanceEstimator(of_kind, _first_trust(kind)) for kind, of_kind in (counts or {}).items()
         }
-        self._patience: dict[int, Patience] = {}
-        self._curves: dict[Widths, StepCurve] = {}
+        self._backoffs: dict[int, Backoff] = {}
+        self._curves: dict[Buckets, StepCurve] = {}
         self._shapes = dict(shapes or {})
         self._pool: ContextPool | None = None
 
@@ -67,7 +67,7 @@ class Experience:
             self._pool.learn_document(document)
         return self._pool
 
-    def new_pool(self, chances: EdgeChances) -> ContextPool:
+    def new_pool(self, chances: AcceptanceEstimator) -> ContextPool:
         """A pool that knows nothing but the first successors."""
         table = ContextTable(self._vocabulary, self._bits)
         self.teach_first(table)
@@ -78,32 +78,32 @@ class Experience:
         if self._first is not None:
             table.begin_with(self._first)
 
-    def chances(self, temperature: float) -> EdgeChances:
+    def chances(self, temperature: float) -> AcceptanceEstimator:
         """What is known about guesses at this temperature, in steps of a half."""
         kind = _kind(temperature)
         if kind not in self._chances:
-            self._chances[kind] = EdgeChances(first_trust=_first_trust(kind))
+            self._chances[kind] = AcceptanceEstimator(first_trust=_first_trust(kind))
         return self._chances[kind]
 
-    def patience(self, temperature: float) -> Patience:
+    def backoff(self, temperature: float) -> Backoff:
         """How patient text of this temperature made the tuner."""
-        return self._patience.setdefault(_kind(temperature), Patience())
+        return self._backoffs.setdefault(_kind(temperature), Backoff())
 
     @property
     def counts(self) -> dict[int, Counts]:
         """What was counted of guesses, by kind of temperature: to be kept."""
         return {kind: chances.counts for kind, chances in self._chances.items()}
 
-    def curve(self, times: StepTimes, padded: Widths) -> StepCurve:
-        """What steps cost when blocks are padded to these widths."""
+    def curve(self, times: StepTimes, padded: Buckets) -> StepCurve:
+        """What steps cost when blocks are padded to these buckets."""
         if padded not in self._curves:
             shape = self._shapes.get(padded)
-            fits = shape is not None and len(shape.drafted) == len(times.widths)
+            fits = shape is not None and len(shape.drafted) == len(times.buckets)
             self._curves[padded] = StepCurve(times, padded, shape if fits else None)
         return self._curves[padded]
 
     @property
-    def shapes(self) -> dict[Widths, CurveShape]:
+    def shapes(self) -> dict[Buckets, CurveShape]:
         """What real steps made of the curves: to be kept."""
         return self._shapes | {padded: curve.shape for padded, curve in self._curves.items()}
 

@@ -3,17 +3,17 @@
 import numpy as np
 
 from app.engine.lookahead.entries import SUCCESSORS, pack_successors
-from app.engine.lookahead.experience import LARGE_MODEL, Experience
+from app.engine.lookahead.model_statistics import LARGE_MODEL, ModelStatistics
 from app.engine.lookahead.pool import ContextPool
-from app.engine.step_times import StepTimes
+from app.engine.step_profile import StepTimes
 from app.messages import Origin, Sampling
 
 VOCABULARY = 64
 CHAT = [1, 2, 3, 4]
 
 
-def experience() -> Experience:
-    return Experience(VOCABULARY)
+def statistics() -> ModelStatistics:
+    return ModelStatistics(VOCABULARY)
 
 
 def sources(pool: ContextPool, context: list[int]) -> list[Origin]:
@@ -22,7 +22,7 @@ def sources(pool: ContextPool, context: list[int]) -> list[Origin]:
 
 
 def test_the_pool_stays_while_the_chat_goes_on() -> None:
-    known = experience()
+    known = statistics()
     pool = known.pool(CHAT, Sampling(), ())
     pool.learn([*CHAT, 5], 1, "output")
     again = known.pool([*CHAT, 5, 6, 7], Sampling(), ())
@@ -32,7 +32,7 @@ def test_the_pool_stays_while_the_chat_goes_on() -> None:
 
 
 def test_asking_anew_keeps_what_the_first_answer_taught() -> None:
-    known = experience()
+    known = statistics()
     pool = known.pool(CHAT, Sampling(), ())
     pool.learn([*CHAT, 5], 1, "output")
     assert sources(known.pool(CHAT, Sampling(), ()), [4]) == ["history"]
@@ -40,14 +40,14 @@ def test_asking_anew_keeps_what_the_first_answer_taught() -> None:
 
 def test_a_reply_that_begins_otherwise_is_of_the_same_chat() -> None:
     """The last token of the text is the reply's first: asked anew, or without its thought, it is another one."""
-    known = experience()
+    known = statistics()
     pool = known.pool(CHAT, Sampling(), ())
     assert known.pool([*CHAT[:-1], 9], Sampling(), ()) is pool
     assert known.pool([*CHAT[:-2], 9, 4], Sampling(), ()) is not pool
 
 
 def test_another_chat_begins_with_an_empty_pool() -> None:
-    known = experience()
+    known = statistics()
     first = known.pool(CHAT, Sampling(), ())
     other = known.pool([1, 8, 9], Sampling(), ())
     assert other is not first
@@ -56,13 +56,13 @@ def test_another_chat_begins_with_an_empty_pool() -> None:
 
 
 def test_a_shorter_chat_is_another_one() -> None:
-    known = experience()
+    known = statistics()
     first = known.pool(CHAT, Sampling(), ())
     assert known.pool(CHAT[:2], Sampling(), ()) is not first
 
 
 def test_what_was_forgotten_is_gone_but_not_what_was_counted() -> None:
-    known = experience()
+    known = statistics()
     first = known.pool(CHAT, Sampling(), ())
     first.observe([1], [2])
     known.forget()
@@ -73,7 +73,7 @@ def test_what_was_forgotten_is_gone_but_not_what_was_counted() -> None:
 def test_every_new_pool_begins_with_the_first_successors() -> None:
     first = np.zeros((VOCABULARY, SUCCESSORS), dtype=np.int32)
     first[7] = pack_successors(np.array([[20, 21]]), np.array([[3.0, 1.0]], dtype=np.float32))
-    known = Experience(VOCABULARY, first=first)
+    known = ModelStatistics(VOCABULARY, first=first)
     for text in ([1, 2], [3, 4]):
         pool = known.pool(text, Sampling(), ())
         assert pool.draft([7], 9, 1, 0.0).tokens == [7, 20, 21]
@@ -81,24 +81,24 @@ def test_every_new_pool_begins_with_the_first_successors() -> None:
 
 
 def test_documents_are_read_before_the_reply() -> None:
-    pool = experience().pool([1, 2], Sampling(), ([7, 8, 9], [10, 11]))
+    pool = statistics().pool([1, 2], Sampling(), ([7, 8, 9], [10, 11]))
     assert sources(pool, [7]) == sources(pool, [10]) == ["document"]
     assert pool.draft([7], 9, 4, 0.0).tokens == [7, 8, 9]
 
 
 def test_a_document_of_the_last_turn_is_still_one() -> None:
-    known = experience()
+    known = statistics()
     known.pool([1, 2], Sampling(), ([7, 8, 9],))
     assert sources(known.pool([1, 2, 3], Sampling(), ()), [7]) == ["document"]
 
 
 def test_special_tokens_are_never_followed() -> None:
-    pool = Experience(VOCABULARY, special={8}).pool([6, 7, 8, 9], Sampling(), ())
+    pool = ModelStatistics(VOCABULARY, special={8}).pool([6, 7, 8, 9], Sampling(), ())
     assert pool.draft([6], 9, 9, 0.0).tokens == [6, 7, 8]
 
 
 def test_temperatures_half_a_degree_apart_have_chances_of_their_own() -> None:
-    known = experience()
+    known = statistics()
     greedy, cool, hot = (known.chances(temperature) for temperature in (0.0, 0.6, 1.5))
     assert len({id(greedy), id(cool), id(hot)}) == 3
     assert known.chances(0.7) is cool
@@ -108,7 +108,7 @@ def test_temperatures_half_a_degree_apart_have_chances_of_their_own() -> None:
 
 
 def test_a_chat_that_goes_on_at_another_temperature_learns_there() -> None:
-    known = experience()
+    known = statistics()
     known.pool(CHAT, Sampling(), ())
     known.pool(CHAT, Sampling(1.0), ()).observe([1], [2])
     assert known.counts[0] == {}
@@ -116,22 +116,22 @@ def test_a_chat_that_goes_on_at_another_temperature_learns_there() -> None:
 
 
 def test_kept_counts_are_where_the_next_start_begins() -> None:
-    known = experience()
+    known = statistics()
     known.pool(CHAT, Sampling(), ()).observe([1, 2], [3, 4])
-    again = Experience(VOCABULARY, counts=known.counts)
+    again = ModelStatistics(VOCABULARY, counts=known.counts)
     assert again.counts == known.counts
     assert again.chances(0.0).rates == known.chances(0.0).rates
 
 
 def test_the_pools_memory_is_bounded_and_larger_for_large_models() -> None:
-    small, large = Experience(VOCABULARY), Experience(VOCABULARY, LARGE_MODEL)
+    small, large = ModelStatistics(VOCABULARY), ModelStatistics(VOCABULARY, LARGE_MODEL)
     sizes = [known.pool(CHAT, Sampling(), ())._table.num_bytes >> 20 for known in (small, large)]
     assert sizes == [16, 64]
 
 
 def test_the_curve_of_each_padding_and_the_patience_of_each_temperature_stay() -> None:
-    known, times = experience(), StepTimes((1, 8), (0.01, 0.02))
+    known, times = statistics(), StepTimes((1, 8), (0.01, 0.02))
     assert known.curve(times, ()) is known.curve(times, ())
     assert known.curve(times, (8,)) is not known.curve(times, ())
-    assert known.patience(0.0) is known.patience(0.1)
-    assert known.patience(0.0) is not known.patience(1.0)
+    assert known.backoff(0.0) is known.backoff(0.1)
+    assert known.backoff(0.0) is not known.backoff(1.0)

@@ -9,21 +9,21 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from app.engine.attention.choosing import Attention, Machine, choose, machine_of
+from app.engine.attention.choosing import Attention, DeviceCapabilities, capabilities_of, choose_attention
 from app.engine.block import chain_block
 from app.engine.decoders import make_decoder
+from app.engine.graph_capture import CudaGraphCapturer
 from app.engine.kv_cache import CHUNK
 from app.engine.loading import heads_of, prepare
 from app.engine.memory import release_memory
 from app.engine.plain import plain
-from app.engine.recording import CudaRecorder
 from app.engine.rotary import Rotary
 from app.engine.runner import BlockRunner
 from app.engine.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps, choose_steps
 from app.messages import Decoding, ModelChoice, ModelFolder
+from tests.engine.architectures import BRANCHING, LLAMA, LONG, Architecture
 from tests.engine.replies import Letters, numbers, stream, write
 from tests.engine.tiny import DEMO
-from tests.engine.zoo import BRANCHING, LLAMA, LONG, Architecture
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a card")
 pytest.importorskip("triton", reason="triton is not installed")
@@ -38,11 +38,13 @@ def on_card(architecture: Architecture, dtype: torch.dtype) -> tuple[PreTrainedM
     """The model, with our kernels as its attention."""
     model = architecture.make().to(CUDA, dtype)
     prepare(model, Letters(), ModelFolder(DEMO, "zoo"), ModelChoice("zoo", attention="triton"))
-    return model, choose("triton", machine(), heads_of(model.config.get_text_config(decoder=True), dtype))
+    return model, choose_attention(
+        "triton", machine(), heads_of(model.config.get_text_config(decoder=True), dtype)
+    )
 
 
-def machine() -> Machine:
-    return machine_of(CUDA)
+def machine() -> DeviceCapabilities:
+    return capabilities_of(CUDA)
 
 
 def runners(dtype: torch.dtype) -> tuple[BlockRunner, BlockRunner, GraphSteps]:
@@ -58,7 +60,7 @@ def runners(dtype: torch.dtype) -> tuple[BlockRunner, BlockRunner, GraphSteps]:
 @pytest.mark.parametrize("bucket", BUCKETS)
 def test_a_graph_writes_the_bits_that_eager_steps_write(dtype: torch.dtype, bucket: int) -> None:
     eager, recorded, steps = runners(dtype)
-    eager.widths = (bucket,)
+    eager.same_text_buckets = (bucket,)
     for runner in (eager, recorded):
         list(runner.prefill(numbers(40)))
     for place in range(40, 40 + EAGER_STEPS + 6):
@@ -76,7 +78,7 @@ def test_architectures_say_the_same_or_tell_why_they_are_not_recorded(architectu
     except Exception as refused:
         pytest.skip(f"our kernels do not take it: {refused}")
     context = model.config.get_text_config(decoder=True).max_position_embeddings
-    steps = GraphSteps(model, attention, CudaRecorder(CUDA), context)
+    steps = GraphSteps(model, attention, CudaGraphCapturer(CUDA), context)
     plainly = write(BlockRunner(model, context, FIXED, attention), numbers(16), plain, limit=12)
     runner = BlockRunner(model, context, FIXED, attention, steps)
     assert write(runner, numbers(16), plain, limit=12).tokens == plainly.tokens
@@ -88,7 +90,7 @@ def test_architectures_say_the_same_or_tell_why_they_are_not_recorded(architectu
 def test_a_row_that_is_read_twice_finds_room_for_its_logits() -> None:
     """As row 0 is where a window of 2-grams is open: 8 rows, and 9 wanted."""
     eager, recorded, steps = runners(torch.float32)
-    eager.widths = (16,)
+    eager.same_text_buckets = (16,)
     for runner in (eager, recorded):
         list(runner.prefill(numbers(40)))
     twice = chain_block(numbers(8), 40, (*range(8), 0))
@@ -109,7 +111,7 @@ def test_growth_stops_and_restarts_change_no_text() -> None:
 
 
 def test_work_that_waits_for_the_device_is_refused_and_the_next_recording_works() -> None:
-    recorder, numbers_there = CudaRecorder(CUDA), torch.zeros(4, device=CUDA)
+    capturer, numbers_there = CudaGraphCapturer(CUDA), torch.zeros(4, device=CUDA)
 
     def waits() -> None:
         numbers_there.add_(1).sum().item()
@@ -118,8 +120,8 @@ def test_work_that_waits_for_the_device_is_refused_and_the_next_recording_works(
         numbers_there.add_(1)
 
     with pytest.raises(RuntimeError):
-        recorder.record(waits)
-    graph = recorder.record(adds)
+        capturer.capture(waits)
+    graph = capturer.capture(adds)
     before = numbers_there.clone()
     graph.replay()
     assert torch.equal(numbers_there, before + 1)
@@ -128,7 +130,7 @@ def test_work_that_waits_for_the_device_is_refused_and_the_next_recording_works(
 
 def test_a_capture_that_breaks_leaves_a_device_that_works() -> None:
     """What the first run could not find out: the second one waits, in the middle of the capture."""
-    recorder, runs = CudaRecorder(CUDA), list[int]()
+    capturer, runs = CudaGraphCapturer(CUDA), list[int]()
     values = torch.ones(4, device=CUDA)
 
     def waits_later() -> None:
@@ -138,11 +140,11 @@ def test_a_capture_that_breaks_leaves_a_device_that_works() -> None:
             torch.cuda.current_stream().synchronize()
 
     with pytest.raises(RuntimeError):
-        recorder.record(waits_later)
+        capturer.capture(waits_later)
     assert torch.cuda.current_stream() == torch.cuda.default_stream()
     assert (torch.ones(4, device=CUDA) + 1).sum().item() == 8
     # The first run counts as the third, so that nothing waits any more.
-    recorder.record(waits_later).replay()
+    capturer.capture(waits_later).replay()
 
 
 def test_switching_models_ends_with_the_memory_it_began_with() -> None:

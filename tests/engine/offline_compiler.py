@@ -1,10 +1,11 @@
-"""A card of paper: triton compiles and links kernels for it as for a real one, and launching them does nothing.
+"""An offline compiler: triton compiles and links kernels for a card that is not there, and launching does nothing.
 
 So what a card would refuse (a shape, shared memory) and what would be slow on it (spilled registers, products
 without matrix units) is seen without one. Kernels are compiled in a process of their own, for in this one triton
 interprets them:
 
-    compiled("tests.engine.attention.compiling", (9, 0), folder)     the child: tell(LAUNCHES, (9, 0))
+    compiled("tests.engine.attention.compiling", (9, 0), folder, "default")
+    in the child: print_compiled(LAUNCHES, (9, 0))
 """
 
 import json
@@ -12,7 +13,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -42,14 +43,16 @@ class Compiled:
     sums: tuple[str, ...]  # each dot and float reduction with its layouts: the order in which it adds
 
 
-def compiled(module: str, capability: tuple[int, int], folder: Path) -> list[Compiled]:
-    """What the module's launches are compiled to; the folder keeps triton's files. Skips where it cannot."""
+def compiled(module: str, capability: tuple[int, int], folder: Path, launches: str) -> list[Compiled]:
+    """What the module's launches ("default" or "all") are compiled to; the folder keeps triton's files.
+
+    Skips where triton cannot compile."""
     triton = pytest.importorskip("triton", reason="triton is not installed")
     if not (_tools(triton) / "ptxas").exists():
         pytest.skip("triton has no compiler for cards here")
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     child = subprocess.run(
-        [sys.executable, "-m", module, *map(str, capability)],
+        [sys.executable, "-m", module, *map(str, capability), launches],
         env=environment | {"TRITON_CACHE_DIR": str(folder)},
         capture_output=True,
         text=True,
@@ -63,11 +66,11 @@ def _from_json(found: dict[str, Any]) -> Compiled:
     return Compiled(**{**found, "instructions": tuple(found["instructions"]), "sums": tuple(found["sums"])})
 
 
-def tell(launches: dict[str, Launch], capability: tuple[int, int]) -> None:
+def print_compiled(launches: dict[str, Launch], capability: tuple[int, int]) -> None:
     """In the child: run the launches, and print what they were compiled to."""
     import triton
 
-    card = PaperCard(capability)
+    card = OfflineDriver(capability)
     triton.runtime.driver.set_active(card)
     for name, launch in launches.items():
         card.launch = name
@@ -75,7 +78,7 @@ def tell(launches: dict[str, Launch], capability: tuple[int, int]) -> None:
     print(json.dumps([asdict(each) for each in card.found]))  # noqa: T201
 
 
-class PaperCard:
+class OfflineDriver:
     """What triton asks of a driver. It is its own utilities; its launches are empty."""
 
     def __init__(self, capability: tuple[int, int]) -> None:
@@ -156,7 +159,8 @@ def sums_of(code: str) -> tuple[str, ...]:
     return (*sorted(set(dots)), *sorted(set(reductions)))
 
 
-def main(launches: dict[str, Launch], arguments: Sequence[str]) -> None:
-    """The child's whole life."""
-    major, minor = map(int, arguments)
-    tell(launches, (major, minor))
+def main(launches: dict[str, Launch], default: Collection[str], arguments: Sequence[str]) -> None:
+    """The child's main function. Compiling takes seconds for each launch: by default a few must do."""
+    major, minor, which = arguments
+    wanted = {name: launch for name, launch in launches.items() if which == "all" or name in default}
+    print_compiled(wanted, (int(major), int(minor)))

@@ -26,21 +26,21 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-Subject = dict[str, str]
+CacheKey = dict[str, str]
 """What a note is about: all that a step's time and bits depend on."""
 
 
-class Notes(Protocol):
+class MeasurementCache(Protocol):
     """Where things are remembered: for each subject one note of each kind."""
 
-    def read(self, kind: str, subject: Subject, decode: Callable[[Any], T], nothing: T) -> T:
+    def read(self, kind: str, subject: CacheKey, decode: Callable[[Any], T], nothing: T) -> T:
         """What a note says, decoded; `nothing` where there is none, or none that can be believed."""
 
-    def write(self, kind: str, subject: Subject, note: object) -> None:
+    def write(self, kind: str, subject: CacheKey, note: object) -> None:
         """Remember something that JSON can carry, if that can be done."""
 
 
-def subject_of(model: PreTrainedModel, info: ModelInfo) -> Subject:
+def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
     """The model, how its layers are made, where it runs, and by which libraries."""
     config = model.config.to_json_string(use_diff=False)
     layers = sorted({f"{type(layer).__module__}.{type(layer).__qualname__}" for layer in model.modules()})
@@ -70,25 +70,25 @@ def _digest(*words: str) -> str:
     return sha256("\n".join(words).encode()).hexdigest()[:16]
 
 
-class Unwritten:
+class NoCache:
     """Remembers nothing."""
 
-    def read(self, kind: str, subject: Subject, decode: Callable[[Any], T], nothing: T) -> T:
+    def read(self, kind: str, subject: CacheKey, decode: Callable[[Any], T], nothing: T) -> T:
         """Nothing is known."""
         del kind, subject, decode
         return nothing
 
-    def write(self, kind: str, subject: Subject, note: object) -> None:
+    def write(self, kind: str, subject: CacheKey, note: object) -> None:
         """Forget it."""
 
 
-class NotesFolder:
+class MeasurementFolder:
     """Notes in a folder, which is made when there is something to write."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def read(self, kind: str, subject: Subject, decode: Callable[[Any], T], nothing: T) -> T:
+    def read(self, kind: str, subject: CacheKey, decode: Callable[[Any], T], nothing: T) -> T:
         """What the file says; `nothing` when it is not there or not to be believed."""
         try:
             saved = json.loads(self._file(kind, subject).read_text(encoding="utf-8"))
@@ -99,7 +99,7 @@ class NotesFolder:
             log.info("a note (%s) was not read, so it is made anew: %s", kind, error)
             return nothing
 
-    def write(self, kind: str, subject: Subject, note: object) -> None:
+    def write(self, kind: str, subject: CacheKey, note: object) -> None:
         """Write the file whole, or leave it as it was."""
         file = self._file(kind, subject)
         draft = file.with_suffix(f".{os.getpid()}.new")  # another process may be writing, too
@@ -112,10 +112,10 @@ class NotesFolder:
             with suppress(OSError):  # where nothing can be written there may be nothing to remove
                 draft.unlink()
 
-    def _file(self, kind: str, subject: Subject) -> Path:
+    def _file(self, kind: str, subject: CacheKey) -> Path:
         return self._path / f"{kind}-{_digest(json.dumps(subject, sort_keys=True))}.json"
 
 
-def make_notes(folder: Path | None) -> Notes:
+def open_cache(folder: Path | None) -> MeasurementCache:
     """Notes in a folder, or none at all."""
-    return NotesFolder(folder) if folder else Unwritten()
+    return MeasurementFolder(folder) if folder else NoCache()

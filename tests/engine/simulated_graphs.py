@@ -19,7 +19,7 @@ Play = Callable[[], None]
 
 
 @dataclass
-class Tape:
+class SimulatedGraph:
     """Recorded operations, and the tensors that they made."""
 
     plays: list[Play] = field(default_factory=list)
@@ -80,7 +80,7 @@ def _waits(func: Any, args: Any) -> bool:
 class Taping(Waits):
     """Puts every operation on a tape while it runs."""
 
-    def __init__(self, tape: Tape) -> None:
+    def __init__(self, tape: SimulatedGraph) -> None:
         super().__init__()
         self.tape = tape
 
@@ -113,17 +113,17 @@ def _copy(targets: Any, results: Any) -> None:
             target.copy_(result)
 
 
-class TapeRecorder:
+class SimulatedCapturer:
     """Records tapes. `faults` are raised by the next recordings, one each."""
 
     def __init__(self, *faults: Exception) -> None:
         self.faults = list(faults)
-        self.tapes: list[Tape] = []
+        self.tapes: list[SimulatedGraph] = []
 
-    def record(self, work: Callable[[], None]) -> Tape:
+    def capture(self, work: Callable[[], None]) -> SimulatedGraph:
         with Waits():
             work()
-        tape = Tape()
+        tape = SimulatedGraph()
         with Taping(tape):
             work()
             if self.faults:

@@ -13,17 +13,17 @@ from warnings import catch_warnings, simplefilter
 import torch
 
 
-class Recording(Protocol):
+class CapturedGraph(Protocol):
     """Work that was recorded."""
 
     def replay(self) -> None:
         """Do it again, over the same tensors as they are now."""
 
 
-class Recorder(Protocol):
+class GraphCapturer(Protocol):
     """Makes recordings that share their memory: they are replayed one after the other, never at once."""
 
-    def record(self, work: Callable[[], None]) -> Recording:
+    def capture(self, work: Callable[[], None]) -> CapturedGraph:
         """Do the work once, then record it.
 
         Raises whatever goes wrong, RuntimeError where the host waits for the device; then nothing is left of it."""
@@ -32,7 +32,7 @@ class Recorder(Protocol):
         """No earlier recording is replayed again: what comes takes memory of its own."""
 
 
-class CudaRecorder:
+class CudaGraphCapturer:
     """Records CUDA graphs into one memory pool, on a stream of its own."""
 
     def __init__(self, device: torch.device) -> None:
@@ -40,7 +40,7 @@ class CudaRecorder:
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pool: Any = torch.cuda.graph_pool_handle()
 
-    def record(self, work: Callable[[], None]) -> Recording:
+    def capture(self, work: Callable[[], None]) -> CapturedGraph:
         """Work that waits for the device is found out in a first run: an interrupted capture is no good state."""
         self._stream.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(self._stream), _waiting_refused():

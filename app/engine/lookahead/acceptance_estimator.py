@@ -75,7 +75,7 @@ def origin_of(cell: int) -> Origin:
     return SOURCES[source] if 1 + rest // RANKS >= said_length else "successor"
 
 
-class EdgeChances:
+class AcceptanceEstimator:
     """Chances by cell. `rates` [NUM_CELLS] is read directly, where microseconds count."""
 
     def __init__(
