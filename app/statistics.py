@@ -1,11 +1,11 @@
-"""What a reply has cost and earned so far."""
+"""Statistics of a reply: tokens, steps, rows and times."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How the newest step spent its rows, and its cost against plain's step; 0 where nothing was measured."""
+    """Rows of the newest step's draft tree and window, and its cost relative to a plain step (0: not measured)."""
 
     tree: int = 1
     window: int = 0

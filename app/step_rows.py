@@ -1,4 +1,4 @@
-"""The rows that a step feeds to the model, by the sizes that were chosen: one formula for engine and settings.
+"""The rows that a step feeds to the model, by the chosen sizes: one formula for engine and settings.
 
 With W=5, N=4, G=5:
 
@@ -17,7 +17,7 @@ PROMPT_LOOKUP_DRAFTS = 10
 
 @dataclass(frozen=True, slots=True)
 class StepRows:
-    """What a step has at most: rows of the tree, the current token included; of the window; and with logits."""
+    """The most rows of a step: of the tree, including the current token; of the window; and with logits."""
 
     tree: int
     window: int

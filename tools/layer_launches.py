@@ -24,7 +24,7 @@ from app.engine import attention
 from app.engine.attention import register
 from app.engine.attention.sdpa import attend
 from app.engine.block import chain_block
-from app.engine.fused_layers.choosing import fuse_by
+from app.engine.fused_layers.fuse import fuse_by
 from app.engine.fused_layers.signature import Activation, NormShape
 from app.engine.kv_cache import BlockCache
 from app.engine.steps import run_block

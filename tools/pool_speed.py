@@ -13,7 +13,7 @@ from statistics import median
 from time import perf_counter
 
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
-from app.engine.lookahead.contexts import LONGEST, ContextTable
+from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.model_statistics import LARGE_BITS
 from app.engine.lookahead.pool import ContextPool
 
@@ -53,7 +53,7 @@ def _costs(pool: ContextPool, table: ContextTable, text: list[int], size: int) -
         pool.learn(text[end - LONGEST : end + 1], 1, "document")
 
     return [
-        _microseconds(lambda: table.look(context())),
+        _microseconds(lambda: table.lookup(context())),
         _microseconds(lambda: pool.edges(context(), 0)),
         _microseconds(lambda: pool.draft(context(), 32, 16, 1e-4)),
         _microseconds(learn),

@@ -57,7 +57,7 @@ def chain_block(tokens: Sequence[int], start: int, wanted: tuple[int, ...]) -> B
 
 
 def padded(block: Block, rows: int, wanted: int) -> Block:
-    """The block with `rows` rows, of which `wanted` are read: what is new comes last and leaves no trace.
+    """The block padded to `rows` rows, of which `wanted` are read. New rows come last and change nothing.
 
     New rows see the prefix and themselves and are seen by nobody; row 0 is read again and again."""
     more = rows - len(block)

@@ -74,7 +74,7 @@ def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
 
 
 def _path_logits(model: PreTrainedModel) -> Tensor:
-    """What transformers says behind each of the tree's drafts [nodes - 1, vocab], path by path."""
+    """transformers' own logits behind each of the tree's drafts [nodes - 1, vocab], path by path."""
     return torch.cat([_logits(model, [*_PREFIX, *path])[len(_PREFIX) + 1 :] for path in _PATHS])
 
 
@@ -100,7 +100,7 @@ def _trial(model: PreTrainedModel, expected: Tensor, windows: list[int], attend:
 
 
 def is_close(logits: Tensor, expected: Tensor) -> bool:
-    """Whether two ways to compute logits are one model, for all that rounding lets see."""
+    """Whether logits agree up to rounding."""
     difference = (logits.float() - expected.float()).abs().max() / expected.float().std()
     return bool(difference < TOLERANCE[logits.dtype])
 

@@ -7,15 +7,15 @@ from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.plain import plain
 from app.engine.prompt_lookup import prompt_lookup
-from app.engine.runner import Runner
+from app.engine.runner import ModelRunner
 from app.engine.sampling import Sampler
 from app.engine.step import Decoder, FirstToken, Step
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.messages import Decoding, Prefilling
 
 
 def make_decoder(decoding: Decoding, known: ReplyContext | None = None) -> Decoder:
-    """The decoder that is asked for."""
+    """The decoder of these settings."""
     match decoding.decoder:
         case "plain":
             return plain
@@ -28,7 +28,7 @@ def make_decoder(decoding: Decoding, known: ReplyContext | None = None) -> Decod
 
 
 def generate(
-    runner: Runner, prompt: Sequence[int], decoder: Decoder, sampler: Sampler, stopper: Stopper
+    runner: ModelRunner, prompt: Sequence[int], decoder: Decoder, sampler: Sampler, stopper: StoppingCriteria
 ) -> Iterator[Prefilling | FirstToken | Step]:
     """The prompt's progress, the first token, then the decoder's steps. Closing it early is always safe."""
     logits = yield from runner.prefill(prompt)

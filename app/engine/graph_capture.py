@@ -1,8 +1,8 @@
-"""Recording what the device is told to do, to tell it again at once: the seam between steps and CUDA graphs.
+"""Capturing work as CUDA graphs, and replaying it: the seam between steps and torch.cuda.
 
-A recording repeats every kernel with the very addresses and numbers of the first time. So whatever changes must be
-read from tensors that stay where they are, nothing may wait for the device in between, and a tensor that was read
-from outside must live as long as the recording.
+A graph repeats every kernel with the addresses and numbers of its capture. So whatever changes must be read from
+tensors that keep their addresses, nothing may wait for the device during a capture, and tensors that the graph
+reads must live as long as the graph.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,26 +14,26 @@ import torch
 
 
 class CapturedGraph(Protocol):
-    """Work that was recorded."""
+    """Captured work."""
 
     def replay(self) -> None:
         """Do it again, over the same tensors as they are now."""
 
 
 class GraphCapturer(Protocol):
-    """Makes recordings that share their memory: they are replayed one after the other, never at once."""
+    """Captures graphs that share their memory: they are replayed one after the other, never at once."""
 
     def capture(self, work: Callable[[], None]) -> CapturedGraph:
-        """Do the work once, then record it.
+        """Do the work once, then capture it.
 
         Raises whatever goes wrong, RuntimeError where the host waits for the device; then nothing is left of it."""
 
     def release(self) -> None:
-        """No earlier recording is replayed again: what comes takes memory of its own."""
+        """Use another memory pool from now on: no earlier graph is replayed again."""
 
 
 class CudaGraphCapturer:
-    """Records CUDA graphs into one memory pool, on a stream of its own."""
+    """Captures CUDA graphs into one memory pool, on its own stream."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

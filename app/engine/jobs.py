@@ -1,4 +1,4 @@
-"""What the worker is asked to do, besides embedding (embedding_job.py), and what it says of an error."""
+"""The jobs of the worker besides embedding (embedding_job.py), their queue, and sentences for errors."""
 
 import logging
 from collections.abc import Callable
@@ -6,12 +6,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import count
 from queue import PriorityQueue
+from threading import Event as Flag
 from typing import Protocol
 
 from app.engine.embedding_job import EmbeddingJob
 from app.engine.memory import is_out_of_memory
-from app.errors import AppError, ModelTooLarge, first_line
-from app.messages import Event, Failed, ModelChoice, Request
+from app.errors import AppError, EngineClosed, ModelTooLarge, first_line
+from app.messages import Event, Failed, Loading, ModelChoice, Request
 from app.step_trace import Margin
 
 log = logging.getLogger(__name__)
@@ -30,19 +31,19 @@ class EventSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReplyJob:
-    """A reply to be written."""
+    """Write a reply."""
 
     request: Request
     reply: EventSink
 
 
 OnLoaded = Callable[[bool], None]
-"""Told whether a model was loaded, on the worker's thread unless the engine is closed."""
+"""Called with whether the model was loaded, on the worker's thread unless the engine is closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadJob:
-    """A model to be loaded."""
+    """Load a model."""
 
     choice: ModelChoice
     ended: OnLoaded
@@ -50,17 +51,17 @@ class LoadJob:
 
 @dataclass(frozen=True, slots=True)
 class UnloadJob:
-    """The model to be let go of."""
+    """Unload the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shutdown:
-    """The end: nothing comes behind it."""
+    """End the worker: it is the last job."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarginJob:
-    """The question how sure the model is of the token behind these."""
+    """Ask how sure the model is of the token behind these."""
 
     request: Request
     written: tuple[int, ...]
@@ -71,7 +72,7 @@ AnyJob = ReplyJob | LoadJob | UnloadJob | MarginJob | EmbeddingJob
 
 
 def fail_job(job: AnyJob, error: AppError) -> None:
-    """Tell whoever waits for a job that it comes to nothing."""
+    """Report to a job's caller that it failed."""
     match job:
         case ReplyJob(_, reply):
             reply.append(Failed(str(error)))
@@ -96,7 +97,7 @@ def refusal_of(error: Exception) -> AppError:
 
 
 def sentence_of(error: Exception) -> str:
-    """An error in words. What nobody foresaw goes to the log with its traceback."""
+    """An error as a sentence. An unexpected one is logged with its traceback."""
     if isinstance(error, AppError):
         return str(error)
     if is_out_of_memory(error):
@@ -107,6 +108,25 @@ def sentence_of(error: Exception) -> str:
         )
     log.exception("a request failed", exc_info=error)
     return f"Something went wrong inside Foresight ({type(error).__name__}: {error}): please try again."
+
+
+class ReplyStop:
+    """A request's stop signal: the person's wish to stop its reply, or the engine's end."""
+
+    def __init__(self, reply: EventSink, is_closing: Flag) -> None:
+        self._reply = reply
+        self._is_closing = is_closing
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the person asked to stop, or the engine closes."""
+        return self._reply.is_stopping or self._is_closing.is_set()
+
+    def loading(self, event: Loading) -> None:
+        """Pass loading's progress on, or end it when the person stopped meanwhile."""
+        if self.is_stopping:
+            raise EngineClosed("Stopped before the model was there: send the message again to go on.")
+        self._reply.append(event)
 
 
 class JobQueue:

@@ -15,9 +15,10 @@ from transformers import (
 )
 
 from app.engine.attention import register
-from app.engine.attention.choosing import Attention, HeadShape, capabilities_of, choose_attention
+from app.engine.attention.selector import Attention, HeadShape, capabilities_of, choose_attention
 from app.engine.compatibility import check_sequential, lookahead_note
-from app.engine.fused_layers.choosing import FusedModel, fuse
+from app.engine.config_check import check_config_size
+from app.engine.fused_layers.fuse import FusedModel, fuse
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
 from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.model_statistics import ModelStatistics
@@ -26,9 +27,8 @@ from app.engine.memory import is_out_of_memory
 from app.engine.packing import pack_weights
 from app.engine.quantising import check_can_quantise, quantise
 from app.engine.rotary import rotary_of
-from app.engine.runner import BlockRunner, Runner, SequentialRunner
+from app.engine.runner import BlockRunner, ModelRunner, SequentialRunner
 from app.engine.sandbox import Sandbox, panics_as_errors
-from app.engine.skeleton import check_skeleton
 from app.engine.step_graphs import choose_steps
 from app.engine.step_profile import StepProfile
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
@@ -43,11 +43,11 @@ HERE = {"local_files_only": True, "trust_remote_code": False}
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model ready to decode. `can_branch` tells whether blocks of more than one row work."""
+    """A model ready to decode. `can_branch`: blocks of more than one row work."""
 
     info: ModelInfo
     tokenizer: PreTrainedTokenizerBase
-    runner: Runner
+    runner: ModelRunner
     eos_ids: frozenset[int]
     vocabulary: int  # tokens that it has weights for, numbered from 0: a tokenizer may know more
     profile: StepProfile = field(default_factory=StepProfile)  # empty until it is measured
@@ -76,20 +76,20 @@ def load(folder: ModelFolder, choice: ModelChoice, sandbox: Sandbox | None = Non
     """Read a model from its folder. Raises ModelError with a sentence for whatever is wrong with its files.
 
     Its tokenizer and its chat template are tried in the sandbox first; without one they are trusted."""
-    place = choose_device(choice.device)
-    dtype = choose_dtype(choice.dtype, place.device)
+    chosen = choose_device(choice.device)
+    dtype = choose_dtype(choice.dtype, chosen.device)
     check_can_quantise(choice.quantisation)
-    sum_exactly(place.device)
+    sum_exactly(chosen.device)
     try:
         with panics_as_errors():
-            loaded = _load(folder, choice, place.device, dtype, sandbox)
+            loaded = _load(folder, choice, chosen.device, dtype, sandbox)
     except AppError:
         raise
     except Exception as error:  # libraries that read what anybody may have written raise anything
         if is_out_of_memory(error):
             raise
         raise _broken(folder, error) from error
-    return replace(loaded, info=replace(loaded.info, device_note=place.note))
+    return replace(loaded, info=replace(loaded.info, device_note=chosen.note))
 
 
 def _load(
@@ -100,7 +100,7 @@ def _load(
     sandbox: Sandbox | None,
 ) -> LoadedModel:
     config = AutoConfig.from_pretrained(folder.path, **HERE)
-    check_skeleton(folder, config, dtype)
+    check_config_size(folder, config, dtype)
     tokenizer = _read_tokenizer(folder, sandbox)
     model = _read_weights(folder, config, dtype)
     model.requires_grad_(False)
@@ -155,7 +155,7 @@ def prepare(
     return LoadedModel(info, tokenizer, runner, eos_ids(model, tokenizer), int(text_config.vocab_size))
 
 
-def _make_runner(model: PreTrainedModel, info: ModelInfo, attention: Attention) -> Runner:
+def _make_runner(model: PreTrainedModel, info: ModelInfo, attention: Attention) -> ModelRunner:
     if not info.lookahead_note:
         rotary = rotary_of(model.config.get_text_config(decoder=True), info.context)
         steps = choose_steps(model, attention, rotary, info.context)

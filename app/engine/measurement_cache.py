@@ -1,8 +1,8 @@
-"""What was found out about a model, remembered in JSON files: for each model, machine and library its own.
+"""Measurements of a model, cached in JSON files: one for each model, machine and set of library versions.
 
-A file says for what it was measured and is believed only for exactly that, so that another model, precision,
-device, number of threads or release of a library is measured anew. Notes are a courtesy: a folder that cannot be
-written and a file that makes no sense cost a measurement, never a reply.
+A file names what it was measured for and is used only for exactly that, so that another model, precision, device,
+number of threads or release of a library is measured again. A folder that cannot be written and an invalid file
+cost a measurement, never a reply.
 """
 
 import json
@@ -27,17 +27,17 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CacheKey = dict[str, str]
-"""What a note is about: all that a step's time and bits depend on."""
+"""What a measurement is valid for: all that a step's time and bits depend on."""
 
 
 class MeasurementCache(Protocol):
-    """Where things are remembered: for each subject one note of each kind."""
+    """Stores one value of each kind for each key."""
 
     def read(self, kind: str, subject: CacheKey, decode: Callable[[Any], T], nothing: T) -> T:
-        """What a note says, decoded; `nothing` where there is none, or none that can be believed."""
+        """A cached value, decoded; `nothing` where there is none, or no valid one."""
 
     def write(self, kind: str, subject: CacheKey, note: object) -> None:
-        """Remember something that JSON can carry, if that can be done."""
+        """Store a value that JSON can hold, if possible."""
 
 
 def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
@@ -71,32 +71,32 @@ def _digest(*words: str) -> str:
 
 
 class NoCache:
-    """Remembers nothing."""
+    """Stores nothing."""
 
     def read(self, kind: str, subject: CacheKey, decode: Callable[[Any], T], nothing: T) -> T:
-        """Nothing is known."""
+        """Always `nothing`."""
         del kind, subject, decode
         return nothing
 
     def write(self, kind: str, subject: CacheKey, note: object) -> None:
-        """Forget it."""
+        """Does nothing."""
 
 
 class MeasurementFolder:
-    """Notes in a folder, which is made when there is something to write."""
+    """Files in a folder, which is made with the first one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def read(self, kind: str, subject: CacheKey, decode: Callable[[Any], T], nothing: T) -> T:
-        """What the file says; `nothing` when it is not there or not to be believed."""
+        """The file's value; `nothing` where it is missing or invalid."""
         try:
             saved = json.loads(self._file(kind, subject).read_text(encoding="utf-8"))
             return decode(saved["note"]) if saved["subject"] == subject else nothing
         except FileNotFoundError:
             return nothing
         except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-            log.info("a note (%s) was not read, so it is made anew: %s", kind, error)
+            log.info("a measurement (%s) was not read, so it is made again: %s", kind, error)
             return nothing
 
     def write(self, kind: str, subject: CacheKey, note: object) -> None:
@@ -108,7 +108,7 @@ class MeasurementFolder:
             draft.write_text(json.dumps({"subject": subject, "note": note}), encoding="utf-8")
             draft.replace(file)
         except OSError as error:
-            log.info("a note (%s) was not kept: %s", kind, error)
+            log.info("a measurement (%s) was not cached: %s", kind, error)
             with suppress(OSError):  # where nothing can be written there may be nothing to remove
                 draft.unlink()
 
@@ -117,5 +117,5 @@ class MeasurementFolder:
 
 
 def open_cache(folder: Path | None) -> MeasurementCache:
-    """Notes in a folder, or none at all."""
+    """A cache in a folder, or none at all."""
     return MeasurementFolder(folder) if folder else NoCache()

@@ -1,6 +1,6 @@
-"""What is found out about a model when it is loaded: what its steps cost, and what it says behind each token alone.
+"""What is measured when a model is loaded: what its steps cost, and its successors of each token alone.
 
-Both are remembered for this model on this machine, so that only the first load takes these seconds.
+Both are cached for this model on this machine, so that only the first load takes these seconds.
 """
 
 from base64 import b64decode, b64encode
@@ -31,7 +31,7 @@ NOTHING_SAID: Packed = np.zeros((0, SUCCESSORS), dtype=np.int32)
 
 
 def measured(loaded: LoadedModel, cache: MeasurementCache, progress: Progress) -> LoadedModel:
-    """The model with its step profile and with what earlier runs learned of it: remembered, or asked now."""
+    """The model with its step profile and its statistics, from the cache or measured now."""
     runner = loaded.runner
     if not isinstance(runner, BlockRunner):
         return loaded
@@ -51,7 +51,7 @@ def measured(loaded: LoadedModel, cache: MeasurementCache, progress: Progress) -
 
 
 def keep(loaded: LoadedModel, cache: MeasurementCache) -> None:
-    """Remember edge chances and what steps took, which hold nothing of what was written."""
+    """Cache acceptance counts and step curves, which hold nothing of what was written."""
     if not loaded.cache_key:
         return
     known = loaded.statistics

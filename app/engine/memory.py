@@ -21,7 +21,7 @@ WORDS = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out; torch's own for CUDA says it in words, too."""
+    """Whether an error means that memory ran out. torch's own error for CUDA is recognised by its words, too."""
     if isinstance(error, MemoryError):
         return True
     # Of what a file says in its own words only the type is known; these come from the system and from torch.
@@ -30,7 +30,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def release_memory() -> None:
-    """Give back what nobody uses any more, and cuBLAS's work space: each stream ever used has one of its own."""
+    """Free unused memory, and cuBLAS's workspace: each stream that was ever used has one."""
     import torch  # not before there is a model: whoever recognises errors may have failed to import it
 
     gc.collect()
@@ -48,7 +48,7 @@ M_ARENA_MAX = -8
 
 
 def share_one_heap() -> bool:
-    """Have all threads share one heap; whether this system's C library can be told so."""
+    """Have all threads share one heap; returns whether the C library supports that."""
     try:
         return bool(ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1) == 1)
     except (OSError, AttributeError, TypeError):  # Windows, macOS, musl
@@ -59,17 +59,17 @@ _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def resident_bytes() -> int:
-    """What the process takes now; 0 where the system does not tell."""
+    """The process's resident memory now; 0 where the system does not report it."""
     return _kilobytes("VmRSS") << 10
 
 
 def peak_bytes() -> int:
-    """What it took at most since `restart_peak`; 0 where the system does not tell."""
+    """Its peak since `restart_peak`; 0 where the system does not report it."""
     return _kilobytes("VmHWM") << 10
 
 
 def address_space_left() -> int:
-    """Bytes of address space that the process may still take; a very large number where nobody limits it."""
+    """Bytes of address space that the process may still take; a very large number without a limit."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -80,7 +80,7 @@ def address_space_left() -> int:
 
 
 def restart_peak() -> None:
-    """From now on the peak counts anew, if the system lets us say so."""
+    """Restart the measurement of the peak, where the system supports that."""
     with suppress(OSError):
         _RESET.write_text("5", encoding="ascii")
 

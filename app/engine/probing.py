@@ -35,7 +35,7 @@ LONGEST = 10.0
 USEFUL_FIRST: Buckets = (32, 16, 1, 64, 8, 4, 24, 48, 128, 12, 96, 2)
 
 ProgressListener = Callable[[int, int], None]
-"""Told (done, total) now and then; what it raises ends the probe."""
+"""Called with (done, total); an exception that it raises ends the probe."""
 
 
 def probe(
@@ -98,8 +98,8 @@ def _find_bucket_sets(
         progress(order.index(bucket), len(order))
         if is_late() and bucket != order[0]:
             return []
-        said = read_text(runner, text, PREFIX, bucket)
-        return said and [*said, *read_layers(layers, bucket)]
+        readings = read_text(runner, text, PREFIX, bucket)
+        return readings and [*readings, *read_layers(layers, bucket)]
 
     return group_by_bits(order, read)
 
@@ -117,8 +117,8 @@ class _StepTimer:
     def affordable(self) -> Buckets:
         """The buckets that are measured: fewer where a step takes long, none that the text is too short for."""
         plain = self.times((1,), is_batch_invariant=False).seconds_for(1)
-        asked = FEW_BUCKETS if plain > SLOW else self.runner.buckets or MEASURED_BUCKETS
-        return tuple(bucket for bucket in asked if PREFIX + bucket <= len(self.text))
+        wanted = FEW_BUCKETS if plain > SLOW else self.runner.buckets or MEASURED_BUCKETS
+        return tuple(bucket for bucket in wanted if PREFIX + bucket <= len(self.text))
 
     def times(self, buckets: Buckets, is_batch_invariant: bool) -> StepTimes:
         """What steps of these buckets cost."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from app.engine.attention.choosing import SDPA, Attention
+from app.engine.attention.selector import SDPA, Attention
 from app.engine.block import Block, chain_block, common_length, padded
 from app.engine.kv_cache import BlockCache, stock_cache
 from app.engine.rotary import Rotary, anchored
@@ -30,7 +30,7 @@ MUCH, ROOMY = 4, 4096
 """A prompt that needs so little of the cache's room gives the rest back, unless it is but so many rows."""
 
 
-class Runner(Protocol):
+class ModelRunner(Protocol):
     """One model with its cache. `context` is the number of positions it has.
 
     With `same_text_buckets` set, blocks are padded to them and a row's bits depend on nothing but the text before
@@ -90,7 +90,7 @@ class BlockRunner:
 
     @property
     def buckets(self) -> Buckets:
-        """Those of the same text, if it is asked for; else those of the steps' CUDA graphs."""
+        """Those of the same text, if they are set; else those of the steps' CUDA graphs."""
         return self.same_text_buckets or self.steps.buckets
 
     @property

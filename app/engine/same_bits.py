@@ -117,7 +117,7 @@ def _drafted(line: Sequence[int], place: int, bucket: int) -> tuple[Block, tuple
 
 @torch.inference_mode()
 def read_layers(layers: Sequence[tuple[nn.Module, Tensor]], bucket: int) -> Bits:
-    """What each layer makes of its rows [rows, size], fed in blocks of so many rows."""
+    """Each layer's output for its rows [rows, size], fed in blocks of so many rows."""
     return [_fed(layer, rows, bucket).cpu() for layer, rows in layers]
 
 
@@ -131,17 +131,17 @@ def _fed(layer: nn.Module, rows: Tensor, bucket: int) -> Tensor:
 @torch.inference_mode()
 def layers_with_rows(runner: BlockRunner, text: Sequence[int]) -> list[tuple[nn.Module, Tensor]]:
     """One layer of each kind and shape, with varied rows [rows, size] like those it gets."""
-    met: dict[tuple[object, ...], tuple[nn.Module, Tensor]] = {}
+    captured: dict[tuple[object, ...], tuple[nn.Module, Tensor]] = {}
 
     def meet(layer: nn.Module, inputs: tuple[object, ...], named: dict[str, object]) -> None:
         states = inputs[0] if len(inputs) == 1 and not named else None
         if isinstance(states, Tensor) and states.is_floating_point() and states.shape[:2] == (1, len(text)):
-            met.setdefault(_kind(layer, states), (layer, states[0].clone()))
+            captured.setdefault(_kind(layer, states), (layer, states[0].clone()))
 
     runner.same_text_buckets = (len(text),)
     with _listening(runner.steps.model, meet):
         _read(runner, text, 0, _chained)
-    return [(layer, _varied(rows, layer)) for layer, rows in met.values()]
+    return [(layer, _varied(rows, layer)) for layer, rows in captured.values()]
 
 
 def _kind(layer: nn.Module, states: Tensor) -> tuple[object, ...]:

@@ -26,7 +26,7 @@ from app.engine.sampling import likeliest
 from app.engine.sandbox import Sandbox, fill_here
 from app.engine.step import FirstToken, StatisticsMeter, Step
 from app.engine.step_profile import choose_buckets
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.engine.text import ReplyText
 from app.errors import BadOption, EngineClosed
 from app.messages import (
@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 
 class StopSignal(Protocol):
-    """What a running request asks now and then."""
+    """Checked after every step of a request."""
 
     @property
     def is_stopping(self) -> bool:
@@ -60,13 +60,13 @@ class StopSignal(Protocol):
 
 
 class NeverStop:
-    """Nobody stops a reply."""
+    """Never stops a reply."""
 
     is_stopping = False
 
 
 def no_progress(_what: str, _done: int, _total: int) -> None:
-    """Nobody looks how far it is."""
+    """Ignores progress."""
 
 
 class Session:
@@ -119,7 +119,7 @@ class Session:
 
     @property
     def peak(self) -> int:
-        """Bytes that the loaded model took at most so far, on its device; 0 where nobody can tell."""
+        """Bytes that the loaded model took at most so far, on its device; 0 where that is unknown."""
         if self._loaded is None:
             return 0
         device = torch.device(self._loaded.info.device)
@@ -152,7 +152,7 @@ class Session:
     ) -> Iterator[Prefilling | Margin]:
         """Reads the prompt and a reply's first tokens, and ends with what the model holds likeliest behind them.
 
-        A prefill that counts nowhere; its logits are not yet sampled from, and may round unlike a step's."""
+        The prefill counts in no statistics; its logits may round differently from a step's."""
         loaded = self.open(request.model, progress)
         prompt = self._encode(loaded, request)
         ids = _within_vocabulary(loaded, [*prompt, *written])
@@ -167,7 +167,7 @@ class Session:
 
     @contextmanager
     def _forgetting_on_error(self) -> Iterator[None]:
-        """Around what the model does: what it knew when that failed may be half of a step."""
+        """Forget the cache when the model fails: it may hold half of a step."""
         try:
             yield
         except Exception:
@@ -267,8 +267,8 @@ def _reply_context(loaded: LoadedModel, request: Request) -> ReplyContext:
 
 def _make_stopper(
     loaded: LoadedModel, options: Options, prompt_tokens: int, before: Sequence[int]
-) -> Stopper:
-    return Stopper(
+) -> StoppingCriteria:
+    return StoppingCriteria(
         eos_ids=frozenset() if options.ignore_eos else loaded.eos_ids,
         max_new_tokens=options.max_new_tokens,
         room=loaded.info.context - prompt_tokens,

@@ -27,7 +27,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import BlockView
-from app.engine.attention.choosing import Attention
+from app.engine.attention.selector import Attention
 from app.engine.block import Block, chain_block, padded
 from app.engine.graph_capture import CapturedGraph, CudaGraphCapturer, GraphCapturer
 from app.engine.hardware import upload_into
@@ -67,7 +67,7 @@ class GraphSteps:
     def __init__(
         self, model: PreTrainedModel, attention: Attention, capturer: GraphCapturer, context: int
     ) -> None:
-        """The attention's backend must read who sees whom from the table of paths alone."""
+        """The attention backend must read the mask from the table of paths alone."""
         self.note = ""
         self.buckets = BUCKETS
         self.model = model
@@ -158,8 +158,8 @@ class GraphSteps:
 
     def _room_for_logits(self, cache: BlockCache, block: Block) -> Tensor:
         """One buffer for the graphs of all row counts: each step's logits are read before the next."""
-        said = self._eager.forward(cache, block)
-        return said.new_empty((self.buckets[-1], said.shape[-1]))
+        logits = self._eager.forward(cache, block)
+        return logits.new_empty((self.buckets[-1], logits.shape[-1]))
 
     def _makes_room(self, cache: BlockCache, rows: int) -> bool:
         """Room behind the prefix, unless memory runs out: an eager step needs less of it.
@@ -187,7 +187,7 @@ class GraphSteps:
             self._capturer.release()
 
     def _refuse(self, rows: int, error: Exception) -> None:
-        """No graph of so many rows, or none at all; what was drafted is lost in neither case."""
+        """Capture no graph of so many rows any more, or none at all. The step itself still runs eagerly."""
         if is_out_of_memory(error):  # narrower ones may have room
             self._refused.add(rows)
             self.note = f"memory ran out when a step of {rows} rows was recorded"
@@ -210,7 +210,7 @@ def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, c
 def tried_graphs(
     model: PreTrainedModel, attention: Attention, rotary: Rotary, capturer: GraphCapturer, context: int
 ) -> Steps:
-    """Graphs, if a tiny block says the same by one as launch by launch; else eager steps and a note."""
+    """Graphs, if a tiny block has the same logits by a graph as eagerly; else eager steps and a note."""
     if rotary.kind == "dynamic":
         return EagerSteps(model, attention, "its rotary table depends on the text's length")
     note = _note_of_trial(model, attention, GraphSteps(model, attention, capturer, len(_TRIAL)))

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import Attend, BlockView
-from app.engine.attention.choosing import Attention
+from app.engine.attention.selector import Attention
 from app.engine.block import Block
 from app.engine.kv_cache import BlockCache
 from app.engine.step_profile import Buckets

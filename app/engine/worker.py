@@ -20,6 +20,7 @@ from app.engine.jobs import (
     MarginJob,
     OnLoaded,
     ReplyJob,
+    ReplyStop,
     Shutdown,
     UnloadJob,
     fail_job,
@@ -77,11 +78,11 @@ class Engine:
         self._put(LoadJob(choice, ended))
 
     def unload(self) -> None:
-        """Queue letting go of the model; the next request loads its own again."""
+        """Queue unloading the model; the next request loads its own again."""
         self._put(UnloadJob())
 
     def margin(self, request: Request, written: Sequence[int]) -> Future[Margin]:
-        """Queue the question how sure the model is of the next token behind a reply's first tokens.
+        """Ask how sure the model is of the next token behind a reply's first tokens.
 
         The answer is the two likeliest, by their logits; its `result()` raises AppError where there is none."""
         answer: Future[Margin] = Future()
@@ -103,7 +104,7 @@ class Engine:
         return self._status
 
     def reader(self) -> Reader:
-        """Counts and shows tokens of the model that is loaded now; of nothing when none is."""
+        """The reader of the loaded model's tokens; an empty one without a model."""
         session = self._session
         return session.reader if session else Reader()
 
@@ -122,7 +123,7 @@ class Engine:
             log.info("the engine did not end within %s seconds", timeout)
 
     def _put(self, job: AnyJob, may_wait: bool = False) -> None:
-        """Queue a job. None comes behind the Shutdown, where nobody would find it."""
+        """Queue a job, never behind the Shutdown, where it would be lost."""
         with self._lock:
             is_open = not self._is_closing.is_set()
             if is_open:
@@ -142,7 +143,7 @@ class Engine:
         self._status = EngineStatus("closed")
 
     def _run(self, job: AnyJob) -> None:
-        """Do a job. Whatever goes wrong ends the job and not the thread."""
+        """Do a job. An error ends the job, not the thread."""
         try:
             session = self._session = self._session or self._start(job)
         except Exception as error:
@@ -156,7 +157,7 @@ class Engine:
             self._end(job, error if isinstance(error, AppError) else AppError(sentence))
 
     def _end(self, job: AnyJob, error: AppError) -> None:
-        """Tell a job that it came to nothing, if it can be told."""
+        """Report a job's failure, if its caller accepts that."""
         try:
             fail_job(job, error)
         except Exception:
@@ -176,9 +177,9 @@ class Engine:
         return Session(self._locate, self._cache_dir, taken, self._sandbox)
 
     def _startup_error(self, error: Exception) -> AppError:
-        """Without torch or one of its libraries there is no engine, but there is a sentence about it.
+        """The error of an engine that cannot start, such as without torch.
 
-        The first one stays: what has been imported in half says something else at the next attempt."""
+        The first one is kept: a half-imported library raises another error at the next attempt."""
         if self._startup_failure is None:
             self._startup_failure = refusal_of(error)
             self._status = EngineStatus("failed", str(self._startup_failure))
@@ -209,14 +210,14 @@ class Engine:
             self._status = self._ready(session, _report_loaded(ended, True))
 
     def _ready(self, session: "Session", problem: str = "") -> EngineStatus:
-        """Ready with whatever is loaded; a problem is told beside it."""
+        """Ready with whatever is loaded; a problem is added as a note."""
         if session.info is None:
             return EngineStatus("failed", problem)
         note = f"{problem} {session.info.name} stays loaded." if problem else ""
         return EngineStatus("ready", note, session.info, session.peak)
 
     def _answer(self, session: "Session", request: Request, reply: EventSink) -> None:
-        stop = _ReplyStop(reply, self._is_closing)
+        stop = ReplyStop(reply, self._is_closing)
         peak = session.peak  # what it becomes is asked at the end: it takes a look at the system
         for event in session.events(request, self._progress(stop.loading), stop):
             if self._status.phase != "busy":  # from the first event on; with each, it would cost every step
@@ -233,7 +234,7 @@ class Engine:
         self._status = self._ready(session)
 
     def _embed(self, job: EmbeddingJob) -> None:
-        """Embed a piece; the rest goes behind whatever has come meanwhile. What fails says nothing of the model."""
+        """Embed a few texts; the rest is queued behind other jobs. A failure leaves the loaded model alone."""
         if not job.is_wanted:
             return
         try:
@@ -253,7 +254,7 @@ class Engine:
         return self._sentence_models
 
     def _report_error(self, session: "Session", error: Exception) -> str:
-        """An error in words. With a model loaded only this request failed, which says so itself."""
+        """An error as a sentence. With a model loaded only this request failed; the status stays ready."""
         sentence = sentence_of(error)
         self._status = self._ready(session) if session.info else EngineStatus("failed", sentence)
         return sentence
@@ -271,26 +272,8 @@ class Engine:
             raise EngineClosed("Foresight is closing.")
 
 
-class _ReplyStop:
-    """A request's reply and the engine's end, seen as one."""
-
-    def __init__(self, reply: EventSink, is_closing: threading.Event) -> None:
-        self._reply = reply
-        self._is_closing = is_closing
-
-    @property
-    def is_stopping(self) -> bool:
-        return self._reply.is_stopping or self._is_closing.is_set()
-
-    def loading(self, event: Loading) -> None:
-        """Pass loading's progress on, or end it when the person stopped meanwhile."""
-        if self.is_stopping:
-            raise EngineClosed("Stopped before the model was there: send the message again to go on.")
-        self._reply.append(event)
-
-
 def _report_loaded(ended: OnLoaded, is_loaded: bool) -> str:
-    """Say how a load ended; what goes wrong with whom it was said to, in words."""
+    """Call the listener of a load; returns its error as a sentence."""
     try:
         ended(is_loaded)
     except Exception as error:

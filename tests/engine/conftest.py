@@ -46,6 +46,12 @@ def kernels(
 
 
 @pytest.fixture(scope="session")
+def measurements(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A measurement cache for tests of other things: each model is measured once."""
+    return tmp_path_factory.mktemp("measurements")
+
+
+@pytest.fixture(scope="session")
 def model_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """`tiny` and `other` work; `narrow` has too few embeddings for its tokenizer; `exhausting` needs memory."""
     root = tmp_path_factory.mktemp("models")

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
-from app.engine.lookahead.contexts import LONGEST, ContextTable, last_tokens
+from app.engine.lookahead.context_table import LONGEST, ContextTable, last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.entries import Packed, pack_successors
 from app.engine.lookahead.pool import ContextPool

@@ -13,7 +13,7 @@ from app.engine.decoders import generate, make_decoder
 from app.engine.plain import plain
 from app.engine.sampling import draw, likeliest, make_sampler, survivors
 from app.engine.step import Decoder
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA
 from tests.engine.replies import Letters, Zoo, collect, numbers, says_plainly
@@ -116,7 +116,7 @@ def test_whole_replies_are_those_of_row_by_row(zoo: Zoo, decoder: Decoder, sampl
     sampling = replace(sampling, temperature=sampling.temperature and 2.0)
     expected = says_plainly(runner, prompt, sampling)
     runner.forget()
-    stopper = Stopper(frozenset(), 40, runner.context - 20, (), Letters().decode)
+    stopper = StoppingCriteria(frozenset(), 40, runner.context - 20, (), Letters().decode)
     said = collect(generate(runner, prompt, decoder, make_batched_sampler(sampling), stopper))
     assert said.tokens == expected.tokens
 

@@ -21,8 +21,8 @@ TEXTS = [("the cat sleeps " * (1 + number % 3)).strip() + " in" * (number % 2) f
 
 
 @pytest.fixture
-def engine(model_folders: dict[str, Path]) -> Iterator[Engine]:
-    engine = Engine(Places(model_folders))
+def engine(model_folders: dict[str, Path], measurements: Path) -> Iterator[Engine]:
+    engine = Engine(Places(model_folders), measurements)
     yield engine
     engine.close()
 

@@ -11,11 +11,11 @@ from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.backoff import Backoff
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.lookahead.first_successors import ask_first_successors, no_successors
-from app.engine.lookahead.planning import FixedSizes, Planner, RowBudget
+from app.engine.lookahead.planning import DraftPlanner, FixedSizes, RowBudget
 from app.engine.lookahead.step_curve import StepCurve
 from app.engine.lookahead.tuner import Tuner
-from app.engine.lookahead.window_share import WindowShare
-from app.engine.runner import Runner
+from app.engine.lookahead.window_sizer import WindowSizer
+from app.engine.runner import ModelRunner
 from app.engine.step_profile import Buckets, StepProfile, StepTimes
 from app.messages import PRESETS, Decoding, Origin, Preset, Sampling
 from tests.engine.architectures import BRANCHING, GEMMA3, LLAMA, VOCABULARY, WINDOW, Architecture
@@ -58,7 +58,7 @@ MACHINES = {
 
 
 def same_again(
-    runner: Runner,
+    runner: ModelRunner,
     prompt: Sequence[int],
     decoding: Decoding,
     known: ReplyContext,
@@ -95,7 +95,7 @@ def test_whatever_the_tuner_chooses_the_text_is_plains(
     oracle = Oracle((*PROMPT, *expected.tokens), (branching,))
     measured = StepCurve(machine.times, machine.buckets)
     proven = StepCurve(machine.times, machine.buckets, measured.shape)
-    planner = Tuner(proven, WindowShare(columns), Backoff())
+    planner = Tuner(proven, WindowSizer(columns), Backoff())
     runner.same_text_buckets = machine.buckets
     said = write(runner, PROMPT, planned(planner, oracle), sampling)
     assert said.tokens == expected.tokens
@@ -129,7 +129,7 @@ def test_each_source_alone_is_accepted_and_changes_nothing(
     runner = zoo.runner(architecture)
     expected = reference(runner, PROMPT, sampling)
     pool = knowing(source, (*PROMPT, *expected.tokens), VOCABULARY)
-    said = write(runner, PROMPT, planned(RowBudget(24, WindowShare(0)), pool), sampling)
+    said = write(runner, PROMPT, planned(RowBudget(24, WindowSizer(0)), pool), sampling)
     assert said.tokens == expected.tokens
     assert {origin for step in said.steps for origin in step.origins} == {source, "model"}
     assert said.longest_run > 5
@@ -142,8 +142,8 @@ def test_a_source_that_has_to_learn_by_itself_changes_nothing(
     runner = zoo.runner(architecture)
     expected = reference(runner, PROMPT)
     runner.forget()
-    planners: tuple[Planner, ...] = (
-        RowBudget(rows, WindowShare(columns)),
+    planners: tuple[DraftPlanner, ...] = (
+        RowBudget(rows, WindowSizer(columns)),
         FixedSizes(Decoding("lookahead", columns, 4, rows)),
     )
     for planner in planners:

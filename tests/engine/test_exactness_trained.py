@@ -16,11 +16,11 @@ from app.engine.lookahead.entries import Packed
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.lookahead.first_successors import ask_first_successors, no_successors
 from app.engine.prompt import encode
-from app.engine.runner import Runner
+from app.engine.runner import ModelRunner
 from app.engine.sampling import Sampler
 from app.engine.step import Decoder, Step
 from app.engine.step_profile import StepProfile, StepTimes
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling
 from app.settings import assets_dir
 from tests.engine.replies import reference, with_pool, write
@@ -168,7 +168,9 @@ def test_stories_take_few_steps(stories: Trained, lane: tuple[Decoding, float, i
     decoding, promised, budget = lane
     known = stories.known(StepProfile(), Sampling())
 
-    def decode(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
+    def decode(
+        runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
+    ) -> Iterator[Step]:
         known.statistics.forget()
         return make_lookahead(decoding, known)(runner, tokens, sampler, stopper)
 
@@ -182,7 +184,9 @@ def test_the_windows_ngrams_earn_tokens_alone(stories: Trained, lane: tuple[Deco
     """Measured: 2.17 and 1.82, with every other source off; plain decoding earns 1."""
     decoding, promised = lane
 
-    def decode(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
+    def decode(
+        runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
+    ) -> Iterator[Step]:
         return with_pool(only("window", stories.vocabulary), decoding)(runner, tokens, sampler, stopper)
 
     earned, _ = tokens_and_rows_per_step(stories, decode, limit=100)

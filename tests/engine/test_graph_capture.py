@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from app.engine.attention.choosing import Attention, DeviceCapabilities, capabilities_of, choose_attention
+from app.engine.attention.selector import Attention, DeviceCapabilities, capabilities_of, choose_attention
 from app.engine.block import chain_block
 from app.engine.decoders import make_decoder
 from app.engine.graph_capture import CudaGraphCapturer

@@ -13,8 +13,7 @@ from app.engine.loading import load
 from app.engine.lookahead import make_lookahead
 from app.engine.plain import plain
 from app.engine.prompt import encode
-from app.engine.quantised_embedding import QuantisedEmbedding
-from app.engine.quantised_linear import QuantisedLinear
+from app.engine.quantised_layers import QuantisedEmbedding, QuantisedLinear
 from app.engine.quantising import quantise, quantised, torchao
 from app.engine.runner import BlockRunner
 from app.errors import BadOption

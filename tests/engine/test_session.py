@@ -50,14 +50,14 @@ def places(model_folders: dict[str, Path]) -> Places:
 
 
 @pytest.fixture
-def session(places: Places) -> Session:
-    return Session(places)
+def session(places: Places, measurements: Path) -> Session:
+    return Session(places, measurements)
 
 
 @pytest.fixture(scope="module")
-def loaded_session(model_folders: dict[str, Path]) -> Session:
+def loaded_session(model_folders: dict[str, Path], measurements: Path) -> Session:
     """One for many questions, where none depends on another."""
-    return Session(Places(model_folders))
+    return Session(Places(model_folders), measurements)
 
 
 def silent(_what: str, _done: int, _total: int) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import BlockView, LayerCache, Scoring
-from app.engine.attention.choosing import Attention
+from app.engine.attention.selector import Attention
 from app.engine.block import Block, chain_block, padded
 from app.engine.decoders import make_decoder
 from app.engine.kv_cache import CHUNK, BlockCache

@@ -55,8 +55,8 @@ def places(model_folders: dict[str, Path]) -> Places:
 
 
 @pytest.fixture
-def engine(places: Places) -> Iterator[Engine]:
-    engine = Engine(places)
+def engine(places: Places, measurements: Path) -> Iterator[Engine]:
+    engine = Engine(places, measurements)
     yield engine
     engine.close()
     assert engine.status().phase == "closed"
@@ -68,8 +68,8 @@ def gate(places: Places) -> Gate:
 
 
 @pytest.fixture
-def gated(gate: Gate) -> Iterator[Engine]:
-    engine = Engine(gate)
+def gated(gate: Gate, measurements: Path) -> Iterator[Engine]:
+    engine = Engine(gate, measurements)
     yield engine
     gate.opened.set()
     engine.close()

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from app.engine.attention.choosing import HeadShape
+from app.engine.attention.selector import HeadShape
 from app.messages import DType
 from app.settings import assets_dir
 
@@ -65,6 +65,7 @@ class Plan:
     context: int = 1024
     step_rows: tuple[int, ...] = (1, 8, 16, 32, 64, 96, 128)
     models: tuple[Path, ...] = field(default_factory=lambda: trained_models())
+    reply_dtypes: tuple[DType, ...] = ("float32", "bfloat16")
     prompts: int = 20
     reply_tokens: int = 128
     seconds: float = 0.5  # for each timing

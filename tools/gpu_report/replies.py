@@ -8,7 +8,6 @@ from app.engine.session import NeverStop, Session, no_progress
 from app.messages import (
     DecoderName,
     Decoding,
-    DType,
     Finished,
     ModelChoice,
     ModelFolder,
@@ -23,14 +22,13 @@ from tools.gpu_report.plan import Plan, Row
 from tools.prompts import questions, stories
 
 DECODERS: tuple[DecoderName, ...] = ("plain", "lookahead", "auto")
-DTYPES: tuple[DType, ...] = ("float32", "bfloat16")
 
 
 def replies(plan: Plan) -> Iterator[Row]:
     """By model, type and decoder: tokens per step and per second, and how many replies are plain's."""
     for folder in plan.models:
         session = Session(_locate)
-        for dtype in DTYPES:
+        for dtype in plan.reply_dtypes:
             choice = ModelChoice(str(folder), dtype, "cuda" if plan.device == "cuda" else "cpu")
             info = session.open(choice, no_progress).info
             plain: list[tuple[int, ...]] = []

@@ -7,9 +7,9 @@ from torch.utils.benchmark import Timer
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from app.engine.attention import NAME, register
-from app.engine.attention.choosing import capabilities_of, choose_attention
+from app.engine.attention.selector import capabilities_of, choose_attention
 from app.engine.block import chain_block
-from app.engine.fused_layers.choosing import fuse
+from app.engine.fused_layers.fuse import fuse
 from app.engine.loading import context_of, heads_of
 from app.engine.quantising import check_can_quantise, quantise
 from app.engine.rotary import Rotary

@@ -55,10 +55,10 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale
 def _fused_in_float64(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
     """The same, a few key heads at a time: float64 copies of all heads would not stay in the processor's cache."""
     share = query.shape[1] // key.shape[1]
-    few = max(1, FLOAT64_VALUES // key[0, 0].numel())
+    rows_at_once = max(1, FLOAT64_VALUES // key[0, 0].numel())
     parts: list[Tensor] = []
-    for head in range(0, key.shape[1], few):
-        heads, shared = slice(head, head + few), slice(head * share, (head + few) * share)
+    for head in range(0, key.shape[1], rows_at_once):
+        heads, shared = slice(head, head + rows_at_once), slice(head * share, (head + rows_at_once) * share)
         states = query[:, shared].double(), key[:, heads].double(), value[:, heads].double()
         parts.append(_fused(*states, mask, scale).to(query.dtype))
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)

@@ -54,9 +54,9 @@ class TritonAttention:
         blocks = -(-rows * heads // keys.shape[1] // tiles.rows) * keys.shape[1]
         spans = spans_per_program(keys.shape[2], blocks, self.busy)
         parts = -(-keys.shape[2] // (SPAN * spans))
-        few = max(1, self.scratch // (parts * heads * values.shape[3] * 4))
-        for first in range(0, rows, few):
-            part = slice(first, first + few)
+        rows_at_once = max(1, self.scratch // (parts * heads * values.shape[3] * 4))
+        for first in range(0, rows, rows_at_once):
+            part = slice(first, first + rows_at_once)
             work = _Work(query[:, :, part], keys, values, paths[part], out[:, part], scoring, tiles, spans)
             work.run(parts)
         return out

@@ -20,7 +20,7 @@ _ALIGNED = 16
 
 @dataclass(frozen=True, slots=True)
 class TritonKernels:
-    """The kernels on one device. `by_hand` says that triton interprets them."""
+    """The kernels on one device. `by_hand`: triton's interpreter runs them."""
 
     by_hand: bool = False
 
@@ -125,7 +125,7 @@ def on_device(device: torch.device) -> TritonKernels:
 
 
 def _rows(states: Tensor) -> Tensor:
-    """Rows [n, size] one behind the other, at an address as even as any other's: nothing else tells how to add."""
+    """Contiguous rows [n, size] at an aligned address: the order of adding depends on the alignment."""
     rows = states.reshape(-1, states.shape[-1]).contiguous()
     return rows.clone() if rows.data_ptr() % _ALIGNED else rows
 

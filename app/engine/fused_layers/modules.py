@@ -1,4 +1,4 @@
-"""Modules that take the places of a model's own, over the same weights. `recognising.py` tries whether they may."""
+"""Modules that replace a model's own, over the same weights. `replacements.py` decides by trial where they may."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What trials have in common: real calls, attention that only listens, and what counts as alike."""
+"""What trials share: captured calls, an attention function that records its inputs, and a tolerance."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,14 +30,14 @@ TEXT = (3, 1, 4, 1, 5, 9, 2)
 
 @dataclass(frozen=True, slots=True)
 class ModuleCall:
-    """What a module was called with in a real pass."""
+    """The arguments of a module in a real pass."""
 
     args: tuple[Any, ...]
     named: dict[str, Any]
 
 
 class AttentionProbe:
-    """Attention that keeps what it is asked and says something that depends on nothing."""
+    """An attention function that records its inputs and returns constant values."""
 
     def __init__(self) -> None:
         self.states: tuple[Tensor, ...] = ()
@@ -53,7 +53,7 @@ class AttentionProbe:
 
 
 def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
-    """The share of values [..., size] that are off; infinite where there are too many, or one by too much."""
+    """The share of values [..., size] that differ; infinite where too many do, or one by too much."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return inf
     expected = theirs.double().abs()
@@ -68,11 +68,11 @@ def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
 
 @contextmanager
 def capturing_inputs(module: nn.Module) -> Iterator[list[Tensor]]:
-    """What reaches a module while this is open."""
-    heard: list[Tensor] = []
-    hook = module.register_forward_pre_hook(lambda _module, args: heard.append(args[0]))
+    """Record a module's inputs while this is open."""
+    inputs: list[Tensor] = []
+    hook = module.register_forward_pre_hook(lambda _module, args: inputs.append(args[0]))
     try:
-        yield heard
+        yield inputs
     finally:
         hook.remove()
 
@@ -80,7 +80,7 @@ def capturing_inputs(module: nn.Module) -> Iterator[list[Tensor]]:
 def captured_calls(
     model: PreTrainedModel, modules: list[nn.Module], attend: Attend
 ) -> dict[nn.Module, ModuleCall]:
-    """What each of these modules is called with in a short pass."""
+    """The arguments of each of these modules in a short pass."""
     calls: dict[nn.Module, ModuleCall] = {}
 
     def meet(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -96,20 +96,20 @@ def captured_calls(
 
 
 def probe_attention(module: nn.Module, call: ModuleCall) -> tuple[AttentionProbe, Tensor]:
-    """What the module asks of attention, and what it makes of the answer."""
+    """The inputs that the module gives to attention, and the module's output."""
     attention = AttentionProbe()
     answer: Tensor = _called(module, call, attention)[0]
     return attention, answer
 
 
 def layer_output(module: nn.Module, call: ModuleCall) -> Tensor:
-    """What a layer makes of its states."""
+    """A layer's output."""
     answer: Tensor = _called(module, call, AttentionProbe())
     return answer
 
 
 def _called(module: nn.Module, call: ModuleCall, attend: Attend) -> Any:
     """The module called as in that pass, but for a cache, and with such attention."""
-    place = call.named["block"]
-    view = BlockView(place.block, 0, attend, place.device)
+    block_view = call.named["block"]
+    view = BlockView(block_view.block, 0, attend, block_view.device)
     return module(*call.args, **{**call.named, "past_key_values": None, "block": view})

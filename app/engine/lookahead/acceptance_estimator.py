@@ -1,29 +1,30 @@
-"""How likely a guess is accepted, learned from every guess that was on the model's path.
+"""Estimates how likely a draft token is accepted, from every candidate on the model's path.
 
-A candidate for the next token is known by two things, each of which may be missing:
+A candidate for the next token has two properties, each of which may be missing:
 
-    said    the model held it likely when this context last stood somewhere: matched length, gap class
-    seen    it came next in a text: source, matched length, whether it is the newest and was seen again
+    successor    it was among the model's likeliest tokens in this context: matched length, gap class
+    follower     it came next in a text: source, matched length, whether it is the newest and was seen again
 
-The pair is its cell, and each cell counts how often the model agreed. Before a cell has counts of its own it
-starts from weights that were fitted on other models (`tools/edge_chances.py`), worth a few observations:
+The pair is its cell, and each cell counts how often the model agreed. Before a cell has counts of its own it starts
+from weights that were fitted on other models (`tools/acceptance_priors.py`), worth a few observations:
 
-    chance = (PRIOR * prior + accepted) / (PRIOR + tried)
+    probability = (PRIOR * prior + accepted) / (PRIOR + tried)
 
-Every candidate behind an accepted token counts, whether it had a row in the block or not: so the counts are not
-biased by what was tried. Old counts fade by halves, so that a cell follows the text.
+Every candidate behind an accepted token counts, whether it had a row in the block or not, so the counts are not
+biased by what was drafted. Old counts fade by halves, so that a cell follows the text.
 
-Cells are many and learn slowly, but a text that is hard to guess is hard everywhere. So all chances are scaled by
-one `trust`: how often the likeliest guess was right lately, against how often it should have been.
+There are many cells and each learns slowly, but a text that is hard to guess is hard everywhere. So all
+probabilities are scaled by one calibration factor, `trust`: how often the likeliest candidate was right lately,
+divided by how often it should have been.
 """
 
 from collections.abc import Mapping
 from functools import cache
 from math import exp
 
-from app.engine.lookahead.contexts import LONGEST
+from app.engine.lookahead.context_table import LONGEST
 from app.engine.lookahead.entries import GAPS, LEADS, SOURCES
-from app.engine.lookahead.priors import BASE, SAID_WEIGHTS, SEEN_WEIGHTS
+from app.engine.lookahead.priors import BASE, FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHTS
 from app.messages import Origin
 
 GAP_CLASSES = 2 * LEADS
@@ -31,11 +32,11 @@ RANKS = 4
 """Of a follower: newest and seen again, newest, older and seen again, older."""
 FIRST_CODE = 1 + LONGEST
 """Codes 0 to 4 say that a token is not among what was known of a context of this length."""
-NUM_SAID = FIRST_CODE + LONGEST * GAP_CLASSES
-NUM_SEEN = FIRST_CODE + len(SOURCES) * LONGEST * RANKS
-NUM_CELLS = NUM_SAID * NUM_SEEN
+NUM_SUCCESSOR_CODES = FIRST_CODE + LONGEST * GAP_CLASSES
+NUM_FOLLOWER_CODES = FIRST_CODE + len(SOURCES) * LONGEST * RANKS
+NUM_CELLS = NUM_SUCCESSOR_CODES * NUM_FOLLOWER_CODES
 
-CELLS_LAYOUT = f"{NUM_SAID} by {NUM_SEEN}, gaps {list(GAPS)}, drawn"
+CELLS_LAYOUT = f"{NUM_SUCCESSOR_CODES} by {NUM_FOLLOWER_CODES}, gaps {list(GAPS)}, drawn"
 """What a cell's number means: counts kept under another layout are of no use."""
 
 PRIOR = 6.0
@@ -54,12 +55,12 @@ Counts = dict[int, tuple[float, float]]
 """(accepted, tried) by cell."""
 
 
-def said_code(length: int, gap: int) -> int:
+def successor_code(length: int, gap: int) -> int:
     """The model held it likely in a context of this length; a gap class."""
     return FIRST_CODE + (length - 1) * GAP_CLASSES + gap
 
 
-def seen_code(source: int, length: int, rank: int) -> int:
+def follower_code(source: int, length: int, rank: int) -> int:
     """It came next in a text of this source, behind a context of this length."""
     return FIRST_CODE + (source * LONGEST + length - 1) * RANKS + rank
 
@@ -67,12 +68,12 @@ def seen_code(source: int, length: int, rank: int) -> int:
 @cache
 def origin_of(cell: int) -> Origin:
     """Who proposed a candidate of this cell: its text, unless the model spoke of a longer context."""
-    said, seen = divmod(cell, NUM_SEEN)
-    if seen < FIRST_CODE:
+    successor, follower = divmod(cell, NUM_FOLLOWER_CODES)
+    if follower < FIRST_CODE:
         return "successor"
-    source, rest = divmod(seen - FIRST_CODE, LONGEST * RANKS)
-    said_length = 1 + (said - FIRST_CODE) // GAP_CLASSES if said >= FIRST_CODE else 0
-    return SOURCES[source] if 1 + rest // RANKS >= said_length else "successor"
+    source, rest = divmod(follower - FIRST_CODE, LONGEST * RANKS)
+    successor_length = 1 + (successor - FIRST_CODE) // GAP_CLASSES if successor >= FIRST_CODE else 0
+    return SOURCES[source] if 1 + rest // RANKS >= successor_length else "successor"
 
 
 class AcceptanceEstimator:
@@ -90,7 +91,7 @@ class AcceptanceEstimator:
         for cell, (accepted, tried) in (counts or {}).items():
             self._set(cell, accepted, tried)
 
-    def judge(self, expected: float, is_right: bool) -> None:
+    def observe_best(self, expected: float, is_right: bool) -> None:
         """The likeliest guess was expected to be right this often, and was right or not."""
         self._expected = TRUST_FADE * self._expected + expected
         self._right = TRUST_FADE * self._right + is_right
@@ -111,6 +112,6 @@ class AcceptanceEstimator:
 
 def _priors() -> list[float]:
     """By cell, from one weight for each code: the odds multiply."""
-    said = [exp(BASE + weight) for weight in SAID_WEIGHTS]
-    seen = [exp(weight) for weight in SEEN_WEIGHTS]
-    return [1 / (1 + 1 / (one * other)) for one in said for other in seen]
+    successor = [exp(BASE + weight) for weight in SUCCESSOR_WEIGHTS]
+    follower = [exp(weight) for weight in FOLLOWER_WEIGHTS]
+    return [1 / (1 + 1 / (one * other)) for one in successor for other in follower]

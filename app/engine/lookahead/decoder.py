@@ -17,28 +17,28 @@ from time import perf_counter
 
 import numpy as np
 
-from app.engine.lookahead.contexts import last_tokens
+from app.engine.lookahead.context_table import last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.entries import SUCCESSORS, pack_successors
 from app.engine.lookahead.layout import lay_out
-from app.engine.lookahead.planning import DraftedStep, DraftPlan, Planner
+from app.engine.lookahead.planning import DraftedStep, DraftPlan, DraftPlanner
 from app.engine.lookahead.pool import Pool
 from app.engine.lookahead.verification import most_drafts, trace_of, verify_and_commit
-from app.engine.lookahead.window import Window
+from app.engine.lookahead.window import JacobiWindow
 from app.engine.plain import plain
-from app.engine.runner import Runner
+from app.engine.runner import ModelRunner
 from app.engine.sampling import Choices, Sampler
 from app.engine.step import Step
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 
 
 def lookahead(
-    runner: Runner,
+    runner: ModelRunner,
     tokens: list[int],
     sampler: Sampler,
-    stopper: Stopper,
+    stopper: StoppingCriteria,
     *,
-    planner: Planner,
+    planner: DraftPlanner,
     pool: Pool,
 ) -> Iterator[Step]:
     """Drafts what the planner wants, verifies, commits; every row of the step teaches the pool."""
@@ -55,7 +55,12 @@ def lookahead(
 
 
 def _plain_step(
-    runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper, planner: Planner, pool: Pool
+    runner: ModelRunner,
+    tokens: list[int],
+    sampler: Sampler,
+    stopper: StoppingCriteria,
+    planner: DraftPlanner,
+    pool: Pool,
 ) -> Step:
     """One row, no draft."""
     began = perf_counter()
@@ -66,21 +71,21 @@ def _plain_step(
 
 
 def _step(
-    runner: Runner,
+    runner: ModelRunner,
     tokens: list[int],
     sampler: Sampler,
-    stopper: Stopper,
-    planner: Planner,
+    stopper: StoppingCriteria,
+    planner: DraftPlanner,
     plan: DraftPlan,
     pool: Pool,
-    window: Window,
+    window: JacobiWindow,
 ) -> Step:
     """One forward pass: appends what it commits to `tokens`, moves the window on."""
     began = perf_counter()
     window.fit(runner.horizon(len(tokens) - 1) - len(tokens), runner.max_rows - 1)
     tree = _draft(planner, plan, pool, tokens, window, most_drafts(runner, tokens, stopper), runner.max_rows)
     layout = lay_out(tree, window, len(tokens) - 1)
-    choices = sampler(runner.forward(layout.block), SUCCESSORS, layout.said_at)
+    choices = sampler(runner.forward(layout.block), SUCCESSORS, layout.sampled_positions)
     kept = verify_and_commit(runner, tree, choices.choose, tokens, stopper)
     new, origins = kept.tokens, kept.origins
     pool.observe(tokens, new)
@@ -96,21 +101,21 @@ def _step(
     return Step(new, origins, rows, len(tree) > 1, len(pool), kept.reason, split, trace)
 
 
-def _open_window(planner: Planner, pool: Pool, tokens: Sequence[int]) -> Window:
+def _open_window(planner: DraftPlanner, pool: Pool, tokens: Sequence[int]) -> JacobiWindow:
     """A window that starts from what the pool expects, not from noise."""
     columns = planner.columns
     if not columns:
-        return Window(0, planner.ngram, ())
+        return JacobiWindow(0, planner.ngram, ())
     ahead = columns + planner.ngram - 3
-    return Window(columns, planner.ngram, [tokens[-1], *pool.continuation(tokens, ahead)])
+    return JacobiWindow(columns, planner.ngram, [tokens[-1], *pool.continuation(tokens, ahead)])
 
 
 def _draft(
-    planner: Planner,
+    planner: DraftPlanner,
     plan: DraftPlan,
     pool: Pool,
     tokens: Sequence[int],
-    window: Window,
+    window: JacobiWindow,
     depth: int,
     max_rows: int,
 ) -> DraftTree:
@@ -121,11 +126,13 @@ def _draft(
     return tree
 
 
-def _teach(pool: Pool, tree: DraftTree, window: Window, tokens: Sequence[int], choices: Choices) -> None:
-    """What every row of the step said: successors behind each, and the window's n-grams."""
+def _teach(
+    pool: Pool, tree: DraftTree, window: JacobiWindow, tokens: Sequence[int], choices: Choices
+) -> None:
+    """Teach the pool what every row predicted: its successors, and the window's n-grams."""
     contexts = tree.contexts(tokens)
-    said = choices.ids[len(tree) :, 0].tolist()
-    for line in window.lines(tokens[-1], said):
+    predicted = choices.ids[len(tree) :, 0].tolist()
+    for line in window.lines(tokens[-1], predicted):
         contexts.append(last_tokens(line[:-1]))
         pool.learn(line, 1, "window")
     pool.learn_successors(np.array(contexts), pack_successors(choices.ids, choices.logits))

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.model_statistics import ModelStatistics
-from app.engine.lookahead.planning import FixedSizes, Planner, RowBudget
+from app.engine.lookahead.planning import DraftPlanner, FixedSizes, RowBudget
 from app.engine.lookahead.tuner import Tuner
-from app.engine.runner import Runner
+from app.engine.runner import ModelRunner
 from app.engine.sampling import Sampler
 from app.engine.step import Decoder, Step
 from app.engine.step_profile import StepProfile
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
 
 UNMEASURED_ROWS = 24
@@ -32,7 +32,9 @@ def make_lookahead(decoding: Decoding, known: ReplyContext | None = None) -> Dec
     """Lookahead with fixed sizes or, for auto, with rows as they pay."""
     known = known or ReplyContext()
 
-    def decode(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
+    def decode(
+        runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
+    ) -> Iterator[Step]:
         pool = known.statistics.pool(tokens, known.sampling, known.documents)
         planner = _make_planner(decoding, known, runner)
         return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)
@@ -40,13 +42,13 @@ def make_lookahead(decoding: Decoding, known: ReplyContext | None = None) -> Dec
     return decode
 
 
-def _make_planner(decoding: Decoding, known: ReplyContext, runner: Runner) -> Planner:
-    share = known.statistics.share
+def _make_planner(decoding: Decoding, known: ReplyContext, runner: ModelRunner) -> DraftPlanner:
+    sizer = known.statistics.sizer
     times = known.profile.times(runner.same_text_buckets)
     if decoding.decoder == "lookahead":
         return FixedSizes(decoding)
     if decoding.rows or not times:
-        return RowBudget(decoding.rows or UNMEASURED_ROWS, share)
+        return RowBudget(decoding.rows or UNMEASURED_ROWS, sizer)
     statistics = known.statistics
     backoff = statistics.backoff(known.sampling.temperature)
-    return Tuner(statistics.curve(times, runner.buckets), share, backoff)
+    return Tuner(statistics.curve(times, runner.buckets), sizer, backoff)

@@ -13,12 +13,12 @@ from collections.abc import Container, Mapping, Sequence
 
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator, Counts
 from app.engine.lookahead.backoff import Backoff
-from app.engine.lookahead.contexts import ContextTable
+from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.entries import Packed
 from app.engine.lookahead.pool import ContextPool
 from app.engine.lookahead.ranking import make_rank
 from app.engine.lookahead.step_curve import CurveShape, StepCurve
-from app.engine.lookahead.window_share import WindowShare
+from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.step_profile import Buckets, StepTimes
 from app.messages import Sampling
 
@@ -42,12 +42,12 @@ class ModelStatistics:
         counts: Mapping[int, Counts] | None = None,
         shapes: Mapping[Buckets, CurveShape] | None = None,
     ) -> None:
-        self.share = WindowShare(FIRST_COLUMNS)
+        self.sizer = WindowSizer(FIRST_COLUMNS)
         self._vocabulary = vocabulary
         self._bits = LARGE_BITS if parameters >= LARGE_MODEL else SMALL_BITS
         self._first = first
         self._special = special
-        self._chances = {
+        self._estimators = {
             kind: AcceptanceEstimator(of_kind, _first_trust(kind)) for kind, of_kind in (counts or {}).items()
         }
         self._backoffs: dict[int, Backoff] = {}
@@ -59,40 +59,40 @@ class ModelStatistics:
         self, text: Sequence[int], sampling: Sampling, documents: Sequence[Sequence[int]]
     ) -> ContextPool:
         """The pool for a reply to this text: the one so far if the same chat goes on, else a new one."""
-        chances = self.chances(sampling.temperature)
+        estimator = self.estimator(sampling.temperature)
         if self._pool is None or not self._pool.goes_on(text):
-            self._pool = self.new_pool(chances)
-        self._pool.begin(text, chances, make_rank(sampling))
+            self._pool = self.new_pool(estimator)
+        self._pool.begin(text, estimator, make_rank(sampling))
         for document in documents:
             self._pool.learn_document(document)
         return self._pool
 
-    def new_pool(self, chances: AcceptanceEstimator) -> ContextPool:
+    def new_pool(self, estimator: AcceptanceEstimator) -> ContextPool:
         """A pool that knows nothing but the first successors."""
         table = ContextTable(self._vocabulary, self._bits)
         self.teach_first(table)
-        return ContextPool(table, chances, self._special)
+        return ContextPool(table, estimator, self._special)
 
     def teach_first(self, table: ContextTable) -> None:
-        """File what the model says behind each token alone, if it was asked."""
+        """Copy the first successors to a table, if they were measured."""
         if self._first is not None:
-            table.begin_with(self._first)
+            table.set_first_successors(self._first)
 
-    def chances(self, temperature: float) -> AcceptanceEstimator:
+    def estimator(self, temperature: float) -> AcceptanceEstimator:
         """What is known about guesses at this temperature, in steps of a half."""
         kind = _kind(temperature)
-        if kind not in self._chances:
-            self._chances[kind] = AcceptanceEstimator(first_trust=_first_trust(kind))
-        return self._chances[kind]
+        if kind not in self._estimators:
+            self._estimators[kind] = AcceptanceEstimator(first_trust=_first_trust(kind))
+        return self._estimators[kind]
 
     def backoff(self, temperature: float) -> Backoff:
-        """How patient text of this temperature made the tuner."""
+        """The backoff for text of this temperature."""
         return self._backoffs.setdefault(_kind(temperature), Backoff())
 
     @property
     def counts(self) -> dict[int, Counts]:
         """What was counted of guesses, by kind of temperature: to be kept."""
-        return {kind: chances.counts for kind, chances in self._chances.items()}
+        return {kind: estimator.counts for kind, estimator in self._estimators.items()}
 
     def curve(self, times: StepTimes, padded: Buckets) -> StepCurve:
         """What steps cost when blocks are padded to these buckets."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from app.engine.lookahead.window import Window
-from app.engine.lookahead.window_share import WindowShare
+from app.engine.lookahead.window import JacobiWindow
+from app.engine.lookahead.window_sizer import WindowSizer
 from app.messages import Decoding, Split
 from app.step_rows import tree_rows
 
@@ -41,14 +41,14 @@ class DraftedStep:
     """What a step with a draft tree fed and committed. `reaches` are those of the tree's rows, best first."""
 
     reaches: Sequence[float]
-    window: Window
+    window: JacobiWindow
     rows: int  # of the block
     tokens: int  # committed
     from_window: int  # of these tokens
     seconds: float
 
 
-class Planner(Protocol):
+class DraftPlanner(Protocol):
     """Decides before each step how much to draft, after drafting how much to feed, and learns from the step."""
 
     ngram: int
@@ -69,10 +69,10 @@ class Planner(Protocol):
 
 
 class UntimedPlanner:
-    """What planners have in common that do not look at the clock: all that they asked for is fed."""
+    """The base of planners that ignore time: the whole drafted tree is fed."""
 
-    def __init__(self, share: WindowShare) -> None:
-        self.share = share
+    def __init__(self, sizer: WindowSizer) -> None:
+        self.sizer = sizer
 
     def kept(self, reaches: Sequence[float], window_rows: int) -> int:
         """All of them."""
@@ -89,8 +89,8 @@ class FixedSizes(UntimedPlanner):
     """W, N and G as the person chose them: the tree has the rows of G guesses of N - 1 tokens."""
 
     def __init__(self, decoding: Decoding) -> None:
-        super().__init__(WindowShare(decoding.window))
-        self.columns = self.share.open()
+        super().__init__(WindowSizer(decoding.window))
+        self.columns = self.sizer.begin_reply()
         self.ngram = decoding.ngram
         self._plan = DraftPlan(tree_rows(decoding.guesses, decoding.ngram), decoding.ngram - 1, MIN_REACH)
 
@@ -111,10 +111,10 @@ class RowBudget(UntimedPlanner):
 
     ngram = 3
 
-    def __init__(self, rows: int, share: WindowShare) -> None:
-        super().__init__(share if rows >= MIN_ROWS_FOR_WINDOW else WindowShare(0))
+    def __init__(self, rows: int, sizer: WindowSizer) -> None:
+        super().__init__(sizer if rows >= MIN_ROWS_FOR_WINDOW else WindowSizer(0))
         # At most so many columns that two thirds of the budget are the tree's.
-        self.columns = min(self.share.open(), rows // (3 * (self.ngram - 1)))
+        self.columns = min(self.sizer.begin_reply(), rows // (3 * (self.ngram - 1)))
         self._rows = rows
         self._left = 0
 
@@ -126,6 +126,6 @@ class RowBudget(UntimedPlanner):
     def observe(self, step: DraftedStep) -> Split:
         """Count what is left over. A window row takes the place of one more row like the tree's last."""
         split = Split(len(step.reaches), step.window.size)
-        self.share.settle(step.window, step.window.size * step.reaches[-1], step.from_window)
+        self.sizer.settle(step.window, step.window.size * step.reaches[-1], step.from_window)
         self._left += self._rows - step.rows
         return split

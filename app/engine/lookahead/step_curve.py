@@ -155,8 +155,8 @@ def ascending(seconds: Sequence[float], weights: Sequence[float]) -> list[float]
     for second, weight in zip(seconds, weights, strict=True):
         mean, weighs, size = second, weight, 1
         while pools and pools[-1][0] > mean:
-            before, heft, count = pools.pop()
-            mean = (before * heft + mean * weighs) / (heft + weighs)
-            weighs, size = weighs + heft, size + count
+            before, total_weight, count = pools.pop()
+            mean = (before * total_weight + mean * weighs) / (total_weight + weighs)
+            weighs, size = weighs + total_weight, size + count
         pools.append((mean, weighs, size))
     return [mean for mean, _, size in pools for _ in range(size)]

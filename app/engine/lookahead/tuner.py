@@ -1,18 +1,18 @@
-"""The tuner: as many rows as pay, decided anew at every step.
+"""The tuner: as many rows as pay, decided at every step.
 
-A row costs time and promises tokens. Where a text has been written at R tokens a second, a second is worth R
+A row costs time and may bring tokens. Where a text has been written at R tokens a second, a second is worth R
 tokens, and a step of n rows is worth
 
-    tokens it may expect, 1 + reach 1 + ... + reach (n - 1),   minus   R * seconds(n)
+    its expected tokens, 1 + reach 1 + ... + reach (n - 1),   minus   R * seconds(n)
 
 The n with the largest worth gives the most tokens per second in the long run (Dinkelbach 1967: maximise a ratio of
 sums by pricing its denominator at the ratio reached). With R = 500 and steps of 2.0, 2.2 and 3.0 ms for 1, 8 and
 16 rows, seven guesses of 0.1 each are worth 0.7 tokens and cost 0.1: they pay. Eight more of 0.03 are worth 0.24
 and cost 0.4: they do not. Where no guess pays, n is 1: plain decoding.
 
-Where nothing paid for some steps the tuner rests: plain steps, which cost nothing but themselves, and a new look
-after twice as many each time. A curve that was measured on a busy machine may be wrong about what pays: a few small
-trees are fed against its word, at first and after a long time without any.
+Where nothing paid for some steps the tuner backs off: plain steps, which cost nothing extra, and a drafted step
+after twice as many each time. A curve that was measured on a busy machine may be wrong about what pays, so a few
+small trees are fed although they seem not to pay, at first and after a long time without any.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from itertools import accumulate
 from app.engine.lookahead.backoff import Backoff
 from app.engine.lookahead.planning import MAX_DEPTH, PLAIN_STEP, DraftedStep, DraftPlan
 from app.engine.lookahead.step_curve import StepCurve
-from app.engine.lookahead.window_share import WindowShare
+from app.engine.lookahead.window_sizer import WindowSizer
 from app.messages import Split
 
 MEMORY = 0.97
@@ -41,9 +41,9 @@ class Tuner:
 
     ngram = 3
 
-    def __init__(self, curve: StepCurve, share: WindowShare, backoff: Backoff) -> None:
-        self.share = share
-        self.columns = share.open()  # as many as earned their rows so far
+    def __init__(self, curve: StepCurve, sizer: WindowSizer, backoff: Backoff) -> None:
+        self.sizer = sizer
+        self.columns = sizer.begin_reply()  # as many as earned their rows so far
         self._curve = curve
         self._tokens, self._time = 1.0, curve.plain
         self._recent_rows = SPARE  # that paid
@@ -108,7 +108,7 @@ class Tuner:
         """Refine the curve at this bucket, and the speed; settle what the window cost and earned."""
         tree, window = len(step.reaches), step.window.size
         split = self._split(tree, window)
-        self.share.settle(step.window, self._window_price(step.reaches, window), step.from_window)
+        self.sizer.settle(step.window, self._window_price(step.reaches, window), step.from_window)
         self._steps_since_plain += 1
         self._curve.refine(step.rows, step.seconds)
         self._tokens = MEMORY * self._tokens + step.tokens

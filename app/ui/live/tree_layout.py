@@ -71,6 +71,8 @@ def nodes(step: SeenStep) -> Iterator[Node]:
     for row, token in enumerate(trace.tokens):
         is_end = row not in lit and trace.parents[row] == end and token == own
         was_drafted |= is_end
-        yield Node(row, trace.parents[row], token, trace.origins[row], trace.said[row], row in lit or is_end)
+        yield Node(
+            row, trace.parents[row], token, trace.origins[row], trace.predicted[row], row in lit or is_end
+        )
     if trace.tokens and own is not None and not was_drafted:
         yield Node(-1, end, own, "model", None, True)

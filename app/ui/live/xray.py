@@ -53,7 +53,7 @@ def words_of(steps: Iterable[SeenStep], others: Iterable[int], texts: Texts) -> 
     """What every token of these steps says, asked in one go."""
     ids = set(others)
     for step in steps:
-        ids.update(step.trace.tokens, step.trace.said, step.token_ids, tokens_of(step.trace.window))
+        ids.update(step.trace.tokens, step.trace.predicted, step.token_ids, tokens_of(step.trace.window))
     ordered = sorted(ids)
     return dict(zip(ordered, texts(ordered), strict=True))
 

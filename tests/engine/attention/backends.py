@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from app.engine.attention import Attend, sdpa
-from app.engine.attention.choosing import capabilities_of
 from app.engine.attention.flash import FlashAttention
+from app.engine.attention.selector import capabilities_of
 from app.engine.attention.tiles import BUSY
 from tests.engine.attention.cases import DEVICE
 
@@ -36,9 +36,9 @@ def over_cache(
     query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, scale: float, softcap: float
 ) -> tuple[Tensor, Tensor]:
     """What flash-attn promises of its function: no mask, as many keys as `lengths` says, out in half precision."""
-    count, share = int(lengths), query.shape[2] // keys.shape[2]
+    count, sizer = int(lengths), query.shape[2] // keys.shape[2]
     key, value = (
-        states[0, :count].float().repeat_interleave(share, dim=1).transpose(0, 1) for states in (keys, values)
+        states[0, :count].float().repeat_interleave(sizer, dim=1).transpose(0, 1) for states in (keys, values)
     )
     scores = query[0].float().transpose(0, 1) @ key.transpose(1, 2) * scale
     if softcap:

@@ -5,7 +5,7 @@ import sys
 import torch
 
 from app.engine.fused_layers.launching import TritonKernels
-from app.engine.fused_layers.recognising import LARGEST_ROW
+from app.engine.fused_layers.replacements import LARGEST_ROW
 from app.engine.fused_layers.signature import Activation, NormShape, NormWeight
 from tests.engine.offline_compiler import Launch, main
 

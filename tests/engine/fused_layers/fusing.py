@@ -2,7 +2,7 @@
 
 from transformers import PreTrainedModel
 
-from app.engine.fused_layers.choosing import fuse_by
+from app.engine.fused_layers.fuse import fuse_by
 from app.engine.fused_layers.signature import LayerKernels
 from app.engine.loading import LoadedModel
 from app.engine.rotary import rotary_of

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from app.engine.lookahead import lookahead
-from app.engine.lookahead.planning import PLAIN_STEP, DraftedStep, DraftPlan, FixedSizes, Planner
+from app.engine.lookahead.planning import PLAIN_STEP, DraftedStep, DraftPlan, DraftPlanner, FixedSizes
 from app.engine.lookahead.pool import Pool
-from app.engine.lookahead.window import Window
-from app.engine.lookahead.window_share import WindowShare
+from app.engine.lookahead.window import JacobiWindow
+from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.sampling import make_sampler
 from app.engine.step import Step
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling, Split
 from tests.engine.lookahead.scripted_runner import ScriptedRunner
 
@@ -39,7 +39,7 @@ class Kept:
     _plain_left: int | None = None
 
     def __post_init__(self) -> None:
-        self.share = WindowShare(self.columns)
+        self.sizer = WindowSizer(self.columns)
 
     def plan(self, window_rows: int) -> DraftPlan:
         del window_rows
@@ -62,7 +62,7 @@ class Kept:
     def observe(self, step: DraftedStep) -> Split:
         self.observed.append((step.rows, step.tokens, step.seconds > 0))
         split = Split(len(step.reaches), step.window.size)
-        self.share.settle(step.window, self.worth if step.window.size else 0.0, step.from_window)
+        self.sizer.settle(step.window, self.worth if step.window.size else 0.0, step.from_window)
         return split
 
 
@@ -72,15 +72,15 @@ def drafted(
     seconds: float = 0.01,
     *,
     reaches: Sequence[float] = (1.0,),
-    window: Window | None = None,
+    window: JacobiWindow | None = None,
     from_window: int = 0,
 ) -> DraftedStep:
     """A step as planners observe it."""
-    return DraftedStep(reaches, window or Window(0, 3, ()), rows, tokens, from_window, seconds)
+    return DraftedStep(reaches, window or JacobiWindow(0, 3, ()), rows, tokens, from_window, seconds)
 
 
-def ends(max_new_tokens: int = 1000, eos: Sequence[int] = (), stops: Sequence[str] = ()) -> Stopper:
-    return Stopper(frozenset(eos), max_new_tokens, 1000, stops, decode=spelled)
+def ends(max_new_tokens: int = 1000, eos: Sequence[int] = (), stops: Sequence[str] = ()) -> StoppingCriteria:
+    return StoppingCriteria(frozenset(eos), max_new_tokens, 1000, stops, decode=spelled)
 
 
 def spelled(ids: list[int]) -> str:
@@ -89,9 +89,9 @@ def spelled(ids: list[int]) -> str:
 
 def decode(
     runner: ScriptedRunner,
-    planner: Planner,
+    planner: DraftPlanner,
     pool: Pool,
-    stopper: Stopper | None = None,
+    stopper: StoppingCriteria | None = None,
     tokens: Sequence[int] = START,
 ) -> Iterator[Step]:
     sampler = make_sampler(Sampling())

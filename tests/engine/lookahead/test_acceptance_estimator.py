@@ -11,34 +11,34 @@ from app.engine.lookahead.acceptance_estimator import (
     FIRST_CODE,
     GAP_CLASSES,
     NUM_CELLS,
-    NUM_SAID,
-    NUM_SEEN,
+    NUM_FOLLOWER_CODES,
+    NUM_SUCCESSOR_CODES,
     PRIOR,
     RANKS,
     TRUST,
     AcceptanceEstimator,
+    follower_code,
     origin_of,
-    said_code,
-    seen_code,
+    successor_code,
 )
-from app.engine.lookahead.contexts import LONGEST
+from app.engine.lookahead.context_table import LONGEST
 from app.engine.lookahead.entries import LEADS, SOURCES
-from app.engine.lookahead.priors import SAID_WEIGHTS, SEEN_WEIGHTS
+from app.engine.lookahead.priors import FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHTS
 from app.messages import Origin
 
 LENGTHS = range(1, LONGEST + 1)
 SURE, UNSURE = LEADS + 6, LEADS
 """A large lead over the second token, and a small one."""
-CELL = said_code(3, SURE) * NUM_SEEN + seen_code(2, 3, 1)
-OTHER = said_code(1, 0) * NUM_SEEN
+CELL = successor_code(3, SURE) * NUM_FOLLOWER_CODES + follower_code(2, 3, 1)
+OTHER = successor_code(1, 0) * NUM_FOLLOWER_CODES
 
 
 def test_every_kind_of_candidate_has_a_cell_of_its_own_and_a_prior() -> None:
-    said = [said_code(length, gap) for length, gap in product(LENGTHS, range(GAP_CLASSES))]
-    seen = [seen_code(*kind) for kind in product(range(len(SOURCES)), LENGTHS, range(RANKS))]
-    assert sorted([*range(FIRST_CODE), *said]) == list(range(NUM_SAID))
-    assert sorted([*range(FIRST_CODE), *seen]) == list(range(NUM_SEEN))
-    assert (len(SAID_WEIGHTS), len(SEEN_WEIGHTS)) == (NUM_SAID, NUM_SEEN)
+    said = [successor_code(length, gap) for length, gap in product(LENGTHS, range(GAP_CLASSES))]
+    seen = [follower_code(*kind) for kind in product(range(len(SOURCES)), LENGTHS, range(RANKS))]
+    assert sorted([*range(FIRST_CODE), *said]) == list(range(NUM_SUCCESSOR_CODES))
+    assert sorted([*range(FIRST_CODE), *seen]) == list(range(NUM_FOLLOWER_CODES))
+    assert (len(SUCCESSOR_WEIGHTS), len(FOLLOWER_WEIGHTS)) == (NUM_SUCCESSOR_CODES, NUM_FOLLOWER_CODES)
 
 
 def test_from_the_first_step_on_every_cell_has_a_chance() -> None:
@@ -53,7 +53,7 @@ def test_a_clear_lead_is_believed_more_than_a_narrow_one_and_the_best_more_than_
 ) -> None:
     rates = AcceptanceEstimator().rates
     clear, narrow, far_behind = (
-        rates[said_code(length, gap) * NUM_SEEN + length] for gap in (SURE, UNSURE, LEADS - 1)
+        rates[successor_code(length, gap) * NUM_FOLLOWER_CODES + length] for gap in (SURE, UNSURE, LEADS - 1)
     )
     assert clear > narrow > far_behind
 
@@ -61,53 +61,55 @@ def test_a_clear_lead_is_believed_more_than_a_narrow_one_and_the_best_more_than_
 @pytest.mark.parametrize("length", LENGTHS)
 def test_a_token_that_both_the_model_and_a_text_propose_is_likelier(length: int) -> None:
     rates = AcceptanceEstimator().rates
-    both = rates[said_code(length, SURE) * NUM_SEEN + seen_code(SOURCES.index("output"), length, 0)]
-    assert both > rates[said_code(length, SURE) * NUM_SEEN + length]
+    both = rates[
+        successor_code(length, SURE) * NUM_FOLLOWER_CODES + follower_code(SOURCES.index("output"), length, 0)
+    ]
+    assert both > rates[successor_code(length, SURE) * NUM_FOLLOWER_CODES + length]
 
 
 def test_a_prior_is_worth_a_few_observations() -> None:
-    chances = AcceptanceEstimator()
-    prior = chances.rates[CELL]
-    chances.observe(CELL, True)
-    assert chances.rates[CELL] == pytest.approx((PRIOR * prior + 1) / (PRIOR + 1))
-    chances.observe(CELL, False)
-    assert chances.rates[CELL] == pytest.approx((PRIOR * prior + 1) / (PRIOR + 2))
+    estimator = AcceptanceEstimator()
+    prior = estimator.rates[CELL]
+    estimator.observe(CELL, True)
+    assert estimator.rates[CELL] == pytest.approx((PRIOR * prior + 1) / (PRIOR + 1))
+    estimator.observe(CELL, False)
+    assert estimator.rates[CELL] == pytest.approx((PRIOR * prior + 1) / (PRIOR + 2))
 
 
 def test_one_cells_counts_leave_the_others_as_they_were() -> None:
-    chances = AcceptanceEstimator()
-    chances.observe(CELL, True)
+    estimator = AcceptanceEstimator()
+    estimator.observe(CELL, True)
     before = AcceptanceEstimator().rates
-    assert [cell for cell in range(NUM_CELLS) if chances.rates[cell] != before[cell]] == [CELL]
-    assert chances.counts == {CELL: (1.0, 1.0)}
+    assert [cell for cell in range(NUM_CELLS) if estimator.rates[cell] != before[cell]] == [CELL]
+    assert estimator.counts == {CELL: (1.0, 1.0)}
 
 
-@pytest.mark.parametrize("share", [0.0, 0.25, 0.75, 1.0])
-def test_many_observations_outweigh_the_prior(share: float) -> None:
-    chances = AcceptanceEstimator()
+@pytest.mark.parametrize("sizer", [0.0, 0.25, 0.75, 1.0])
+def test_many_observations_outweigh_the_prior(sizer: float) -> None:
+    estimator = AcceptanceEstimator()
     for place in range(400):
-        chances.observe(CELL, place % 4 < 4 * share)
-    assert chances.rates[CELL] == pytest.approx(share, abs=0.05)
-    assert 0 < chances.rates[CELL] < 1
+        estimator.observe(CELL, place % 4 < 4 * sizer)
+    assert estimator.rates[CELL] == pytest.approx(sizer, abs=0.05)
+    assert 0 < estimator.rates[CELL] < 1
 
 
 def test_old_counts_fade_so_that_a_cell_follows_the_text() -> None:
-    chances = AcceptanceEstimator()
+    estimator = AcceptanceEstimator()
     for _ in range(5000):
-        chances.observe(CELL, True)
-    assert chances.counts[CELL][1] <= FADE
+        estimator.observe(CELL, True)
+    assert estimator.counts[CELL][1] <= FADE
     for _ in range(int(2 * FADE)):
-        chances.observe(CELL, False)
-    assert chances.rates[CELL] < 0.2
+        estimator.observe(CELL, False)
+    assert estimator.rates[CELL] < 0.2
 
 
 @given(seen=st.lists(st.tuples(st.sampled_from((CELL, OTHER, 0, NUM_CELLS - 1)), st.booleans()), max_size=40))
 def test_kept_counts_give_the_same_chances_again(seen: list[tuple[int, bool]]) -> None:
-    chances = AcceptanceEstimator()
+    estimator = AcceptanceEstimator()
     for cell, is_accepted in seen:
-        chances.observe(cell, is_accepted)
-    again = AcceptanceEstimator(chances.counts)
-    assert (again.rates, again.counts) == (chances.rates, chances.counts)
+        estimator.observe(cell, is_accepted)
+    again = AcceptanceEstimator(estimator.counts)
+    assert (again.rates, again.counts) == (estimator.rates, estimator.counts)
     assert all(0 <= accepted <= tried for accepted, tried in again.counts.values())
 
 
@@ -118,42 +120,45 @@ def test_a_copy_of_kept_counts_learns_for_itself() -> None:
 
 
 def test_guesses_that_are_as_right_as_they_should_be_are_trusted() -> None:
-    chances = AcceptanceEstimator()
-    assert chances.trust == 1.0
+    estimator = AcceptanceEstimator()
+    assert estimator.trust == 1.0
     for place in range(60):
-        chances.judge(0.5, place % 2 == 0)
-    assert chances.trust == pytest.approx(1.0, abs=0.05)
+        estimator.observe_best(0.5, place % 2 == 0)
+    assert estimator.trust == pytest.approx(1.0, abs=0.05)
 
 
 def test_where_nothing_is_right_trust_goes_and_comes_back_with_better_guesses() -> None:
-    chances = AcceptanceEstimator()
+    estimator = AcceptanceEstimator()
     for _ in range(100):
-        chances.judge(0.6, False)
-    lowest = chances.trust
+        estimator.observe_best(0.6, False)
+    lowest = estimator.trust
     assert TRUST[0] <= lowest < 0.3
     for _ in range(100):
-        chances.judge(0.6, True)
-    assert chances.trust > 1
+        estimator.observe_best(0.6, True)
+    assert estimator.trust > 1
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=200))
 def test_trust_has_bounds(judged: list[tuple[float, bool]]) -> None:
-    chances = AcceptanceEstimator()
+    estimator = AcceptanceEstimator()
     for expected, is_right in judged:
-        chances.judge(expected, is_right)
-        assert TRUST[0] <= chances.trust <= TRUST[1]
+        estimator.observe_best(expected, is_right)
+        assert TRUST[0] <= estimator.trust <= TRUST[1]
 
 
 @pytest.mark.parametrize(("length", "gap"), [*product(LENGTHS, (0, LEADS - 1, LEADS, GAP_CLASSES - 1))])
 def test_a_token_that_no_text_had_is_the_models_own_proposal(length: int, gap: int) -> None:
     for known in range(FIRST_CODE):
-        assert origin_of(said_code(length, gap) * NUM_SEEN + known) == "successor"
+        assert origin_of(successor_code(length, gap) * NUM_FOLLOWER_CODES + known) == "successor"
 
 
 @pytest.mark.parametrize(("source", "rank"), [*product(SOURCES, range(RANKS))])
 def test_a_token_that_the_model_did_not_hold_likely_is_its_texts(source: Origin, rank: int) -> None:
     for length, known in product(LENGTHS, range(FIRST_CODE)):
-        assert origin_of(known * NUM_SEEN + seen_code(SOURCES.index(source), length, rank)) == source
+        assert (
+            origin_of(known * NUM_FOLLOWER_CODES + follower_code(SOURCES.index(source), length, rank))
+            == source
+        )
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -161,5 +166,5 @@ def test_a_token_that_the_model_did_not_hold_likely_is_its_texts(source: Origin,
 def test_a_token_that_both_propose_is_its_texts_unless_the_model_knew_a_longer_context(
     source: Origin, said: int, seen: int
 ) -> None:
-    cell = said_code(said, SURE) * NUM_SEEN + seen_code(SOURCES.index(source), seen, 1)
+    cell = successor_code(said, SURE) * NUM_FOLLOWER_CODES + follower_code(SOURCES.index(source), seen, 1)
     assert origin_of(cell) == (source if seen >= said else "successor")

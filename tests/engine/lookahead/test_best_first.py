@@ -14,10 +14,10 @@ CONTEXTS = st.lists(st.integers(0, 5), min_size=1, max_size=6)
 
 def varied(texts: list[list[int]], rates: list[float], trust: float) -> ContextPool:
     """A pool of texts and successors, with made-up chances."""
-    chances = AcceptanceEstimator()
-    chances.rates = [rates[cell % len(rates)] for cell in range(NUM_CELLS)]
-    chances.trust = trust
-    pool = pool_of(*texts, chances=chances, special={5})
+    estimator = AcceptanceEstimator()
+    estimator.rates = [rates[cell % len(rates)] for cell in range(NUM_CELLS)]
+    estimator.trust = trust
+    pool = pool_of(*texts, estimator=estimator, special={5})
     for text in texts:
         says(pool, text, 3, 1, 4)
     return pool

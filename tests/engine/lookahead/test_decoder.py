@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.engine.lookahead import make_lookahead
 from app.engine.plain import plain
 from app.engine.sampling import make_sampler
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling, Split
 from tests.engine.lookahead.deciding import START, TEXT, Kept, decode, ends, fed, fixed, said
 from tests.engine.lookahead.scripted_pool import ScriptedPool
@@ -102,7 +102,9 @@ def test_the_windows_top_row_teaches_successors_behind_its_own_lines() -> None:
         (ends(max_new_tokens=2), "max_tokens"),
     ],
 )
-def test_an_end_inside_an_accepted_run_cuts_cache_pool_and_text_alike(stopper: Stopper, reason: str) -> None:
+def test_an_end_inside_an_accepted_run_cuts_cache_pool_and_text_alike(
+    stopper: StoppingCriteria, reason: str
+) -> None:
     pool, runner = ScriptedPool([(13, 40, 24, 73)]), ScriptedRunner([40])
     steps = list(decode(runner, fixed(ngram=5), pool, stopper))
     assert [step.reason for step in steps] == [reason]
@@ -185,7 +187,7 @@ def test_a_window_that_never_pays_loses_its_columns() -> None:
     steps = list(decode(ScriptedRunner([40]), planner, ScriptedPool(), ends(60)))
     widths = [step.split.window for step in steps]
     assert widths == [5] * 16 + [3] * 16 + [1] * 16 + [0] * 12
-    assert planner.share.columns == 0
+    assert planner.sizer.columns == 0
 
 
 def test_each_decoder_keeps_what_it_learned_for_the_next_turn_of_the_chat() -> None:

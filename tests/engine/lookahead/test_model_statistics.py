@@ -99,9 +99,9 @@ def test_special_tokens_are_never_followed() -> None:
 
 def test_temperatures_half_a_degree_apart_have_chances_of_their_own() -> None:
     known = statistics()
-    greedy, cool, hot = (known.chances(temperature) for temperature in (0.0, 0.6, 1.5))
+    greedy, cool, hot = (known.estimator(temperature) for temperature in (0.0, 0.6, 1.5))
     assert len({id(greedy), id(cool), id(hot)}) == 3
-    assert known.chances(0.7) is cool
+    assert known.estimator(0.7) is cool
     known.pool(CHAT, Sampling(0.6), ()).observe([1], [2])
     assert (greedy.counts, hot.counts) == ({}, {})
     assert cool.counts != {}
@@ -120,7 +120,7 @@ def test_kept_counts_are_where_the_next_start_begins() -> None:
     known.pool(CHAT, Sampling(), ()).observe([1, 2], [3, 4])
     again = ModelStatistics(VOCABULARY, counts=known.counts)
     assert again.counts == known.counts
-    assert again.chances(0.0).rates == known.chances(0.0).rates
+    assert again.estimator(0.0).rates == known.estimator(0.0).rates
 
 
 def test_the_pools_memory_is_bounded_and_larger_for_large_models() -> None:

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.lookahead.acceptance_estimator import NUM_CELLS, NUM_SEEN, AcceptanceEstimator, said_code
+from app.engine.lookahead.acceptance_estimator import (
+    NUM_CELLS,
+    NUM_FOLLOWER_CODES,
+    AcceptanceEstimator,
+    successor_code,
+)
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.entries import LEADS
 from app.engine.lookahead.pool import ContextPool
@@ -192,20 +197,20 @@ def test_a_reply_in_steps_teaches_what_the_whole_reply_teaches(texts: list[list[
 
 
 def test_every_guess_behind_an_accepted_token_counts_whether_it_had_a_row_or_not() -> None:
-    chances = AcceptanceEstimator()
-    pool = pool_of([1, 2], [1, 3], [2, 4], chances=chances)
+    estimator = AcceptanceEstimator()
+    pool = pool_of([1, 2], [1, 3], [2, 4], estimator=estimator)
     tried = [cell for _, _, cell in (*pool.edges([1], 0), *pool.edges([1, 2], 0))]
     accepted = [cell for _, token, cell in pool.edges([1], 0) if token == 2]
     pool.observe([1], [2, 9])
-    assert sum(total for _, total in chances.counts.values()) == len(tried) == 3
-    assert {cell: right for cell, (right, _) in chances.counts.items() if right} == dict.fromkeys(
+    assert sum(total for _, total in estimator.counts.values()) == len(tried) == 3
+    assert {cell: right for cell, (right, _) in estimator.counts.items() if right} == dict.fromkeys(
         accepted, 1.0
     )
 
 
 def test_a_kind_of_guess_that_is_always_right_is_soon_drafted_before_others() -> None:
-    chances = AcceptanceEstimator()
-    pool = pool_of([1, 2], chances=chances)
+    estimator = AcceptanceEstimator()
+    pool = pool_of([1, 2], estimator=estimator)
     says(pool, [1], 3, lead=10.0)
     assert pool.edges([1], 0)[0][1] == 3
     for _ in range(60):
@@ -214,8 +219,8 @@ def test_a_kind_of_guess_that_is_always_right_is_soon_drafted_before_others() ->
 
 
 def test_where_guesses_fail_all_reaches_shrink() -> None:
-    chances = AcceptanceEstimator()
-    pool = pool_of(GONE_ON, chances=chances)
+    estimator = AcceptanceEstimator()
+    pool = pool_of(GONE_ON, estimator=estimator)
     before = whole(pool, [5]).reaches[1]
     for _ in range(30):
         pool.observe([1], [60])
@@ -235,5 +240,5 @@ def test_a_cell_says_what_is_known_of_both_kinds() -> None:
     says(pool, [1, 2], 3, 4, lead=3.0)
     (_, first, cell), (_, second, other) = pool.edges([1, 2], 0)
     assert (first, second) == (3, 4)
-    assert cell == said_code(2, LEADS + 4) * NUM_SEEN
-    assert other == said_code(2, 4) * NUM_SEEN
+    assert cell == successor_code(2, LEADS + 4) * NUM_FOLLOWER_CODES
+    assert other == successor_code(2, 4) * NUM_FOLLOWER_CODES

@@ -11,8 +11,8 @@ from app.engine.lookahead.backoff import MAX_FAILURES, Backoff
 from app.engine.lookahead.planning import MAX_DEPTH
 from app.engine.lookahead.step_curve import PROOF, ROUND, STALE, StepCurve
 from app.engine.lookahead.tuner import MEMORY, MIN_REACH, SPARE, TRIAL, Tuner
-from app.engine.lookahead.window import Window
-from app.engine.lookahead.window_share import STEPS, WORTH, WindowShare
+from app.engine.lookahead.window import JacobiWindow
+from app.engine.lookahead.window_sizer import STEPS, WORTH, WindowSizer
 from app.engine.step_profile import Buckets, StepTimes
 from tests.engine.lookahead.deciding import drafted
 
@@ -34,7 +34,7 @@ REACHES = st.lists(st.floats(0, 1), max_size=60).map(lambda chances: [1.0, *sort
 
 def tuner(times: StepTimes, buckets: Buckets = ()) -> Tuner:
     """On a curve that real steps have proven."""
-    return Tuner(StepCurve(times, buckets, StepCurve(times, buckets).shape), WindowShare(3), Backoff())
+    return Tuner(StepCurve(times, buckets, StepCurve(times, buckets).shape), WindowSizer(3), Backoff())
 
 
 def plain_steps(planner: Tuner) -> int:
@@ -197,7 +197,7 @@ def test_real_steps_refine_the_curve() -> None:
 def test_a_curve_that_was_not_proven_is_put_to_the_test() -> None:
     """Measured on a busy machine, eight rows seem to cost ten steps; they cost little more than one."""
     curve = StepCurve(StepTimes((1, 8, 128), (1.0, 10.0, 30.0)), ())
-    planner, guesses = Tuner(curve, WindowShare(3), Backoff()), [1.0, *[0.2] * 20]
+    planner, guesses = Tuner(curve, WindowSizer(3), Backoff()), [1.0, *[0.2] * 20]
     assert planner.plan(0).min_reach == MIN_REACH
     for _ in range(PROOF):
         assert planner.kept(guesses, 0) >= TRIAL
@@ -212,7 +212,7 @@ def test_a_curve_that_was_not_proven_is_put_to_the_test() -> None:
 
 
 def test_trials_of_a_curve_do_not_keep_the_tuner_from_resting() -> None:
-    planner = Tuner(StepCurve(DEAR, ()), WindowShare(3), Backoff())
+    planner = Tuner(StepCurve(DEAR, ()), WindowSizer(3), Backoff())
     rests = []
     for _ in range(MAX_FAILURES + 2):
         rests.append(plain_steps(planner))
@@ -227,18 +227,18 @@ def test_trials_of_a_curve_do_not_keep_the_tuner_from_resting() -> None:
 )
 def test_the_windows_price_is_the_time_of_its_rows_in_tokens(reach: float, price: float) -> None:
     """A window that earns just more than WORTH times its price keeps its columns, with just less it loses one."""
-    for share, columns in ((1.1, 5), (0.9, 4)):
+    for sizer, columns in ((1.1, 5), (0.9, 4)):
         planner = tuner(StepTimes((1, 101), (1.0, 3.0)))
-        window = Window(5, 3, [0] * 6)  # 9 rows
-        earned = share * WORTH * price * window.size / 10
-        planner.share.settle(window, 0.0, round(earned * STEPS))
+        window = JacobiWindow(5, 3, [0] * 6)  # 9 rows
+        earned = sizer * WORTH * price * window.size / 10
+        planner.sizer.settle(window, 0.0, round(earned * STEPS))
         for _ in range(STEPS - 1):
             planner.observe(drafted(1, reaches=[reach] * 11, window=window))
         assert window.width == columns
 
 
 def test_a_split_tells_the_cost_against_a_plain_step() -> None:
-    split = tuner(STAIRS).observe(drafted(8, reaches=[1.0] * 3, window=Window(3, 3, [0] * 4)))
+    split = tuner(STAIRS).observe(drafted(8, reaches=[1.0] * 3, window=JacobiWindow(3, 3, [0] * 4)))
     assert (split.tree, split.window) == (3, 5)
     assert split.cost == pytest.approx(1.01, rel=0.01)
     assert tuner(StepTimes((1,), (1.0,))).observe_plain(1.0).cost == pytest.approx(1.0, rel=0.01)

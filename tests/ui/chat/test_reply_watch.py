@@ -12,7 +12,7 @@ from app.ui.live.port import KEPT_STEPS, Recording
 from tests.fakes import DEMO, ScriptedEngine, WordReader
 from tests.ui.chat.people import Visitor
 
-TRACE = StepTrace(tokens=(3,), parents=(-1,), origins=("model",), said=(4,))
+TRACE = StepTrace(tokens=(3,), parents=(-1,), origins=("model",), predicted=(4,))
 
 
 class TracingEngine(ScriptedEngine):

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from app.engine.attention.choosing import DeviceCapabilities, capabilities_of
 from app.engine.attention.sdpa import attend
-from app.engine.fused_layers.choosing import can_have, fuse, fuse_by
+from app.engine.attention.selector import DeviceCapabilities, capabilities_of
+from app.engine.fused_layers.fuse import can_have, fuse, fuse_by
 from app.engine.fused_layers.signature import NormShape
 from tests.engine.architectures import LLAMA
 from tests.engine.fused_layers.fusing import named
@@ -52,10 +52,10 @@ def test_a_loaded_model_has_them_where_it_can() -> None:
 
 def test_it_is_told_what_runs_as_one_kernel() -> None:
     assert fuse_by(WrittenOut(), model_of(), attend).note == (
-        "One kernel of our own each: 5 norms, 2 gated products, 2 rotary turns, 2 residual sums."
+        "One kernel of our own each: 5 norms, 2 gated activations, 2 rotary embeddings, 2 residual sums."
     )
     assert fuse_by(WrittenOut(), model_of("cohere"), attend).note == (
-        "One kernel of our own each: 2 gated products."
+        "One kernel of our own each: 2 gated activations."
     )
 
 

@@ -15,7 +15,7 @@ from app.engine.fused_layers.modules import (
     FusedLayer,
     FusedNorm,
 )
-from app.engine.fused_layers.recognising import find_attentions, find_layers, find_mlps, find_norms
+from app.engine.fused_layers.replacements import find_attentions, find_layers, find_mlps, find_norms
 from app.engine.fused_layers.signature import NormShape, NormWeight
 from app.engine.fused_layers.trials import mismatch_share
 from tests.engine.architectures import LLAMA, Architecture

@@ -80,14 +80,14 @@ def capabilities_of(device: torch.device) -> DeviceCapabilities:
     )
 
 
-def choose_attention(asked: AttentionChoice, machine: DeviceCapabilities, heads: HeadShape) -> Attention:
-    """The backend that was asked for, or the best; raises AttentionUnavailable for one that cannot be used."""
-    if asked == "auto":
+def choose_attention(choice: AttentionChoice, machine: DeviceCapabilities, heads: HeadShape) -> Attention:
+    """The backend chosen by name, or the best one; raises AttentionUnavailable for one that cannot be used."""
+    if choice == "auto":
         # Triton's interpreter is for tests: on a CPU there is nothing to choose from.
         return SDPA if machine.device.type == "cpu" else _first_good(machine, heads)
-    found = refusal(asked, machine, heads) or _tried(asked, machine, heads)
+    found = refusal(choice, machine, heads) or _tried(choice, machine, heads)
     if isinstance(found, str):
-        raise AttentionUnavailable(asked, found)
+        raise AttentionUnavailable(choice, found)
     return found
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from app.engine.attention.choosing import (
+from app.engine.attention.selector import (
     SDPA,
     DeviceCapabilities,
     HeadShape,

@@ -1,6 +1,6 @@
 """Fits the weights that edge chances start from, and writes them as app/engine/lookahead/priors.py.
 
-    python -m tools.edge_chances MODEL:raw MODEL ... --prompts 20 --out app/engine/lookahead/priors.py
+    python -m tools.acceptance_priors MODEL:raw MODEL ... --prompts 20 --out app/engine/lookahead/priors.py
 
 Each model writes greedy replies with lookahead to made-up prompts (`:raw` for models that tell stories). Every
 candidate behind an accepted token is one observation: its two codes and whether the model agreed. The log odds are
@@ -20,22 +20,22 @@ from app.engine.decoders import generate
 from app.engine.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import (
     FIRST_CODE,
-    NUM_SAID,
-    NUM_SEEN,
+    NUM_FOLLOWER_CODES,
+    NUM_SUCCESSOR_CODES,
     RANKS,
     AcceptanceEstimator,
 )
-from app.engine.lookahead.contexts import LONGEST
+from app.engine.lookahead.context_table import LONGEST
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.entries import SOURCES
 from app.engine.lookahead.planning import RowBudget
-from app.engine.lookahead.window_share import WindowShare
+from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.prompt import encode
-from app.engine.runner import Runner
+from app.engine.runner import ModelRunner
 from app.engine.sampling import Sampler, make_sampler
 from app.engine.session import Session
 from app.engine.step import Step
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.messages import ModelChoice, Prompt, Sampling
 from app.models_registry import locate
 from tools.prompts import questions, stories
@@ -75,15 +75,17 @@ def observe(name: str, is_raw: bool, prompts: int) -> list[tuple[int, bool]]:
 
 
 def _write(loaded: LoadedModel, prompt: Sequence[int], rows: int, recorder: Recorder) -> Iterator[object]:
-    def decode(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
+    def decode(
+        runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
+    ) -> Iterator[Step]:
         pool = loaded.statistics.new_pool(recorder)
         pool.begin(tokens, recorder)
         return lookahead(
-            runner, tokens, sampler, stopper, planner=RowBudget(rows, WindowShare(rows // 8)), pool=pool
+            runner, tokens, sampler, stopper, planner=RowBudget(rows, WindowSizer(rows // 8)), pool=pool
         )
 
     loaded.runner.forget()
-    stopper = Stopper(loaded.eos_ids, TOKENS, loaded.info.context - len(prompt), (), loaded.decode)
+    stopper = StoppingCriteria(loaded.eos_ids, TOKENS, loaded.info.context - len(prompt), (), loaded.decode)
     return generate(loaded.runner, prompt, decode, make_sampler(Sampling()), stopper)
 
 
@@ -94,12 +96,15 @@ def fit(observed: Sequence[Sequence[tuple[int, bool]]]) -> tuple[float, Tensor, 
     total = len(cells) / len(observed)
     weights = torch.cat([torch.full((len(one),), total / len(one), dtype=torch.float64) for one in observed])
     base = torch.full((1,), -2.0, dtype=torch.float64, requires_grad=True)
-    said, seen = (torch.zeros(n, dtype=torch.float64, requires_grad=True) for n in (NUM_SAID, NUM_SEEN))
+    said, seen = (
+        torch.zeros(n, dtype=torch.float64, requires_grad=True)
+        for n in (NUM_SUCCESSOR_CODES, NUM_FOLLOWER_CODES)
+    )
     optimizer = torch.optim.LBFGS([base, said, seen], max_iter=300, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimizer.zero_grad()
-        odds = base + said[cells // NUM_SEEN] + seen[cells % NUM_SEEN]
+        odds = base + said[cells // NUM_FOLLOWER_CODES] + seen[cells % NUM_FOLLOWER_CODES]
         misfit = (weights * binary_cross_entropy_with_logits(odds, right, reduction="none")).sum()
         total_loss = misfit + RIDGE * (said.square().sum() + seen.square().sum())
         total_loss.backward()  # type: ignore[no-untyped-call]
@@ -123,9 +128,9 @@ def module(base: float, said: Tensor, seen: Tensor) -> str:
     seen_absent = _ABSENT.format("followers") + _rows(seen[None, :FIRST_CODE])
     return (
         f"{_HEAD}\nBASE = {base:.2f}\n\n"
-        f"SAID_WEIGHTS = (\n{said_absent}{_SAID}{_rows(said[FIRST_CODE:].reshape(-1, 8))})\n\n"
+        f"SAID_WEIGHTS = (\n{said_absent}{_SUCCESSORS}{_rows(said[FIRST_CODE:].reshape(-1, 8))})\n\n"
         f"{_BORROW}_BORROWED = (\n{_rows(mean)})\n\n"
-        f"SEEN_WEIGHTS = (\n{seen_absent}{_SEEN}{''.join(own + borrowed)})\n"
+        f"SEEN_WEIGHTS = (\n{seen_absent}{_SEEN_BITS}{''.join(own + borrowed)})\n"
     )
 
 
@@ -133,7 +138,7 @@ def _rows(weights: Tensor) -> str:
     return "".join("    " + ", ".join(f"{weight:.2f}" for weight in row) + ",\n" for row in weights.tolist())
 
 
-_HEAD = '''"""Weights that edge chances start from: log odds that add up, fitted by `tools/edge_chances.py`.
+_HEAD = '''"""Weights that edge chances start from: log odds that add up, fitted by `tools/acceptance_priors.py`.
 
 Fitted on every candidate behind an accepted token while stories260K and the demo model wrote greedy replies to
 prompts that no benchmark uses. What they say is general: the likeliest successor of a context of three tokens whose
@@ -141,12 +146,14 @@ lead was clear is right far more often than a token that was seen once behind a 
 """
 '''
 _ABSENT = "    # Not among the {}; the context was known up to 0 (nothing), 1, 2, 3, 4 tokens.\n"
-_SAID = (
+_SUCCESSORS = (
     "    # Two lines for each matched length, 1 to 4: gap classes 0 to 7 of those behind the best, then 8 to 15\n"
     "    # of the best by its lead.\n"
 )
 _BORROW = "# Documents and history: the mean of prompt and output.\n"
-_SEEN = "    # A line for each length, 1 to 4: newest and seen again, newest, older and seen again, older.\n"
+_SEEN_BITS = (
+    "    # A line for each length, 1 to 4: newest and seen again, newest, older and seen again, older.\n"
+)
 
 
 def main() -> None:

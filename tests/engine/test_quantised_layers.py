@@ -6,14 +6,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from app.engine.quantised_embedding import QuantisedEmbedding, stands_for
-from app.engine.quantised_linear import (
+from app.engine.quantised_layers import (
     CpuInt4Linear,
     CpuInt8Linear,
     Numbers,
+    QuantisedEmbedding,
     QuantisedLinear,
     TiledInt4Linear,
     TiledInt8Linear,
+    stands_for,
 )
 
 GROUP = 32
@@ -100,7 +101,7 @@ def test_tiles_of_any_size_make_the_same_weight(
 ) -> None:
     layer = kernel(numbers(kernel.bits, 48, 64), None, torch.float32)
     whole = layer.weight
-    monkeypatch.setattr("app.engine.quantised_linear.TILE", {"cpu": 7 * 64})
+    monkeypatch.setattr("app.engine.quantised_layers.TILE", {"cpu": 7 * 64})
     assert torch.equal(layer.weight, whole)
 
 

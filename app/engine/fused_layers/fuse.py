@@ -13,10 +13,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import Attend
-from app.engine.attention.choosing import AMPERE, DeviceCapabilities
+from app.engine.attention.selector import AMPERE, DeviceCapabilities
 from app.engine.block import chain_block
 from app.engine.compatibility import is_close
-from app.engine.fused_layers.recognising import Replaced, find_attentions, find_layers, find_mlps, find_norms
+from app.engine.fused_layers.replacements import Replaced, find_attentions, find_layers, find_mlps, find_norms
 from app.engine.fused_layers.shared_weight_copy import copy_with
 from app.engine.fused_layers.signature import LayerKernels
 from app.engine.kv_cache import BlockCache
@@ -35,7 +35,7 @@ Find = Callable[[Replaced], Replaced]
 
 @dataclass(frozen=True, slots=True)
 class FusedModel:
-    """A model whose layers have our kernels where they may; `note` says how many, or why none, "" on a CPU."""
+    """A model whose layers use our kernels where they can. `note` says how many, or why none; "" on a CPU."""
 
     model: PreTrainedModel
     note: str = ""
@@ -64,11 +64,11 @@ def can_have(machine: DeviceCapabilities) -> bool:
 
 
 def fuse_by(kernels: LayerKernels, model: PreTrainedModel, attend: Attend) -> FusedModel:
-    """The model with every module replaced whose trial goes well; raises ArithmeticError if the whole says else."""
+    """Replace every module whose trial succeeds; raises ArithmeticError if the whole model then differs."""
     stages: dict[str, Find] = {
         "norms": lambda _found: find_norms(model, kernels),
-        "gated products": lambda _found: find_mlps(model, kernels),
-        "rotary turns": lambda found: find_attentions(model, found, kernels, attend),
+        "gated activations": lambda _found: find_mlps(model, kernels),
+        "rotary embeddings": lambda found: find_attentions(model, found, kernels, attend),
         "residual sums": lambda found: find_layers(model, found, attend),
     }
     found: Replaced = {}
@@ -77,19 +77,19 @@ def fuse_by(kernels: LayerKernels, model: PreTrainedModel, attend: Attend) -> Fu
         new = find(found)
         found |= new
         counts[name] = len(new)
-    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    if not told:
+    summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    if not summary:
         return FusedModel(model)
     whole = copy_with(model, found)
     if not is_close(_logits(whole, attend), _logits(model, attend)):
         raise ArithmeticError("together they say something else")
-    return FusedModel(whole, f"One kernel of our own each: {told}.")
+    return FusedModel(whole, f"One kernel of our own each: {summary}.")
 
 
 def _logits(model: PreTrainedModel, attend: Attend) -> Tensor:
-    """What the model says of a few tokens behind a few more."""
+    """Logits of a few tokens behind a short prefix."""
     cache = BlockCache()
     run_block(model, cache, chain_block(_PREFIX, 0, wanted=()), attend)
     cache.commit(range(len(_PREFIX)))
-    said = run_block(model, cache, chain_block(_BLOCK, len(_PREFIX), wanted=(0, 1, 2)), attend)[0]
-    return said if torch.isfinite(said).all() else torch.full_like(said, torch.nan)
+    logits = run_block(model, cache, chain_block(_BLOCK, len(_PREFIX), wanted=(0, 1, 2)), attend)[0]
+    return logits if torch.isfinite(logits).all() else torch.full_like(logits, torch.nan)

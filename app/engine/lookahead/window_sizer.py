@@ -1,12 +1,12 @@
-"""Whether the window earns its rows, so that columns that never pay are dropped.
+"""Chooses how many columns the window has, so that columns that never pay are dropped.
 
-The window's rows could have been the tree's, or could have been left out: the planner says how many tokens they
-would be worth. The window has earned a token for each drafted one that came from its lines and was accepted. Every
-few steps the two sums are compared: a column goes when the window earned less than its price, and the next reply
-begins with one more when it earned twice as much.
+The window's rows could have been the tree's, or could have been left out: the planner estimates the tokens that
+they would have brought elsewhere, their price. The window earns a token for each accepted draft token that came
+from its lines. Every few steps the two sums are compared: a column is dropped when the window earned less than its
+price, and the next reply begins with one more when it earned twice as much.
 """
 
-from app.engine.lookahead.window import Window
+from app.engine.lookahead.window import JacobiWindow
 
 STEPS = 16
 """Steps between two comparisons."""
@@ -19,8 +19,8 @@ FADE = 0.5
 """What is left of both sums after a comparison."""
 
 
-class WindowShare:
-    """The books of a window, over all replies of a model."""
+class WindowSizer:
+    """Compares the cost and the gain of a window, over all replies of a model."""
 
     def __init__(self, columns: int) -> None:
         self._columns = columns
@@ -32,13 +32,13 @@ class WindowShare:
         """How many columns a reply's window begins with."""
         return self._columns
 
-    def open(self) -> int:
+    def begin_reply(self) -> int:
         """The columns of a new reply's window; one now and then although none paid, to try again."""
         self._replies += 1
         return self._columns or int(self._replies % RETRY == 0)
 
-    def settle(self, window: Window, price: float, accepted: int) -> None:
-        """A step fed this window at this price, and so many of its guesses were accepted."""
+    def settle(self, window: JacobiWindow, price: float, accepted: int) -> None:
+        """Count a step that fed this window at this price, of whose guesses so many were accepted."""
         if not window.width:
             return
         self._earned += accepted
@@ -47,7 +47,7 @@ class WindowShare:
         if self._steps % STEPS == 0:
             self._compare(window)
 
-    def _compare(self, window: Window) -> None:
+    def _compare(self, window: JacobiWindow) -> None:
         if self._earned < WORTH * self._price:
             window.narrow(window.width - 1)
             self._columns = window.width

@@ -1,4 +1,4 @@
-"""Linears whose weight is whole numbers of 8 or 4 bits, and the kernels that multiply by them.
+"""Linears and embeddings whose weight is whole numbers of 8 or 4 bits, and the kernels that multiply by them.
 
     weight = (number - zero) * scale        scale and zero shared by a group of neighbours in a row
 
@@ -215,3 +215,39 @@ class CudaInt4Linear(_PackedInt4Linear):
         even, odd = (values[:, side::2].to(torch.uint8) for side in (0, 1))
         packed: Tensor = torch.ops.aten._convert_weight_to_int4pack(((even << 4) | odd).contiguous(), tiles)
         return packed
+
+
+TRIED = (0, 1, 2, 5)
+"""Tokens that are looked up in both, before one takes the other's place."""
+
+
+class QuantisedEmbedding(nn.Module):
+    """Looks rows up, [...] ids to [..., size]. `factor` is what some models scale their embeddings with."""
+
+    values: Tensor
+    scale: Tensor
+
+    def __init__(self, numbers: Numbers, dtype: torch.dtype, factor: Tensor | float = 1.0) -> None:
+        super().__init__()
+        self.register_buffer("values", numbers.values)
+        self.register_buffer("scale", numbers.scale.to(dtype))
+        self._factor = torch.as_tensor(factor).to(self.scale)
+
+    @property
+    def numbers(self) -> Numbers:
+        """What a tied head multiplies by; the tensors are shared."""
+        return Numbers(self.values, self.scale, torch.zeros_like(self.scale))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Rows in the precision of the activations."""
+        return self.values[ids] * self.scale[ids] * self._factor
+
+
+def stands_for(table: QuantisedEmbedding, embedding: Any) -> bool:
+    """Whether the table returns what the embedding does: some models' embeddings compute more."""
+    ids = torch.tensor(TRIED)
+    expected, found = embedding(ids.to(embedding.weight.device)), table(ids.to(table.values.device))
+    if expected.shape != found.shape:
+        return False
+    step = expected.abs().amax(-1, keepdim=True) / 64  # rows are off by half a step of 1/127 of their largest
+    return bool(((found.to(expected) - expected).abs() <= step).all())

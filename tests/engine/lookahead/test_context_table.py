@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from app.engine.lookahead.contexts import LONGEST, ContextEntries, ContextTable, last_tokens
+from app.engine.lookahead.context_table import LONGEST, ContextEntries, ContextTable, last_tokens
 from app.engine.lookahead.entries import (
     FOLLOWERS,
     MOST_TOKENS,
@@ -49,47 +49,47 @@ def behind(*contexts: list[int]) -> NDArray[np.int64]:
 
 
 def test_an_empty_table_knows_nothing() -> None:
-    assert table().look([1, 2, 3, 4]) == NOTHING
+    assert table().lookup([1, 2, 3, 4]) == NOTHING
 
 
 def test_what_followed_a_context_follows_it_and_every_shorter_one() -> None:
     known = table()
     known.learn_follower([1, 2, 3, 4], entry(9))
     for context, length in (([1, 2, 3, 4], 4), ([7, 2, 3, 4], 3), ([3, 4], 2), ([4], 1), ([8, 8, 8, 4], 1)):
-        found = known.look(context)
-        assert (followers(found), found.seen_length) == ([9], length)
-    assert known.look([1, 2, 3]) == NOTHING
+        found = known.lookup(context)
+        assert (followers(found), found.follower_length) == ([9], length)
+    assert known.lookup([1, 2, 3]) == NOTHING
 
 
 def test_the_longest_context_that_is_known_speaks() -> None:
     known = table()
     known.learn_follower([1, 2], entry(10))
     known.learn_follower([9, 2], entry(11))
-    assert followers(known.look([1, 2])) == [10]
-    assert followers(known.look([9, 2])) == [11]
-    assert followers(known.look([5, 2])) == [11, 10], "of the token alone both are known, newest first"
+    assert followers(known.lookup([1, 2])) == [10]
+    assert followers(known.lookup([9, 2])) == [11]
+    assert followers(known.lookup([5, 2])) == [11, 10], "of the token alone both are known, newest first"
 
 
 def test_each_kind_speaks_for_the_longest_context_that_it_knows() -> None:
     known = table()
     known.learn_follower([1, 2, 3], entry(10))
     known.learn_successors(behind([2, 3]), says(20, 21))
-    found = known.look([1, 2, 3])
-    assert (followers(found), found.seen_length) == ([10], 3)
-    assert (successors(found), found.said_length) == ([20, 21], 2)
+    found = known.lookup([1, 2, 3])
+    assert (followers(found), found.follower_length) == ([10], 3)
+    assert (successors(found), found.successor_length) == ([20, 21], 2)
 
 
 def test_the_newest_follower_comes_first_and_the_oldest_goes() -> None:
     known = table()
     for token in range(10, 10 + FOLLOWERS + 2):
         known.learn_follower([1], entry(token))
-    assert followers(known.look([1])) == list(range(10 + FOLLOWERS + 1, 11, -1))
+    assert followers(known.lookup([1])) == list(range(10 + FOLLOWERS + 1, 11, -1))
 
 
 def test_what_follows_again_is_the_newest_again_and_takes_no_more_room() -> None:
     known = table()
     assert [known.learn_follower([1, 2], entry(token)) for token in (10, 11, 10)] == [True, True, False]
-    assert followers(known.look([1, 2])) == [10, 11]
+    assert followers(known.lookup([1, 2])) == [10, 11]
 
 
 def test_new_successors_take_the_place_of_the_old_ones_and_leave_the_followers() -> None:
@@ -97,36 +97,38 @@ def test_new_successors_take_the_place_of_the_old_ones_and_leave_the_followers()
     known.learn_follower([1, 2], entry(10))
     known.learn_successors(behind([1, 2]), says(20, 21, 22))
     known.learn_successors(behind([1, 2]), says(23))
-    found = known.look([1, 2])
+    found = known.lookup([1, 2])
     assert (successors(found), followers(found)) == ([23], [10])
 
 
 def test_of_many_contexts_at_once_each_gets_its_own_successors() -> None:
     known = table()
     known.learn_successors(behind([1, 2], [3, 4], [5]), np.concatenate([says(20), says(21), says(22)]))
-    assert [successors(known.look(context)) for context in ([1, 2], [3, 4], [5])] == [[20], [21], [22]]
-    assert known.look([0, 9]) == NOTHING
+    assert [successors(known.lookup(context)) for context in ([1, 2], [3, 4], [5])] == [[20], [21], [22]]
+    assert known.lookup([0, 9]) == NOTHING
 
 
 def test_a_row_may_be_full() -> None:
     known = table()
     known.learn_successors(behind([1]), says(*range(20, 20 + SUCCESSORS)))
-    assert successors(known.look([1])) == list(range(20, 20 + SUCCESSORS))
+    assert successors(known.lookup([1])) == list(range(20, 20 + SUCCESSORS))
 
 
 def test_what_is_known_of_each_token_alone_is_there_from_the_beginning() -> None:
     known = table()
-    known.begin_with(np.concatenate([says(30), np.zeros((1, SUCCESSORS), dtype=np.int32), says(31)]))
-    assert [successors(known.look([token])) for token in range(4)] == [[30], [], [31], []]
-    found = known.look([7, 7, 7, 2])
-    assert (successors(found), found.said_length) == ([31], 1)
+    known.set_first_successors(
+        np.concatenate([says(30), np.zeros((1, SUCCESSORS), dtype=np.int32), says(31)])
+    )
+    assert [successors(known.lookup([token])) for token in range(4)] == [[30], [], [31], []]
+    found = known.lookup([7, 7, 7, 2])
+    assert (successors(found), found.successor_length) == ([31], 1)
 
 
 def test_what_a_reply_says_of_a_token_writes_over_the_beginning() -> None:
     known = table()
-    known.begin_with(says(30))
+    known.set_first_successors(says(30))
     known.learn_successors(behind([5, 0]), says(33))
-    assert successors(known.look([0])) == [33]
+    assert successors(known.lookup([0])) == [33]
 
 
 @given(
@@ -142,9 +144,9 @@ def test_however_small_a_table_it_may_forget_but_never_lies(texts: list[list[int
     for text in texts:
         for end in range(1, len(text)):
             context = text[max(end - LONGEST, 0) : end]
-            found = known.look(context)
-            matched = tuple(context[len(context) - found.seen_length :])
-            assert found.seen_length >= 1, "of a token alone nothing is ever displaced"
+            found = known.lookup(context)
+            matched = tuple(context[len(context) - found.follower_length :])
+            assert found.follower_length >= 1, "of a token alone nothing is ever displaced"
             assert {(matched, token) for token in followers(found)} <= truth
 
 
@@ -161,19 +163,19 @@ def test_successors_of_a_small_table_are_forgotten_but_never_mixed_up(
     for context, said in asked:
         truth |= {(tuple(context[-length:]), said) for length in range(1, len(context) + 1)}
     for context, _ in asked:
-        found = known.look(context)
-        matched = tuple(context[len(context) - found.said_length :])
+        found = known.lookup(context)
+        matched = tuple(context[len(context) - found.successor_length :])
         assert {(matched, token) for token in successors(found)} <= truth
-        assert found.said_length >= 1
+        assert found.successor_length >= 1
 
 
 def test_a_newer_context_displaces_an_older_one_in_its_row() -> None:
     known = ContextTable(VOCABULARY, bits=1)
     for token in range(40):
         known.learn_follower([token, 1], entry(token))
-    assert followers(known.look([39, 1])) == [39]
-    found = known.look([0, 1])
-    assert (found.seen_length, followers(found)[0]) == (1, 39), "only the token alone still knows it"
+    assert followers(known.lookup([39, 1])) == [39]
+    found = known.lookup([0, 1])
+    assert (found.follower_length, followers(found)[0]) == (1, 39), "only the token alone still knows it"
 
 
 @given(asked=st.lists(st.tuples(CONTEXTS, st.booleans()), min_size=1, max_size=30), bits=st.integers(1, 8))
@@ -194,8 +196,11 @@ def test_a_context_that_takes_a_row_over_takes_nothing_else_with_it(
         for length in range(1, len(context) + 1)
     }
     for context, _ in asked:
-        found = known.look(context)
-        for tokens, length in ((followers(found), found.seen_length), (successors(found), found.said_length)):
+        found = known.lookup(context)
+        for tokens, length in (
+            (followers(found), found.follower_length),
+            (successors(found), found.successor_length),
+        ):
             assert {(tuple(context[len(context) - length :]), token) for token in tokens} <= truth
 
 

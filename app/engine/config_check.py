@@ -26,7 +26,7 @@ SPARE_BYTES = 2 * 2**30
 """Of buffers, such as tables of positions, that no file holds."""
 
 
-def check_skeleton(folder: ModelFolder, config: PreTrainedConfig, dtype: torch.dtype) -> None:
+def check_config_size(folder: ModelFolder, config: PreTrainedConfig, dtype: torch.dtype) -> None:
     """Raise ModelBroken for a config that describes much more than the folder's weights hold."""
     make: Any = AutoModelForCausalLM.from_config  # which has no types
     with torch.device("meta"), _building(folder):

@@ -1,14 +1,14 @@
-"""What followed which context: one table of fixed size, whatever is learned and however long the chat.
+"""The successors and followers of each context, in one table of fixed size.
 
 A context is one to four tokens. Each has a row of 16 numbers, one cache line:
 
     tag | 8 successors, likeliest first | 7 followers, newest first
 
-A context of one token has the row of its number. Longer ones are hashed to a row behind those, where the newest
-owner displaces the one before: nothing grows, nothing slows down, and old contexts are forgotten by chance. The
-tag tells whose a row is. Nothing here is ever trusted: a wrong guess only costs a row of a step.
+A context of one token has the row of its number. Longer ones are hashed to a row behind those. On a collision the
+newer context replaces the older one, and the tag says whose a row is: nothing grows and nothing slows down. Entries
+need not be right: a wrong guess costs a row of a step, never a wrong token.
 
-Bound: (vocabulary + 2 ** bits) rows of 64 bytes; pages that were never touched take no memory.
+Size: (vocabulary + 2 ** bits) rows of 64 bytes; pages that were never touched take no memory.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.lookahead.entries import FOLLOWERS, MOST_TOKENS, SUCCESSORS, Packed, seen_again
+from app.engine.lookahead.entries import FOLLOWERS, MOST_TOKENS, SUCCESSORS, Packed, count_again
 
 LONGEST = 4
 """Tokens of the longest context."""
 
 _ROW = 1 + SUCCESSORS + FOLLOWERS
-_SAID, _SEEN = slice(1, 1 + SUCCESSORS), slice(1 + SUCCESSORS, _ROW)
+_SUCCESSORS, _FOLLOWERS = slice(1, 1 + SUCCESSORS), slice(1 + SUCCESSORS, _ROW)
 _MIX, _WORD, _TAG = 0x9E3779B97F4A7C15, 2**64 - 1, 2**31 - 1
 
 
@@ -31,9 +31,9 @@ class ContextEntries(NamedTuple):
     """Packed successors and followers of a context, and for how many of its tokens each kind was known."""
 
     successors: list[int]
-    said_length: int
+    successor_length: int
     followers: list[int]
-    seen_length: int
+    follower_length: int
 
 
 class ContextTable:
@@ -53,21 +53,21 @@ class ContextTable:
         """Bytes of the whole table, used or not."""
         return self._rows.nbytes
 
-    def begin_with(self, successors: Packed) -> None:
-        """What the model says behind each token alone [tokens, 8]; zeros where that is not known."""
-        self._rows[: len(successors), _SAID] = successors
+    def set_first_successors(self, successors: Packed) -> None:
+        """Set the model's successors of each token alone [tokens, 8]; zeros where they are not known."""
+        self._rows[: len(successors), _SUCCESSORS] = successors
 
     def learn_follower(self, context: Sequence[int], entry: int) -> bool:
-        """File a follower behind the last 1 to 4 tokens; tells whether it was new behind the longest."""
+        """File a follower behind the last 1 to 4 tokens; returns whether it was new behind the longest."""
         is_new = False
         for slot, tag in self._places(context):
             row = self._rows[slot]
             if row[0] != tag:
                 row[:] = 0
                 row[0] = tag
-            seen = row[_SEEN].tolist()
-            is_new = _put_first(seen, entry)
-            row[_SEEN] = seen
+            followers_found = row[_FOLLOWERS].tolist()
+            is_new = _put_first(followers_found, entry)
+            row[_FOLLOWERS] = followers_found
         return is_new
 
     def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
@@ -75,26 +75,34 @@ class ContextTable:
         slots, tags, origins = self._all_places(contexts)
         self._rows[slots[self._rows[slots, 0] != tags]] = 0
         self._rows[slots, 0] = tags
-        self._rows[slots, _SAID] = successors[origins]
+        self._rows[slots, _SUCCESSORS] = successors[origins]
 
-    def look(self, context: Sequence[int]) -> ContextEntries:
+    def lookup(self, context: Sequence[int]) -> ContextEntries:
         """What is known of the longest match that has successors, and of the longest that has followers."""
-        said: list[int] = []
-        seen: list[int] = []
-        said_length = seen_length = 0
+        successors_found: list[int] = []
+        followers_found: list[int] = []
+        successor_length = follower_length = 0
         places, flat = self._places(context), self._flat
         for length in range(len(places), 0, -1):
             slot, tag = places[length - 1]
             row = slot * _ROW
             if flat[row] != tag:
                 continue
-            if not said_length and flat[row + _SAID.start]:
-                said, said_length = flat[row + _SAID.start : row + _SAID.stop].tolist(), length
-            if not seen_length and flat[row + _SEEN.start]:
-                seen, seen_length = flat[row + _SEEN.start : row + _SEEN.stop].tolist(), length
-            if said_length and seen_length:
+            if not successor_length and flat[row + _SUCCESSORS.start]:
+                successors_found, successor_length = (
+                    flat[row + _SUCCESSORS.start : row + _SUCCESSORS.stop].tolist(),
+                    length,
+                )
+            if not follower_length and flat[row + _FOLLOWERS.start]:
+                followers_found, follower_length = (
+                    flat[row + _FOLLOWERS.start : row + _FOLLOWERS.stop].tolist(),
+                    length,
+                )
+            if successor_length and follower_length:
                 break
-        return ContextEntries(_filled(said), said_length, _filled(seen), seen_length)
+        return ContextEntries(
+            _filled(successors_found), successor_length, _filled(followers_found), follower_length
+        )
 
     def _places(self, context: Sequence[int]) -> list[tuple[int, int]]:
         """(slot, tag) of the last token, the last two, ... up to four."""
@@ -127,16 +135,16 @@ def last_tokens(text: Sequence[int]) -> list[int]:
     return [-1] * (LONGEST - len(text)) + list(text[-LONGEST:])
 
 
-def _put_first(seen: list[int], entry: int) -> bool:
+def _put_first(followers_found: list[int], entry: int) -> bool:
     """Make an entry the newest of a row's followers, whose oldest goes; False when it was there."""
     token = entry >> 11
-    for place, before in enumerate(seen):
+    for place, before in enumerate(followers_found):
         if before >> 11 == token:
-            del seen[place]
-            seen.insert(0, seen_again(entry, before))
+            del followers_found[place]
+            followers_found.insert(0, count_again(entry, before))
             return False
-    seen.pop()
-    seen.insert(0, entry)
+    followers_found.pop()
+    followers_found.insert(0, entry)
     return True
 
 

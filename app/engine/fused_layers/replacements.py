@@ -185,12 +185,12 @@ def _fused_mlp(module: Any, like: Tensor, kernels: LayerKernels) -> nn.Module | 
 def _multiply_alike(fused: Any, mlp: Any, like: Tensor) -> bool:
     made = torch.randn((1, len(TEXT), mlp.down_proj.out_features), generator=torch.Generator().manual_seed(0))
     rows = (3 * made).to(like)
-    with capturing_inputs(mlp.down_proj) as heard:
+    with capturing_inputs(mlp.down_proj) as inputs:
         answer = mlp(rows)
         fused(rows)
     # All that the MLP does with what its last product says is to return it.
-    is_last = torch.equal(mlp.down_proj(heard[0]), answer)
-    return is_last and mismatch_share(heard[-1], heard[0]) <= 1
+    is_last = torch.equal(mlp.down_proj(inputs[0]), answer)
+    return is_last and mismatch_share(inputs[-1], inputs[0]) <= 1
 
 
 def _having(model: nn.Module, parts: Iterable[str]) -> list[nn.Module]:
