@@ -13,7 +13,6 @@ from app.engine.plain import plain
 from app.engine.runner import PREFILL_CHUNK, BlockRunner, SequentialRunner
 from tests.engine.architectures import (
     BRANCHING,
-    IN_DEPTH,
     LLAMA,
     OWN_ATTENTION,
     PLAIN_ONLY,
@@ -51,7 +50,7 @@ def test_a_state_that_cannot_be_taken_back_is_named(zoo: Zoo, architecture: Arch
     assert "keeps more than keys and values" in zoo.loaded(architecture).info.lookahead_note
 
 
-@pytest.mark.parametrize("architecture", some(named(EVERY), *IN_DEPTH, *map(str, PLAIN_ONLY)))
+@pytest.mark.parametrize("architecture", some(named(EVERY), "llama", "gemma4", *map(str, PLAIN_ONLY)))
 def test_plain_says_what_transformers_says(zoo: Zoo, architecture: Architecture) -> None:
     for prompt in (LONG, SHORT):
         expected = transformers_says(architecture, prompt)

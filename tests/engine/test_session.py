@@ -335,8 +335,10 @@ def test_what_failed_in_the_model_is_read_anew(session: Session) -> None:
 
 
 def test_a_measurement_that_is_stopped_leaves_no_model_and_the_next_question_is_answered(
-    session: Session,
+    places: Places,
 ) -> None:
+    session = Session(places)  # without a cache
+
     class Stopped(Exception):
         """The person did not want to wait."""
 
