@@ -1,11 +1,11 @@
-"""The statistics of a reply: tokens, steps, hits, rows and times."""
+"""Statistics of a reply: tokens, steps, rows and times."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The rows of the newest step, and its cost relative to a plain step; 0 if that was not measured."""
+    """Rows of the newest step's draft tree and window, and its cost relative to a plain step (0: not measured)."""
 
     tree: int = 1
     window: int = 0

@@ -1,4 +1,4 @@
-"""The number of rows that a step feeds to the model: one formula for the engine and the settings page.
+"""The rows that a step feeds to the model, by the chosen sizes: one formula for engine and settings.
 
 With W=5, N=4, G=5:
 
@@ -17,7 +17,7 @@ PROMPT_LOOKUP_DRAFTS = 10
 
 @dataclass(frozen=True, slots=True)
 class StepRows:
-    """The most rows of a step: of the tree with the current token, of the window, and with logits (`read`)."""
+    """The most rows of a step: of the tree, including the current token; of the window; and with logits."""
 
     tree: int
     window: int

@@ -1,10 +1,10 @@
-"""The trace of one step: its draft tree, the tokens the model predicted, and the accepted path.
+"""A trace of one step: the draft tree, the window, the accepted path, and what the model predicted in each row.
 
 current 7, drafts 8 (then 9) and 5; the model says 8 behind 7 and 4 behind 8:
 
 tokens    7  8  9  5        row 0 is the current token
 parents  -1  0  1  0
-said      8  4  .  .        the model's most likely token after each row
+predicted 8  4  .  .        the model's likeliest token behind each row
 accepted  0  1              the rows whose keys were kept; the step wrote 8 and 4
 """
 
@@ -27,13 +27,13 @@ class StepTrace:
     tokens: tuple[int, ...] = ()
     parents: tuple[int, ...] = ()
     origins: tuple[Origin, ...] = ()
-    said: tuple[int, ...] = ()
+    predicted: tuple[int, ...] = ()
     accepted: tuple[int, ...] = ()
     window: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         rows = len(self.tokens)
-        columns = (self.parents, self.origins, self.said)
+        columns = (self.parents, self.origins, self.predicted)
         require(all(len(column) == rows for column in columns), "a trace has one of each a row", columns)
         require(all(0 <= row < rows for row in self.accepted), "accepted rows must be rows", self.accepted)
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.layout import lay_out
 from app.engine.lookahead.planning import FixedSizes
-from app.engine.lookahead.window import Window
+from app.engine.lookahead.window import JacobiWindow
 from app.messages import Decoding
 from app.step_rows import StepRows, step_rows
 
@@ -22,7 +22,7 @@ def test_the_engine_takes_what_is_promised(width: int, ngram: int, guesses: int)
     decoding = Decoding("lookahead", window=width, ngram=ngram, guesses=guesses)
     promised = step_rows(decoding)
     assert promised is not None
-    window = Window(width, ngram, [0] * max(width + ngram - 2, 0))
+    window = JacobiWindow(width, ngram, [0] * max(width + ngram - 2, 0))
     assert promised.window == window.size
     assert promised.tree == FixedSizes(decoding).plan(window.size).rows
     block = lay_out(DraftTree(1), window, 9).block

@@ -17,23 +17,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.commands.prompts import SamplingOverride, read_sets
-from app.engine.generation import generate
+from app.engine.decoders import generate
 from app.engine.loading import LoadedModel
-from app.engine.lookahead.chances import EdgeChances
-from app.engine.lookahead.contexts import ContextTable
+from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
+from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.entries import Packed
 from app.engine.lookahead.planning import RowBudget
 from app.engine.lookahead.pool import ContextPool
-from app.engine.lookahead.window import Window
-from app.engine.lookahead.window_share import WindowShare
+from app.engine.lookahead.window import JacobiWindow
+from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.plain import plain
 from app.engine.prompt import encode
-from app.engine.runner import BlockRunner, Runner
+from app.engine.runner import BlockRunner, ModelRunner
 from app.engine.sampling import Sampler, make_sampler
 from app.engine.session import Session
 from app.engine.step import Decoder, FirstToken, Step
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.messages import ModelChoice, Origin, Sampling
 from app.models_registry import locate
 
@@ -52,8 +52,8 @@ COMBINATIONS: dict[str, Sources] = {
 class SomeSources(ContextPool):
     """A pool that learns from some sources only."""
 
-    def __init__(self, table: ContextTable, chances: EdgeChances, sources: Sources) -> None:
-        super().__init__(table, chances)
+    def __init__(self, table: ContextTable, estimator: AcceptanceEstimator, sources: Sources) -> None:
+        super().__init__(table, estimator)
         self._sources = sources
 
     def learn(self, text: Sequence[int], new: int, origin: Origin) -> None:
@@ -67,10 +67,10 @@ class SomeSources(ContextPool):
             super().learn_successors(contexts, successors)
 
 
-class FixedShare(WindowShare):
+class FixedSizer(WindowSizer):
     """A window that stays whatever it earns."""
 
-    def settle(self, window: Window, price: float, accepted: int) -> None:
+    def settle(self, window: JacobiWindow, price: float, accepted: int) -> None:
         """Keep no books."""
 
 
@@ -87,10 +87,10 @@ class Bench:
 
     def tokens_per_step(self, rows: int, sources: Sources) -> tuple[float, float]:
         """Mean tokens per step and mean rows over the prompts. Raises ValueError if a text is not plain's."""
-        chances = EdgeChances()
+        estimator = AcceptanceEstimator()
         earned, spent = [], []
         for prompt, expected in zip(self._prompts, self._plain, strict=True):
-            text, steps = self._reply(self._decoder(rows, sources, chances), prompt)
+            text, steps = self._reply(self._decoder(rows, sources, estimator), prompt)
             if text != expected:
                 raise ValueError(
                     f"lookahead wrote another text than plain from {sorted(sources)} at {rows} rows"
@@ -100,14 +100,16 @@ class Bench:
                 spent.append(fmean(step.rows for step in steps))
         return fmean(earned), fmean(spent)
 
-    def _decoder(self, rows: int, sources: Sources, chances: EdgeChances) -> Decoder:
-        def decode(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
+    def _decoder(self, rows: int, sources: Sources, estimator: AcceptanceEstimator) -> Decoder:
+        def decode(
+            runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
+        ) -> Iterator[Step]:
             table = ContextTable(self._vocabulary, bits=18)
             if "first" in sources:
-                self._loaded.experience.teach_first(table)
-            pool = SomeSources(table, chances, sources)
-            pool.begin(tokens, chances)
-            planner = RowBudget(rows, FixedShare(rows // 6 if "window" in sources else 0))
+                self._loaded.statistics.teach_first(table)
+            pool = SomeSources(table, estimator, sources)
+            pool.begin(tokens, estimator)
+            planner = RowBudget(rows, FixedSizer(rows // 6 if "window" in sources else 0))
             return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)
 
         return decode
@@ -116,7 +118,7 @@ class Bench:
         loaded = self._loaded
         loaded.runner.forget()
         room = loaded.info.context - len(prompt)
-        stopper = Stopper(loaded.eos_ids, self._limit, room, (), loaded.decode)
+        stopper = StoppingCriteria(loaded.eos_ids, self._limit, room, (), loaded.decode)
         tokens, steps = list[int](), list[Step]()
         for item in generate(loaded.runner, prompt, decoder, make_sampler(Sampling()), stopper):
             match item:

@@ -24,8 +24,8 @@ from app.engine import attention
 from app.engine.attention import register
 from app.engine.attention.sdpa import attend
 from app.engine.block import chain_block
-from app.engine.fused_layers.choosing import fuse_by
-from app.engine.fused_layers.signature import Bend, NormShape
+from app.engine.fused_layers.fuse import fuse_by
+from app.engine.fused_layers.signature import Activation, NormShape
 from app.engine.kv_cache import BlockCache
 from app.engine.steps import run_block
 
@@ -50,12 +50,12 @@ class WrittenOut:
 
     calls: list[str] = field(default_factory=list)
 
-    def normed(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
+    def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
         """RMSNorm of rows [..., size] by weight [size]."""
         with self._one("norm"):
             return _normed(states, weight, shape)
 
-    def sum_normed(
+    def add_rms_norm(
         self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
     ) -> tuple[Tensor, Tensor]:
         """The sum of both [..., size], and its RMSNorm."""
@@ -63,14 +63,14 @@ class WrittenOut:
             total = states + others
             return total, _normed(total, weight, shape)
 
-    def gated(self, gate: Tensor, up: Tensor, bend: Bend) -> Tensor:
+    def gated_activation(self, gate: Tensor, up: Tensor, activation: Activation) -> Tensor:
         """The bent gate times up, both [..., size]."""
         with self._one("gated product"):
-            if bend == "silu":
+            if activation == "silu":
                 return nn.functional.silu(gate) * up
             return nn.functional.gelu(gate, approximate="tanh") * up
 
-    def turned(self, query: Tensor, keys: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    def apply_rotary(self, query: Tensor, keys: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
         """Query [1, H, T, D] and keys [1, KV, T, D] turned by cos and sin [1, T, W]."""
         with self._one("rotary turn"):
             return _turned(query, cos[:, None], sin[:, None]), _turned(keys, cos[:, None], sin[:, None])
@@ -85,16 +85,16 @@ class WrittenOut:
 def _normed(states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
     values = states.float()
     values = values * torch.rsqrt(values.pow(2).mean(-1, keepdim=True) + shape.eps)
-    if shape.weighing.rounds_first:
+    if shape.norm_weight.rounds_first:
         return weight * values.to(states.dtype)
-    return (values * (weight.float() + shape.weighing.adds_one)).to(states.dtype)
+    return (values * (weight.float() + shape.norm_weight.adds_one)).to(states.dtype)
 
 
 def _turned(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     width = cos.shape[-1]
     low, high = states[..., :width].chunk(2, dim=-1)
-    turned = states[..., :width] * cos + torch.cat((-high, low), dim=-1) * sin
-    return torch.cat((turned, states[..., width:]), dim=-1)
+    apply_rotary = states[..., :width] * cos + torch.cat((-high, low), dim=-1) * sin
+    return torch.cat((apply_rotary, states[..., width:]), dim=-1)
 
 
 class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]

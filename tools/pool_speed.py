@@ -12,9 +12,9 @@ from random import Random
 from statistics import median
 from time import perf_counter
 
-from app.engine.lookahead.chances import EdgeChances
-from app.engine.lookahead.contexts import LONGEST, ContextTable
-from app.engine.lookahead.experience import LARGE_BITS
+from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
+from app.engine.lookahead.context_table import LONGEST, ContextTable
+from app.engine.lookahead.model_statistics import LARGE_BITS
 from app.engine.lookahead.pool import ContextPool
 
 VOCABULARY = 32_000
@@ -28,7 +28,7 @@ def main() -> None:
     # Zipf's law, roughly: few tokens are most of a text, so that contexts come again.
     text = [min(int(source.paretovariate(0.6)), VOCABULARY - 1) for _ in range(SIZES[-1])]
     table = ContextTable(VOCABULARY, LARGE_BITS)
-    pool = ContextPool(table, EdgeChances())
+    pool = ContextPool(table, AcceptanceEstimator())
     print(f"table: {table.num_bytes / 2**20:.0f} MiB")  # noqa: T201
     print("| tokens learned | lookup | guesses of one context | tree of 32 rows | learning one token |")  # noqa: T201
     print("|---|---|---|---|---|")  # noqa: T201
@@ -53,7 +53,7 @@ def _costs(pool: ContextPool, table: ContextTable, text: list[int], size: int) -
         pool.learn(text[end - LONGEST : end + 1], 1, "document")
 
     return [
-        _microseconds(lambda: table.look(context())),
+        _microseconds(lambda: table.lookup(context())),
         _microseconds(lambda: pool.edges(context(), 0)),
         _microseconds(lambda: pool.draft(context(), 32, 16, 1e-4)),
         _microseconds(learn),

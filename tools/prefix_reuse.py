@@ -8,8 +8,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from app.engine.session import Session
-from app.engine.unwatched import NeverStops, silent
+from app.engine.session import NeverStop, Session, no_progress
 from app.messages import Finished, Message, ModelChoice, Options, Piece, Request, Statistics
 from app.models_registry import locate
 from tools.prompts import questions
@@ -44,7 +43,7 @@ def main() -> None:
 
 
 def _ask(session: Session, request: Request) -> tuple[Statistics, str]:
-    events = list(session.events(request, silent, NeverStops()))
+    events = list(session.events(request, no_progress, NeverStop()))
     text = "".join(event.text for event in events if isinstance(event, Piece))
     last = events[-1]
     assert isinstance(last, Finished)

@@ -16,8 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
-from app.engine.session import Session
-from app.engine.unwatched import NeverStops, silent
+from app.engine.session import NeverStop, Session, no_progress
 from app.messages import (
     Decoding,
     Finished,
@@ -87,7 +86,7 @@ class Side:
             self._session.forget()
         begin = perf_counter()
         request = Request(self._choice, prompt, self._options)
-        events = list(self._session.events(request, silent, NeverStops()))
+        events = list(self._session.events(request, no_progress, NeverStop()))
         pieces = [event for event in events if isinstance(event, Piece)]
         finished = events[-1]
         assert isinstance(finished, Finished)
@@ -101,7 +100,7 @@ class Side:
 
     def load(self) -> ModelInfo:
         """What is decoded, measured before anything is timed."""
-        return self._session.open(self._choice, silent).info
+        return self._session.open(self._choice, no_progress).info
 
 
 def locate(name: str, _progress: Progress) -> ModelFolder:

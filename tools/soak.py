@@ -17,8 +17,7 @@ from time import perf_counter
 
 import torch
 
-from app.engine.session import Session
-from app.engine.unwatched import silent
+from app.engine.session import Session, no_progress
 from app.messages import (
     DecoderName,
     Decoding,
@@ -82,7 +81,7 @@ def _lap(session: Session, choices: Sequence[ModelChoice]) -> None:
     decoders: cycle[DecoderName] = cycle(("lookahead", "plain", "auto"))
     stops = cycle(STOPS)
     for choice in choices:
-        most = (session.open(choice, silent).info.context - TOKENS) // TOKENS_A_WORD
+        most = (session.open(choice, no_progress).info.context - TOKENS) // TOKENS_A_WORD
         for words in WORDS:
             _write(session, _request(choice, min(words, most), next(decoders)), next(stops))
         _interrupt(session, _request(choice, 30, "lookahead"))
@@ -96,14 +95,14 @@ def _request(choice: ModelChoice, words: int, decoder: DecoderName) -> Request:
 
 def _write(session: Session, request: Request, pieces: int) -> None:
     stop = StopAfter(pieces)
-    for event in session.events(request, silent, stop):
+    for event in session.events(request, no_progress, stop):
         if isinstance(event, Piece):
             stop.count()
 
 
 def _interrupt(session: Session, request: Request) -> None:
     """Leave a reply in mid-step, as an error does; then the worker lets the session forget."""
-    for event in session.events(request, silent, StopAfter(0)):
+    for event in session.events(request, no_progress, StopAfter(0)):
         if isinstance(event, Piece):
             break
     session.forget()

@@ -1,11 +1,11 @@
-"""Sampling where logits are on a card: all rows of a step at once, and one copy to the host.
+"""Sampling for logits on a card: all rows of a step at once, and one copy to the host.
 
-Drawing row by row (`sampling.py`) asks the device again for each accepted token. Here every row draws, whether it
-will be asked or not: where a row stands is known before, and with it its noise. What came out travels with the
-likeliest tokens. Draws are those of `sampling.draw`, the same noise after the same filters; and sums are taken in
-float64 and equal logits told apart by their ids, so that a row draws alike among few rows and among many.
+Row by row (`sampling.py`) each accepted token would wait for the device again. Here every row draws, whether it is
+needed or not: a row's position is known before, and with it its noise. The drawn tokens are copied together with
+the likeliest tokens. Draws are those of `sampling.draw`: the same noise after the same filters. Sums are taken in
+float64 and ties are broken by the lowest id, so that a row draws the same token among few rows and among many.
 
-A repetition penalty depends on what was accepted before, so there it is row by row.
+A repetition penalty depends on the tokens accepted before, so there the rows are drawn one by one.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def sampler_for(sampling: Sampling, device: str) -> Sampler:
 
 
 def make_batched_sampler(sampling: Sampling) -> Sampler:
-    """One that says for all rows at once what it can."""
+    """A sampler that draws for all rows at once where it can."""
     if sampling.repetition_penalty != 1:
         return make_sampler(sampling)
     return _greedy if sampling.temperature == 0 else partial(_drawn, sampling=sampling)
@@ -38,18 +38,18 @@ def make_batched_sampler(sampling: Sampling) -> Sampler:
 
 def _greedy(logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
     del positions
-    ids, values, said = _in_one_copy(logits, likely)
-    return Choices(lambda row, _history: said[row], ids, values)
+    ids, values, sampled = _in_one_copy(logits, likely)
+    return Choices(lambda row, _history: sampled[row], ids, values)
 
 
 def _drawn(logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, sampling: Sampling) -> Choices:
     if len(positions) != len(logits):
         raise ValueError(f"each row needs its position, got {len(positions)} for {len(logits)} rows")
-    ids, values, said = _in_one_copy(logits, likely, draw_rows(logits, positions, sampling))
+    ids, values, sampled = _in_one_copy(logits, likely, draw_rows(logits, positions, sampling))
 
     def choose(row: int, history: Sequence[int]) -> int:
         if len(history) == positions[row]:
-            return said[row]
+            return sampled[row]
         return draw(logits[row], history, sampling)
 
     return Choices(choose, ids, values)
@@ -58,7 +58,7 @@ def _drawn(logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, sa
 def _in_one_copy(
     logits: Tensor, count: int, *drawn: Tensor
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], list[int]]:
-    """As `sampling.likeliest`, and with them what was drawn [R]; where nothing was, what argmax says."""
+    """As `sampling.likeliest`, together with the drawn tokens [R]; without draws, with argmax's."""
     firsts = logits.argmax(dim=-1)
     if count == 1:
         ids = firsts[:, None]
@@ -77,10 +77,14 @@ def _in_one_copy(
 
 
 def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, values: int = VALUES) -> Tensor:
-    """The token [R] that each row of logits [R, vocab] draws at its position, so many values at once."""
+    """The token [R] that each row of logits [R, vocab] draws at its position; `values` limits the memory."""
     keys = np.array([noise_key(sampling.seed, position) for position in positions], dtype=np.int64)
-    some = max(1, values // logits.shape[-1])
-    parts = zip(torch.split(logits, some), torch.split(uploaded(keys, logits.device), some), strict=True)
+    rows_at_once = max(1, values // logits.shape[-1])
+    parts = zip(
+        torch.split(logits, rows_at_once),
+        torch.split(uploaded(keys, logits.device), rows_at_once),
+        strict=True,
+    )
     return torch.cat([_draw_some(rows, part, sampling) for rows, part in parts])
 
 
@@ -100,7 +104,7 @@ def _survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     else:
         ids = torch.arange(scores.shape[1], device=scores.device)[None]
     if sampling.top_p < 1:
-        chances = scores.softmax(dim=-1).double()
+        chances = scores.double().softmax(dim=-1)
         scores = scores.masked_fill(chances.cumsum(dim=-1) - chances >= sampling.top_p, -torch.inf)
     if sampling.min_p > 0:
         chances = scores.softmax(dim=-1)

@@ -57,7 +57,7 @@ def chain_block(tokens: Sequence[int], start: int, wanted: tuple[int, ...]) -> B
 
 
 def padded(block: Block, rows: int, wanted: int) -> Block:
-    """The block with `rows` rows, of which `wanted` are read: what is new comes last and leaves no trace.
+    """The block padded to `rows` rows, of which `wanted` are read. New rows come last and change nothing.
 
     New rows see the prefix and themselves and are seen by nobody; row 0 is read again and again."""
     more = rows - len(block)
@@ -69,3 +69,9 @@ def padded(block: Block, rows: int, wanted: int) -> Block:
         visible=visible,
         wanted=block.wanted + (0,) * (wanted - len(block.wanted)),
     )
+
+
+def common_length(left: Sequence[int], right: Sequence[int]) -> int:
+    """How many leading items agree: ([1, 2, 3], [1, 2, 5, 6]) -> 2."""
+    pairs = zip(left, right, strict=False)
+    return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))

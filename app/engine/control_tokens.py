@@ -23,7 +23,7 @@ NEVER = "(?!)"
 
 
 class ControlTokens:
-    """A tokenizer's control tokens, told apart from texts that only spell them."""
+    """A tokenizer's control tokens, distinguished from texts that only spell them."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer

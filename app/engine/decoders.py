@@ -1,16 +1,21 @@
-"""Every decoder by its name: the one place that knows them all."""
+"""Every decoder by its name, and generation: the prefill, its first token, then one decoder."""
+
+from collections.abc import Iterator, Sequence
 
 from app.engine.jacobi import make_jacobi
 from app.engine.lookahead import make_lookahead
-from app.engine.lookahead.factory import Known
+from app.engine.lookahead.factory import ReplyContext
 from app.engine.plain import plain
 from app.engine.prompt_lookup import prompt_lookup
-from app.engine.step import Decoder
-from app.messages import Decoding
+from app.engine.runner import ModelRunner
+from app.engine.sampling import Sampler
+from app.engine.step import Decoder, FirstToken, Step
+from app.engine.stopping import StoppingCriteria
+from app.messages import Decoding, Prefilling
 
 
-def make_decoder(decoding: Decoding, known: Known | None = None) -> Decoder:
-    """The decoder that is asked for."""
+def make_decoder(decoding: Decoding, known: ReplyContext | None = None) -> Decoder:
+    """The decoder of these settings."""
     match decoding.decoder:
         case "plain":
             return plain
@@ -20,3 +25,15 @@ def make_decoder(decoding: Decoding, known: Known | None = None) -> Decoder:
             return make_jacobi(decoding.window)
         case "lookahead" | "auto":
             return make_lookahead(decoding, known)
+
+
+def generate(
+    runner: ModelRunner, prompt: Sequence[int], decoder: Decoder, sampler: Sampler, stopper: StoppingCriteria
+) -> Iterator[Prefilling | FirstToken | Step]:
+    """The prompt's progress, the first token, then the decoder's steps. Closing it early is always safe."""
+    logits = yield from runner.prefill(prompt)
+    token = sampler(logits[None], positions=(len(prompt),)).choose(0, prompt)
+    reason = stopper.cut((token,)).reason
+    yield FirstToken(token, runner.reused, reason)
+    if reason is None:
+        yield from decoder(runner, [*prompt, token], sampler, stopper)

@@ -60,8 +60,8 @@ class SentenceModel:
         sizes = torch.tensor([float(len(one)) for one in ids])
         rows = torch.zeros(len(ids), width)
         order = sorted(range(len(ids)), key=lambda one: len(ids[one]))  # little padding
-        for some in _batches(order, AT_ONCE):
-            rows[some] = self._pooled([ids[one] for one in some])
+        for batch in _batches(order, AT_ONCE):
+            rows[batch] = self._pooled([ids[one] for one in batch])
         whole = torch.zeros(len(texts), width).index_add_(0, owners, rows * sizes[:, None])
         return np.asarray(normalize(whole, dim=1).numpy(), np.float32)
 
@@ -74,7 +74,7 @@ class SentenceModel:
 
 
 class SentenceModels:
-    """The one sentence-embedding model that was asked for last, loaded when it is first needed."""
+    """Keeps the sentence-embedding model that was used last; a model is loaded when it is first needed."""
 
     def __init__(self, sandbox: Sandbox | None = None) -> None:
         """Without a sandbox models are trusted."""
@@ -147,16 +147,16 @@ def _pool_of(folder: ModelFolder) -> Pool:
             f"({', '.join(sorted(unknown))}): choose another one."
         )
     config = _read(folder.path / "1_Pooling" / "config.json", default={"pooling_mode": "mean"})
-    ways = _ways(config)
-    if len(ways) != 1 or ways[0] not in POOLS:
+    poolings = _poolings(config)
+    if len(poolings) != 1 or poolings[0] not in POOLS:
         raise ModelBroken(
-            f"The embedding model {folder.name} pools in a way that Foresight does not know "
-            f"({', '.join(ways) or 'none'}): choose another one."
+            f"The embedding model {folder.name} uses a pooling that Foresight does not know "
+            f"({', '.join(poolings) or 'none'}): choose another one."
         )
-    return POOLS[ways[0]]
+    return POOLS[poolings[0]]
 
 
-def _ways(config: dict[str, Any]) -> list[str]:
+def _poolings(config: dict[str, Any]) -> list[str]:
     named = config.get("pooling_mode")
     if named is None:
         flagged = (flag for flag, is_on in config.items() if flag.startswith("pooling_mode_") and is_on)
@@ -165,12 +165,12 @@ def _ways(config: dict[str, Any]) -> list[str]:
 
 
 def _most_tokens(path: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    told = _read(path / "sentence_bert_config.json", default={}).get("max_seq_length") or UNLIMITED
-    return int(min(told, _positions(model), tokenizer.model_max_length))
+    limit = _read(path / "sentence_bert_config.json", default={}).get("max_seq_length") or UNLIMITED
+    return int(min(limit, _positions(model), tokenizer.model_max_length))
 
 
 def _positions(model: PreTrainedModel) -> int:
-    """How long a window may be. RoBERTa and its kin number positions from behind the padding's own."""
+    """The longest window. RoBERTa and similar models number positions from behind the padding's index."""
     for name, module in model.named_modules():
         is_table = name.endswith("position_embeddings") and isinstance(module, Embedding)
         if is_table and module.padding_idx is not None:
@@ -184,5 +184,5 @@ def _read(path: Path, default: Any) -> Any:
 
 def _batches(items: list[int], size: int) -> Iterator[list[int]]:
     rest = iter(items)
-    while some := list(islice(rest, size)):
-        yield some
+    while batch := list(islice(rest, size)):
+        yield batch

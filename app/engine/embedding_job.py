@@ -19,7 +19,7 @@ Vectors = NDArray[np.float32]
 
 
 class EmbeddingJob:
-    """What was asked, and what of it is done. But for the answer it belongs to the worker's thread."""
+    """The texts and the vectors made so far. Only `answer` may be used by other threads."""
 
     def __init__(self, model: ModelFolder, texts: Sequence[str]) -> None:
         self.model = model
@@ -30,7 +30,7 @@ class EmbeddingJob:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether nobody has taken it back; asked before the first piece, nobody can any more."""
+        """Whether the job was not cancelled. Once this was true, it can no longer be cancelled."""
         return bool(self._made) or self.answer.set_running_or_notify_cancel()
 
     @property
@@ -52,7 +52,7 @@ class EmbeddingJob:
             self.answer.set_result(whole)
 
     def end(self, error: AppError) -> None:
-        """Without an answer, unless nobody wants one any more."""
+        """Fail the answer, unless the job was cancelled."""
         if self.answer.running() or self.is_wanted:
             self.answer.set_exception(error)
 

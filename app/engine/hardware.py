@@ -18,17 +18,17 @@ class Card(Protocol):
     """The graphics card, if there is one."""
 
     def is_there(self) -> bool:
-        """Whether torch sees one, which says nothing of what it can do."""
+        """Whether torch sees a card; it may still be unusable."""
 
     def compute(self) -> None:
-        """Run one small kernel; raises what the card says where torch has none for it."""
+        """Run one small kernel; raises the driver's error where torch has no kernels for the card."""
 
 
 class TorchCard:
     """The first one that torch sees."""
 
     def is_there(self) -> bool:
-        """As torch says."""
+        """torch's answer."""
         return torch.cuda.is_available()
 
     def compute(self) -> None:
@@ -37,25 +37,25 @@ class TorchCard:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a model runs. `note` says why it is not the card that is there."""
+class ChosenDevice:
+    """Where a model runs. `note` says why an existing card is not used."""
 
     device: torch.device
     note: str = ""
 
 
-def choose_device(asked: Device, card: Card | None = None) -> Place:
+def choose_device(choice: Device, card: Card | None = None) -> ChosenDevice:
     """The CUDA device where there is one that works, else the CPU.
 
-    Raises BadOption when "cuda" is asked in vain."""
-    if asked == "cpu":
-        return Place(torch.device("cpu"))
+    Raises BadOption for "cuda" where none can be used."""
+    if choice == "cpu":
+        return ChosenDevice(torch.device("cpu"))
     problem = _problem_of(card or TorchCard())
     if not problem:
-        return Place(torch.device("cuda"))
-    if asked == "cuda":
+        return ChosenDevice(torch.device("cuda"))
+    if choice == "cuda":
         raise BadOption(f"{problem}: choose --device cpu, or install a CUDA build of torch that fits.")
-    return Place(torch.device("cpu"), "" if problem == NO_CARD else f"{problem}, so the CPU is used.")
+    return ChosenDevice(torch.device("cpu"), "" if problem == NO_CARD else f"{problem}, so the CPU is used.")
 
 
 def _problem_of(card: Card) -> str:
@@ -69,10 +69,10 @@ def _problem_of(card: Card) -> str:
     return ""
 
 
-def choose_dtype(asked: DType, device: torch.device) -> torch.dtype:
+def choose_dtype(choice: DType, device: torch.device) -> torch.dtype:
     """bfloat16 where the machine multiplies it natively, else float16 on CUDA and float32 on a CPU."""
-    if asked != "auto":
-        return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[asked]
+    if choice != "auto":
+        return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[choice]
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
     return torch.bfloat16 if _cpu_has_bfloat16() else torch.float32
@@ -98,9 +98,9 @@ def uploaded(numbers: NDArray[np.int64], device: torch.device) -> Tensor:
     return _source(numbers, device).to(device, non_blocking=True)
 
 
-def upload_into(place: Tensor, numbers: NDArray[np.int64]) -> None:
+def upload_into(target: Tensor, numbers: NDArray[np.int64]) -> None:
     """Numbers in one copy to a place on the device, which waits for nothing either."""
-    place.copy_(_source(numbers, place.device), non_blocking=True)
+    target.copy_(_source(numbers, target.device), non_blocking=True)
 
 
 def _source(numbers: NDArray[np.int64], device: torch.device) -> Tensor:

@@ -16,31 +16,32 @@ What a row says is drawn with the noise of its own position, so a sampled text h
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from app.engine.chain import try_chain
-from app.engine.lookahead.acceptance import room
-from app.engine.runner import Runner
+from app.engine.lookahead.verification import most_drafts, try_chain
+from app.engine.runner import ModelRunner
 from app.engine.sampling import Choose, Sampler
 from app.engine.step import Decoder, Step
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 
 
 def make_jacobi(width: int) -> Decoder:
     """The decoder with a window of so many guesses; with none it is plain decoding."""
 
-    def decode(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
+    def decode(
+        runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
+    ) -> Iterator[Step]:
         return jacobi(runner, tokens, sampler, stopper, width=width)
 
     return decode
 
 
 def jacobi(
-    runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper, *, width: int
+    runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria, *, width: int
 ) -> Iterator[Step]:
     """Feeds the window, commits the guesses that were right and the one token behind them, moves on."""
     guesses = [tokens[-1]] * width
     reason = None
     while reason is None:
-        tried = guesses[: room(runner, tokens, stopper)]
+        tried = guesses[: most_drafts(runner, tokens, stopper)]
         step, choices = try_chain(runner, tokens, tried, ["window"] * len(tried), sampler, stopper)
         reason = step.reason
         if reason is None:
@@ -54,8 +55,8 @@ def jacobi(
 def _refined(choose: Choose, tokens: Sequence[int], tried: Sequence[int], done: int) -> list[int]:
     """What the rows behind those of the `done` newest tokens say; they read the first wrong guess as well."""
     path = [*tokens[:-1], *tried[done - 1 : done]]
-    said = []
+    predicted = []
     for row in range(done, len(tried) + 1):
-        said.append(choose(row, path))
+        predicted.append(choose(row, path))
         path += tried[row : row + 1]
-    return said
+    return predicted

@@ -1,21 +1,24 @@
-"""What the worker is asked to do, besides embedding (embedding_job.py), and what it says of an error."""
+"""The jobs of the worker besides embedding (embedding_job.py), their queue, and sentences for errors."""
 
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from itertools import count
+from queue import PriorityQueue
+from threading import Event as Flag
 from typing import Protocol
 
 from app.engine.embedding_job import EmbeddingJob
 from app.engine.memory import is_out_of_memory
-from app.errors import AppError, ModelTooLarge, first_line
-from app.messages import Event, Failed, ModelChoice, Request
+from app.errors import AppError, EngineClosed, ModelTooLarge, first_line
+from app.messages import Event, Failed, Loading, ModelChoice, Request
 from app.step_trace import Margin
 
 log = logging.getLogger(__name__)
 
 
-class Reply(Protocol):
+class EventSink(Protocol):
     """Where a request's events go."""
 
     @property
@@ -27,55 +30,55 @@ class Reply(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """A reply to be written."""
+class ReplyJob:
+    """Write a reply."""
 
     request: Request
-    reply: Reply
+    reply: EventSink
 
 
-Ended = Callable[[bool], None]
-"""Told whether a model was loaded, on the worker's thread unless the engine is closed."""
+OnLoaded = Callable[[bool], None]
+"""Called with whether the model was loaded, on the worker's thread unless the engine is closed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """A model to be loaded."""
+class LoadJob:
+    """Load a model."""
 
     choice: ModelChoice
-    ended: Ended
+    ended: OnLoaded
 
 
 @dataclass(frozen=True, slots=True)
-class Unload:
-    """The model to be let go of."""
+class UnloadJob:
+    """Unload the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shutdown:
-    """The end: nothing comes behind it."""
+    """End the worker: it is the last job."""
 
 
 @dataclass(frozen=True, slots=True)
-class Weigh:
-    """The question how sure the model is of the token behind these."""
+class MarginJob:
+    """Ask how sure the model is of the token behind these."""
 
     request: Request
     written: tuple[int, ...]
     answer: Future[Margin]
 
 
-Work = Job | Load | Unload | Weigh | EmbeddingJob
+AnyJob = ReplyJob | LoadJob | UnloadJob | MarginJob | EmbeddingJob
 
 
-def end(job: Work, error: AppError) -> None:
-    """Tell whoever waits for a job that it comes to nothing."""
+def fail_job(job: AnyJob, error: AppError) -> None:
+    """Report to a job's caller that it failed."""
     match job:
-        case Job(_, reply):
+        case ReplyJob(_, reply):
             reply.append(Failed(str(error)))
-        case Load(_, ended):
+        case LoadJob(_, ended):
             ended(False)
-        case Weigh(_, _, answer):
+        case MarginJob(_, _, answer):
             answer.set_exception(error)
         case EmbeddingJob():
             job.end(error)
@@ -94,7 +97,7 @@ def refusal_of(error: Exception) -> AppError:
 
 
 def sentence_of(error: Exception) -> str:
-    """An error in words. What nobody foresaw goes to the log with its traceback."""
+    """An error as a sentence. An unexpected one is logged with its traceback."""
     if isinstance(error, AppError):
         return str(error)
     if is_out_of_memory(error):
@@ -105,3 +108,42 @@ def sentence_of(error: Exception) -> str:
         )
     log.exception("a request failed", exc_info=error)
     return f"Something went wrong inside Foresight ({type(error).__name__}: {error}): please try again."
+
+
+class ReplyStop:
+    """A request's stop signal: the person's wish to stop its reply, or the engine's end."""
+
+    def __init__(self, reply: EventSink, is_closing: Flag) -> None:
+        self._reply = reply
+        self._is_closing = is_closing
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the person asked to stop, or the engine closes."""
+        return self._reply.is_stopping or self._is_closing.is_set()
+
+    def loading(self, event: Loading) -> None:
+        """Pass loading's progress on, or end it when the person stopped meanwhile."""
+        if self.is_stopping:
+            raise EngineClosed("Stopped before the model was there: send the message again to go on.")
+        self._reply.append(event)
+
+
+class JobQueue:
+    """A priority queue for one thread: urgent jobs in the order they came, then those that may wait."""
+
+    def __init__(self) -> None:
+        self._waiting: PriorityQueue[tuple[bool, int, AnyJob | Shutdown]] = PriorityQueue()
+        self._numbers = count()
+
+    def put(self, job: AnyJob | Shutdown, may_wait: bool = False) -> None:
+        """Add a job behind those that came before, or behind all others."""
+        self._waiting.put((may_wait, next(self._numbers), job))
+
+    def get(self) -> AnyJob | Shutdown:
+        """Wait for the next job and take it out."""
+        return self._waiting.get()[2]
+
+    def drain(self) -> list[AnyJob | Shutdown]:
+        """Take out all jobs that still wait."""
+        return [self.get() for _ in range(self._waiting.qsize())]

@@ -106,7 +106,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         self._buffers(rows)
 
     def give_back(self, capacity: int) -> None:
-        """Have room for so many rows, the committed ones among them, and no more."""
+        """Shrink the buffers to so many rows, including the committed ones."""
         assert self.keys is not None and self.values is not None
         if max(self.keys.shape[2], self.values.shape[2]) > capacity:
             self.version += 1
@@ -200,7 +200,7 @@ class BlockCache(Cache):
 
     @property
     def version(self) -> int:
-        """Another number whenever a buffer was made anew."""
+        """Changes whenever a buffer is allocated anew."""
         return sum(layer.version for layer in self._rows)
 
     def reserve(self, rows: int) -> None:
@@ -215,7 +215,7 @@ class BlockCache(Cache):
             raise
 
     def give_back(self, rows: int) -> None:
-        """Have room for the committed rows and so many in all, and no more."""
+        """Shrink the buffers to so many rows, at least the committed ones."""
         capacity = -(-max(rows, self.length) // CHUNK) * CHUNK
         for layer in self._rows:
             layer.give_back(capacity)

@@ -15,22 +15,22 @@ from transformers import (
 )
 
 from app.engine.attention import register
-from app.engine.attention.choosing import Attention, Heads, choose, machine_of
+from app.engine.attention.selector import Attention, HeadShape, capabilities_of, choose_attention
 from app.engine.compatibility import check_sequential, lookahead_note
-from app.engine.fused_layers.choosing import Fused, fuse
+from app.engine.config_check import check_config_size
+from app.engine.fused_layers.fuse import FusedModel, fuse
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
 from app.engine.kv_cache import layer_windows
-from app.engine.lookahead.experience import Experience
+from app.engine.lookahead.model_statistics import ModelStatistics
+from app.engine.measurement_cache import CacheKey
 from app.engine.memory import is_out_of_memory
-from app.engine.notes import Subject
 from app.engine.packing import pack_weights
 from app.engine.quantising import check_can_quantise, quantise
 from app.engine.rotary import rotary_of
-from app.engine.runner import BlockRunner, Runner, SequentialRunner
+from app.engine.runner import BlockRunner, ModelRunner, SequentialRunner
 from app.engine.sandbox import Sandbox, panics_as_errors
-from app.engine.skeleton import check_skeleton
 from app.engine.step_graphs import choose_steps
-from app.engine.step_times import StepProfile
+from app.engine.step_profile import StepProfile
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
 from app.messages import ModelChoice, ModelFolder, ModelInfo
 
@@ -43,19 +43,19 @@ HERE = {"local_files_only": True, "trust_remote_code": False}
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model ready to decode. `can_branch` tells whether blocks of more than one row work."""
+    """A model ready to decode. `can_branch`: blocks of more than one row work."""
 
     info: ModelInfo
     tokenizer: PreTrainedTokenizerBase
-    runner: Runner
+    runner: ModelRunner
     eos_ids: frozenset[int]
     vocabulary: int  # tokens that it has weights for, numbered from 0: a tokenizer may know more
     profile: StepProfile = field(default_factory=StepProfile)  # empty until it is measured
-    subject: Subject = field(default_factory=dict)  # what notes about it go by, once it is measured
-    experience: Experience = field(default_factory=Experience)
+    cache_key: CacheKey = field(default_factory=dict)  # what notes about it go by, once it is measured
+    statistics: ModelStatistics = field(default_factory=ModelStatistics)
 
     @property
-    def told(self) -> ModelInfo:
+    def current_info(self) -> ModelInfo:
         """What is known of it now: whether its steps can be recorded may turn out late."""
         if not isinstance(self.runner, BlockRunner):
             return self.info
@@ -76,20 +76,20 @@ def load(folder: ModelFolder, choice: ModelChoice, sandbox: Sandbox | None = Non
     """Read a model from its folder. Raises ModelError with a sentence for whatever is wrong with its files.
 
     Its tokenizer and its chat template are tried in the sandbox first; without one they are trusted."""
-    place = choose_device(choice.device)
-    dtype = choose_dtype(choice.dtype, place.device)
+    chosen = choose_device(choice.device)
+    dtype = choose_dtype(choice.dtype, chosen.device)
     check_can_quantise(choice.quantisation)
-    sum_exactly(place.device)
+    sum_exactly(chosen.device)
     try:
         with panics_as_errors():
-            loaded = _load(folder, choice, place.device, dtype, sandbox)
+            loaded = _load(folder, choice, chosen.device, dtype, sandbox)
     except AppError:
         raise
     except Exception as error:  # libraries that read what anybody may have written raise anything
         if is_out_of_memory(error):
             raise
         raise _broken(folder, error) from error
-    return replace(loaded, info=replace(loaded.info, device_note=place.note))
+    return replace(loaded, info=replace(loaded.info, device_note=chosen.note))
 
 
 def _load(
@@ -100,7 +100,7 @@ def _load(
     sandbox: Sandbox | None,
 ) -> LoadedModel:
     config = AutoConfig.from_pretrained(folder.path, **HERE)
-    check_skeleton(folder, config, dtype)
+    check_config_size(folder, config, dtype)
     tokenizer = _read_tokenizer(folder, sandbox)
     model = _read_weights(folder, config, dtype)
     model.requires_grad_(False)
@@ -128,13 +128,13 @@ def prepare(
     """Find out how a model can decode, and wrap it; `quantised` of its weights are whole numbers."""
     register()
     text_config = model.config.get_text_config(decoder=True)
-    machine = machine_of(model.device)
-    attention = choose(choice.attention, machine, heads_of(text_config, model.dtype))
+    machine = capabilities_of(model.device)
+    attention = choose_attention(choice.attention, machine, heads_of(text_config, model.dtype))
     note = lookahead_note(model, attention.attend)
     parameters = model.num_parameters() + quantised
     if layer_windows(text_config):  # recurrent layers read their Linears' weights in ways of their own
         pack_weights(model)
-    fused = Fused(model) if note else fuse(model, machine, attention.attend)
+    fused = FusedModel(model) if note else fuse(model, machine, attention.attend)
     info = ModelInfo(
         name=folder.name,
         label=folder.label,
@@ -155,7 +155,7 @@ def prepare(
     return LoadedModel(info, tokenizer, runner, eos_ids(model, tokenizer), int(text_config.vocab_size))
 
 
-def _make_runner(model: PreTrainedModel, info: ModelInfo, attention: Attention) -> Runner:
+def _make_runner(model: PreTrainedModel, info: ModelInfo, attention: Attention) -> ModelRunner:
     if not info.lookahead_note:
         rotary = rotary_of(model.config.get_text_config(decoder=True), info.context)
         steps = choose_steps(model, attention, rotary, info.context)
@@ -165,16 +165,16 @@ def _make_runner(model: PreTrainedModel, info: ModelInfo, attention: Attention) 
     return runner
 
 
-def heads_of(config: PreTrainedConfig, dtype: torch.dtype) -> Heads:
+def heads_of(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:
     """The shape of a model's attention; that of the largest heads where layers differ, as Gemma 4's do."""
     layers = config.per_layer_config if getattr(config, "is_heterogeneous", False) else [config]
     return max((_layer_heads(layer, dtype) for layer in layers), key=lambda heads: heads.size)
 
 
-def _layer_heads(config: PreTrainedConfig, dtype: torch.dtype) -> Heads:
+def _layer_heads(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:
     count = int(getattr(config, "num_attention_heads", None) or 1)
     size = getattr(config, "head_dim", None) or config.hidden_size // count
-    return Heads(count, int(getattr(config, "num_key_value_heads", None) or count), int(size), dtype)
+    return HeadShape(count, int(getattr(config, "num_key_value_heads", None) or count), int(size), dtype)
 
 
 def context_of(config: PreTrainedConfig) -> int:

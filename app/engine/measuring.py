@@ -1,6 +1,6 @@
-"""What is found out about a model when it is loaded: what its steps cost, and what it says behind each token alone.
+"""What is measured when a model is loaded: what its steps cost, and its successors of each token alone.
 
-Both are remembered for this model on this machine, so that only the first load takes these seconds.
+Both are cached for this model on this machine, so that only the first load takes these seconds.
 """
 
 from base64 import b64decode, b64encode
@@ -14,85 +14,90 @@ from zlib import error as zlib_error
 import numpy as np
 
 from app.engine.loading import LoadedModel
-from app.engine.lookahead.chances import CELLS_LAYOUT, NUM_CELLS, Counts
+from app.engine.lookahead.acceptance_estimator import CELLS_LAYOUT, NUM_CELLS, Counts
 from app.engine.lookahead.entries import SUCCESSORS, SUCCESSORS_LAYOUT, Packed
-from app.engine.lookahead.experience import Experience
 from app.engine.lookahead.first_successors import ROWS, ask_first_successors, no_successors, num_asked
+from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.step_curve import CurveShape
-from app.engine.notes import Notes, Subject, subject_of
+from app.engine.measurement_cache import CacheKey, MeasurementCache, cache_key_of
 from app.engine.probing import probe
 from app.engine.runner import BlockRunner
-from app.engine.step_times import StepProfile, StepTimes, Widths
+from app.engine.step_profile import Buckets, StepProfile, StepTimes
 from app.messages import Progress
 
 NOTHING_COUNTED: dict[int, Counts] = {}
-NO_SHAPES: dict[Widths, CurveShape] = {}
+NO_SHAPES: dict[Buckets, CurveShape] = {}
 NOTHING_SAID: Packed = np.zeros((0, SUCCESSORS), dtype=np.int32)
 
 
-def measured(loaded: LoadedModel, notes: Notes, progress: Progress) -> LoadedModel:
-    """The model with its step profile and with what earlier runs learned of it: remembered, or asked now."""
+def measured(loaded: LoadedModel, cache: MeasurementCache, progress: Progress) -> LoadedModel:
+    """The model with its step profile and its statistics, from the cache or measured now."""
     runner = loaded.runner
     if not isinstance(runner, BlockRunner):
         return loaded
-    subject = subject_of(runner.model, loaded.told)
-    profile = notes.read("step", subject, _to_profile, StepProfile())
+    cache_key = cache_key_of(runner.model, loaded.current_info)
+    profile = cache.read("step", cache_key, _to_profile, StepProfile())
     if not profile:
         profile = probe(runner, partial(progress, "Measuring the model's step"))
         if profile.is_whole:
-            notes.write("step", subject, asdict(profile))
+            cache.write("step", cache_key, asdict(profile))
     return replace(
         loaded,
         profile=profile,
-        subject=subject,
+        cache_key=cache_key,
         info=replace(loaded.info, same_text_note=profile.note),
-        experience=_experience(loaded, runner, notes, subject, progress, profile.free.widths[-1]),
+        statistics=_experience(loaded, runner, cache, cache_key, progress, profile.free.buckets[-1]),
     )
 
 
-def keep(loaded: LoadedModel, notes: Notes) -> None:
-    """Remember edge chances and what steps took, which hold nothing of what was written."""
-    if not loaded.subject:
+def keep(loaded: LoadedModel, cache: MeasurementCache) -> None:
+    """Cache acceptance counts and step curves, which hold nothing of what was written."""
+    if not loaded.cache_key:
         return
-    known = loaded.experience
+    known = loaded.statistics
     counts = {kind: list(cells.items()) for kind, cells in known.counts.items()}
-    notes.write("chances", loaded.subject, {"layout": CELLS_LAYOUT, "counts": counts})
+    cache.write("chances", loaded.cache_key, {"layout": CELLS_LAYOUT, "counts": counts})
     shapes = [[padded, shape.plain, shape.drafted] for padded, shape in known.shapes.items()]
     if shapes:
-        notes.write("curves", loaded.subject, shapes)
+        cache.write("curves", loaded.cache_key, shapes)
 
 
 def _experience(
-    loaded: LoadedModel, runner: BlockRunner, notes: Notes, subject: Subject, progress: Progress, widest: int
-) -> Experience:
+    loaded: LoadedModel,
+    runner: BlockRunner,
+    cache: MeasurementCache,
+    cache_key: CacheKey,
+    progress: Progress,
+    largest: int,
+) -> ModelStatistics:
     vocabulary = runner.vocabulary
-    first = notes.read("successors", subject, _to_packed, NOTHING_SAID)
+    first = cache.read("successors", cache_key, _to_packed, NOTHING_SAID)
     if len(first) != vocabulary:
         first = no_successors(vocabulary)
     if num_asked(first) < vocabulary:
         begin = loaded.tokenizer.bos_token_id or 0
         start = begin if begin < vocabulary else 0
         look = partial(progress, "Asking the model for each token's successors")
-        first = ask_first_successors(runner, first, start, look, min(ROWS, widest))
+        first = ask_first_successors(runner, first, start, look, min(ROWS, largest))
         packed = b64encode(compress(first.tobytes())).decode()
-        notes.write("successors", subject, {"layout": SUCCESSORS_LAYOUT, "packed": packed})
-    return Experience(
+        cache.write("successors", cache_key, {"layout": SUCCESSORS_LAYOUT, "packed": packed})
+    return ModelStatistics(
         vocabulary,
         loaded.info.parameters,
         first,
         special=frozenset(loaded.tokenizer.all_special_ids) | loaded.eos_ids,
-        counts=notes.read("chances", subject, _to_counts, NOTHING_COUNTED),
-        shapes=notes.read("curves", subject, _to_shapes, NO_SHAPES),
+        counts=cache.read("chances", cache_key, _to_counts, NOTHING_COUNTED),
+        shapes=cache.read("curves", cache_key, _to_shapes, NO_SHAPES),
     )
 
 
 def _to_profile(note: dict[str, Any]) -> StepProfile:
-    free, steady = (
-        StepTimes(tuple(note[mode]["widths"]), tuple(map(float, note[mode]["seconds"])))
-        for mode in ("free", "steady")
+    free, batch_invariant = (
+        StepTimes(tuple(note[mode]["buckets"]), tuple(map(float, note[mode]["seconds"])))
+        for mode in ("free", "batch_invariant")
     )
-    classes = tuple(tuple(widths) for widths in note["classes"])
-    return StepProfile(free, steady, classes, str(note["note"]))
+    bucket_sets = tuple(tuple(buckets) for buckets in note["bucket_sets"])
+    return StepProfile(free, batch_invariant, bucket_sets, str(note["note"]))
 
 
 def _to_packed(note: dict[str, Any]) -> Packed:
@@ -114,7 +119,7 @@ def _to_counts(note: dict[str, Any]) -> dict[int, Counts]:
     }
 
 
-def _to_shapes(note: list[Any]) -> dict[Widths, CurveShape]:
+def _to_shapes(note: list[Any]) -> dict[Buckets, CurveShape]:
     return {
         tuple(map(int, padded)): CurveShape(float(plain), tuple(map(float, drafted)))
         for padded, plain, drafted in note

@@ -1,6 +1,13 @@
-"""Recognising that memory ran out, which many libraries say in words alone, and giving it back."""
+"""Memory of this process: recognising that it ran out, giving it back, measuring it, and one heap for all threads.
 
+Known without torch.
+"""
+
+import ctypes
 import gc
+import sys
+from contextlib import suppress
+from pathlib import Path
 
 WORDS = (
     "not enough memory",
@@ -14,7 +21,7 @@ WORDS = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out; torch's own for CUDA says it in words, too."""
+    """Whether an error means that memory ran out. torch's own error for CUDA is recognised by its words, too."""
     if isinstance(error, MemoryError):
         return True
     # Of what a file says in its own words only the type is known; these come from the system and from torch.
@@ -23,7 +30,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def release_memory() -> None:
-    """Give back what nobody uses any more, and cuBLAS's work space: each stream ever used has one of its own."""
+    """Free unused memory, and cuBLAS's workspace: each stream that was ever used has one."""
     import torch  # not before there is a model: whoever recognises errors may have failed to import it
 
     gc.collect()
@@ -34,3 +41,53 @@ def release_memory() -> None:
         clear()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
+
+
+M_ARENA_MAX = -8
+"""glibc's number for the setting, from malloc.h."""
+
+
+def share_one_heap() -> bool:
+    """Have all threads share one heap; returns whether the C library supports that."""
+    try:
+        return bool(ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1) == 1)
+    except (OSError, AttributeError, TypeError):  # Windows, macOS, musl
+        return False
+
+
+_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def resident_bytes() -> int:
+    """The process's resident memory now; 0 where the system does not report it."""
+    return _kilobytes("VmRSS") << 10
+
+
+def peak_bytes() -> int:
+    """Its peak since `restart_peak`; 0 where the system does not report it."""
+    return _kilobytes("VmHWM") << 10
+
+
+def address_space_left() -> int:
+    """Bytes of address space that the process may still take; a very large number without a limit."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return sys.maxsize
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    taken = _kilobytes("VmSize") << 10
+    return limit - taken if taken and limit != resource.RLIM_INFINITY else sys.maxsize
+
+
+def restart_peak() -> None:
+    """Restart the measurement of the peak, where the system supports that."""
+    with suppress(OSError):
+        _RESET.write_text("5", encoding="ascii")
+
+
+def _kilobytes(key: str) -> int:
+    try:
+        lines = _STATUS.read_text(encoding="utf-8").splitlines()
+    except OSError:  # not Linux
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith(f"{key}:")), 0)

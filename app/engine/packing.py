@@ -52,7 +52,7 @@ class PackedLinear(nn.Module):
 
 @torch.inference_mode()
 def pack_weights(model: PreTrainedModel) -> int:
-    """Put packed layers in the place of the model's large Linears, and tell how many; 0 where it cannot help."""
+    """Replace the model's large Linears by packed layers; returns how many, 0 where packing does not help."""
     if model.device.type != "cpu" or not can_pack(model.dtype):
         return 0
     tied, count = _tied_weight(model), 0

@@ -3,14 +3,16 @@
 from collections.abc import Iterator
 
 from app.engine.block import chain_block
-from app.engine.runner import Runner
+from app.engine.runner import ModelRunner
 from app.engine.sampling import Sampler
 from app.engine.step import Step
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.step_trace import StepTrace
 
 
-def plain(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
+def plain(
+    runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
+) -> Iterator[Step]:
     """Feeds the current token and commits what the model says behind it."""
     reason = None
     while reason is None:

@@ -1,7 +1,7 @@
-"""Measures a loaded model's step through the path that decoding takes: its seconds and its bits, by width.
+"""Measures a loaded model's step through the path that decoding takes: its seconds and its bits, by bucket.
 
-Seconds: one block of each width, never committed, round after round (A B C, A B C); the median of the rounds.
-Bits: `same_bits.py`, the most useful widths first. A slow model is measured at fewer widths, and on a busy machine
+Seconds: one block of each bucket, never committed, round after round (A B C, A B C); the median of the rounds.
+Bits: `same_bits.py`, the most useful buckets first. A slow model is measured at fewer buckets; on a busy machine
 the probe ends early: nobody waits long for a chat to begin.
 """
 
@@ -18,13 +18,13 @@ from app.engine.block import chain_block
 from app.engine.hardware import dtype_name
 from app.engine.memory import is_out_of_memory
 from app.engine.runner import BlockRunner
-from app.engine.same_bits import find_classes, has_experts, layers_with_rows, read_layers, read_text
-from app.engine.step_times import StepProfile, StepTimes, Widths
+from app.engine.same_bits import group_by_bits, has_experts, layers_with_rows, read_layers, read_text
+from app.engine.step_profile import Buckets, StepProfile, StepTimes
 
-WIDTHS: Widths = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-FEW_WIDTHS: Widths = (1, 8, 16, 32, 64)
+MEASURED_BUCKETS: Buckets = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+FEW_BUCKETS: Buckets = (1, 8, 16, 32, 64)
 SLOW = 0.1
-"""Seconds of a step of one row from which on few widths must do."""
+"""Seconds of a step of one row from which on few buckets must do."""
 PREFIX = 24
 """Tokens before every measured block."""
 ROUNDS = (2, 9)
@@ -32,70 +32,76 @@ SECONDS = 0.3
 """About how long each mode is timed, within these bounds of rounds."""
 LONGEST = 10.0
 """Seconds after which nothing more is begun, half of them for the times."""
-USEFUL_FIRST: Widths = (32, 16, 1, 64, 8, 4, 24, 48, 128, 12, 96, 2)
+USEFUL_FIRST: Buckets = (32, 16, 1, 64, 8, 4, 24, 48, 128, 12, 96, 2)
 
-Look = Callable[[int, int], None]
-"""Told (done, total) now and then; what it raises ends the probe."""
+ProgressListener = Callable[[int, int], None]
+"""Called with (done, total); an exception that it raises ends the probe."""
 
 
-def probe(runner: BlockRunner, look: Look, clock: Callable[[], float] = perf_counter) -> StepProfile:
-    """What a step of this model costs on this machine, and which widths write the same bits."""
+def probe(
+    runner: BlockRunner, progress: ProgressListener, clock: Callable[[], float] = perf_counter
+) -> StepProfile:
+    """What a step of this model costs on this machine, and which buckets write the same bits."""
     text = _text(runner)
     dtype = dtype_name(runner.model.dtype)
-    timer = _StepTimer(runner, text, look, clock, clock() + LONGEST / 2)
+    timer = _StepTimer(runner, text, progress, clock, clock() + LONGEST / 2)
     try:
-        free = timer.times(timer.affordable(), is_steady=False)
+        free = timer.times(timer.affordable(), is_batch_invariant=False)
         if runner.model.dtype.itemsize >= 4:
             return StepProfile(free, note=f"{dtype}: the same text with lookahead on and off")
         if has_experts(runner.model):
             return StepProfile(free, note=f"{dtype}: experts group a step's rows, so the text may differ")
-        return _steady_profile(timer, free)
+        return _batch_invariant_profile(timer, free)
     finally:
-        runner.widths = ()
+        runner.same_text_buckets = ()
         runner.forget()
 
 
-def found(dtype: str, classes: Sequence[Widths]) -> str:
+def describe_buckets(dtype: str, bucket_sets: Sequence[Buckets]) -> str:
     """What the bits came to, for a person to read."""
-    if not classes:
-        return f"{dtype}: no width of a step writes steady bits, so the text may differ"
-    each = (", ".join(str(width) for width in widths) for widths in classes)
+    if not bucket_sets:
+        return f"{dtype}: no number of rows writes batch-invariant bits, so the text may differ"
+    each = (", ".join(str(bucket) for bucket in buckets) for buckets in bucket_sets)
     return f"{dtype}: the same text by steps of " + "; or of ".join(each) + " rows"
 
 
-def _steady_profile(timer: "_StepTimer", free: StepTimes) -> StepProfile:
-    """Steady passes: what they cost, and which widths write the same bits."""
+def _batch_invariant_profile(timer: "_StepTimer", free: StepTimes) -> StepProfile:
+    """Passes with batch-invariant attention: what they cost, and which buckets write the same bits."""
     runner = timer.runner
-    steady = timer.times(free.widths, is_steady=True)
+    batch_invariant = timer.times(free.buckets, is_batch_invariant=True)
 
     def is_late() -> bool:
         return timer.clock() > timer.end + LONGEST / 2
 
-    classes = _classes(runner, timer.text, steady.widths, timer.look, is_late)
-    note = found(dtype_name(runner.model.dtype), classes)
-    return StepProfile(free, steady, classes, note, not is_late())
+    bucket_sets = _find_bucket_sets(runner, timer.text, batch_invariant.buckets, timer.progress, is_late)
+    note = describe_buckets(dtype_name(runner.model.dtype), bucket_sets)
+    return StepProfile(free, batch_invariant, bucket_sets, note, not is_late())
 
 
 def _text(runner: BlockRunner) -> list[int]:
     """Random tokens: a varied text, whatever the model. As long as the rotary table does not change."""
-    length = min(PREFIX + WIDTHS[-1], runner.horizon(0))
+    length = min(PREFIX + MEASURED_BUCKETS[-1], runner.horizon(0))
     return [int(token) for token in np.random.default_rng(0).integers(0, runner.vocabulary, length)]
 
 
-def _classes(
-    runner: BlockRunner, text: Sequence[int], widths: Widths, look: Look, is_late: Callable[[], bool]
-) -> tuple[Widths, ...]:
-    layers = layers_with_rows(runner, text[: max(widths)])
-    order = tuple(width for width in USEFUL_FIRST if width in widths)
+def _find_bucket_sets(
+    runner: BlockRunner,
+    text: Sequence[int],
+    buckets: Buckets,
+    progress: ProgressListener,
+    is_late: Callable[[], bool],
+) -> tuple[Buckets, ...]:
+    layers = layers_with_rows(runner, text[: max(buckets)])
+    order = tuple(bucket for bucket in USEFUL_FIRST if bucket in buckets)
 
-    def read(width: int) -> list[Tensor]:
-        look(order.index(width), len(order))
-        if is_late() and width != order[0]:
+    def read(bucket: int) -> list[Tensor]:
+        progress(order.index(bucket), len(order))
+        if is_late() and bucket != order[0]:
             return []
-        said = read_text(runner, text, PREFIX, width)
-        return said and [*said, *read_layers(layers, width)]
+        readings = read_text(runner, text, PREFIX, bucket)
+        return readings and [*readings, *read_layers(layers, bucket)]
 
-    return find_classes(order, read)
+    return group_by_bits(order, read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,34 +110,34 @@ class _StepTimer:
 
     runner: BlockRunner
     text: Sequence[int]
-    look: Look
+    progress: ProgressListener
     clock: Callable[[], float]
     end: float
 
-    def affordable(self) -> Widths:
-        """The widths that are measured: fewer where a step takes long, none that the text is too short for."""
-        plain = self.times((1,), is_steady=False).seconds_for(1)
-        asked = FEW_WIDTHS if plain > SLOW else self.runner.padding or WIDTHS
-        return tuple(width for width in asked if PREFIX + width <= len(self.text))
+    def affordable(self) -> Buckets:
+        """The buckets that are measured: fewer where a step takes long, none that the text is too short for."""
+        plain = self.times((1,), is_batch_invariant=False).seconds_for(1)
+        wanted = FEW_BUCKETS if plain > SLOW else self.runner.buckets or MEASURED_BUCKETS
+        return tuple(bucket for bucket in wanted if PREFIX + bucket <= len(self.text))
 
-    def times(self, widths: Widths, is_steady: bool) -> StepTimes:
-        """What steps of these widths cost."""
+    def times(self, buckets: Buckets, is_batch_invariant: bool) -> StepTimes:
+        """What steps of these buckets cost."""
         self.runner.forget()
         for _ in self.runner.prefill(self.text[:PREFIX]):
             pass
 
         def run(place: int) -> None:
-            self._step(widths[place], is_steady)
-            self.look(place, len(widths))
+            self._step(buckets[place], is_batch_invariant)
+            self.progress(place, len(buckets))
 
         warm_up = self.runner.steps.warm_up
-        times = time_in_turn(run, len(widths), SECONDS, self.end, self.clock, warm_up)
-        return StepTimes(widths[: len(times)], tuple(times))
+        times = time_in_turn(run, len(buckets), SECONDS, self.end, self.clock, warm_up)
+        return StepTimes(buckets[: len(times)], tuple(times))
 
-    def _step(self, width: int, is_steady: bool) -> None:
-        self.runner.widths = (width,) if is_steady else ()
-        line = self.text[PREFIX : PREFIX + width]
-        logits = self.runner.forward(chain_block(line, PREFIX, tuple(range(width))))
+    def _step(self, bucket: int, is_batch_invariant: bool) -> None:
+        self.runner.same_text_buckets = (bucket,) if is_batch_invariant else ()
+        line = self.text[PREFIX : PREFIX + bucket]
+        logits = self.runner.forward(chain_block(line, PREFIX, tuple(range(bucket))))
         logits.argmax(dim=-1).tolist()  # as a decoder does, and a device is waited for
 
 

@@ -20,9 +20,8 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from app.engine.control_tokens import ControlTokens
-from app.engine.counting import in_parts
-from app.engine.reader import Reader
-from app.engine.sandbox import Refused, fill_here, panics_as_errors
+from app.engine.reader import Reader, in_parts
+from app.engine.sandbox import TemplateRefused, fill_here, panics_as_errors
 from app.errors import BadOption, PromptTooLong
 from app.messages import Message, Prompt
 
@@ -48,7 +47,7 @@ def encode(
 
 
 def make_reader(tokenizer: PreTrainedTokenizerBase, context: int, fill: Fill = fill_here) -> Reader:
-    """A reader with a tokenizer of its own; to be made by the thread that uses the given one."""
+    """A reader with its own copy of the tokenizer; to be made by the thread that uses the given one."""
     own = deepcopy(tokenizer)
     controls = ControlTokens(own)
     count = in_parts(lambda text: len(controls.ids(text)), _borders(own))
@@ -108,7 +107,7 @@ def _asked_text(tokenizer: PreTrainedTokenizerBase, messages: tuple[Message, ...
         return _plain_dialogue(asked)
     try:
         return fill(tokenizer.get_chat_template(), asked, tokenizer.special_tokens_map)
-    except Refused as error:
+    except TemplateRefused as error:
         raise BadOption(
             f"The model's chat template refuses this chat ({error}): start a new chat, "
             "or send the text without a template (--raw)."

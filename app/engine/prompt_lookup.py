@@ -13,12 +13,11 @@ three tokens instead of two, and where a match stood is remembered instead of se
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from app.engine.chain import try_chain
-from app.engine.lookahead.acceptance import room
-from app.engine.runner import Runner
+from app.engine.lookahead.verification import most_drafts, try_chain
+from app.engine.runner import ModelRunner
 from app.engine.sampling import Sampler
 from app.engine.step import Step
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.messages import Origin
 from app.step_rows import PROMPT_LOOKUP_DRAFTS
 
@@ -51,14 +50,16 @@ class Occurrences:
         return []
 
 
-def prompt_lookup(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
+def prompt_lookup(
+    runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
+) -> Iterator[Step]:
     """Drafts up to ten tokens as a copy of prompt and output, and commits those that the model agrees with."""
     prompt_tokens = len(tokens) - 1  # the last one is the reply's first
     occurrences = Occurrences()
     reason = None
     while reason is None:
         occurrences.read(tokens)
-        places = occurrences.places(tokens, min(PROMPT_LOOKUP_DRAFTS, room(runner, tokens, stopper)))
+        places = occurrences.places(tokens, min(PROMPT_LOOKUP_DRAFTS, most_drafts(runner, tokens, stopper)))
         origins: list[Origin] = ["prompt" if place < prompt_tokens else "output" for place in places]
         guesses = [tokens[place] for place in places]
         step, _ = try_chain(runner, tokens, guesses, origins, sampler, stopper)

@@ -1,6 +1,6 @@
 """Weight-only quantisation of a model that was read and not moved yet: each Linear's weight becomes whole numbers.
 
-torchao chooses the numbers; `quantised_linear.py` multiplies by them. One layer after the other: a slice of its
+torchao chooses the numbers; `quantised_layers.py` multiplies by them. One layer after the other: a slice of its
 weight goes to the device, becomes numbers there, and the dense weight is let go before the next layer's turn. So
 neither the device nor, beyond the model as it was read, main memory ever holds two copies of more than a slice:
 
@@ -20,15 +20,16 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from app.engine.kv_cache import layer_windows
-from app.engine.quantised_embedding import QuantisedEmbedding, stands_for
-from app.engine.quantised_linear import (
+from app.engine.quantised_layers import (
     CpuInt4Linear,
     CpuInt8Linear,
     CudaInt4Linear,
     Numbers,
+    QuantisedEmbedding,
     QuantisedLinear,
     TiledInt4Linear,
     TiledInt8Linear,
+    stands_for,
 )
 from app.errors import BadOption
 from app.quantisation import Quantisation, bits_of, group_of
@@ -52,7 +53,7 @@ MISSING = (
 
 
 def check_can_quantise(quantisation: Quantisation) -> None:
-    """Raises BadOption where torchao is asked for and not there, before gigabytes are read in vain."""
+    """Raises BadOption where torchao is needed and missing, before any weight is read."""
     if quantisation != "none":
         torchao()
 

@@ -4,6 +4,7 @@ Fast tokenizers are not safe to share between threads, so a reader has one of it
 snapshot: what it says is true of the model that was loaded when it was asked for. Before one is, all is nothing.
 """
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -42,3 +43,35 @@ class Reader:
         """Each token by itself, special ones by their names; half characters are U+FFFD."""
         with self._lock:
             return tuple(map(self._text, ids))
+
+
+Count = Callable[[str], int]
+"""A text -> how many tokens it has."""
+
+PARTS = 8192
+"""Parts that are remembered: a long chat has two or three for each of its messages."""
+TRIED = 8
+"""Special tokens that are tried: many models have hundreds of the same kind."""
+
+
+def in_parts(whole: Count, borders: Sequence[str]) -> Count:
+    """As `whole` counts, part by part between these special tokens; `whole` itself where that is not the same."""
+    if not borders:
+        return whole
+    longest_first = sorted(borders, key=len, reverse=True)
+    border = re.compile(f"({'|'.join(map(re.escape, longest_first))})")
+    known = lru_cache(PARTS)(whole)
+
+    def count(text: str) -> int:
+        return sum(known(part) for part in border.split(text) if part)
+
+    return count if all(count(text) == whole(text) for text in _trials(borders)) else whole
+
+
+def _trials(borders: Sequence[str]) -> list[str]:
+    """Texts in which a part that is read unlike others shows."""
+    return [
+        separator.join((first, second, "a", first, " a", second, "\n\na ", first))
+        for first, second in zip(borders[:TRIED], borders[-TRIED:], strict=True)
+        for separator in ("", "x", " ", "\n")
+    ]

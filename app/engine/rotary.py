@@ -40,7 +40,7 @@ class Rotary:
 
 
 def rotary_of(config: PreTrainedConfig, context: int) -> Rotary:
-    """What the config says of the table; the smallest switch where layers differ."""
+    """The table that the config describes; the smallest switch where layers differ."""
     found = [_rotary(parameters, config) for parameters in _parameter_sets(config)]
     return min(filter(None, found), key=lambda rotary: rotary.switch, default=Rotary("fixed", context))
 

@@ -12,37 +12,40 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from app.engine.attention.choosing import SDPA, Attention
-from app.engine.block import Block, chain_block
+from app.engine.attention.selector import SDPA, Attention
+from app.engine.block import Block, chain_block, common_length, padded
 from app.engine.kv_cache import BlockCache, stock_cache
-from app.engine.prefix import common_length
 from app.engine.rotary import Rotary, anchored
-from app.engine.step_times import Widths
+from app.engine.step_profile import Buckets, bucket_for
 from app.engine.steps import EagerSteps, Steps, run_block
 from app.messages import MAX_ROWS, Prefilling
 
 PREFILL_CHUNK = 512
 """Prompt tokens per forward pass: between two of them the person can stop, and sees progress."""
 
+PROGRESS_ROWS = 16
+"""Rows between two reports of progress, where a prompt is read row by row."""
+
 MUCH, ROOMY = 4, 4096
 """A prompt that needs so little of the cache's room gives the rest back, unless it is but so many rows."""
 
 
-class Runner(Protocol):
+class ModelRunner(Protocol):
     """One model with its cache. `context` is the number of positions it has.
 
-    With `widths` set, blocks are padded to them and a row's bits depend on nothing but the text before it."""
+    With `same_text_buckets` set, blocks are padded to them and a row's bits depend on nothing but the text before
+    it, so that the text is the same for every decoder."""
 
     context: int
     reused: int  # tokens of the newest prefill that were still in the cache
-    widths: Widths
+    same_text_buckets: Buckets
 
     @property
-    def padding(self) -> Widths:
-        """What blocks are padded to: the widths, or those that steps are recorded for; () for neither."""
+    def buckets(self) -> Buckets:
+        """The row counts that blocks are padded to: `same_text_buckets`, or those of CUDA graphs, or ()."""
 
     @property
-    def limit(self) -> int:
+    def max_rows(self) -> int:
         """The most rows that a block may have."""
 
     def horizon(self, position: int) -> int:
@@ -75,7 +78,7 @@ class BlockRunner:
         """`steps` run the decoders' blocks; by default eagerly."""
         self.context = context
         self.reused = 0
-        self.widths: Widths = ()
+        self.same_text_buckets: Buckets = ()
         self._model = model
         self._attention = attention
         self.steps = steps or EagerSteps(model, attention)
@@ -86,14 +89,14 @@ class BlockRunner:
         self._block: Block | None = None
 
     @property
-    def padding(self) -> Widths:
-        """The widths, where there are any; else those of recorded steps."""
-        return self.widths or self.steps.buckets
+    def buckets(self) -> Buckets:
+        """Those of the same text, if they are set; else those of the steps' CUDA graphs."""
+        return self.same_text_buckets or self.steps.buckets
 
     @property
-    def limit(self) -> int:
-        """The widest of the widths, where there are any."""
-        return self.widths[-1] if self.widths else MAX_ROWS
+    def max_rows(self) -> int:
+        """The largest bucket of the same text, or what the engine allows."""
+        return self.same_text_buckets[-1] if self.same_text_buckets else MAX_ROWS
 
     def horizon(self, position: int) -> int:
         """The context's end, or where the rotary table changes."""
@@ -120,9 +123,10 @@ class BlockRunner:
             self._rewind(0)
             for _ in self._read(prefix, farthest=block.positions[0]):
                 pass
-        logits = self.steps.forward(self._cache, block, self.widths)
+        fed = self._padded(block)
+        logits = self.steps.forward(self._cache, fed, batch_invariant=bool(self.same_text_buckets))
         self._block = block
-        return logits
+        return logits[: len(block.wanted)]
 
     def commit(self, rows: Sequence[int]) -> None:
         """Compact the cache to prefix and accepted rows; raises ValueError without a block to commit."""
@@ -149,6 +153,17 @@ class BlockRunner:
     def remembered(self) -> list[Tensor]:
         """Every layer's keys and values [1, heads, L, size] of the prefix, as views."""
         return self._cache.committed()
+
+    def _padded(self, block: Block) -> Block:
+        """The block with as many rows as the smallest bucket that holds it. Nothing else pads blocks.
+
+        CUDA graphs read the logits of every row; blocks that are too wide for them are not padded."""
+        buckets, rows, wanted = self.buckets, len(block), len(block.wanted)
+        if not buckets or (not self.same_text_buckets and max(rows, wanted) > buckets[-1]):
+            return block
+        if self.steps.reads_all_rows:
+            rows = wanted = max(rows, wanted)  # a window of 2-grams reads row 0 twice
+        return padded(block, bucket_for(rows, buckets), bucket_for(wanted, buckets))
 
     def _read(self, ids: Sequence[int], farthest: int = 0) -> Iterator[Tensor]:
         """Commit the rest of `ids` in chunks, each with the rotary table of a text that reaches `farthest`."""
@@ -182,12 +197,13 @@ class SequentialRunner:
     """Runs one row after the other on a model with transformers' own attention and cache."""
 
     reused = 0
-    limit = 1
+    max_rows = 1
 
     def __init__(self, model: PreTrainedModel, context: int) -> None:
         self.context = context
-        self.widths: Widths = ()
-        self.padding: Widths = ()
+        self.same_text_buckets: Buckets = ()
+        self.buckets: Buckets = ()
+        self.chunk = PREFILL_CHUNK  # rows that the model takes behind its state
         self._model = model
         self._accepts = frozenset(signature(model.forward).parameters)
         self._state: dict[str, object] = {}
@@ -197,9 +213,16 @@ class SequentialRunner:
         return position + 1
 
     def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
-        """Reads the prompt whole: a recurrent state can neither go back nor be continued by many rows."""
-        logits = self.feed(ids, 0)
-        yield Prefilling(len(ids), len(ids))
+        """Reads the prompt in chunks from its beginning: a recurrent state cannot go back.
+
+        Where the model takes no chunk behind another (`check_sequential` tries it), the rest is read row by row."""
+        logits = self.feed(ids[:PREFILL_CHUNK], 0)
+        yield Prefilling(min(PREFILL_CHUNK, len(ids)), len(ids))
+        for start in range(PREFILL_CHUNK, len(ids), self.chunk):
+            logits = self.feed(ids[start : start + self.chunk], start)
+            done = min(start + self.chunk, len(ids))
+            if done % PROGRESS_ROWS == 0 or done == len(ids):
+                yield Prefilling(done, len(ids))
         return logits
 
     def forward(self, block: Block) -> Tensor:

@@ -1,17 +1,18 @@
-"""Which widths write the same bits: the same rows at every width, compared value by value.
+"""Which buckets write the same bits: the same rows at every bucket, compared value by value.
 
-Two looks, for rounding shows seldom: on a layer of 64 by 64, one row or sixteen, one value in 30,000 differs.
+There are two comparisons, because rounding differs seldom: on a layer of 64 by 64, with one row or sixteen, one
+value in 30,000 differs.
 
-The layers, each alone: what reached it in a real pass, varied, in blocks of every width; some 100,000 values each.
+Each layer alone: the inputs of a real pass, varied, in blocks of every bucket; some 100,000 values each.
 
-The whole model, attention with it: the same text read at every width, each time twice:
+The whole model with attention: the same text read at every bucket, each time twice:
 
     chained    t0 t1 t2 t3 | t4 t5 t6 t7        every row is real and committed, each sees those before it
     drafted    t0 x  y  t1 | t2 x  y  t3        real rows stand between wrong guesses, which are not committed
 
-So a row meets other neighbours, stands in other places of its block, and a key lies now in the prefix, now in the
-block. Where both readings of a width agree, that one width is enough for the same text; widths whose readings and
-layers agree with each other are a class.
+So a row meets other neighbours and other places of its block, and a key lies now in the prefix, now in the block.
+Where both readings of a bucket agree, that one bucket is enough for the same text. Buckets whose readings and
+layers agree with each other are a set.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,10 +26,10 @@ from transformers import PreTrainedModel
 from app.engine.attention.paths import NEWEST
 from app.engine.block import Block, chain_block
 from app.engine.runner import BlockRunner
-from app.engine.step_times import Widths
+from app.engine.step_profile import Buckets
 
 Bits = list[Tensor]
-"""Tensors of one row for each token; how many tokens were read may differ from width to width."""
+"""Tensors of one row for each token; how many tokens were read may differ from bucket to bucket."""
 
 VALUES = 100_000
 """Values of a layer that are compared, within these bounds of rows."""
@@ -38,7 +39,7 @@ PASSES = 3
 STRIDE = 3
 """One row in so many is real in the drafted reading, fewer where they would be deeper than a tree ever is."""
 
-Make = Callable[[Sequence[int], int], tuple[Block, tuple[int, ...]]]
+MakeBlock = Callable[[Sequence[int], int], tuple[Block, tuple[int, ...]]]
 """(what is left of the text, its position) -> a block, and which of its rows are the text."""
 
 Meet = Callable[[nn.Module, tuple[object, ...], dict[str, object]], None]
@@ -50,19 +51,19 @@ def agree(one: Bits, other: Bits) -> bool:
     return all(torch.equal(a[:n], b[:n]) for a, b, n in zip(one, other, lengths, strict=True))
 
 
-def find_classes(widths: Widths, read: Callable[[int], Bits]) -> tuple[Widths, ...]:
-    """The widths, read in this order, sorted by what they write; one that writes nothing ([]) is in no class."""
-    classes: list[tuple[list[int], Bits]] = []
-    for width in widths:
-        if not (bits := read(width)):
+def group_by_bits(buckets: Buckets, read: Callable[[int], Bits]) -> tuple[Buckets, ...]:
+    """The buckets, read in this order, grouped by what they write; one that writes nothing ([]) is in no set."""
+    bucket_sets: list[tuple[list[int], Bits]] = []
+    for bucket in buckets:
+        if not (bits := read(bucket)):
             continue
-        for members, known in classes:
+        for members, known in bucket_sets:
             if agree(known, bits):
-                members.append(width)
+                members.append(bucket)
                 break
         else:
-            classes.append(([width], bits))
-    return tuple(sorted(tuple(sorted(members)) for members, _ in classes))
+            bucket_sets.append(([bucket], bits))
+    return tuple(sorted(tuple(sorted(members)) for members, _ in bucket_sets))
 
 
 def has_experts(model: PreTrainedModel) -> bool:
@@ -71,15 +72,15 @@ def has_experts(model: PreTrainedModel) -> bool:
     return stacked or any(name.endswith("experts") for name, _ in model.named_modules())
 
 
-def read_text(runner: BlockRunner, text: Sequence[int], start: int, width: int) -> Bits:
-    """Logits, keys and values of the text behind `start`, in blocks of this width; [] where they are not steady."""
-    runner.widths = (width,)
-    chained = _read(runner, text, start, lambda line, place: _chained(line[:width], place))
-    drafted = _read(runner, text, start, lambda line, place: _drafted(line, place, width))
+def read_text(runner: BlockRunner, text: Sequence[int], start: int, bucket: int) -> Bits:
+    """Logits, keys and values of the text behind `start`, in blocks of so many rows; [] where they differ."""
+    runner.same_text_buckets = (bucket,)
+    chained = _read(runner, text, start, lambda line, place: _chained(line[:bucket], place))
+    drafted = _read(runner, text, start, lambda line, place: _drafted(line, place, bucket))
     return chained if agree(chained, drafted) else []
 
 
-def _read(runner: BlockRunner, text: Sequence[int], start: int, make: Make) -> Bits:
+def _read(runner: BlockRunner, text: Sequence[int], start: int, make: MakeBlock) -> Bits:
     runner.forget()
     for _ in runner.prefill(text[:start]):
         pass
@@ -92,7 +93,7 @@ def _read(runner: BlockRunner, text: Sequence[int], start: int, make: Make) -> B
         done += len(rows)
     # [1, heads, L, size] -> [tokens, heads * size]; views, so copied before the next reading
     kept = [states[0, :, start:].transpose(0, 1).flatten(1).clone() for states in runner.remembered()]
-    # Every class found keeps a reading: on the host, for a card has no room to spare.
+    # Every set keeps a reading: on the host, for a card has no room to spare.
     return [each.cpu() for each in (torch.cat(logits), *kept)]
 
 
@@ -101,10 +102,10 @@ def _chained(line: Sequence[int], place: int) -> tuple[Block, tuple[int, ...]]:
     return chain_block(line, place, rows), rows
 
 
-def _drafted(line: Sequence[int], place: int, width: int) -> tuple[Block, tuple[int, ...]]:
+def _drafted(line: Sequence[int], place: int, bucket: int) -> tuple[Block, tuple[int, ...]]:
     """Real rows 0, 3, 6, ... see those before them; the rows between see these and themselves."""
-    stride = max(STRIDE, -(-width // NEWEST))
-    count = min(width, stride * len(line))
+    stride = max(STRIDE, -(-bucket // NEWEST))
+    count = min(bucket, stride * len(line))
     real = tuple(range(0, count, stride))
     visible = np.eye(count, dtype=np.bool_)
     for row in real:
@@ -115,32 +116,32 @@ def _drafted(line: Sequence[int], place: int, width: int) -> tuple[Block, tuple[
 
 
 @torch.inference_mode()
-def read_layers(layers: Sequence[tuple[nn.Module, Tensor]], width: int) -> Bits:
-    """What each layer makes of its rows [rows, size], fed in blocks of this width."""
-    return [_fed(layer, rows, width).cpu() for layer, rows in layers]
+def read_layers(layers: Sequence[tuple[nn.Module, Tensor]], bucket: int) -> Bits:
+    """Each layer's output for its rows [rows, size], fed in blocks of so many rows."""
+    return [_fed(layer, rows, bucket).cpu() for layer, rows in layers]
 
 
-def _fed(layer: nn.Module, rows: Tensor, width: int) -> Tensor:
-    # Blocks [1, T, size] as in the model, all of them full: another row count would be another width.
-    rows = _repeated(rows, width)
-    blocks = range(0, len(rows) // width * width, width)
-    return torch.cat([layer(rows[None, start : start + width])[0] for start in blocks])
+def _fed(layer: nn.Module, rows: Tensor, bucket: int) -> Tensor:
+    # Blocks [1, T, size] as in the model, all of them full: another row count would be another bucket.
+    rows = _repeated(rows, bucket)
+    blocks = range(0, len(rows) // bucket * bucket, bucket)
+    return torch.cat([layer(rows[None, start : start + bucket])[0] for start in blocks])
 
 
 @torch.inference_mode()
 def layers_with_rows(runner: BlockRunner, text: Sequence[int]) -> list[tuple[nn.Module, Tensor]]:
-    """One layer of each kind and shape that steady passes run, with varied rows [rows, size] like those it gets."""
-    met: dict[tuple[object, ...], tuple[nn.Module, Tensor]] = {}
+    """One layer of each kind and shape, with varied rows [rows, size] like those it gets."""
+    captured: dict[tuple[object, ...], tuple[nn.Module, Tensor]] = {}
 
     def meet(layer: nn.Module, inputs: tuple[object, ...], named: dict[str, object]) -> None:
         states = inputs[0] if len(inputs) == 1 and not named else None
         if isinstance(states, Tensor) and states.is_floating_point() and states.shape[:2] == (1, len(text)):
-            met.setdefault(_kind(layer, states), (layer, states[0].clone()))
+            captured.setdefault(_kind(layer, states), (layer, states[0].clone()))
 
-    runner.widths = (len(text),)
+    runner.same_text_buckets = (len(text),)
     with _listening(runner.steps.model, meet):
         _read(runner, text, 0, _chained)
-    return [(layer, _varied(rows, layer)) for layer, rows in met.values()]
+    return [(layer, _varied(rows, layer)) for layer, rows in captured.values()]
 
 
 def _kind(layer: nn.Module, states: Tensor) -> tuple[object, ...]:

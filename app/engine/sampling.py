@@ -1,9 +1,9 @@
-"""Sampling is keyed, not streamed: the token at position p is a fixed function of (logits, seed, p).
+"""Sampling with keyed noise: the token at position p is a fixed function of (logits, seed, p).
 
-Filter the logits (repetition penalty, temperature, top-k, top-p, min-p, in transformers' order), then take the
-argmax of logits / T + Gumbel noise, where the noise of token t at position p is a hash of (seed, p, t). That is
-a draw from the softmax, and it does not matter how many rows were computed or which drafts were made: lookahead
-on and off give the same text for the same seed. Only tokens that survive the filters need their noise.
+The logits are filtered (repetition penalty, temperature, top-k, top-p, min-p, in transformers' order), then the
+argmax of logits / T + Gumbel noise is taken, where the noise of token t at position p is a hash of (seed, p, t).
+That is a draw from the softmax, and it does not depend on how many rows were computed or what was drafted:
+lookahead on and off give the same text for the same seed. Only tokens that survive the filters need their noise.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ Choose = Callable[[int, Sequence[int]], int]
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the model says in each row of a step, and its likeliest tokens: ids and logits [R, K], best first."""
+    """The sampled token of each row of a step, and its likeliest tokens: ids and logits [R, K], best first."""
 
     choose: Choose
     ids: NDArray[np.int64]
@@ -33,16 +33,16 @@ class Choices:
 
 
 class Sampler(Protocol):
-    """What the model says, given its logits."""
+    """Samples tokens from logits."""
 
     def __call__(self, logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
-        """Logits [R, vocab] of one step -> what the model says there, and so many of its likeliest tokens.
+        """Logits [R, vocab] of one step -> the sampled tokens, and so many of the likeliest ones.
 
         `positions` [R] are where these tokens stand: samplers that draw for all rows at once need them."""
 
 
 def make_sampler(sampling: Sampling) -> Sampler:
-    """Greedy, or keyed draws, as the person asks."""
+    """Greedy, or keyed draws, by the settings."""
     if sampling.temperature == 0 and sampling.repetition_penalty == 1:
         return _greedy
     return partial(_keyed, sampling=sampling)
@@ -51,8 +51,8 @@ def make_sampler(sampling: Sampling) -> Sampler:
 def _greedy(logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
     del positions
     ids, values = likeliest(logits, likely)
-    said: list[int] = ids[:, 0].tolist()
-    return Choices(lambda row, _history: said[row], ids, values)
+    sampled: list[int] = ids[:, 0].tolist()
+    return Choices(lambda row, _history: sampled[row], ids, values)
 
 
 def _keyed(logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, sampling: Sampling) -> Choices:
@@ -101,9 +101,9 @@ def penalised(logits: Tensor, history: Sequence[int], penalty: float) -> Tensor:
     """Logits [vocab] with the tokens seen so far made less likely (CTRL, section 4.1)."""
     if penalty == 1:
         return logits
-    seen = torch.tensor(list(set(history)), device=logits.device, dtype=torch.long)
-    scores = logits[seen]
-    return logits.index_copy(0, seen, torch.where(scores < 0, scores * penalty, scores / penalty))
+    past_tokens = torch.tensor(list(set(history)), device=logits.device, dtype=torch.long)
+    scores = logits[past_tokens]
+    return logits.index_copy(0, past_tokens, torch.where(scores < 0, scores * penalty, scores / penalty))
 
 
 def survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
@@ -115,8 +115,9 @@ def survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     else:
         ids = torch.arange(len(scores), device=scores.device)
     if sampling.top_p < 1:
-        chances = scores.softmax(dim=-1)
-        # The token that crosses top_p stays: what counts is the sum before it.
+        # The token that crosses top_p stays: what counts is the sum before it. In float64, as for many rows at once
+        # (batched_sampling.py), so that a token at the border is kept on every device or on none.
+        chances = scores.double().softmax(dim=-1)
         keep = chances.cumsum(dim=-1) - chances < sampling.top_p
         scores, ids = scores[keep], ids[keep]
     if sampling.min_p > 0:
@@ -132,7 +133,7 @@ def gumbel(seed: int, position: int, ids: Tensor) -> Tensor:
 
 
 def noise_key(seed: int, position: int) -> int:
-    """What tells a position's noise from others', to be added to token ids: 64 bits with a sign."""
+    """The key of a position's noise, to be added to token ids: 64 bits with a sign."""
     return _signed(_mix_int(_mix_int(seed) ^ position))
 
 
@@ -145,7 +146,7 @@ def gumbel_of(keyed: Tensor) -> Tensor:
 
 
 def noise_of(key: int, token: int) -> float:
-    """The noise of one token as `gumbel` has it, up to the last bits: fast where few are asked for."""
+    """The noise of one token as `gumbel` has it, up to the last bits: faster for few tokens."""
     value = (token + key) * _GOLDEN & _WORD
     value = (value ^ value >> 30) * _FIRST & _WORD
     value = (value ^ value >> 27) * _SECOND & _WORD

@@ -26,11 +26,11 @@ TRIAL = (Message("user", "Hello"),)
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "added_tokens.json")
 
 
-class Refused(Exception):
+class TemplateRefused(Exception):
     """What the sandbox does not do, in words that stand in a sentence."""
 
 
-class Endless(Refused):
+class TemplateTimeout(TemplateRefused):
     """It took more time or memory than there is for it."""
 
 
@@ -57,7 +57,7 @@ class Sandbox:
             return
         try:
             self._do("tokenizer", folder=str(folder.path))
-        except Refused as refused:
+        except TemplateRefused as refused:
             raise ModelBroken(
                 f"The tokenizer of {folder.name} cannot be used ({refused}): get the model's own tokenizer.json "
                 "again, or choose another model."
@@ -71,22 +71,22 @@ class Sandbox:
             return
         try:
             self.fill(template, TRIAL, tokens)
-        except Endless as endless:
+        except TemplateTimeout as endless:
             raise ModelBroken(
                 f"The chat template of {name} cannot be used ({endless}): get the model's own "
                 "chat_template.jinja again, or choose another model."
             ) from endless
-        except Refused:
+        except TemplateRefused:
             return
         self._passed.add(digest)
 
     def fill(self, template: str, messages: Sequence[Message], tokens: Mapping[str, Any]) -> str:
         """A chat as its template writes it. Raises Refused."""
         if (template, tuple(messages)) == self._endless:  # a page asks for the same chat again and again
-            raise Endless(self._no_end("template"))
+            raise TemplateTimeout(self._no_end("template"))
         try:
             return self._do("template", template=template, messages=_turns(messages), tokens=dict(tokens))
-        except Endless:
+        except TemplateTimeout:
             self._endless = template, tuple(messages)
             raise
 
@@ -106,20 +106,20 @@ class Sandbox:
     def _do(self, what: str, **values: Any) -> str:
         with self._lock:
             is_ready = bool(self._ready(what))
-            begun = monotonic()
+            started = monotonic()
             answer = self._ask(self._seconds[what], do=what, **values) if is_ready else {}
             if self._is_closed:
                 self._end()
                 raise EngineClosed("Foresight is closing.")
             if not answer:
                 self._end()
-                is_late = monotonic() - begun >= self._seconds[what]
-                raise Endless(
+                is_late = monotonic() - started >= self._seconds[what]
+                raise TemplateTimeout(
                     self._no_end(what) if is_late else "it crashes, or takes more than 2 GB of memory"
                 )
         if "text" in answer:
             return str(answer["text"])
-        raise (Endless if answer["is_endless"] else Refused)(answer["refused"])
+        raise (TemplateTimeout if answer["is_endless"] else TemplateRefused)(answer["refused"])
 
     def _ready(self, what: str) -> dict[str, Any]:
         """Have a process that has imported what a job of this kind needs; {} where there is none."""
@@ -159,7 +159,7 @@ def fill_here(template: str, messages: Sequence[Message], tokens: Mapping[str, A
     try:
         return fill(template, _turns(messages), dict(tokens))
     except TemplateError as error:
-        raise Refused(str(error)) from error
+        raise TemplateRefused(str(error)) from error
 
 
 def _turns(messages: Sequence[Message]) -> list[dict[str, str]]:

@@ -14,21 +14,19 @@ import transformers
 
 from app.engine.batched_sampling import sampler_for
 from app.engine.control_tokens import ControlTokens
-from app.engine.decoders import make_decoder
-from app.engine.generation import generate
+from app.engine.decoders import generate, make_decoder
 from app.engine.loading import LoadedModel, load
-from app.engine.lookahead.factory import Known
+from app.engine.lookahead.factory import ReplyContext
+from app.engine.measurement_cache import open_cache
 from app.engine.measuring import keep, measured
-from app.engine.memory import release_memory
-from app.engine.notes import make_notes
-from app.engine.peak import peak_bytes, restart_peak
+from app.engine.memory import peak_bytes, release_memory, restart_peak
 from app.engine.prompt import begun, encode, make_reader
 from app.engine.reader import Reader
 from app.engine.sampling import likeliest
 from app.engine.sandbox import Sandbox, fill_here
 from app.engine.step import FirstToken, StatisticsMeter, Step
-from app.engine.step_times import choose_class
-from app.engine.stopping import Stopper
+from app.engine.step_profile import choose_buckets
+from app.engine.stopping import StoppingCriteria
 from app.engine.text import ReplyText
 from app.errors import BadOption, EngineClosed
 from app.messages import (
@@ -53,12 +51,22 @@ from app.step_trace import NO_TRACE, Margin, StepTrace
 log = logging.getLogger(__name__)
 
 
-class Watch(Protocol):
-    """What a running request asks now and then."""
+class StopSignal(Protocol):
+    """Checked after every step of a request."""
 
     @property
     def is_stopping(self) -> bool:
         """Whether the person asked to stop."""
+
+
+class NeverStop:
+    """Never stops a reply."""
+
+    is_stopping = False
+
+
+def no_progress(_what: str, _done: int, _total: int) -> None:
+    """Ignores progress."""
 
 
 class Session:
@@ -67,7 +75,7 @@ class Session:
     def __init__(
         self,
         locate: Locate,
-        notes_dir: Path | None = None,
+        cache_dir: Path | None = None,
         taken: int = 0,
         sandbox: Sandbox | None = None,
     ) -> None:
@@ -78,7 +86,7 @@ class Session:
         self._locate = locate
         self._sandbox = sandbox
         self._fill = sandbox.fill if sandbox else fill_here
-        self._notes = make_notes(notes_dir)
+        self._cache = open_cache(cache_dir)
         self._taken = taken
         self._folder: ModelFolder | None = None
         self._choice: ModelChoice | None = None
@@ -89,7 +97,7 @@ class Session:
     @property
     def info(self) -> ModelInfo | None:
         """The model that is loaded, if one is."""
-        return self._loaded.told if self._loaded else None
+        return self._loaded.current_info if self._loaded else None
 
     def open(self, choice: ModelChoice, progress: Progress) -> LoadedModel:
         """The chosen model, loaded unless it is already.
@@ -111,7 +119,7 @@ class Session:
 
     @property
     def peak(self) -> int:
-        """Bytes that the loaded model took at most so far, on its device; 0 where nobody can tell."""
+        """Bytes that the loaded model took at most so far, on its device; 0 where that is unknown."""
         if self._loaded is None:
             return 0
         device = torch.device(self._loaded.info.device)
@@ -127,28 +135,28 @@ class Session:
         """Drop what runner and pool know of earlier prompts."""
         if self._loaded:
             self._loaded.runner.forget()
-            self._loaded.experience.forget()
+            self._loaded.statistics.forget()
 
-    def events(self, request: Request, progress: Progress, watch: Watch) -> Iterator[Event]:
+    def events(self, request: Request, progress: Progress, stop: StopSignal) -> Iterator[Event]:
         """Everything that happens to a request behind loading; ends with Finished, or raises."""
         loaded = self.open(request.model, progress)
         if request.is_cold:
             self.forget()
-        prompt = _known_to(loaded, self._encode(loaded, request))
-        with self._trusting_no_error():
-            yield from _reply(loaded, request, prompt, watch)
-        keep(loaded, self._notes)
+        prompt = _within_vocabulary(loaded, self._encode(loaded, request))
+        with self._forgetting_on_error():
+            yield from _reply(loaded, request, prompt, stop)
+        keep(loaded, self._cache)
 
     def margin(
         self, request: Request, written: Sequence[int], progress: Progress
     ) -> Iterator[Prefilling | Margin]:
         """Reads the prompt and a reply's first tokens, and ends with what the model holds likeliest behind them.
 
-        A prefill that counts nowhere; its logits are not yet sampled from, and may round unlike a step's."""
+        The prefill counts in no statistics; its logits may round differently from a step's."""
         loaded = self.open(request.model, progress)
         prompt = self._encode(loaded, request)
-        ids = _known_to(loaded, [*prompt, *written])
-        with self._trusting_no_error():
+        ids = _within_vocabulary(loaded, [*prompt, *written])
+        with self._forgetting_on_error():
             logits = yield from loaded.runner.prefill(ids)
             tokens, values = likeliest(logits[None], 2)
         first, second = self.reader.texts(tokens[0].tolist())
@@ -158,8 +166,8 @@ class Session:
         return encode(loaded.tokenizer, request.prompt, loaded.info.context, self._fill)
 
     @contextmanager
-    def _trusting_no_error(self) -> Iterator[None]:
-        """Around what the model does: what it knew when that failed may be half of a step."""
+    def _forgetting_on_error(self) -> Iterator[None]:
+        """Forget the cache when the model fails: it may hold half of a step."""
         try:
             yield
         except Exception:
@@ -170,7 +178,7 @@ class Session:
         progress(f"Loading {folder.name}", 0, 0)
         self._drop()
         restart_peak()
-        self._loaded = measured(load(folder, choice, self._sandbox), self._notes, progress)
+        self._loaded = measured(load(folder, choice, self._sandbox), self._cache, progress)
         self.reader = make_reader(self._loaded.tokenizer, self._loaded.info.context, self._fill)
         self._folder, self._choice = folder, choice
         return self._loaded
@@ -192,17 +200,17 @@ class Session:
         release_memory()
 
 
-def _reply(loaded: LoadedModel, request: Request, prompt: list[int], watch: Watch) -> Iterator[Event]:
+def _reply(loaded: LoadedModel, request: Request, prompt: list[int], stop: StopSignal) -> Iterator[Event]:
     """Reading the prompt, then the reply as it is written, then its end."""
-    decoding = _possible(request.options.decoding, loaded)
-    loaded.runner.widths = choose_class(loaded.profile) if decoding.same_text else ()
+    decoding = _supported(request.options.decoding, loaded)
+    loaded.runner.same_text_buckets = choose_buckets(loaded.profile) if decoding.same_text else ()
     before = begun(loaded.tokenizer, request.prompt)
     stopper = _make_stopper(loaded, request.options, len(prompt), before)
     text = ReplyText(loaded.decode, request.options.stop, before)
     meter = StatisticsMeter(len(prompt))
     reason: StopReason | None = None
     sampler = sampler_for(request.options.sampling, loaded.info.device)
-    decoder = make_decoder(decoding, _known(loaded, request))
+    decoder = make_decoder(decoding, _reply_context(loaded, request))
     for item in generate(loaded.runner, prompt, decoder, sampler, stopper):
         match item:
             case Prefilling():
@@ -212,11 +220,11 @@ def _reply(loaded: LoadedModel, request: Request, prompt: list[int], watch: Watc
             case Step(tokens, origins):
                 reason = item.reason
                 yield _piece(text, tokens, origins, meter.add(item), item.trace)
-        if watch.is_stopping:
+        if stop.is_stopping:
             break
     if rest := text.flush():
         yield Piece(rest, (), (), meter.statistics)
-    yield Finished(reason or "stopped", meter.statistics, loaded.told, decoding.decoder)
+    yield Finished(reason or "stopped", meter.statistics, loaded.current_info, decoding.decoder)
 
 
 def _piece(
@@ -231,11 +239,11 @@ def _piece(
     return Piece("".join(texts), tokens, origins, statistics, ends, trace)
 
 
-def _possible(decoding: Decoding, loaded: LoadedModel) -> Decoding:
+def _supported(decoding: Decoding, loaded: LoadedModel) -> Decoding:
     return decoding if loaded.can_branch else replace(decoding, decoder="plain")
 
 
-def _known_to(loaded: LoadedModel, ids: list[int]) -> list[int]:
+def _within_vocabulary(loaded: LoadedModel, ids: list[int]) -> list[int]:
     """The ids, if the model has an embedding for each: on a card, another would end all work there."""
     if max(ids) >= loaded.vocabulary:
         raise BadOption(
@@ -245,22 +253,22 @@ def _known_to(loaded: LoadedModel, ids: list[int]) -> list[int]:
     return ids
 
 
-def _known(loaded: LoadedModel, request: Request) -> Known:
+def _reply_context(loaded: LoadedModel, request: Request) -> ReplyContext:
     if not request.documents:
-        return Known(loaded.experience, loaded.profile, request.options.sampling)
+        return ReplyContext(loaded.statistics, loaded.profile, request.options.sampling)
     controls = ControlTokens(loaded.tokenizer)
     # Without tokens that the model cannot read: what is drafted from a document is fed to it.
     documents = tuple(
         tuple(token for token in controls.written(text) if token < loaded.vocabulary)
         for text in request.documents
     )
-    return Known(loaded.experience, loaded.profile, request.options.sampling, documents)
+    return ReplyContext(loaded.statistics, loaded.profile, request.options.sampling, documents)
 
 
 def _make_stopper(
     loaded: LoadedModel, options: Options, prompt_tokens: int, before: Sequence[int]
-) -> Stopper:
-    return Stopper(
+) -> StoppingCriteria:
+    return StoppingCriteria(
         eos_ids=frozenset() if options.ignore_eos else loaded.eos_ids,
         max_new_tokens=options.max_new_tokens,
         room=loaded.info.context - prompt_tokens,

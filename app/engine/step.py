@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Protocol
 
-from app.engine.runner import Runner
+from app.engine.runner import ModelRunner
 from app.engine.sampling import Sampler
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.messages import Origin, Split, Statistics, StopReason
 from app.step_trace import NO_TRACE, StepTrace
 
@@ -48,7 +48,7 @@ class Decoder(Protocol):
     """Continues `tokens`, whose last one is not in the runner's prefix yet, until the stopper ends it."""
 
     def __call__(
-        self, runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper
+        self, runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
     ) -> Iterator[Step]:
         """Yields one step per forward pass; the last one has a reason."""
 

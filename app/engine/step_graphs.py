@@ -21,24 +21,25 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import BlockView
-from app.engine.attention.choosing import Attention
+from app.engine.attention.selector import Attention
 from app.engine.block import Block, chain_block, padded
+from app.engine.graph_capture import CapturedGraph, CudaGraphCapturer, GraphCapturer
+from app.engine.hardware import upload_into
 from app.engine.kv_cache import BlockCache, are_in_place
 from app.engine.memory import is_out_of_memory
-from app.engine.recorded_moves import MOVES, RecordedMoves
-from app.engine.recording import CudaRecorder, Recorder, Recording
 from app.engine.rotary import Rotary
 from app.engine.step_inputs import StepInputs
-from app.engine.step_times import Widths, padded_rows
+from app.engine.step_profile import Buckets
 from app.engine.steps import EagerSteps, Steps, run_block
 from app.errors import first_line
 
-BUCKETS: Widths = (1, 8, 16, 32, 64, 96, 128)
+BUCKETS: Buckets = (1, 8, 16, 32, 64, 96, 128)
 """Row counts that steps are recorded for."""
 EAGER_STEPS = 2
 """Steps of a bucket before it is recorded."""
@@ -54,29 +55,30 @@ class _Bucket:
     """One row count: what its graph reads, and the graph once there is one."""
 
     inputs: StepInputs
-    recording: Recording | None = None
+    graph: CapturedGraph | None = None
 
 
 class GraphSteps:
     """Replays a graph where there is one; one cache at a time."""
 
     warm_up = EAGER_STEPS + 1
+    reads_all_rows = True
 
     def __init__(
-        self, model: PreTrainedModel, attention: Attention, recorder: Recorder, context: int
+        self, model: PreTrainedModel, attention: Attention, capturer: GraphCapturer, context: int
     ) -> None:
-        """The attention's backend must read who sees whom from the table of paths alone."""
+        """The attention backend must read the mask from the table of paths alone."""
         self.note = ""
         self.buckets = BUCKETS
         self.model = model
         self._attention = attention
-        self._recorder = recorder
+        self._capturer = capturer
         self._context = context
         self._eager = EagerSteps(model, attention)
         self._runs: Counter[int] = Counter()
         self._refused: set[int] = set()
-        self._recorded: dict[int, _Bucket] = {}
-        self._moves: RecordedMoves | None = None
+        self._captured: dict[int, _Bucket] = {}
+        self._moves: CapturedMoves | None = None
         self._cache: BlockCache | None = None
         self._version = 0
         self._logits = torch.empty(0)
@@ -84,52 +86,55 @@ class GraphSteps:
     @property
     def num_graphs(self) -> int:
         """How many row counts are recorded now."""
-        return len(self._recorded)
+        return len(self._captured)
 
     @torch.inference_mode()
-    def forward(self, cache: BlockCache, block: Block, widths: Widths) -> Tensor:
+    def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
         """Logits [R, vocab] of the wanted rows; the next block overwrites them."""
-        padding = widths or self.buckets
-        needed = max(len(block), len(block.wanted))  # a window of 2-grams has row 0 read twice
-        if not self.buckets or needed > padding[-1]:
-            return self._eager.forward(cache, block, widths)
-        rows = padded_rows(needed, padding)
+        if not self._has_graph_for(cache, block):
+            return self._eager.forward(cache, block, batch_invariant)
+        return self._replayed(cache, block, batch_invariant)
+
+    def _has_graph_for(self, cache: BlockCache, block: Block) -> bool:
+        """Whether so many rows are captured by now, or may be with the next step."""
+        rows = len(block)
+        if not self.buckets or rows > self.buckets[-1] or len(block.wanted) != rows:
+            return False
         self._runs[rows] += 1
         if self._runs[rows] <= EAGER_STEPS or rows in self._refused or not cache.length:
-            return self._eager.forward(cache, block, (rows,))
-        if not self._makes_room(cache, rows):
-            return self._eager.forward(cache, block, (rows,))
-        return self._replayed(cache, block, rows)
+            return False
+        return self._makes_room(cache, rows)
 
     @torch.inference_mode()
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
         """Where rows have to be moved, by a recording as well."""
-        is_current = self._recorded and self._cache is cache and self._version == cache.version
+        is_current = self._captured and self._cache is cache and self._version == cache.version
         if are_in_place(rows) or len(rows) > MOVES or not is_current:
             cache.commit(rows)
             return
         try:
-            self._moves = self._moves or RecordedMoves(cache, self._recorder, self.model.device)
+            self._moves = self._moves or CapturedMoves(cache, self._capturer, self.model.device)
         except Exception as error:  # as with steps
             self._give_up(error)
             cache.commit(rows)
             return
         self._moves.commit(cache, rows)
 
-    def _replayed(self, cache: BlockCache, block: Block, rows: int) -> Tensor:
-        bucket = self._recorded.get(rows) or _Bucket(StepInputs(rows, self.model.device))
-        if not bucket.inputs.fill(padded(block, rows, rows), cache.length):
-            return self._eager.forward(cache, block, (rows,))
+    def _replayed(self, cache: BlockCache, block: Block, batch_invariant: bool) -> Tensor:
+        rows = len(block)
+        bucket = self._captured.get(rows) or _Bucket(StepInputs(rows, self.model.device))
+        if not bucket.inputs.fill(block, cache.length):
+            return self._eager.forward(cache, block, batch_invariant)
         try:
-            bucket.recording = bucket.recording or self._record(cache, block, bucket.inputs)
+            bucket.graph = bucket.graph or self._capture(cache, block, bucket.inputs)
         except Exception as error:  # a driver's, a compiler's, a model's own: each has types of its own
             self._refuse(rows, error)
-            return self._eager.forward(cache, block, (rows,))
-        self._recorded[rows] = bucket
-        bucket.recording.replay()
-        return self._logits[: len(block.wanted)]
+            return self._eager.forward(cache, block, batch_invariant)
+        self._captured[rows] = bucket
+        bucket.graph.replay()
+        return self._logits[:rows]
 
-    def _record(self, cache: BlockCache, block: Block, inputs: StepInputs) -> Recording:
+    def _capture(self, cache: BlockCache, block: Block, inputs: StepInputs) -> CapturedGraph:
         if not len(self._logits):
             self._logits = self._room_for_logits(cache, block)
         rows = len(inputs.slots)
@@ -149,12 +154,12 @@ class GraphSteps:
                 )
             self._logits[:rows].copy_(output.logits[0])
 
-        return self._recorder.record(step)
+        return self._capturer.capture(step)
 
     def _room_for_logits(self, cache: BlockCache, block: Block) -> Tensor:
         """One buffer for the graphs of all row counts: each step's logits are read before the next."""
-        said = self._eager.forward(cache, block, ())
-        return said.new_empty((self.buckets[-1], said.shape[-1]))
+        logits = self._eager.forward(cache, block)
+        return logits.new_empty((self.buckets[-1], logits.shape[-1]))
 
     def _makes_room(self, cache: BlockCache, rows: int) -> bool:
         """Room behind the prefix, unless memory runs out: an eager step needs less of it.
@@ -176,13 +181,13 @@ class GraphSteps:
         return True
 
     def _drop(self) -> None:
-        if self._recorded:
-            self._recorded.clear()
+        if self._captured:
+            self._captured.clear()
             self._moves = None
-            self._recorder.release()
+            self._capturer.release()
 
     def _refuse(self, rows: int, error: Exception) -> None:
-        """No graph of so many rows, or none at all; what was drafted is lost in neither case."""
+        """Capture no graph of so many rows any more, or none at all. The step itself still runs eagerly."""
         if is_out_of_memory(error):  # narrower ones may have room
             self._refused.add(rows)
             self.note = f"memory ran out when a step of {rows} rows was recorded"
@@ -199,18 +204,18 @@ def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, c
     """Graphs where the device has them and our kernels attend, if they pass a trial."""
     if model.device.type != "cuda" or attention.name != "triton":
         return EagerSteps(model, attention)
-    return tried_graphs(model, attention, rotary, CudaRecorder(model.device), context)
+    return tried_graphs(model, attention, rotary, CudaGraphCapturer(model.device), context)
 
 
 def tried_graphs(
-    model: PreTrainedModel, attention: Attention, rotary: Rotary, recorder: Recorder, context: int
+    model: PreTrainedModel, attention: Attention, rotary: Rotary, capturer: GraphCapturer, context: int
 ) -> Steps:
-    """Graphs, if a tiny block says the same by one as launch by launch; else eager steps and a note."""
+    """Graphs, if a tiny block has the same logits by a graph as eagerly; else eager steps and a note."""
     if rotary.kind == "dynamic":
         return EagerSteps(model, attention, "its rotary table depends on the text's length")
-    note = _note_of_trial(model, attention, GraphSteps(model, attention, recorder, len(_TRIAL)))
-    recorder.release()
-    return EagerSteps(model, attention, note) if note else GraphSteps(model, attention, recorder, context)
+    note = _note_of_trial(model, attention, GraphSteps(model, attention, capturer, len(_TRIAL)))
+    capturer.release()
+    return EagerSteps(model, attention, note) if note else GraphSteps(model, attention, capturer, context)
 
 
 def _note_of_trial(model: PreTrainedModel, attention: Attention, steps: GraphSteps) -> str:
@@ -232,11 +237,10 @@ def _says_the_same(model: PreTrainedModel, attention: Attention, steps: GraphSte
     run_block(model, cache, chain_block(text, 0, wanted=()), attention.attend)
     cache.commit(range(len(text)))
     for turn in range(EAGER_STEPS + 2):
-        block = chain_block(rest[turn % 2 :], cache.length, wanted=(0, 1))
-        expected = eager.forward(cache, block, (BUCKETS[1],))
-        if not torch.allclose(
-            steps.forward(cache, block, ()).float(), expected.float(), rtol=0.02, atol=0.02
-        ):
+        block = padded(chain_block(rest[turn % 2 :], cache.length, wanted=(0, 1)), BUCKETS[1], BUCKETS[1])
+        expected = eager.forward(cache, block)
+        found = steps.forward(cache, block)
+        if not torch.allclose(found.float(), expected.float(), rtol=0.02, atol=0.02):
             return False
         cache.commit((0,))
     return True
@@ -245,3 +249,23 @@ def _says_the_same(model: PreTrainedModel, attention: Attention, steps: GraphSte
 def _reason(error: Exception) -> str:
     """Why a step could not be recorded, for a person to read."""
     return f"its steps cannot be recorded ({first_line(error)[:200]})"
+
+
+MOVES = 32
+"""Rows that are moved at most: trees are at most 24 guesses deep."""
+
+
+class CapturedMoves:
+    """The commits of one cache, as long as its buffers stay."""
+
+    def __init__(self, cache: BlockCache, capturer: GraphCapturer, device: torch.device) -> None:
+        numbers = self._numbers = torch.zeros((2, MOVES), dtype=torch.long, device=device)
+        self._graph = capturer.capture(lambda: cache.move(numbers[0], numbers[1]))
+
+    def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
+        """Keep these rows, row 0 the first of them, at most MOVES."""
+        rest = [0] * (MOVES - len(rows))
+        moves = np.array(((*rows, *rest), (*range(len(rows)), *rest)), dtype=np.int64) + cache.length
+        upload_into(self._numbers, moves)
+        self._graph.replay()
+        cache.advance(len(rows))

@@ -1,10 +1,10 @@
-"""All that changes from step to step, in one buffer on the device: what a recorded step reads.
+"""All inputs of a captured step that change from step to step, in one buffer on the device.
 
     int64 [rows]    tokens | positions | slots | wanted
     int32           the table of paths [rows, 2 + NEWEST], behind them
 
-The slots say where the rows' keys are written. One copy fills all of it; its source is pinned memory, which torch
-does not use again before the copy is done, so that nothing waits.
+The slots say where the rows' keys are written. One copy fills the buffer; its source is pinned memory, which torch
+does not reuse before the copy is done, so that nothing waits.
 """
 
 import numpy as np

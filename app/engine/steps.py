@@ -1,6 +1,6 @@
-"""How a decoder's block is run on the model: launch by launch, or as a graph that was recorded (`step_graphs.py`).
+"""How a decoder's block is run on the model: eagerly, or as a CUDA graph (`step_graphs.py`).
 
-Which of both a model gets is chosen once, at load. Prompts are always read launch by launch."""
+Which of both a model gets is chosen once, at load. Prompts are always read eagerly."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,10 +10,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import Attend, BlockView
-from app.engine.attention.choosing import Attention
-from app.engine.block import Block, padded
+from app.engine.attention.selector import Attention
+from app.engine.block import Block
 from app.engine.kv_cache import BlockCache
-from app.engine.step_times import Widths, padded_rows
+from app.engine.step_profile import Buckets
 
 
 class Steps(Protocol):
@@ -21,46 +21,45 @@ class Steps(Protocol):
 
     model: PreTrainedModel
     warm_up: int  # runs of a block after which the next ones cost what all later ones do
+    reads_all_rows: bool  # whether it needs blocks of which all rows are wanted
 
     @property
-    def buckets(self) -> Widths:
-        """The row counts that blocks are padded to when nobody asks for widths; () where none are."""
+    def buckets(self) -> Buckets:
+        """The row counts that steps are captured for; () where none are."""
 
     @property
     def note(self) -> str:
         """Why steps are no graphs although this device has them; "" otherwise."""
 
-    def forward(self, cache: BlockCache, block: Block, widths: Widths) -> Tensor:
+    def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
         """Logits [R, vocab] of the block's wanted rows, good until the next block.
 
-        With `widths` the block is padded to them, and a row's bits depend on nothing but the text before it."""
+        If `batch_invariant`, a row's bits depend on nothing but the text before it and the number of rows."""
 
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
         """Keep these rows of the newest block: ascending, the first is row 0."""
 
 
 class EagerSteps:
-    """Launch by launch, whatever the model does between them."""
+    """Launches each kernel of a step anew."""
 
-    buckets: Widths = ()
+    buckets: Buckets = ()
     warm_up = 1
+    reads_all_rows = False
 
     def __init__(self, model: PreTrainedModel, attention: Attention, note: str = "") -> None:
         self.note = note
         self.model = model
         self._attention = attention
 
-    def forward(self, cache: BlockCache, block: Block, widths: Widths) -> Tensor:
+    def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
         """No row but the wanted ones reaches the LM head."""
-        if not widths:
-            return run_block(self.model, cache, block, self._attention.attend)[0]
-        rows, wanted = (padded_rows(count, widths) for count in (len(block), len(block.wanted)))
-        fed = padded(block, rows, wanted)
-        return run_block(self.model, cache, fed, self._attention.steady)[0][: len(block.wanted)]
+        attend = self._attention.batch_invariant if batch_invariant else self._attention.attend
+        return run_block(self.model, cache, block, attend)[0]
 
     @torch.inference_mode()
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
-        """Layer by layer."""
+        """Move the rows layer by layer."""
         cache.commit(rows)
 
 

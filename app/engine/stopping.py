@@ -8,14 +8,14 @@ from app.messages import StopReason
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class StopCut:
     """How many of a step's tokens stay, and why the reply ends with them; None: it goes on."""
 
     kept: int
     reason: StopReason | None = None
 
 
-class Stopper:
+class StoppingCriteria:
     """The end rules of one reply: end-of-text ids, stop strings, the token limit and the context's end."""
 
     def __init__(
@@ -40,13 +40,13 @@ class Stopper:
         """How many more tokens the reply may have."""
         return self._limit - self._count
 
-    def cut(self, tokens: Sequence[int]) -> Cut:
+    def cut(self, tokens: Sequence[int]) -> StopCut:
         """Take a step's tokens up to the first one that ends the reply; that one is kept."""
         for place, token in enumerate(tokens, start=1):
             self._count += 1
             if reason := self._reason(token):
-                return Cut(place, reason)
-        return Cut(len(tokens))
+                return StopCut(place, reason)
+        return StopCut(len(tokens))
 
     def _reason(self, token: int) -> StopReason | None:
         if token in self._eos_ids:

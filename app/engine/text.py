@@ -62,12 +62,12 @@ class StopFilter:
         """The text that may be shown; "" for ever once a stop string has come."""
         if self.is_stopped:
             return ""
-        held = self._held + text
-        found = [place for place in (held.find(stop) for stop in self._stops) if place >= 0]
+        pending = self._held + text
+        found = [place for place in (pending.find(stop) for stop in self._stops) if place >= 0]
         self.is_stopped = bool(found)
-        shown = min(found) if found else len(held) - _beginning_at_end(held, self._stops)
-        self._held = held[shown:]
-        return held[:shown]
+        shown = min(found) if found else len(pending) - _beginning_at_end(pending, self._stops)
+        self._held = pending[shown:]
+        return pending[:shown]
 
     def flush(self) -> str:
         """The text held back for a stop string that never came."""

@@ -12,22 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.engine.embedding_job import EmbeddingJob, Vectors
-from app.engine.inbox import Inbox
 from app.engine.jobs import (
-    Ended,
-    Job,
-    Load,
-    Reply,
+    AnyJob,
+    EventSink,
+    JobQueue,
+    LoadJob,
+    MarginJob,
+    OnLoaded,
+    ReplyJob,
+    ReplyStop,
     Shutdown,
-    Unload,
-    Weigh,
-    Work,
-    end,
+    UnloadJob,
+    fail_job,
     refusal_of,
     sentence_of,
 )  # fmt: skip
-from app.engine.peak import address_space_left, resident_bytes
-from app.engine.quiet import quiet_imports
+from app.engine.memory import address_space_left, resident_bytes
 from app.engine.reader import Reader
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.errors import AppError, EngineClosed
@@ -46,45 +46,48 @@ LEAST_ADDRESS_SPACE = 1_000_000_000
 """Bytes that importing torch and what comes with it takes (981 MB on Linux without CUDA, more with it). With less,
 OpenBLAS asks for memory in an endless loop, in which not even Ctrl+C is heard."""
 UNLOADED = "No model is loaded: the next message loads it again."
+_CHATTY = ("torchao", "torch.utils._pytree")
+"""Loggers that warn while libraries are imported: transformers imports torchao wherever it is installed, and on a
+machine without CUDA that warns of missing kernels."""
 
 
 class Engine:
     """Owns the worker thread. All methods return at once and may be called from any thread."""
 
-    def __init__(self, locate: Locate, notes_dir: Path | None = None) -> None:
-        """`notes_dir` keeps what was measured of models; without it each is measured whenever it is loaded."""
+    def __init__(self, locate: Locate, cache_dir: Path | None = None) -> None:
+        """`cache_dir` keeps what was measured of models; without it each is measured whenever it is loaded."""
         self._locate = locate
-        self._notes_dir = notes_dir
+        self._cache_dir = cache_dir
         self._sandbox = Sandbox()
-        self._inbox: Inbox[Work | Shutdown] = Inbox()
+        self._queue = JobQueue()
         self._session: Session | None = None
         self._sentence_models: SentenceModels | None = None
-        self._refused: AppError | None = None
+        self._startup_failure: AppError | None = None
         self._status = EngineStatus("starting", "Starting the engine")
         self._is_closing = threading.Event()
-        self._door = threading.Lock()
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
         self._thread.start()
 
-    def submit(self, request: Request, reply: Reply) -> None:
+    def submit(self, request: Request, reply: EventSink) -> None:
         """Queue a request; its events go to `reply`, the last one is Finished or Failed."""
-        self._put(Job(request, reply))
+        self._put(ReplyJob(request, reply))
 
-    def load(self, choice: ModelChoice, ended: Ended = lambda _is_loaded: None) -> None:
+    def load(self, choice: ModelChoice, ended: OnLoaded = lambda _is_loaded: None) -> None:
         """Queue the loading of a model, so that the first request need not wait; `status` tells how it went."""
-        self._put(Load(choice, ended))
+        self._put(LoadJob(choice, ended))
 
     def unload(self) -> None:
-        """Queue letting go of the model; the next request loads its own again."""
-        self._put(Unload())
+        """Queue unloading the model; the next request loads its own again."""
+        self._put(UnloadJob())
 
     def margin(self, request: Request, written: Sequence[int]) -> Future[Margin]:
-        """Queue the question how sure the model is of the next token behind a reply's first tokens.
+        """Ask how sure the model is of the next token behind a reply's first tokens.
 
         The answer is the two likeliest, by their logits; its `result()` raises AppError where there is none."""
         answer: Future[Margin] = Future()
         answer.set_running_or_notify_cancel()  # as soon as it waits nobody can take it back
-        self._put(Weigh(request, tuple(written), answer))
+        self._put(MarginJob(request, tuple(written), answer))
         return answer
 
     def embed(self, model: ModelFolder, texts: Sequence[str]) -> Future[Vectors]:
@@ -101,15 +104,15 @@ class Engine:
         return self._status
 
     def reader(self) -> Reader:
-        """Counts and shows tokens of the model that is loaded now; of nothing when none is."""
+        """The reader of the loaded model's tokens; an empty one without a model."""
         session = self._session
         return session.reader if session else Reader()
 
     def stop(self) -> None:
         """Stop the running reply, fail the queued ones, take no more. Returns at once; safe to repeat."""
-        with self._door:
+        with self._lock:
             self._is_closing.set()
-            self._inbox.put(Shutdown())
+            self._queue.put(Shutdown())
         self._sandbox.close()
 
     def close(self, timeout: float = 30.0) -> None:
@@ -119,108 +122,110 @@ class Engine:
         if self._thread.is_alive():
             log.info("the engine did not end within %s seconds", timeout)
 
-    def _put(self, job: Work, may_wait: bool = False) -> None:
-        """Queue a job. None comes behind the Shutdown, where nobody would find it."""
-        with self._door:
+    def _put(self, job: AnyJob, may_wait: bool = False) -> None:
+        """Queue a job, never behind the Shutdown, where it would be lost."""
+        with self._lock:
             is_open = not self._is_closing.is_set()
             if is_open:
-                self._inbox.put(job, may_wait)
+                self._queue.put(job, may_wait)
         if not is_open:
             self._end(job, EngineClosed(CLOSING))
 
     def _work(self) -> None:
-        while not isinstance(job := self._inbox.get(), Shutdown):
+        while not isinstance(job := self._queue.get(), Shutdown):
             if self._is_closing.is_set():
                 self._end(job, EngineClosed(CLOSING))
             else:
-                self._attempt(job)
-        for job in self._inbox.rest():  # what may wait stands behind the end
+                self._run(job)
+        for job in self._queue.drain():  # what may wait stands behind the end
             if not isinstance(job, Shutdown):
                 self._end(job, EngineClosed(CLOSING))
         self._status = EngineStatus("closed")
 
-    def _attempt(self, job: Work) -> None:
-        """Do a job. Whatever goes wrong ends the job and not the thread."""
+    def _run(self, job: AnyJob) -> None:
+        """Do a job. An error ends the job, not the thread."""
         try:
             session = self._session = self._session or self._start(job)
         except Exception as error:
-            self._end(job, self._refuse(error))
+            self._end(job, self._startup_error(error))
             return
         try:
             with panics_as_errors():
-                self._do(session, job)
+                self._dispatch(session, job)
         except Exception as error:
-            sentence = self._excuse(session, error)
+            sentence = self._report_error(session, error)
             self._end(job, error if isinstance(error, AppError) else AppError(sentence))
 
-    def _end(self, job: Work, error: AppError) -> None:
-        """Tell a job that it came to nothing, if it can be told."""
+    def _end(self, job: AnyJob, error: AppError) -> None:
+        """Report a job's failure, if its caller accepts that."""
         try:
-            end(job, error)
+            fail_job(job, error)
         except Exception:
             log.exception("a job that failed could not be told so")
 
-    def _start(self, job: Work) -> "Session":
+    def _start(self, job: AnyJob) -> "Session":
         quiet_imports()
-        if isinstance(job, Load) or (isinstance(job, Job) and not isinstance(job.request.prompt, str)):
+        if isinstance(job, LoadJob) or (
+            isinstance(job, ReplyJob) and not isinstance(job.request.prompt, str)
+        ):
             self._sandbox.start()  # it has imported what it needs when torch is there
         taken = resident_bytes()
         if address_space_left() < LEAST_ADDRESS_SPACE:
             raise MemoryError
         from app.engine.session import Session  # torch comes with it: not before there is work
 
-        return Session(self._locate, self._notes_dir, taken, self._sandbox)
+        return Session(self._locate, self._cache_dir, taken, self._sandbox)
 
-    def _refuse(self, error: Exception) -> AppError:
-        """Without torch or one of its libraries there is no engine, but there is a sentence about it.
+    def _startup_error(self, error: Exception) -> AppError:
+        """The error of an engine that cannot start, such as without torch.
 
-        The first one stays: what has been imported in half says something else at the next attempt."""
-        if self._refused is None:
-            self._refused = refusal_of(error)
-            self._status = EngineStatus("failed", str(self._refused))
-        return self._refused
+        The first one is kept: a half-imported library raises another error at the next attempt."""
+        if self._startup_failure is None:
+            self._startup_failure = refusal_of(error)
+            self._status = EngineStatus("failed", str(self._startup_failure))
+        return self._startup_failure
 
-    def _do(self, session: "Session", job: Work) -> None:
+    def _dispatch(self, session: "Session", job: AnyJob) -> None:
         match job:
-            case Load(choice, ended):
+            case LoadJob(choice, ended):
                 self._open(session, choice, ended)
-            case Unload():
+            case UnloadJob():
                 self._sentence_models = None  # first: closing gives the memory back
                 session.close()
                 self._status = EngineStatus("ready", UNLOADED)
-            case Job(request, reply):
+            case ReplyJob(request, reply):
                 self._answer(session, request, reply)
-            case Weigh():
-                self._weigh(session, job)
+            case MarginJob():
+                self._answer_margin(session, job)
             case EmbeddingJob():
                 self._embed(job)
 
-    def _open(self, session: "Session", choice: ModelChoice, ended: Ended) -> None:
+    def _open(self, session: "Session", choice: ModelChoice, ended: OnLoaded) -> None:
         try:
             session.open(choice, self._progress(self._check_closing))
         except Exception as error:
             self._status = self._ready(session, sentence_of(error))
-            _told(ended, False)
+            _report_loaded(ended, False)
         else:
-            self._status = self._ready(session, _told(ended, True))
+            self._status = self._ready(session, _report_loaded(ended, True))
 
     def _ready(self, session: "Session", problem: str = "") -> EngineStatus:
-        """Ready with whatever is loaded; a problem is told beside it."""
+        """Ready with whatever is loaded; a problem is added as a note."""
         if session.info is None:
             return EngineStatus("failed", problem)
         note = f"{problem} {session.info.name} stays loaded." if problem else ""
         return EngineStatus("ready", note, session.info, session.peak)
 
-    def _answer(self, session: "Session", request: Request, reply: Reply) -> None:
-        watch = _Watch(reply, self._is_closing)
+    def _answer(self, session: "Session", request: Request, reply: EventSink) -> None:
+        stop = ReplyStop(reply, self._is_closing)
         peak = session.peak  # what it becomes is asked at the end: it takes a look at the system
-        for event in session.events(request, self._progress(watch.loading), watch):
+        for event in session.events(request, self._progress(stop.loading), stop):
             if self._status.phase != "busy":  # from the first event on; with each, it would cost every step
                 self._status = EngineStatus("busy", model=session.info, peak=peak)
             reply.append(event)
         self._status = self._ready(session)
 
-    def _weigh(self, session: "Session", job: Weigh) -> None:
+    def _answer_margin(self, session: "Session", job: MarginJob) -> None:
         self._status = EngineStatus("busy", model=session.info)
         for found in session.margin(job.request, job.written, self._progress(self._check_closing)):
             self._check_closing()
@@ -229,7 +234,7 @@ class Engine:
         self._status = self._ready(session)
 
     def _embed(self, job: EmbeddingJob) -> None:
-        """Embed a piece; the rest goes behind whatever has come meanwhile. What fails says nothing of the model."""
+        """Embed a few texts; the rest is queued behind other jobs. A failure leaves the loaded model alone."""
         if not job.is_wanted:
             return
         try:
@@ -238,7 +243,7 @@ class Engine:
             self._end(job, error if isinstance(error, AppError) else AppError(sentence_of(error)))
             return
         if not job.is_done:
-            self._inbox.put(job, may_wait=True)
+            self._queue.put(job, may_wait=True)
         elif self._status.phase == "starting":
             self._status = EngineStatus("ready", UNLOADED)
 
@@ -248,8 +253,8 @@ class Engine:
         self._sentence_models = self._sentence_models or SentenceModels(self._sandbox)
         return self._sentence_models
 
-    def _excuse(self, session: "Session", error: Exception) -> str:
-        """An error in words. With a model loaded only this request failed, which says so itself."""
+    def _report_error(self, session: "Session", error: Exception) -> str:
+        """An error as a sentence. With a model loaded only this request failed; the status stays ready."""
         sentence = sentence_of(error)
         self._status = self._ready(session) if session.info else EngineStatus("failed", sentence)
         return sentence
@@ -267,28 +272,16 @@ class Engine:
             raise EngineClosed("Foresight is closing.")
 
 
-class _Watch:
-    """A request's reply and the engine's end, seen as one."""
-
-    def __init__(self, reply: Reply, is_closing: threading.Event) -> None:
-        self._reply = reply
-        self._is_closing = is_closing
-
-    @property
-    def is_stopping(self) -> bool:
-        return self._reply.is_stopping or self._is_closing.is_set()
-
-    def loading(self, event: Loading) -> None:
-        """Pass loading's progress on, or end it when the person stopped meanwhile."""
-        if self.is_stopping:
-            raise EngineClosed("Stopped before the model was there: send the message again to go on.")
-        self._reply.append(event)
-
-
-def _told(ended: Ended, is_loaded: bool) -> str:
-    """Say how a load ended; what goes wrong with whom it was said to, in words."""
+def _report_loaded(ended: OnLoaded, is_loaded: bool) -> str:
+    """Call the listener of a load; returns its error as a sentence."""
     try:
         ended(is_loaded)
     except Exception as error:
         return sentence_of(error)
     return ""
+
+
+def quiet_imports() -> None:
+    """Let these loggers speak of errors alone. To be called before torch is imported."""
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.ERROR)

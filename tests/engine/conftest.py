@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.engine.paper_card import HOPPER, LAPTOP, Compiled, compiled
+from tests.engine.offline_compiler import HOPPER, LAPTOP, Compiled, compiled
 from tests.engine.places import write_exhausting
 from tests.engine.replies import Zoo
 from tests.engine.tiny import write_tiny
@@ -41,7 +41,14 @@ def kernels(
 ) -> list[Compiled]:
     """What the launches in `compiling`, beside the test, are compiled to for the card."""
     package = request.module.__name__.rpartition(".")[0]
-    return compiled(f"{package}.compiling", card, tmp_path_factory.mktemp("triton"))
+    launches = "all" if request.config.getoption("--thorough") else "default"
+    return compiled(f"{package}.compiling", card, tmp_path_factory.mktemp("triton"), launches)
+
+
+@pytest.fixture(scope="session")
+def measurements(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A measurement cache for tests of other things: each model is measured once."""
+    return tmp_path_factory.mktemp("measurements")
 
 
 @pytest.fixture(scope="session")

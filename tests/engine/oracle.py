@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.entries import Packed
 from app.messages import Origin
+from tests.engine.architectures import VOCABULARY
 from tests.engine.lookahead.drafting import tree_of
-from tests.engine.zoo import VOCABULARY
 
 Line = tuple[int, ...]
 """Tokens, one behind the other."""

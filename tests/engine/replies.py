@@ -10,18 +10,18 @@ from typing import Any, cast
 import torch
 from transformers import PreTrainedModel
 
-from app.engine.generation import generate
+from app.engine.decoders import generate
 from app.engine.loading import LoadedModel, prepare
 from app.engine.lookahead.decoder import lookahead
-from app.engine.lookahead.planning import FixedSizes, Planner
+from app.engine.lookahead.planning import DraftPlanner, FixedSizes
 from app.engine.lookahead.pool import Pool
 from app.engine.plain import plain
-from app.engine.runner import Runner
+from app.engine.runner import ModelRunner
 from app.engine.sampling import Sampler, make_sampler
 from app.engine.step import Decoder, FirstToken, Step
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.messages import Decoding, ModelChoice, ModelFolder, Prefilling, Sampling, StopReason
-from tests.engine.zoo import VOCABULARY, Architecture
+from tests.engine.architectures import VOCABULARY, Architecture
 
 GREEDY = Sampling()
 
@@ -64,10 +64,10 @@ class Zoo:
         if architecture.name not in self._loaded:
             self._loaded[architecture.name] = load(architecture.make())
         loaded = self._loaded[architecture.name]
-        loaded.runner.widths = ()
+        loaded.runner.same_text_buckets = ()
         return loaded
 
-    def runner(self, architecture: Architecture) -> Runner:
+    def runner(self, architecture: Architecture) -> ModelRunner:
         """The model's runner, knowing no prompt and padding nothing, whatever an earlier test made of it."""
         runner = self.loaded(architecture).runner
         runner.forget()
@@ -75,7 +75,7 @@ class Zoo:
 
 
 def write(
-    runner: Runner,
+    runner: ModelRunner,
     prompt: Iterable[int],
     decoder: Decoder,
     sampling: Sampling = GREEDY,
@@ -89,7 +89,7 @@ def write(
 
 
 def stream(
-    runner: Runner,
+    runner: ModelRunner,
     prompt: Iterable[int],
     decoder: Decoder,
     sampling: Sampling = GREEDY,
@@ -100,7 +100,7 @@ def stream(
 ) -> Generator[Prefilling | FirstToken | Step, None, None]:
     """One reply as it is written; closing it stops it."""
     ids = tuple(prompt)
-    stopper = Stopper(frozenset(eos), limit, runner.context - len(ids), stops, Letters().decode)
+    stopper = StoppingCriteria(frozenset(eos), limit, runner.context - len(ids), stops, Letters().decode)
     yield from generate(runner, ids, decoder, make_sampler(sampling), stopper)
 
 
@@ -124,10 +124,12 @@ def with_pool(pool: Pool, decoding: Decoding) -> Decoder:
     return planned(FixedSizes(decoding), pool)
 
 
-def planned(planner: Planner, pool: Pool) -> Decoder:
+def planned(planner: DraftPlanner, pool: Pool) -> Decoder:
     """Lookahead with this planner and this pool."""
 
-    def decode(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
+    def decode(
+        runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
+    ) -> Iterator[Step]:
         return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)
 
     return decode
@@ -162,14 +164,16 @@ def transformers_says(
 
 
 def says_plainly(
-    runner: Runner, prompt: Iterable[int], sampling: Sampling = GREEDY, limit: int = 40
+    runner: ModelRunner, prompt: Iterable[int], sampling: Sampling = GREEDY, limit: int = 40
 ) -> Reply:
     """The reference: plain decoding, cold."""
     runner.forget()
     return write(runner, prompt, plain, sampling, limit=limit)
 
 
-def reference(runner: Runner, prompt: Iterable[int], sampling: Sampling = GREEDY, limit: int = 40) -> Reply:
+def reference(
+    runner: ModelRunner, prompt: Iterable[int], sampling: Sampling = GREEDY, limit: int = 40
+) -> Reply:
     """What `says_plainly` says, said once for all tests that hold a decoder against it. The runner forgets."""
     said = _reference(runner, tuple(prompt), sampling, limit)
     runner.forget()
@@ -177,7 +181,7 @@ def reference(runner: Runner, prompt: Iterable[int], sampling: Sampling = GREEDY
 
 
 @cache
-def _reference(runner: Runner, prompt: tuple[int, ...], sampling: Sampling, limit: int) -> Reply:
+def _reference(runner: ModelRunner, prompt: tuple[int, ...], sampling: Sampling, limit: int) -> Reply:
     return says_plainly(runner, prompt, sampling, limit)
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.lookahead.chances import EdgeChances
-from app.engine.lookahead.contexts import LONGEST, ContextTable, last_tokens
+from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
+from app.engine.lookahead.context_table import LONGEST, ContextTable, last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.entries import Packed, pack_successors
 from app.engine.lookahead.pool import ContextPool
@@ -47,7 +47,7 @@ class Only:
 
 
 def empty_pool(vocabulary: int, bits: int = BITS) -> ContextPool:
-    return ContextPool(ContextTable(vocabulary, bits), EdgeChances())
+    return ContextPool(ContextTable(vocabulary, bits), AcceptanceEstimator())
 
 
 def only(source: Origin, vocabulary: int) -> Only:
@@ -61,8 +61,8 @@ def knowing(source: Origin, text: Sequence[int], vocabulary: int) -> Only:
     if source == "successor":
         known.learn_successors(*said_behind(text))
     elif source == "history":
-        known.pool.begin(text, EdgeChances())
-        known.pool.begin((), EdgeChances())
+        known.pool.begin(text, AcceptanceEstimator())
+        known.pool.begin((), AcceptanceEstimator())
     else:
         known.learn(text, len(text), source)
     return known

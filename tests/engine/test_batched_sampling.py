@@ -8,16 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from app.engine.batched_sampling import draw_rows, make_batched_sampler, sampler_for
-from app.engine.decoders import make_decoder
-from app.engine.generation import generate
+from app.engine.batched_sampling import _survivors, draw_rows, make_batched_sampler, sampler_for
+from app.engine.decoders import generate, make_decoder
 from app.engine.plain import plain
-from app.engine.sampling import draw, likeliest, make_sampler
+from app.engine.sampling import draw, likeliest, make_sampler, survivors
 from app.engine.step import Decoder
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
+from tests.engine.architectures import LLAMA
 from tests.engine.replies import Letters, Zoo, collect, numbers, says_plainly
-from tests.engine.zoo import LLAMA
 
 SAMPLINGS = [
     Sampling(temperature=1.0),
@@ -117,6 +116,17 @@ def test_whole_replies_are_those_of_row_by_row(zoo: Zoo, decoder: Decoder, sampl
     sampling = replace(sampling, temperature=sampling.temperature and 2.0)
     expected = says_plainly(runner, prompt, sampling)
     runner.forget()
-    stopper = Stopper(frozenset(), 40, runner.context - 20, (), Letters().decode)
+    stopper = StoppingCriteria(frozenset(), 40, runner.context - 20, (), Letters().decode)
     said = collect(generate(runner, prompt, decoder, make_batched_sampler(sampling), stopper))
     assert said.tokens == expected.tokens
+
+
+@pytest.mark.parametrize("tokens", [7, 10, 49, 100, 1000])
+def test_a_token_at_the_border_of_top_p_is_kept_in_both_or_in_none(tokens: int) -> None:
+    """Of equal chances each border of top-p lies where rounding decides."""
+    scores = torch.zeros(tokens)
+    for count in range(1, tokens, max(1, tokens // 50)):
+        sampling = Sampling(temperature=1.0, top_p=count / tokens)
+        alone, _ = survivors(scores, sampling)
+        ids, kept = _survivors(scores[None], sampling)
+        assert alone.tolist() == ids[0][kept[0] > -torch.inf].tolist()

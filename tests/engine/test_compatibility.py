@@ -1,17 +1,18 @@
 """Which models decode blocks, which plainly and why; and that plain decoding is what transformers says."""
 
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import pytest
 from torch import Tensor
 from transformers import Cache, LlamaForCausalLM
 
+from app.engine.compatibility import is_close
 from app.engine.plain import plain
 from app.engine.runner import PREFILL_CHUNK, BlockRunner, SequentialRunner
-from tests.engine.replies import Zoo, load, numbers, transformers_says, write
-from tests.engine.zoo import (
+from tests.engine.architectures import (
     BRANCHING,
-    IN_DEPTH,
     LLAMA,
     OWN_ATTENTION,
     PLAIN_ONLY,
@@ -19,6 +20,7 @@ from tests.engine.zoo import (
     WINDOW,
     Architecture,
 )
+from tests.engine.replies import Zoo, load, numbers, transformers_says, write
 from tests.tiers import named, some
 
 LONG = numbers(3 * WINDOW)
@@ -48,7 +50,7 @@ def test_a_state_that_cannot_be_taken_back_is_named(zoo: Zoo, architecture: Arch
     assert "keeps more than keys and values" in zoo.loaded(architecture).info.lookahead_note
 
 
-@pytest.mark.parametrize("architecture", some(named(EVERY), *IN_DEPTH, *map(str, PLAIN_ONLY)))
+@pytest.mark.parametrize("architecture", some(named(EVERY), "llama", "gemma4", *map(str, PLAIN_ONLY)))
 def test_plain_says_what_transformers_says(zoo: Zoo, architecture: Architecture) -> None:
     for prompt in (LONG, SHORT):
         expected = transformers_says(architecture, prompt)
@@ -68,6 +70,33 @@ def test_a_recurrent_model_reads_a_prompt_of_any_length(zoo: Zoo, architecture: 
     prompt = numbers(PREFILL_CHUNK + 77)
     expected = transformers_says(architecture, prompt, limit=12)
     assert write(zoo.runner(architecture), prompt, plain, limit=12).tokens == expected
+
+
+@pytest.mark.parametrize("architecture", some(named(RECURRENT), "mamba", "qwen3-next"))
+def test_a_recurrent_model_reads_a_long_prompt_in_chunks_and_tells_how_far_it_is(
+    zoo: Zoo, architecture: Architecture
+) -> None:
+    """So that a person sees progress and can stop; Mamba takes no chunk behind another, so it reads row by row."""
+    runner, prompt = zoo.runner(architecture), numbers(PREFILL_CHUNK + 20)
+    assert isinstance(runner, SequentialRunner)
+    done = [event.done for event in runner.prefill(prompt)]
+    is_read_by_rows = architecture.name in ("mamba", "recurrent-gemma")
+    assert done == ([512, 528, 532] if is_read_by_rows else [512, 532])
+    stopped = [event.done for event in islice(runner.prefill(prompt), 1)]
+    assert stopped == [PREFILL_CHUNK]
+    expected = runner.feed(prompt, 0)
+    assert is_close(last_logits(runner, prompt), expected)
+
+
+def last_logits(runner: SequentialRunner, prompt: Sequence[int]) -> Tensor:
+    """What a prefill returns."""
+    prefill = runner.prefill(prompt)
+    while True:
+        try:
+            next(prefill)
+        except StopIteration as end:
+            logits: Tensor = end.value
+            return logits
 
 
 class Deaf(LlamaForCausalLM):  # type: ignore[no-untyped-call]

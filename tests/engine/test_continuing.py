@@ -8,9 +8,8 @@ import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from app.engine.prompt import begun, encode
-from app.engine.session import Session
+from app.engine.session import NeverStop, Session, no_progress
 from app.engine.text import Detokenizer
-from app.engine.unwatched import NeverStops, silent
 from app.errors import BadOption
 from app.messages import Decoding, Event, Message, ModelChoice, Options, Piece, Request, Sampling
 from tests.engine.places import Places
@@ -35,7 +34,7 @@ def tokenizer() -> PreTrainedTokenizerBase:
 
 def ask(session: Session, options: Options, *messages: Message) -> list[Piece]:
     asked = Request(DEMO_CPU, messages, options, is_cold=True)
-    events: Sequence[Event] = list(session.events(asked, silent, NeverStops()))
+    events: Sequence[Event] = list(session.events(asked, no_progress, NeverStop()))
     return [event for event in events if isinstance(event, Piece)]
 
 
@@ -58,8 +57,8 @@ def test_from_any_tokens_end_on_the_same_tokens_follow(
     options = Options(sampling, Decoding(decoder), max_new_tokens=60)  # type: ignore[arg-type]
     whole = ids_of(ask(session, options, QUESTION))
     assert len(whole) > 40
-    loaded = session.open(DEMO_CPU, silent)
-    for cut in range(1, len(whole), 9):
+    loaded = session.open(DEMO_CPU, no_progress)
+    for cut in range(1, len(whole), 19):
         written = loaded.decode(whole[:cut])
         rest = ask(
             session, replace(options, max_new_tokens=60 - cut), QUESTION, Message("assistant", written)

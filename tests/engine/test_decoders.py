@@ -8,7 +8,7 @@ from app.engine.decoders import make_decoder
 from app.engine.plain import plain
 from app.engine.prompt_lookup import prompt_lookup
 from app.engine.sampling import make_sampler
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.messages import DecoderName, Decoding, Sampling
 from tests.engine.lookahead.scripted_runner import ScriptedRunner, text_after
 
@@ -20,7 +20,7 @@ def test_plain_and_prompt_lookup_need_no_settings() -> None:
 
 @pytest.mark.parametrize("name", get_args(DecoderName))
 def test_every_decoder_says_what_the_model_says(name: DecoderName) -> None:
-    stopper = Stopper(frozenset(), 30, 1000, (), decode=str)
+    stopper = StoppingCriteria(frozenset(), 30, 1000, (), decode=str)
     steps = list(
         make_decoder(Decoding(name))(ScriptedRunner([40]), [40, 4], make_sampler(Sampling()), stopper)
     )
@@ -30,8 +30,8 @@ def test_every_decoder_says_what_the_model_says(name: DecoderName) -> None:
 
 @pytest.mark.parametrize("name", get_args(DecoderName))
 def test_no_decoder_feeds_more_rows_than_the_runner_takes(name: DecoderName) -> None:
-    runner, stopper = ScriptedRunner([40]), Stopper(frozenset(), 60, 1000, (), decode=str)
-    runner.widths = (1, 4)
+    runner, stopper = ScriptedRunner([40]), StoppingCriteria(frozenset(), 60, 1000, (), decode=str)
+    runner.same_text_buckets = (1, 4)
     steps = list(make_decoder(Decoding(name, window=9))(runner, [40, 4], make_sampler(Sampling()), stopper))
     assert [token for step in steps for token in step.tokens] == text_after([40, 4], 60)
     assert max(map(len, runner.blocks)) <= 4
@@ -40,8 +40,8 @@ def test_no_decoder_feeds_more_rows_than_the_runner_takes(name: DecoderName) -> 
 @pytest.mark.parametrize("window", [1, 3, 4, 5])
 def test_no_step_reads_more_rows_than_the_runner_takes(window: int) -> None:
     """With N = 2 the window's top row begins with the current token, whose logits are read once for each branch."""
-    runner, stopper = ScriptedRunner([40]), Stopper(frozenset(), 60, 1000, (), decode=str)
-    runner.widths = (1, 4)
+    runner, stopper = ScriptedRunner([40]), StoppingCriteria(frozenset(), 60, 1000, (), decode=str)
+    runner.same_text_buckets = (1, 4)
     decoder = make_decoder(Decoding("lookahead", window, ngram=2, guesses=9))
     steps = list(decoder(runner, [40, 4], make_sampler(Sampling()), stopper))
     assert [token for step in steps for token in step.tokens] == text_after([40, 4], 60)
@@ -51,6 +51,6 @@ def test_no_step_reads_more_rows_than_the_runner_takes(window: int) -> None:
 
 @pytest.mark.parametrize(("name", "rows"), [("plain", 1), ("jacobi", 4)])
 def test_the_window_is_as_wide_as_asked(name: DecoderName, rows: int) -> None:
-    runner, stopper = ScriptedRunner([40]), Stopper(frozenset(), 30, 1000, (), decode=str)
+    runner, stopper = ScriptedRunner([40]), StoppingCriteria(frozenset(), 30, 1000, (), decode=str)
     next(make_decoder(Decoding(name, window=3))(runner, [40, 4], make_sampler(Sampling()), stopper))
     assert len(runner.blocks[0]) == rows

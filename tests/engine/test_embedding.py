@@ -74,7 +74,7 @@ def test_no_texts_and_an_empty_text_have_vectors_too(tmp_path: Path) -> None:
     ("change", "words"),
     [
         ({"modules": ("Dense",)}, "layers that Foresight does not know"),
-        ({"pooling": "lasttoken"}, "pools in a way"),
+        ({"pooling": "lasttoken"}, "uses a pooling"),
     ],
 )
 def test_what_is_not_understood_is_refused(tmp_path: Path, change: dict[str, object], words: str) -> None:

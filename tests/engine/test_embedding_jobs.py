@@ -10,7 +10,7 @@ import pytest
 from app.engine import Engine
 from app.engine.embedding import load_sentence_model
 from app.engine.embedding_job import PIECE, EmbeddingJob
-from app.engine.inbox import Inbox
+from app.engine.jobs import JobQueue, Shutdown, UnloadJob
 from app.errors import EngineClosed, ModelError
 from app.messages import ModelFolder
 from tests.engine.asking import CPU, SECONDS, ask
@@ -21,8 +21,8 @@ TEXTS = [("the cat sleeps " * (1 + number % 3)).strip() + " in" * (number % 2) f
 
 
 @pytest.fixture
-def engine(model_folders: dict[str, Path]) -> Iterator[Engine]:
-    engine = Engine(Places(model_folders))
+def engine(model_folders: dict[str, Path], measurements: Path) -> Iterator[Engine]:
+    engine = Engine(Places(model_folders), measurements)
     yield engine
     engine.close()
 
@@ -65,13 +65,17 @@ def test_no_texts_have_no_vectors(engine: Engine, folder: ModelFolder) -> None:
     assert len(engine.embed(folder, []).result(SECONDS)) == 0
 
 
-def test_what_may_wait_goes_behind_what_came_later() -> None:
-    inbox: Inbox[str] = Inbox()
-    for job, may_wait in (("texts", True), ("reply", False), ("more texts", True), ("load", False)):
-        inbox.put(job, may_wait)
-    assert inbox.get() == "reply"
-    assert inbox.rest() == ["load", "texts", "more texts"]
-    assert inbox.rest() == []
+def test_what_may_wait_goes_behind_what_came_later(folder: ModelFolder) -> None:
+    queue = JobQueue()
+    texts, more = EmbeddingJob(folder, TEXTS), EmbeddingJob(folder, TEXTS)
+    first, last = UnloadJob(), Shutdown()
+    queue.put(texts, may_wait=True)
+    queue.put(first)
+    queue.put(more, may_wait=True)
+    queue.put(last)
+    assert queue.get() is first
+    assert queue.drain() == [last, texts, more]
+    assert queue.drain() == []
 
 
 def test_a_job_is_done_piece_by_piece_and_can_be_taken_back_before_the_first(folder: ModelFolder) -> None:

@@ -7,21 +7,21 @@ from typing import cast
 import pytest
 
 from app.engine.decoders import make_decoder
-from app.engine.lookahead import Experience, make_lookahead
-from app.engine.lookahead.factory import Known
+from app.engine.lookahead import ModelStatistics, make_lookahead
+from app.engine.lookahead.backoff import Backoff
+from app.engine.lookahead.factory import ReplyContext
 from app.engine.lookahead.first_successors import ask_first_successors, no_successors
-from app.engine.lookahead.patience import Patience
-from app.engine.lookahead.planning import FixedSizes, Planner, RowBudget
+from app.engine.lookahead.planning import DraftPlanner, FixedSizes, RowBudget
 from app.engine.lookahead.step_curve import StepCurve
 from app.engine.lookahead.tuner import Tuner
-from app.engine.lookahead.window_share import WindowShare
-from app.engine.runner import Runner
-from app.engine.step_times import StepProfile, StepTimes, Widths
+from app.engine.lookahead.window_sizer import WindowSizer
+from app.engine.runner import ModelRunner
+from app.engine.step_profile import Buckets, StepProfile, StepTimes
 from app.messages import PRESETS, Decoding, Origin, Preset, Sampling
+from tests.engine.architectures import BRANCHING, GEMMA3, LLAMA, VOCABULARY, WINDOW, Architecture
 from tests.engine.oracle import Oracle, branching
 from tests.engine.replies import GREEDY, Reply, Zoo, numbers, planned, reference, write
 from tests.engine.sources import SOURCES, knowing, only
-from tests.engine.zoo import BRANCHING, GEMMA3, LLAMA, VOCABULARY, WINDOW, Architecture
 from tests.tiers import named, pairwise
 
 PROMPT = numbers(WINDOW + 18)
@@ -43,7 +43,7 @@ class Machine:
     """Made-up step times, the widths that blocks are padded to, and the rows that the tuner should choose then."""
 
     times: StepTimes
-    widths: Widths
+    buckets: Buckets
     rows: range
 
 
@@ -58,7 +58,11 @@ MACHINES = {
 
 
 def same_again(
-    runner: Runner, prompt: Sequence[int], decoding: Decoding, known: Known, sampling: Sampling = GREEDY
+    runner: ModelRunner,
+    prompt: Sequence[int],
+    decoding: Decoding,
+    known: ReplyContext,
+    sampling: Sampling = GREEDY,
 ) -> Reply:
     """The reply, which must be plain's, and the same once more with all that the first one taught."""
     expected = reference(runner, prompt, sampling)
@@ -70,11 +74,11 @@ def same_again(
     return said
 
 
-@pairwise(architecture=named(BRANCHING), rows=named(ROWS), sampling=SAMPLINGS, deep=BOTH)
+@pairwise(architecture=named(BRANCHING), rows=named(ROWS), sampling=SAMPLINGS, deep=())
 def test_auto_says_what_plain_says_at_every_budget(
     zoo: Zoo, architecture: Architecture, rows: int, sampling: Sampling
 ) -> None:
-    known = Known(Experience(VOCABULARY), sampling=sampling)
+    known = ReplyContext(ModelStatistics(VOCABULARY), sampling=sampling)
     said = same_again(zoo.runner(architecture), PROMPT, Decoding("auto", rows=rows), known, sampling)
     assert sum(step.rows for step in said.steps) <= rows * len(said.steps)
     assert rows < 8 or said.longest_run > 3, "the second time the text is known"
@@ -89,10 +93,10 @@ def test_whatever_the_tuner_chooses_the_text_is_plains(
     expected = reference(runner, PROMPT, sampling)
     runner.forget()
     oracle = Oracle((*PROMPT, *expected.tokens), (branching,))
-    measured = StepCurve(machine.times, machine.widths)
-    proven = StepCurve(machine.times, machine.widths, measured.shape)
-    planner = Tuner(proven, WindowShare(columns), Patience())
-    runner.widths = machine.widths
+    measured = StepCurve(machine.times, machine.buckets)
+    proven = StepCurve(machine.times, machine.buckets, measured.shape)
+    planner = Tuner(proven, WindowSizer(columns), Backoff())
+    runner.same_text_buckets = machine.buckets
     said = write(runner, PROMPT, planned(planner, oracle), sampling)
     assert said.tokens == expected.tokens
     if not columns:
@@ -105,12 +109,12 @@ def test_auto_with_measured_steps_says_what_plain_says(
     zoo: Zoo, architecture: Architecture, machine: Machine, sampling: Sampling
 ) -> None:
     runner = zoo.runner(architecture)
-    classes = (machine.widths,) if machine.widths else ()
-    steady = StepTimes((*machine.widths,), (*map(machine.times.seconds_for, machine.widths),))
-    profile = StepProfile(machine.times, steady, classes)
+    bucket_sets = (machine.buckets,) if machine.buckets else ()
+    batch_invariant = StepTimes((*machine.buckets,), (*map(machine.times.seconds_for, machine.buckets),))
+    profile = StepProfile(machine.times, batch_invariant, bucket_sets)
     expected = reference(runner, PROMPT, sampling)
-    decoder = make_lookahead(Decoding(), Known(Experience(VOCABULARY), profile, sampling))
-    runner.widths = machine.widths
+    decoder = make_lookahead(Decoding(), ReplyContext(ModelStatistics(VOCABULARY), profile, sampling))
+    runner.same_text_buckets = machine.buckets
     for _ in range(3):
         runner.forget()
         said = write(runner, PROMPT, decoder, sampling)
@@ -118,28 +122,28 @@ def test_auto_with_measured_steps_says_what_plain_says(
         assert all(step.split.cost > 0 for step in said.steps)
 
 
-@pairwise(architecture=named(BRANCHING), source=named(SOURCES), sampling=TWO, deep=BOTH)
+@pairwise(architecture=named(BRANCHING), source=named(SOURCES), sampling=TWO, deep=())
 def test_each_source_alone_is_accepted_and_changes_nothing(
     zoo: Zoo, architecture: Architecture, source: Origin, sampling: Sampling
 ) -> None:
     runner = zoo.runner(architecture)
     expected = reference(runner, PROMPT, sampling)
     pool = knowing(source, (*PROMPT, *expected.tokens), VOCABULARY)
-    said = write(runner, PROMPT, planned(RowBudget(24, WindowShare(0)), pool), sampling)
+    said = write(runner, PROMPT, planned(RowBudget(24, WindowSizer(0)), pool), sampling)
     assert said.tokens == expected.tokens
     assert {origin for step in said.steps for origin in step.origins} == {source, "model"}
     assert said.longest_run > 5
 
 
-@pairwise(source=named(SOURCES), rows=named((1, 2, 8, 64)), columns=named((0, 4)), architecture=BOTH)
+@pairwise(source=named(SOURCES), rows=named((1, 2, 8, 64)), columns=named((0, 4)), architecture=BOTH, deep=())
 def test_a_source_that_has_to_learn_by_itself_changes_nothing(
     zoo: Zoo, architecture: Architecture, source: Origin, columns: int, rows: int
 ) -> None:
     runner = zoo.runner(architecture)
     expected = reference(runner, PROMPT)
     runner.forget()
-    planners: tuple[Planner, ...] = (
-        RowBudget(rows, WindowShare(columns)),
+    planners: tuple[DraftPlanner, ...] = (
+        RowBudget(rows, WindowSizer(columns)),
         FixedSizes(Decoding("lookahead", columns, 4, rows)),
     )
     for planner in planners:
@@ -154,7 +158,9 @@ def test_a_document_that_holds_the_answer_is_drafted_from(
 ) -> None:
     runner = zoo.runner(architecture)
     expected = reference(runner, PROMPT, sampling)
-    known = Known(Experience(VOCABULARY), StepProfile(), sampling, (numbers(30, seed=9), expected.tokens))
+    known = ReplyContext(
+        ModelStatistics(VOCABULARY), StepProfile(), sampling, (numbers(30, seed=9), expected.tokens)
+    )
     runner.forget()
     said = write(runner, PROMPT, make_lookahead(Decoding(rows=16), known), sampling)
     assert said.tokens == expected.tokens
@@ -167,7 +173,7 @@ def test_turns_of_a_chat_that_repeat_themselves_are_drafted_from_history(
 ) -> None:
     """Each turn quotes the reply before it; what was said there is history, and the text is still plain's."""
     runner, chat = zoo.runner(architecture), PROMPT
-    decoder = make_lookahead(Decoding(rows=24), Known(Experience(VOCABULARY), sampling=sampling))
+    decoder = make_lookahead(Decoding(rows=24), ReplyContext(ModelStatistics(VOCABULARY), sampling=sampling))
     for turn in range(4):
         said = write(runner, chat, decoder, sampling, limit=20)
         warm = runner.reused
@@ -190,7 +196,7 @@ def test_the_first_successors_change_nothing(
         first = ask_first_successors(runner, first, 0, lambda _done, _total: None)
     expected = reference(runner, PROMPT)
     runner.forget()
-    known = Known(Experience(VOCABULARY, first=first))
+    known = ReplyContext(ModelStatistics(VOCABULARY, first=first))
     said = write(runner, PROMPT, make_lookahead(Decoding(rows=24), known))
     assert said.tokens == expected.tokens
     assert said.steps[0].is_covered == is_asked_first, "with them even the first step has something to try"
@@ -202,7 +208,9 @@ def test_no_special_token_is_drafted_inside_a_run(zoo: Zoo, architecture: Archit
     runner = zoo.runner(architecture)
     expected = reference(runner, PROMPT)
     special = {expected.tokens[3], expected.tokens[11]}
-    known = Known(Experience(VOCABULARY, special=special), documents=((*PROMPT, *expected.tokens),))
+    known = ReplyContext(
+        ModelStatistics(VOCABULARY, special=special), documents=((*PROMPT, *expected.tokens),)
+    )
     runner.forget()
     said = write(runner, PROMPT, make_lookahead(Decoding(rows=16), known))
     assert said.tokens == expected.tokens
@@ -219,4 +227,6 @@ def test_the_authors_presets_say_what_plain_says(
     zoo: Zoo, architecture: Architecture, preset: str, sampling: Sampling
 ) -> None:
     decoding = Decoding("lookahead", *PRESETS[cast(Preset, preset)])
-    same_again(zoo.runner(architecture), PROMPT, decoding, Known(Experience(VOCABULARY)), sampling)
+    same_again(
+        zoo.runner(architecture), PROMPT, decoding, ReplyContext(ModelStatistics(VOCABULARY)), sampling
+    )

@@ -8,8 +8,8 @@ from app.engine.plain import plain
 from app.engine.prompt import encode
 from app.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling
 from app.settings import assets_dir
+from tests.engine.architectures import BRANCHING, GEMMA3, LLAMA, WINDOW, Architecture, learned_positions
 from tests.engine.replies import GREEDY, Zoo, numbers, reference, write
-from tests.engine.zoo import BRANCHING, GEMMA3, LLAMA, WINDOW, Architecture, learned_positions
 from tests.tiers import named, pairwise, some
 
 PROMPT = numbers(WINDOW + 9, seed=5) * 2  # twice, so that there is something to look up

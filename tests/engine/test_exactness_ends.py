@@ -6,9 +6,9 @@ from app.engine.lookahead import make_lookahead
 from app.engine.plain import plain
 from app.engine.step import Decoder
 from app.messages import Decoding
+from tests.engine.architectures import GEMMA3, LLAMA, WINDOW, Architecture, learned_positions
 from tests.engine.oracle import Oracle, branching, right
 from tests.engine.replies import Reply, Zoo, load, numbers, says_plainly, transformers_says, with_pool, write
-from tests.engine.zoo import GEMMA3, LLAMA, WINDOW, Architecture, learned_positions
 from tests.tiers import named, pairwise
 
 PROMPT = numbers(WINDOW + 9, seed=2)

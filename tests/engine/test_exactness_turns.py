@@ -9,8 +9,8 @@ from app.engine.plain import plain
 from app.engine.runner import PREFILL_CHUNK
 from app.engine.step import Decoder
 from app.messages import Decoding, Prefilling
+from tests.engine.architectures import GEMMA3, LLAMA, RECURRENT, WINDOW, Architecture, one_of_each_kind
 from tests.engine.replies import Zoo, collect, numbers, says_plainly, stream, write
-from tests.engine.zoo import GEMMA3, LLAMA, RECURRENT, WINDOW, Architecture, one_of_each_kind
 from tests.tiers import named, pairwise
 
 PROMPT = numbers(WINDOW + 12, seed=4)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from app.engine.hardware import Place, choose_device, choose_dtype, dtype_name, sum_exactly
+from app.engine.hardware import ChosenDevice, choose_device, choose_dtype, dtype_name, sum_exactly
 from app.errors import BadOption
 
 CPU = torch.device("cpu")
@@ -14,7 +14,7 @@ CUDA = torch.device("cuda")
 
 
 def test_what_the_person_asks_for_is_taken() -> None:
-    assert choose_device("cpu") == Place(CPU)
+    assert choose_device("cpu") == ChosenDevice(CPU)
     assert choose_dtype("float16", CPU) == torch.float16
     assert choose_dtype("bfloat16", CPU) == torch.bfloat16
     assert choose_dtype("float32", torch.device("cuda")) == torch.float32
@@ -22,7 +22,7 @@ def test_what_the_person_asks_for_is_taken() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
 def test_a_cuda_device_that_is_not_there_is_refused_with_what_to_do() -> None:
-    assert choose_device("auto") == Place(CPU)
+    assert choose_device("auto") == ChosenDevice(CPU)
     with pytest.raises(BadOption, match="No CUDA device is available here: choose --device cpu"):
         choose_device("cuda")
 
@@ -44,15 +44,15 @@ class PaperCard:
 
 
 def test_a_card_that_works_is_taken_and_one_that_is_not_there_needs_no_word() -> None:
-    assert choose_device("auto", PaperCard()) == choose_device("cuda", PaperCard()) == Place(CUDA)
-    assert choose_device("auto", PaperCard(is_seen=False)) == Place(CPU)
+    assert choose_device("auto", PaperCard()) == choose_device("cuda", PaperCard()) == ChosenDevice(CUDA)
+    assert choose_device("auto", PaperCard(is_seen=False)) == ChosenDevice(CPU)
 
 
 def test_a_card_that_torch_has_no_kernels_for_leaves_the_cpu_and_a_note() -> None:
     old = PaperCard(RuntimeError("CUDA error: no kernel image is available.\nCompile with"))
     words = "The graphics card cannot be used (CUDA error: no kernel image is available)"
-    assert choose_device("auto", old) == Place(CPU, f"{words}, so the CPU is used.")
-    assert choose_device("cpu", old) == Place(CPU)
+    assert choose_device("auto", old) == ChosenDevice(CPU, f"{words}, so the CPU is used.")
+    assert choose_device("cpu", old) == ChosenDevice(CPU)
     with pytest.raises(BadOption, match=re.escape(f"{words}: choose --device cpu")):
         choose_device("cuda", old)
 

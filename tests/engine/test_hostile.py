@@ -18,10 +18,8 @@ from tests.engine.asking import events_of, failure, ids_of, wait_for
 from tests.engine.hostile import HARMLESS, REFUSED, Spoil, template
 
 CHEAP = (
-    "100,000 layers", "no sizes at all", "as wide as there are words", "num_hidden_layers is negative",
-    "a config of 500 MB", "a nested config", "a generation config that is a pipe", "code of its own",
-    "a template that calls itself", "a tokenizer that panics when it is read",
-    "added tokens in the config", "a shape that overflows", "offsets that overlap", "an index out of the folder",
+    "no sizes at all", "a config of 500 MB", "a generation config that is a pipe", "code of its own",
+    "a template that calls itself", "a tokenizer that panics when it is read", "offsets that overlap",
 )  # fmt: skip
 """The default suite's; the others are tried with --thorough."""
 SECONDS = 30.0
@@ -138,7 +136,7 @@ def test_closing_does_not_wait_for_a_template_that_hangs(folder: Path) -> None:
     engine = Engine(locate)
     events_of(ask(engine, folder))
     reply = ask(engine, folder, "loop")
-    wait_for(lambda: engine._inbox._waiting.empty())  # it is at it
+    wait_for(lambda: engine._queue._waiting.empty())  # it is at it
     begun = monotonic()
     engine.close()
     assert monotonic() - begun < 2

@@ -9,7 +9,7 @@ from app.engine.jacobi import make_jacobi
 from app.engine.plain import plain
 from app.engine.sampling import make_sampler
 from app.engine.step import Step
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.messages import Sampling
 from tests.engine.lookahead.scripted_runner import VOCABULARY, ScriptedRunner, text_after
 
@@ -19,7 +19,7 @@ def second_last_and_one_more(line: Sequence[int]) -> int:
 
 
 def decode(runner: ScriptedRunner, width: int, limit: int, tokens: Sequence[int] = (1, 1)) -> list[Step]:
-    stopper = Stopper(frozenset(), limit, 1000, (), decode=str)
+    stopper = StoppingCriteria(frozenset(), limit, 1000, (), decode=str)
     return list(make_jacobi(width)(runner, list(tokens), make_sampler(Sampling()), stopper))
 
 
@@ -68,7 +68,7 @@ def test_whatever_the_window_the_text_is_plains(prompt: list[int], width: int, l
 
     fast, slow = ScriptedRunner(prompt[:-1], looks_far_back), ScriptedRunner(prompt[:-1], looks_far_back)
     quick = decode(fast, width, limit, prompt)
-    stopper = Stopper(frozenset(), limit, 1000, (), decode=str)
+    stopper = StoppingCriteria(frozenset(), limit, 1000, (), decode=str)
     expected = list(plain(slow, list(prompt), make_sampler(Sampling()), stopper))
     assert [token for step in quick for token in step.tokens] == [
         token for step in expected for token in step.tokens

@@ -18,8 +18,8 @@ ASKED = Request(CPU, PROMPT, SHORT)
 
 
 @pytest.fixture
-def engine(model_folders: dict[str, Path]) -> Iterator[Engine]:
-    engine = Engine(Places(model_folders))
+def engine(model_folders: dict[str, Path], measurements: Path) -> Iterator[Engine]:
+    engine = Engine(Places(model_folders), measurements)
     yield engine
     engine.close()
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from app.engine.loading import LoadedModel, load
-from app.engine.lookahead.chances import NUM_CELLS
+from app.engine.lookahead.acceptance_estimator import NUM_CELLS
 from app.engine.lookahead.entries import SUCCESSORS, Packed
 from app.engine.lookahead.first_successors import num_asked
+from app.engine.measurement_cache import MeasurementCache, MeasurementFolder, open_cache
 from app.engine.measuring import keep, measured
-from app.engine.notes import Notes, NotesFolder, make_notes
 from app.messages import ModelChoice, ModelFolder, Sampling
+from tests.engine.architectures import RECURRENT
 from tests.engine.replies import load as load_zoo
-from tests.engine.zoo import RECURRENT
 from tests.tiers import numbered, some
 
 MEASURING, ASKING = "Measuring the model's step", "Asking the model for each token's successors"
@@ -42,14 +42,14 @@ def fresh(model_folders: dict[str, Path]) -> Callable[[], LoadedModel]:
     return lambda: load(folder, ModelChoice("tiny", "float32", "cpu"))
 
 
-def opened(loaded: LoadedModel, notes: Notes) -> tuple[LoadedModel, list[str]]:
+def opened(loaded: LoadedModel, notes: MeasurementCache) -> tuple[LoadedModel, list[str]]:
     """The measured model, and what the person was told meanwhile."""
     told = Told()
     return measured(loaded, notes, told), told.whats
 
 
 def first_of(loaded: LoadedModel) -> Packed:
-    first = loaded.experience._first
+    first = loaded.statistics._first
     assert first is not None
     return first
 
@@ -66,9 +66,9 @@ def rewrite(file: Path, change: Callable[[Any], Any]) -> None:
 
 
 def test_the_second_load_measures_and_asks_nothing(fresh: Callable[[], LoadedModel], tmp_path: Path) -> None:
-    first, told = opened(fresh(), NotesFolder(tmp_path))
+    first, told = opened(fresh(), MeasurementFolder(tmp_path))
     assert told == [MEASURING, ASKING]
-    again, told = opened(fresh(), NotesFolder(tmp_path))
+    again, told = opened(fresh(), MeasurementFolder(tmp_path))
     assert told == []
     assert again.profile == first.profile
     assert (first_of(again) == first_of(first)).all()
@@ -78,23 +78,23 @@ def test_the_second_load_measures_and_asks_nothing(fresh: Callable[[], LoadedMod
 
 def test_without_a_folder_every_load_finds_out_anew(fresh: Callable[[], LoadedModel]) -> None:
     for _ in range(2):
-        assert opened(fresh(), make_notes(None))[1] == [MEASURING, ASKING]
+        assert opened(fresh(), open_cache(None))[1] == [MEASURING, ASKING]
 
 
 def test_a_folder_that_cannot_be_written_costs_a_measurement_and_no_more(
     fresh: Callable[[], LoadedModel], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("in the way")
-    loaded, told = opened(fresh(), NotesFolder(tmp_path / "file"))
+    loaded, told = opened(fresh(), MeasurementFolder(tmp_path / "file"))
     assert told == [MEASURING, ASKING]
-    keep(loaded, NotesFolder(tmp_path / "file"))
+    keep(loaded, MeasurementFolder(tmp_path / "file"))
     assert bool(loaded.profile)
 
 
 def test_tokens_that_there_was_no_time_to_ask_about_are_asked_next_time(
     fresh: Callable[[], LoadedModel], tmp_path: Path
 ) -> None:
-    notes = NotesFolder(tmp_path)
+    notes = MeasurementFolder(tmp_path)
     whole, _ = opened(fresh(), notes)
     loaded, kept = fresh(), first_of(whole).copy()
     kept[700:] = 0
@@ -115,7 +115,7 @@ def write_successors(folder: Path, first: Packed) -> None:
 def test_successors_that_make_no_sense_are_asked_anew(
     fresh: Callable[[], LoadedModel], tmp_path: Path, garbage: object
 ) -> None:
-    notes = NotesFolder(tmp_path)
+    notes = MeasurementFolder(tmp_path)
     whole, _ = opened(fresh(), notes)
     rewrite(note_of(tmp_path, "successors"), lambda note: {**note, "packed": garbage})
     again, told = opened(fresh(), notes)
@@ -126,7 +126,7 @@ def test_successors_that_make_no_sense_are_asked_anew(
 def test_successors_of_another_vocabulary_are_asked_anew(
     fresh: Callable[[], LoadedModel], tmp_path: Path
 ) -> None:
-    notes = NotesFolder(tmp_path)
+    notes = MeasurementFolder(tmp_path)
     opened(fresh(), notes)
     write_successors(tmp_path, np.ones((99, SUCCESSORS), dtype=np.int32))
     assert opened(fresh(), notes)[1] == [ASKING]
@@ -141,24 +141,21 @@ def test_successors_of_another_vocabulary_are_asked_anew(
                     **note,
                     "free": {**note["free"], "seconds": [-1.0] * len(note["free"]["seconds"])},
                 },
-                lambda note: {**note, "free": {"widths": [1], "seconds": []}},
-                lambda note: {**note, "classes": [[7]]},
-                lambda note: {**note, "product": "theirs"},
-                # This machine has torch's products alone.
-                lambda note: {**note, "product": "ours"},
+                lambda note: {**note, "free": {"buckets": [1], "seconds": []}},
+                lambda note: {**note, "bucket_sets": [[7]]},
                 lambda _note: {},
                 lambda _note: None,
             ]
         ),
         "0",
         "2",
-        "6",
+        "4",
     ),
 )
 def test_a_profile_with_impossible_values_is_measured_anew(
     fresh: Callable[[], LoadedModel], tmp_path: Path, change: Callable[[Any], Any]
 ) -> None:
-    notes = NotesFolder(tmp_path)
+    notes = MeasurementFolder(tmp_path)
     opened(fresh(), notes)
     rewrite(note_of(tmp_path, "step"), change)
     assert opened(fresh(), notes)[1] == [MEASURING]
@@ -167,34 +164,34 @@ def test_a_profile_with_impossible_values_is_measured_anew(
 def counted(loaded: LoadedModel) -> LoadedModel:
     """The model after a reply at two temperatures."""
     for temperature in (0.0, 1.0):
-        loaded.experience.pool([1, 2, 3, 1, 2, 3], Sampling(temperature), ()).observe([1, 2], [3, 1, 9])
+        loaded.statistics.pool([1, 2, 3, 1, 2, 3], Sampling(temperature), ()).observe([1, 2], [3, 1, 9])
     return loaded
 
 
 def test_what_was_counted_of_guesses_is_there_after_the_next_start(
     fresh: Callable[[], LoadedModel], tmp_path: Path
 ) -> None:
-    notes = NotesFolder(tmp_path)
+    notes = MeasurementFolder(tmp_path)
     loaded = counted(opened(fresh(), notes)[0])
     keep(loaded, notes)
     again, _ = opened(fresh(), notes)
-    assert again.experience.counts == loaded.experience.counts
-    assert set(again.experience.counts) == {0, 2}
+    assert again.statistics.counts == loaded.statistics.counts
+    assert set(again.statistics.counts) == {0, 2}
 
 
 def test_what_steps_really_took_is_there_after_the_next_start(
     fresh: Callable[[], LoadedModel], tmp_path: Path
 ) -> None:
-    notes = NotesFolder(tmp_path)
+    notes = MeasurementFolder(tmp_path)
     loaded = opened(fresh(), notes)[0]
-    free, padded = loaded.profile.free, loaded.profile.steady.widths[:1]
-    loaded.experience.curve(free, ()).refine(8, 1.0)
-    loaded.experience.curve(loaded.profile.steady, padded).refine_plain(2.0)
+    free, padded = loaded.profile.free, loaded.profile.batch_invariant.buckets[:1]
+    loaded.statistics.curve(free, ()).refine(8, 1.0)
+    loaded.statistics.curve(loaded.profile.batch_invariant, padded).refine_plain(2.0)
     keep(loaded, notes)
     again, told = opened(fresh(), notes)
-    assert (again.experience.shapes, told) == (loaded.experience.shapes, [])
-    assert set(again.experience.shapes) == {(), padded}
-    assert again.experience.curve(free, ()).shape == loaded.experience.curve(free, ()).shape
+    assert (again.statistics.shapes, told) == (loaded.statistics.shapes, [])
+    assert set(again.statistics.shapes) == {(), padded}
+    assert again.statistics.curve(free, ()).shape == loaded.statistics.curve(free, ()).shape
 
 
 @pytest.mark.parametrize(
@@ -218,19 +215,19 @@ def test_what_steps_really_took_is_there_after_the_next_start(
 def test_a_curve_of_other_widths_and_garbage_are_not_believed(
     fresh: Callable[[], LoadedModel], tmp_path: Path, change: Callable[[Any], Any]
 ) -> None:
-    notes = NotesFolder(tmp_path)
+    notes = MeasurementFolder(tmp_path)
     loaded = opened(fresh(), notes)[0]
-    loaded.experience.curve(loaded.profile.free, ()).refine(8, 1.0)
+    loaded.statistics.curve(loaded.profile.free, ()).refine(8, 1.0)
     keep(loaded, notes)
     rewrite(note_of(tmp_path, "curves"), change)
     again, _ = opened(fresh(), notes)
-    assert again.experience.curve(again.profile.free, ()).is_unproven
+    assert again.statistics.curve(again.profile.free, ()).is_unproven
 
 
 def test_nothing_of_what_was_written_is_kept(fresh: Callable[[], LoadedModel], tmp_path: Path) -> None:
-    notes = NotesFolder(tmp_path)
+    notes = MeasurementFolder(tmp_path)
     loaded = opened(fresh(), notes)[0]
-    loaded.experience.pool([3001, 3002, 3003], Sampling(), ([3004, 3005],)).observe([3001], [3002])
+    loaded.statistics.pool([3001, 3002, 3003], Sampling(), ([3004, 3005],)).observe([3001], [3002])
     keep(loaded, notes)
     note = json.loads(note_of(tmp_path, "chances").read_text())["note"]
     assert set(note) == {"layout", "counts"}
@@ -262,17 +259,17 @@ def test_nothing_of_what_was_written_is_kept(fresh: Callable[[], LoadedModel], t
 def test_counts_of_another_layout_and_garbage_are_not_believed(
     fresh: Callable[[], LoadedModel], tmp_path: Path, change: Callable[[Any], Any]
 ) -> None:
-    notes = NotesFolder(tmp_path)
+    notes = MeasurementFolder(tmp_path)
     keep(counted(opened(fresh(), notes)[0]), notes)
     rewrite(note_of(tmp_path, "chances"), change)
     again, told = opened(fresh(), notes)
     assert told == []
-    assert again.experience.counts == {}
+    assert again.statistics.counts == {}
 
 
 def test_a_model_that_takes_one_row_at_a_time_is_not_measured(tmp_path: Path) -> None:
     recurrent = load_zoo(RECURRENT[0].make())
-    notes = NotesFolder(tmp_path)
+    notes = MeasurementFolder(tmp_path)
     loaded, told = opened(recurrent, notes)
     keep(loaded, notes)
     assert (loaded, told, list(tmp_path.iterdir())) == (recurrent, [], [])

@@ -6,11 +6,19 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from app.engine.probing import FEW_WIDTHS, PREFIX, USEFUL_FIRST, WIDTHS, found, probe, time_in_turn
+from app.engine.probing import (
+    FEW_BUCKETS,
+    MEASURED_BUCKETS,
+    PREFIX,
+    USEFUL_FIRST,
+    describe_buckets,
+    probe,
+    time_in_turn,
+)
 from app.engine.runner import BlockRunner
+from tests.engine.architectures import BRANCHING
 from tests.engine.replies import load, numbers
 from tests.engine.tiny import tiny_config
-from tests.engine.zoo import BRANCHING
 
 
 class Stopwatch:
@@ -89,15 +97,15 @@ def unwatched(_done: int, _total: int) -> None:
 
 def test_float32_needs_no_classes_and_says_so() -> None:
     profile = probe(tiny(torch.float32), unwatched)
-    assert profile.free.widths == WIDTHS
-    assert (profile.classes, bool(profile.steady)) == ((), False)
+    assert profile.free.buckets == MEASURED_BUCKETS
+    assert (profile.bucket_sets, bool(profile.batch_invariant)) == ((), False)
     assert profile.note == "float32: the same text with lookahead on and off"
 
 
 def test_half_precision_gets_classes_of_measured_widths() -> None:
     profile = probe(tiny(torch.bfloat16), unwatched)
-    assert profile.steady.widths == WIDTHS
-    assert profile.classes
+    assert profile.batch_invariant.buckets == MEASURED_BUCKETS
+    assert profile.bucket_sets
     assert profile.note.startswith("bfloat16: the same text by steps of ")
 
 
@@ -106,18 +114,18 @@ def test_experts_are_sent_away_with_a_reason() -> None:
     runner = load(mixtral.make().bfloat16()).runner
     assert isinstance(runner, BlockRunner)
     profile = probe(runner, unwatched)
-    assert profile.free and not profile.classes
+    assert profile.free and not profile.bucket_sets
     assert profile.note == "bfloat16: experts group a step's rows, so the text may differ"
 
 
 def test_a_short_context_is_measured_as_far_as_it_goes() -> None:
-    assert probe(tiny(torch.float32, context=PREFIX + 20), unwatched).free.widths == (1, 2, 4, 8, 12, 16)
+    assert probe(tiny(torch.float32, context=PREFIX + 20), unwatched).free.buckets == (1, 2, 4, 8, 12, 16)
 
 
 def test_the_probe_leaves_a_runner_that_knows_no_prompt() -> None:
     runner = tiny(torch.bfloat16)
     probe(runner, unwatched)
-    assert (runner.widths, runner.remembered()[0].shape[2]) == ((), 0)
+    assert (runner.same_text_buckets, runner.remembered()[0].shape[2]) == ((), 0)
     list(runner.prefill(numbers(5)))
     assert runner.reused == 0
 
@@ -133,26 +141,34 @@ def test_a_probe_that_is_stopped_leaves_such_a_runner_too() -> None:
     runner = tiny(torch.bfloat16)
     with pytest.raises(Stopped):
         probe(runner, stop)
-    assert (runner.widths, runner.remembered()[0].shape[2]) == ((), 0)
+    assert (runner.same_text_buckets, runner.remembered()[0].shape[2]) == ((), 0)
 
 
 def test_on_a_busy_machine_the_probe_ends_early_and_says_that_it_is_not_whole() -> None:
     now = iter(range(1000))
     profile = probe(tiny(torch.bfloat16), unwatched, clock=lambda: float(next(now)))
-    assert [len(widths) for widths in profile.classes] == [1]
+    assert [len(buckets) for buckets in profile.bucket_sets] == [1]
     assert not profile.is_whole
     assert probe(tiny(torch.bfloat16), unwatched).is_whole
 
 
 def test_the_useful_widths_come_first_and_none_is_forgotten() -> None:
-    assert sorted(USEFUL_FIRST) == list(WIDTHS)
+    assert sorted(USEFUL_FIRST) == list(MEASURED_BUCKETS)
 
 
 def test_what_was_found_is_said_in_words() -> None:
-    assert found("bfloat16", ((16, 24, 32),)) == "bfloat16: the same text by steps of 16, 24, 32 rows"
-    assert found("float16", ((1,), (8, 16))) == "float16: the same text by steps of 1; or of 8, 16 rows"
-    assert found("bfloat16", ()) == "bfloat16: no width of a step writes steady bits, so the text may differ"
+    assert (
+        describe_buckets("bfloat16", ((16, 24, 32),)) == "bfloat16: the same text by steps of 16, 24, 32 rows"
+    )
+    assert (
+        describe_buckets("float16", ((1,), (8, 16)))
+        == "float16: the same text by steps of 1; or of 8, 16 rows"
+    )
+    assert (
+        describe_buckets("bfloat16", ())
+        == "bfloat16: no number of rows writes batch-invariant bits, so the text may differ"
+    )
 
 
 def test_slow_models_are_measured_at_few_of_the_widths() -> None:
-    assert set(FEW_WIDTHS) < set(WIDTHS)
+    assert set(FEW_BUCKETS) < set(MEASURED_BUCKETS)

@@ -7,7 +7,7 @@ import pytest
 from app.engine.prompt_lookup import Occurrences, prompt_lookup
 from app.engine.sampling import make_sampler
 from app.engine.step import Step
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.messages import Sampling
 from app.step_rows import PROMPT_LOOKUP_DRAFTS
 from tests.engine.lookahead.scripted_runner import Rule, ScriptedRunner, text_after
@@ -22,7 +22,7 @@ def drafted(text: Sequence[int], length: int) -> list[int]:
 
 
 def decode(runner: ScriptedRunner, tokens: list[int], limit: int) -> list[Step]:
-    stopper = Stopper(frozenset(), limit, 1000, (), decode=str)
+    stopper = StoppingCriteria(frozenset(), limit, 1000, (), decode=str)
     return list(prompt_lookup(runner, tokens, make_sampler(Sampling()), stopper))
 
 

@@ -13,19 +13,18 @@ from app.engine.loading import load
 from app.engine.lookahead import make_lookahead
 from app.engine.plain import plain
 from app.engine.prompt import encode
-from app.engine.quantised_embedding import QuantisedEmbedding
-from app.engine.quantised_linear import QuantisedLinear
+from app.engine.quantised_layers import QuantisedEmbedding, QuantisedLinear
 from app.engine.quantising import quantise, quantised, torchao
 from app.engine.runner import BlockRunner
 from app.errors import BadOption
 from app.messages import Decoding, ModelChoice, ModelFolder, Sampling
 from app.quantisation import Quantisation, model_bytes
+from tests.engine.architectures import BRANCHING, PLAIN_ONLY, Architecture
 from tests.engine.oracle import Oracle, branching, half_right, right
 from tests.engine.replies import GREEDY, numbers, says_plainly, with_pool, write
 from tests.engine.replies import load as load_made
 from tests.engine.tiny import DEMO, STORIES
-from tests.engine.zoo import BRANCHING, IN_DEPTH, PLAIN_ONLY, Architecture
-from tests.tiers import covering, named, pairwise, tiered
+from tests.tiers import covering, named, tiered
 
 pytest.importorskip("torchao", reason="torchao is not installed")
 
@@ -34,7 +33,7 @@ SAMPLED = Sampling(temperature=0.8, top_p=0.95, seed=3)
 QUESTIONS = ("Hello, who are you?", "How do I list the files of a folder?")
 KINDS: tuple[Quantisation, ...] = ("int8", "int4")
 
-BY_DEFAULT = covering([IN_DEPTH, KINDS], deep=())
+BY_DEFAULT = covering([("llama", "gemma2", "gpt2", "deepseek-v3"), KINDS], deep=())
 
 both_kinds = pytest.mark.parametrize("quantisation", KINDS)
 
@@ -151,11 +150,11 @@ def read_demo() -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.shared
-@pairwise(
+@tiered(
+    lambda *ids: ids == ("int8", "sampled", "stories"),
     quantisation=named(KINDS),
     sampling={"greedy": GREEDY, "sampled": SAMPLED},
     folder={"demo": DEMO, "stories": STORIES},
-    deep=(),
 )
 def test_lookahead_writes_what_plain_writes_also_when_a_prefix_is_reused(
     quantisation: Quantisation, sampling: Sampling, folder: Any
@@ -206,9 +205,10 @@ def test_without_torchao_a_sentence_says_what_to_install(error: type[Exception])
         torchao(lacking)
 
 
+@pytest.mark.thorough
 def test_a_person_sees_nothing_of_torchaos_import() -> None:
     script = (
-        "from app.engine.quiet import quiet_imports; quiet_imports()\n"
+        "from app.engine.worker import quiet_imports; quiet_imports()\n"
         "import app.engine.session, sys; sys.exit(0 if 'torchao' in sys.modules else 'not imported')"
     )
     child = subprocess.run(

@@ -12,10 +12,10 @@ from app.engine.plain import plain
 from app.engine.rotary import Rotary, anchored, rotary_of
 from app.engine.runner import PREFILL_CHUNK
 from app.messages import Decoding, Sampling
+from tests.engine.architectures import SWITCH, Architecture, llama_dynamic, phi3_longrope
 from tests.engine.oracle import Oracle, branching
 from tests.engine.replies import Zoo, load, numbers, says_plainly, transformers_says, with_pool, write
-from tests.engine.zoo import SWITCH, Architecture, llama_dynamic, phi3_longrope
-from tests.tiers import named, pairwise
+from tests.tiers import named, pairwise, tiered
 
 FAR = PREFILL_CHUNK + 20
 """A switch that lies in a prompt's second chunk."""
@@ -26,6 +26,8 @@ BY_TABLE = named((phi3_longrope(SWITCH), llama_dynamic(SWITCH)))
 switching = pytest.mark.parametrize("architecture", (phi3_longrope(SWITCH), llama_dynamic(SWITCH)), ids=str)
 switching_far = pytest.mark.parametrize("architecture", (phi3_longrope(FAR), llama_dynamic(FAR)), ids=str)
 LENGTHS = (1, SWITCH - REACH, SWITCH - 2, SWITCH - 1, SWITCH, SWITCH + 1, SWITCH + 9)
+AT_THE_SWITCH = {(str(SWITCH - 2), str(phi3_longrope(SWITCH))), (str(SWITCH - 2), str(llama_dynamic(SWITCH)))}
+"""What runs by default."""
 
 
 @pairwise(length=named(LENGTHS), architecture=BY_TABLE, deep=())
@@ -37,7 +39,7 @@ def test_plain_says_what_transformers_says_around_the_switch(
     assert says_plainly(zoo.runner(architecture), prompt, limit=2 * REACH).tokens == expected
 
 
-@pairwise(length=named(LENGTHS), architecture=BY_TABLE, deep=())
+@tiered(lambda *ids: ids in AT_THE_SWITCH, length=named(LENGTHS), architecture=BY_TABLE)
 def test_lookahead_says_what_plain_says_around_the_switch(
     zoo: Zoo, architecture: Architecture, length: int
 ) -> None:

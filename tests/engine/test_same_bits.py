@@ -10,22 +10,22 @@ from transformers import LlamaForCausalLM
 from app.engine.runner import BlockRunner
 from app.engine.same_bits import (
     agree,
-    find_classes,
+    group_by_bits,
     has_experts,
     layers_with_rows,
     read_layers,
     read_text,
 )
-from app.engine.step_times import Widths
+from app.engine.step_profile import Buckets
+from tests.engine.architectures import BRANCHING, Architecture
 from tests.engine.replies import load, numbers
 from tests.engine.tiny import tiny_config
-from tests.engine.zoo import BRANCHING, Architecture
 
 EXPERTS = {"mixtral", "gpt-oss", "qwen2-moe", "deepseek-v3"}
 
 
 @pytest.mark.parametrize(
-    ("kinds", "classes"),
+    ("kinds", "bucket_sets"),
     [
         ({1: "a", 4: "b", 8: "b", 16: "c"}, ((1,), (4, 8), (16,))),
         ({1: "a", 4: "a", 8: "a", 16: "a"}, ((1, 4, 8, 16),)),
@@ -35,12 +35,14 @@ EXPERTS = {"mixtral", "gpt-oss", "qwen2-moe", "deepseek-v3"}
         ({}, ()),
     ],
 )
-def test_widths_that_write_the_same_are_a_class(kinds: dict[int, str], classes: tuple[Widths, ...]) -> None:
-    def read(width: int) -> list[Tensor]:
+def test_widths_that_write_the_same_are_a_class(
+    kinds: dict[int, str], bucket_sets: tuple[Buckets, ...]
+) -> None:
+    def read(bucket: int) -> list[Tensor]:
         # The wider, the more tokens are read; a kind that is not steady writes nothing.
-        return [torch.full((width, 2), ord(kinds[width]))] if kinds[width] else []
+        return [torch.full((bucket, 2), ord(kinds[bucket]))] if kinds[bucket] else []
 
-    assert find_classes(tuple(kinds), read) == classes
+    assert group_by_bits(tuple(kinds), read) == bucket_sets
 
 
 def test_readings_agree_as_far_as_both_go() -> None:
@@ -63,10 +65,10 @@ def half() -> BlockRunner:
     return runner
 
 
-@pytest.mark.parametrize("width", [1, 2, 7, 16])
-def test_a_steady_width_writes_logits_keys_and_values_of_every_token(half: BlockRunner, width: int) -> None:
-    said = read_text(half, numbers(40), 24, width)
-    tokens = min(3 * width, 16)
+@pytest.mark.parametrize("bucket", [1, 2, 7, 16])
+def test_a_steady_width_writes_logits_keys_and_values_of_every_token(half: BlockRunner, bucket: int) -> None:
+    said = read_text(half, numbers(40), 24, bucket)
+    tokens = min(3 * bucket, 16)
     assert [part.shape for part in said] == [(tokens, 128), *[(tokens, 16)] * 4]
 
 
@@ -103,8 +105,8 @@ def test_one_layer_of_each_kind_and_shape_is_looked_at(half: BlockRunner) -> Non
 def test_a_layer_says_the_same_of_its_rows_in_blocks_of_any_width() -> None:
     torch.manual_seed(0)
     layer, rows = torch.nn.Linear(8, 4, dtype=torch.float64), torch.randn(10, 8, dtype=torch.float64)
-    for width, read in ((1, 10), (3, 9), (10, 10), (16, 32)):
-        (said,) = read_layers([(layer, rows)], width)
+    for bucket, read in ((1, 10), (3, 9), (10, 10), (16, 32)):
+        (said,) = read_layers([(layer, rows)], bucket)
         assert len(said) >= min(read, 10)
         torch.testing.assert_close(said[: min(read, 10)], layer(rows)[: min(read, 10)])
 

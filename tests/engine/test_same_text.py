@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from app.engine.lookahead import make_lookahead
-from app.engine.session import Session
-from app.engine.step_times import Widths
+from app.engine.session import NeverStop, Session
+from app.engine.step_profile import Buckets
 from app.messages import (
     Decoding,
     DType,
@@ -21,11 +21,11 @@ from app.messages import (
     Sampling,
 )
 from app.quantisation import Quantisation
+from tests.engine.architectures import BRANCHING, IN_DEPTH, LLAMA, WINDOW, Architecture
 from tests.engine.oracle import Oracle, branching
 from tests.engine.replies import GREEDY, Zoo, numbers, says_plainly, with_pool, write
 from tests.engine.tiny import DEMO, STORIES
-from tests.engine.zoo import BRANCHING, IN_DEPTH, LLAMA, WINDOW, Architecture
-from tests.tiers import covering, named, numbered, pairwise, some, tiered
+from tests.tiers import covering, named, numbered, some, tiered
 
 PROMPT = numbers(WINDOW + 18)
 SAMPLINGS = {"greedy": GREEDY, "sampled": Sampling(temperature=0.8, seed=3)}
@@ -44,7 +44,7 @@ PROMPTS = [*(("demo", question) for question in QUESTIONS), *(("stories", begun)
 def test_padding_changes_no_committed_token(zoo: Zoo, architecture: Architecture, sampling: Sampling) -> None:
     runner = zoo.runner(architecture)
     expected = says_plainly(runner, PROMPT, sampling)
-    runner.widths = (4, 24, 64)
+    runner.same_text_buckets = (4, 24, 64)
     assert says_plainly(runner, PROMPT, sampling).tokens == expected.tokens
     runner.forget()
     oracle = Oracle((*PROMPT, *expected.tokens), (branching,))
@@ -53,13 +53,13 @@ def test_padding_changes_no_committed_token(zoo: Zoo, architecture: Architecture
     assert said.longest_run == 7
 
 
-@pytest.mark.parametrize("widths", [(40,), (1, 48), (2, 3, 5, 128)])
-def test_any_widths_will_do_that_hold_the_block(zoo: Zoo, widths: Widths) -> None:
+@pytest.mark.parametrize("buckets", some(named([(40,), (1, 48), (2, 3, 5, 128)]), "(1, 48)"))
+def test_any_buckets_will_do_that_hold_the_block(zoo: Zoo, buckets: Buckets) -> None:
     runner = zoo.runner(LLAMA)
     expected = says_plainly(runner, PROMPT)
     runner.forget()
-    runner.widths = widths
-    assert runner.limit == widths[-1]
+    runner.same_text_buckets = buckets
+    assert runner.max_rows == buckets[-1]
     assert write(runner, PROMPT, make_lookahead(Decoding())).tokens == expected.tokens
 
 
@@ -68,17 +68,11 @@ def locate(name: str, _progress: Progress) -> ModelFolder:
     return ModelFolder({"stories": STORIES, "demo": DEMO}[name], name)
 
 
-class Patience:
-    """Nobody stops a reply."""
-
-    is_stopping = False
-
-
 def ids_of(
     session: Session, model: str, prompt: str, options: Options, quantisation: Quantisation = "none"
 ) -> list[int]:
     request = Request(ModelChoice(model, "bfloat16", "cpu", quantisation), prompt, options)
-    events = list(session.events(request, lambda *_progress: None, Patience()))
+    events = list(session.events(request, lambda *_progress: None, NeverStop()))
     assert isinstance(events[-1], Finished)
     return [token for event in events if isinstance(event, Piece) for token in event.token_ids]
 
@@ -90,7 +84,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 @pytest.mark.shared
 @tiered(
-    lambda asked, sampling: (asked, sampling) in {("0", "sampled"), ("3", "greedy")},
+    lambda asked, sampling: (asked, sampling) == ("3", "sampled"),
     asked=numbered(PROMPTS),
     sampling=SAMPLINGS,
 )
@@ -108,7 +102,12 @@ def test_in_bfloat16_lookahead_writes_what_plain_writes(
     assert ids_of(session, model, prompt, options) == off
 
 
-@pairwise(quantisation=named(("int8", "int4")), sampling=SAMPLINGS, prompt=numbered(QUESTIONS[:2]), deep=())
+@tiered(
+    lambda *ids: ids == ("int4", "sampled", "0"),
+    quantisation=named(("int8", "int4")),
+    sampling=SAMPLINGS,
+    prompt=numbered(QUESTIONS[:2]),
+)
 def test_in_bfloat16_quantised_lookahead_writes_what_quantised_plain_writes(
     session: Session, quantisation: Quantisation, sampling: Sampling, prompt: str
 ) -> None:
@@ -124,7 +123,9 @@ def test_in_bfloat16_quantised_lookahead_writes_what_quantised_plain_writes(
 def test_with_same_text_off_nothing_is_padded(session: Session) -> None:
     options = Options(decoding=Decoding("plain", same_text=False), max_new_tokens=3)
     ids_of(session, "demo", "Hello", options)
-    assert session.open(ModelChoice("demo", "bfloat16", "cpu"), lambda *_: None).runner.widths == ()
+    assert (
+        session.open(ModelChoice("demo", "bfloat16", "cpu"), lambda *_: None).runner.same_text_buckets == ()
+    )
 
 
 @pytest.mark.parametrize("dtype", some(named(["float32", "bfloat16"]), "bfloat16"))

@@ -33,7 +33,7 @@ SHORT = Options(max_new_tokens=24, ignore_eos=True)
 
 
 @dataclass
-class Patience:
+class StopAfter:
     """Somebody who stops after so many looks."""
 
     looks: int = 1_000_000
@@ -50,14 +50,14 @@ def places(model_folders: dict[str, Path]) -> Places:
 
 
 @pytest.fixture
-def session(places: Places) -> Session:
-    return Session(places)
+def session(places: Places, measurements: Path) -> Session:
+    return Session(places, measurements)
 
 
 @pytest.fixture(scope="module")
-def loaded_session(model_folders: dict[str, Path]) -> Session:
+def loaded_session(model_folders: dict[str, Path], measurements: Path) -> Session:
     """One for many questions, where none depends on another."""
-    return Session(Places(model_folders))
+    return Session(Places(model_folders), measurements)
 
 
 def silent(_what: str, _done: int, _total: int) -> None:
@@ -69,9 +69,9 @@ def ask(
     prompt: str | tuple[Message, ...] = PROMPT,
     options: Options = SHORT,
     model: ModelChoice = CPU,
-    patience: Patience | None = None,
+    stop: StopAfter | None = None,
 ) -> list[Event]:
-    return list(session.events(Request(model, prompt, options), silent, patience or Patience()))
+    return list(session.events(Request(model, prompt, options), silent, stop or StopAfter()))
 
 
 def ids_of(events: Sequence[Event]) -> list[int]:
@@ -184,7 +184,7 @@ def test_a_cold_request_owes_nothing_to_earlier_ones(session: Session) -> None:
     options = replace(SHORT, decoding=Decoding("auto", rows=24), max_new_tokens=60)
     first = ask(session, options=options)
     warm = ask(session, options=options)
-    cold = list(session.events(Request(CPU, PROMPT, options, is_cold=True), silent, Patience()))
+    cold = list(session.events(Request(CPU, PROMPT, options, is_cold=True), silent, StopAfter()))
     assert ids_of(first) == ids_of(warm) == ids_of(cold)
     assert (end_of(warm).statistics.reused_tokens > 0, end_of(cold).statistics.reused_tokens) == (True, 0)
     assert "history" in sources_of(warm)
@@ -197,7 +197,7 @@ def test_the_reply_may_quote_a_document_and_stays_as_it_was(session: Session) ->
     text = text_of(ask(session, options=replace(options, decoding=Decoding("plain"))))
     documents = ("Something else.", text)
     asked = Request(CPU, PROMPT, options, documents, is_cold=True)
-    quoted = list(session.events(asked, silent, Patience()))
+    quoted = list(session.events(asked, silent, StopAfter()))
     assert text_of(quoted) == text
     assert "document" in sources_of(quoted)
 
@@ -206,9 +206,9 @@ def test_what_was_counted_of_guesses_outlives_the_session(places: Places, tmp_pa
     options = replace(SHORT, decoding=Decoding("auto", rows=24), max_new_tokens=60)
     before = Session(places, tmp_path)
     ask(before, options=options)
-    counts = before.open(CPU, silent).experience.counts
+    counts = before.open(CPU, silent).statistics.counts
     assert counts[0] != {}
-    assert Session(places, tmp_path).open(CPU, silent).experience.counts == counts
+    assert Session(places, tmp_path).open(CPU, silent).statistics.counts == counts
 
 
 def test_forgetting_without_a_model_is_nothing(session: Session) -> None:
@@ -272,7 +272,7 @@ def test_the_peak_is_of_the_loaded_model_and_without_what_was_taken_before(place
 def test_a_stop_between_steps_ends_with_what_was_written(session: Session) -> None:
     session.open(CPU, silent)
     whole = ids_of(ask(session, options=PLAIN))
-    events = ask(session, patience=Patience(2))
+    events = ask(session, stop=StopAfter(2))
     assert end_of(events).reason == "stopped"
     written = ids_of(events)
     assert 0 < len(written) < len(whole)
@@ -281,7 +281,7 @@ def test_a_stop_between_steps_ends_with_what_was_written(session: Session) -> No
 
 
 def test_a_stop_while_the_prompt_is_read_writes_nothing(session: Session) -> None:
-    events = ask(session, patience=Patience(0))
+    events = ask(session, stop=StopAfter(0))
     assert [type(event) for event in events] == [Prefilling, Finished]
     assert end_of(events).reason == "stopped"
 
@@ -335,8 +335,10 @@ def test_what_failed_in_the_model_is_read_anew(session: Session) -> None:
 
 
 def test_a_measurement_that_is_stopped_leaves_no_model_and_the_next_question_is_answered(
-    session: Session,
+    places: Places,
 ) -> None:
+    session = Session(places)  # without a cache
+
     class Stopped(Exception):
         """The person did not want to wait."""
 
@@ -365,7 +367,7 @@ def test_a_document_may_hold_tokens_that_the_model_has_no_weights_for(session: S
     options = replace(SHORT, decoding=Decoding("auto", rows=64))
     documents = tuple(f"{letter} extraordinary" for letter in printable)
     asked = Request(NARROW, "xyz", options, documents)
-    events = list(session.events(asked, silent, Patience()))
+    events = list(session.events(asked, silent, StopAfter()))
     assert ids_of(events) == ids_of(ask(session, "xyz", PLAIN, NARROW))
 
 

@@ -13,25 +13,25 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import BlockView, LayerCache, Scoring
-from app.engine.attention.choosing import Attention
-from app.engine.block import chain_block
+from app.engine.attention.selector import Attention
+from app.engine.block import Block, chain_block, padded
 from app.engine.decoders import make_decoder
 from app.engine.kv_cache import CHUNK, BlockCache
-from app.engine.lookahead.factory import Known
+from app.engine.lookahead.factory import ReplyContext
 from app.engine.plain import plain
 from app.engine.probing import probe
 from app.engine.rotary import Rotary, rotary_of
 from app.engine.runner import ROOMY, BlockRunner
 from app.engine.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps, choose_steps, tried_graphs
-from app.engine.step_times import StepProfile, StepTimes
+from app.engine.step_profile import StepProfile, StepTimes
 from app.engine.steps import EagerSteps, run_block
 from app.messages import Decoding
+from tests.engine.architectures import BRANCHING, LLAMA, Architecture, architecture
 from tests.engine.attention.backends import triton_backend
 from tests.engine.oracle import Oracle, branching
 from tests.engine.path_attention import BY_PATHS
 from tests.engine.replies import Zoo, load, numbers, says_plainly, stream, with_pool, write
-from tests.engine.tape import Tape, TapeRecorder, opaque
-from tests.engine.zoo import LLAMA, Architecture, architecture, one_of_each_kind
+from tests.engine.simulated_graphs import SimulatedCapturer, SimulatedGraph, opaque
 from tests.tiers import named, some
 
 WIDE = Decoding("lookahead", window=4, ngram=3, guesses=4)
@@ -39,10 +39,10 @@ FIXED = Rotary("fixed", 1024)
 
 
 def recorded(
-    eager: BlockRunner, recorder: TapeRecorder, attention: Attention = BY_PATHS
+    eager: BlockRunner, capturer: SimulatedCapturer, attention: Attention = BY_PATHS
 ) -> tuple[BlockRunner, GraphSteps]:
     """A runner of the same model whose steps are recorded."""
-    steps = GraphSteps(eager.model, attention, recorder, eager.context)
+    steps = GraphSteps(eager.model, attention, capturer, eager.context)
     rotary = rotary_of(eager.model.config.get_text_config(decoder=True), eager.context)
     return BlockRunner(eager.model, eager.context, rotary, attention, steps), steps
 
@@ -58,26 +58,26 @@ def block_runner(zoo: Zoo, architecture: Architecture) -> BlockRunner:
     return runner
 
 
-@one_of_each_kind
+@pytest.mark.parametrize("architecture", some(named(BRANCHING), "gemma3", "gpt-oss", "deepseek-v3"))
 def test_every_architecture_says_the_same_with_recorded_steps(zoo: Zoo, architecture: Architecture) -> None:
-    eager, recorder = block_runner(zoo, architecture), TapeRecorder()
-    runner, steps = recorded(eager, recorder)
+    eager, capturer = block_runner(zoo, architecture), SimulatedCapturer()
+    runner, steps = recorded(eager, capturer)
     prompt = numbers(20)
     expected = says_plainly(eager, prompt)
     for decoder in (plain, make_decoder(WIDE)):
         runner.forget()
         assert write(runner, prompt, decoder).tokens == expected.tokens
-    assert (steps.note, steps.num_graphs, recorder.replays > 50) == ("", 3, True)
+    assert (steps.note, steps.num_graphs, capturer.replays > 50) == ("", 3, True)
 
 
-@pytest.mark.parametrize("widths", [(), (8, 16)], ids=str)
+@pytest.mark.parametrize("buckets", [(), (8, 16)], ids=str)
 def test_a_row_that_is_read_twice_finds_room_for_its_logits(
-    eager: BlockRunner, widths: tuple[int, ...]
+    eager: BlockRunner, buckets: tuple[int, ...]
 ) -> None:
     """As row 0 is where a window of 2-grams is open: 8 rows, and 9 wanted."""
-    recorder = TapeRecorder()
-    runner, steps = recorded(eager, recorder)
-    runner.widths = widths
+    capturer = SimulatedCapturer()
+    runner, steps = recorded(eager, capturer)
+    runner.same_text_buckets = buckets
     for each in (eager, runner):
         list(each.prefill(numbers(5)))
     twice = chain_block(numbers(8), 5, (*range(8), 0))
@@ -85,71 +85,72 @@ def test_a_row_that_is_read_twice_finds_room_for_its_logits(
         said = runner.forward(twice)
         assert torch.equal(said[0], said[8])
         torch.testing.assert_close(said, eager.forward(twice))
-    assert (steps.num_graphs, recorder.replays) == (1, 2)
+    assert (steps.num_graphs, capturer.replays) == (1, 2)
 
 
 def test_windows_of_2_grams_write_the_same_by_recorded_steps(eager: BlockRunner) -> None:
-    recorder = TapeRecorder()
-    runner, steps = recorded(eager, recorder)
+    capturer = SimulatedCapturer()
+    runner, steps = recorded(eager, capturer)
     prompt = numbers(20)
     expected = says_plainly(eager, prompt).tokens
     decoder = with_pool(Oracle((*prompt, *expected), (branching,)), Decoding(window=6, ngram=2, guesses=4))
     assert write(runner, prompt, decoder).tokens == expected
-    assert (steps.note, recorder.replays > 0) == ("", True)
+    assert (steps.note, capturer.replays > 0) == ("", True)
 
 
 def test_a_bucket_is_recorded_after_its_first_steps_and_then_replayed(eager: BlockRunner) -> None:
-    recorder = TapeRecorder()
-    runner, steps = recorded(eager, recorder)
+    capturer = SimulatedCapturer()
+    runner, steps = recorded(eager, capturer)
     list(runner.prefill(numbers(5)))
     counts = []
     for rows in (1, 1, 1, 1, 3, 7, 8, 5):
         runner.forward(chain_block(numbers(rows), 5, tuple(range(rows))))
-        counts.append((steps.num_graphs, recorder.replays))
+        counts.append((steps.num_graphs, capturer.replays))
     assert EAGER_STEPS == 2
     assert counts == [(0, 0), (0, 0), (1, 1), (1, 2), (1, 2), (1, 2), (2, 3), (2, 4)]
 
 
 def test_widths_of_the_same_text_are_recorded_as_they_are(eager: BlockRunner) -> None:
-    recorder = TapeRecorder()
-    runner, _ = recorded(eager, recorder)
-    runner.widths = (12, 24)
+    capturer = SimulatedCapturer()
+    runner, _ = recorded(eager, capturer)
+    runner.same_text_buckets = (12, 24)
     prompt = numbers(20)
     assert write(runner, prompt, plain, limit=12).tokens == says_plainly(eager, prompt, limit=12).tokens
-    assert (len(recorder.tapes), recorder.replays) == (1, 12 - 1 - EAGER_STEPS)
+    assert (len(capturer.tapes), capturer.replays) == (1, 12 - 1 - EAGER_STEPS)
 
 
 def test_when_the_cache_grows_everything_is_recorded_anew(eager: BlockRunner) -> None:
     """And the tape fails where it would read a buffer that is gone."""
-    recorder = TapeRecorder()
-    runner, steps = recorded(eager, recorder)
+    capturer = SimulatedCapturer()
+    runner, steps = recorded(eager, capturer)
     prompt = numbers(CHUNK - 20)
     expected = says_plainly(eager, prompt)
     assert write(runner, prompt, plain).tokens == expected.tokens
-    assert [tape.is_void for tape in recorder.tapes] == [True, False]
+    assert [tape.is_void for tape in capturer.tapes] == [True, False]
     assert steps.num_graphs == 1
 
 
 def test_a_prompt_that_makes_the_cache_grow_voids_what_was_recorded(eager: BlockRunner) -> None:
-    recorder = TapeRecorder()
-    runner, _ = recorded(eager, recorder)
+    capturer = SimulatedCapturer()
+    runner, _ = recorded(eager, capturer)
     write(runner, numbers(10), plain)
     longer = numbers(CHUNK + 10, seed=1)
     assert write(runner, longer, make_decoder(WIDE)).tokens == says_plainly(eager, longer).tokens
-    assert recorder.tapes[0].is_void
+    assert capturer.tapes[0].is_void
 
 
+@pytest.mark.thorough
 def test_a_short_prompt_behind_a_long_one_gives_room_back_and_writes_what_it_wrote() -> None:
     eager = load(architecture("roomy", "Llama", context=2 * ROOMY).make()).runner
     assert isinstance(eager, BlockRunner)
-    recorder = TapeRecorder()
-    runner, _ = recorded(eager, recorder)
+    capturer = SimulatedCapturer()
+    runner, _ = recorded(eager, capturer)
     short = numbers(20)
     for prompt, chunks in ((numbers(ROOMY - 1), 8), (short, 8), (numbers(ROOMY + 1), 9), (short, 1)):
         said = write(runner, prompt, plain, limit=1 if len(prompt) > 20 else 12)
         assert room_of(runner) == chunks * CHUNK
     assert said.tokens == says_plainly(eager, short, limit=12).tokens
-    assert [tape.is_void for tape in recorder.tapes] == [True, False]
+    assert [tape.is_void for tape in capturer.tapes] == [True, False]
 
 
 def room_of(runner: BlockRunner) -> int:
@@ -159,58 +160,58 @@ def room_of(runner: BlockRunner) -> int:
 
 
 def test_rewinding_and_stopping_need_no_new_recording(eager: BlockRunner) -> None:
-    recorder = TapeRecorder()
-    runner, _ = recorded(eager, recorder)
+    capturer = SimulatedCapturer()
+    runner, _ = recorded(eager, capturer)
     first = write(runner, numbers(30), plain)
     stopped = stream(runner, (*numbers(30), *first.tokens[:5]), plain)
     list(islice(stopped, 10))
     stopped.close()
     for prompt in (numbers(20), (*numbers(20), 7, 8, 9)):
         assert write(runner, prompt, plain).tokens == says_plainly(eager, prompt).tokens
-    assert len(recorder.tapes) == 1
+    assert len(capturer.tapes) == 1
 
 
 def test_blocks_without_a_prefix_and_those_that_are_too_wide_run_eagerly(eager: BlockRunner) -> None:
-    recorder = TapeRecorder()
-    runner, _ = recorded(eager, recorder)
+    capturer = SimulatedCapturer()
+    runner, _ = recorded(eager, capturer)
     wide = chain_block(numbers(BUCKETS[-1] + 1), 5, (0, BUCKETS[-1]))
     for _ in range(EAGER_STEPS + 2):
         runner.forward(chain_block((1,), 0, (0,)))
     list(runner.prefill(numbers(5)))
     for _ in range(EAGER_STEPS + 2):
         assert runner.forward(wide).shape[0] == 2
-    assert recorder.tapes == []
+    assert capturer.tapes == []
 
 
 def test_what_cannot_be_recorded_runs_eagerly_from_then_on(eager: BlockRunner) -> None:
-    recorder = TapeRecorder(RuntimeError("a kernel\nwith a secret"))
-    runner, steps = recorded(eager, recorder)
+    capturer = SimulatedCapturer(RuntimeError("a kernel\nwith a secret"))
+    runner, steps = recorded(eager, capturer)
     prompt = numbers(20)
-    assert runner.padding == BUCKETS
+    assert runner.buckets == BUCKETS
     for decoder in (plain, make_decoder(WIDE)):
         assert write(runner, prompt, decoder).tokens == says_plainly(eager, prompt).tokens
     assert steps.note == "its steps cannot be recorded (a kernel)"
-    assert (runner.padding, steps.num_graphs, recorder.replays) == ((), 0, 0)
+    assert (runner.buckets, steps.num_graphs, capturer.replays) == ((), 0, 0)
 
 
 def test_accepted_rows_are_moved_by_one_recording(eager: BlockRunner) -> None:
     """The truth stands between wrong branches, so that the rows to keep lie apart."""
-    recorder = TapeRecorder()
-    runner, _ = recorded(eager, recorder)
+    capturer = SimulatedCapturer()
+    runner, _ = recorded(eager, capturer)
     prompt = numbers(20)
     expected = says_plainly(eager, prompt).tokens
     decoder = with_pool(Oracle((*prompt, *expected), (branching,)), Decoding(window=0, ngram=6))
     said = write(runner, prompt, decoder)
     assert said.tokens == expected
     assert said.longest_run > 2
-    step, moves = recorder.tapes
+    step, moves = capturer.tapes
     assert len(step.plays) > len(moves.plays) > 0
     assert step.played > 2 and moves.played > 2
 
 
 def test_a_recording_of_moves_that_fails_costs_no_row(eager: BlockRunner) -> None:
-    recorder = FailsAtSecond()
-    runner, steps = recorded(eager, recorder)
+    capturer = FailsAtSecond()
+    runner, steps = recorded(eager, capturer)
     prompt = numbers(20)
     expected = says_plainly(eager, prompt).tokens
     decoder = with_pool(Oracle((*prompt, *expected), (branching,)), Decoding(window=0, ngram=6))
@@ -218,23 +219,23 @@ def test_a_recording_of_moves_that_fails_costs_no_row(eager: BlockRunner) -> Non
     assert steps.note == "its steps cannot be recorded (no more)"
 
 
-class FailsAtSecond(TapeRecorder):
+class FailsAtSecond(SimulatedCapturer):
     """Records one tape and no more."""
 
-    def record(self, work: Callable[[], None]) -> Tape:
+    def capture(self, work: Callable[[], None]) -> SimulatedGraph:
         if self.tapes:
             raise RuntimeError("no more")
-        return super().record(work)
+        return super().capture(work)
 
 
 def test_a_bucket_that_memory_is_too_small_for_runs_eagerly_and_the_others_do_not(eager: BlockRunner) -> None:
-    recorder = TapeRecorder(torch.OutOfMemoryError("out of memory"))
-    runner, steps = recorded(eager, recorder)
+    capturer = SimulatedCapturer(torch.OutOfMemoryError("out of memory"))
+    runner, steps = recorded(eager, capturer)
     prompt = numbers(20)
     assert write(runner, prompt, plain).tokens == says_plainly(eager, prompt).tokens
-    assert (steps.note, recorder.replays) == ("memory ran out when a step of 1 rows was recorded", 0)
+    assert (steps.note, capturer.replays) == ("memory ran out when a step of 1 rows was recorded", 0)
     write(runner, prompt, make_decoder(WIDE))
-    assert recorder.replays > 0
+    assert capturer.replays > 0
 
 
 class FullCache(BlockCache):
@@ -254,34 +255,39 @@ def filled(cache: BlockCache, model: PreTrainedModel, length: int) -> BlockCache
     return cache
 
 
-def warm(model: PreTrainedModel, recorder: TapeRecorder, context: int) -> GraphSteps:
+def eight_rows(start: int) -> Block:
+    """As the runner pads them."""
+    return padded(chain_block(numbers(3), start, (0, 1, 2)), 8, 8)
+
+
+def warm(model: PreTrainedModel, capturer: SimulatedCapturer, context: int) -> GraphSteps:
     """Steps that have recorded one of 8 rows."""
-    steps = GraphSteps(model, BY_PATHS, recorder, context)
+    steps = GraphSteps(model, BY_PATHS, capturer, context)
     cache = filled(BlockCache(), model, 5)
     for _ in range(EAGER_STEPS + 1):
-        steps.forward(cache, chain_block(numbers(3), 5, (0, 1, 2)), ())
-    assert (steps.num_graphs, recorder.replays) == (1, 1)
+        steps.forward(cache, eight_rows(5))
+    assert (steps.num_graphs, capturer.replays) == (1, 1)
     return steps
 
 
 def test_where_memory_is_too_small_to_grow_far_a_step_runs_eagerly_and_the_next_is_recorded(
     eager: BlockRunner,
 ) -> None:
-    recorder = TapeRecorder()
-    steps = warm(eager.model, recorder, context=8192)
-    cache, block = filled(FullCache(), eager.model, CHUNK), chain_block(numbers(3), CHUNK, (0, 1, 2))
-    expected = EagerSteps(eager.model, BY_PATHS).forward(filled(BlockCache(), eager.model, CHUNK), block, ())
+    capturer = SimulatedCapturer()
+    steps = warm(eager.model, capturer, context=8192)
+    cache, block = filled(FullCache(), eager.model, CHUNK), eight_rows(CHUNK)
+    expected = EagerSteps(eager.model, BY_PATHS).forward(filled(BlockCache(), eager.model, CHUNK), block)
     for replays in (1, 2):
-        torch.testing.assert_close(steps.forward(cache, block, ()), expected)
-        assert (recorder.replays, cache.capacity) == (replays, 2 * CHUNK)
+        torch.testing.assert_close(steps.forward(cache, block), expected)
+        assert (capturer.replays, cache.capacity) == (replays, 2 * CHUNK)
     assert steps.note == "memory ran out when the cache was to grow for recorded steps"
 
 
 @pytest.mark.parametrize(("context", "capacity"), [(600, 2 * CHUNK), (8192, 6 * CHUNK)])
 def test_a_cache_grows_ahead_as_far_as_the_context(eager: BlockRunner, context: int, capacity: int) -> None:
-    steps = warm(eager.model, TapeRecorder(), context)
+    steps = warm(eager.model, SimulatedCapturer(), context)
     cache = filled(BlockCache(), eager.model, CHUNK)
-    steps.forward(cache, chain_block(numbers(3), CHUNK, (0, 1, 2)), ())
+    steps.forward(cache, eight_rows(CHUNK))
     assert cache.capacity == capacity
 
 
@@ -291,17 +297,17 @@ def test_memory_that_runs_out_in_the_trial_is_a_note(eager: BlockRunner) -> None
             raise torch.OutOfMemoryError("out of memory")
         return BY_PATHS.attend(query, cache, view, scoring)
 
-    steps = tried_graphs(eager.model, Attention("triton", attend, attend), FIXED, TapeRecorder(), 1024)
+    steps = tried_graphs(eager.model, Attention("triton", attend, attend), FIXED, SimulatedCapturer(), 1024)
     assert (type(steps), steps.note) == (EagerSteps, "memory ran out when they were tried")
 
 
 def test_a_model_whose_steps_are_recorded_is_freed_like_any_other() -> None:
     loaded = load(LLAMA.make())
-    eager, recorder = loaded.runner, TapeRecorder()
+    eager, capturer = loaded.runner, SimulatedCapturer()
     assert isinstance(eager, BlockRunner)
-    runner, steps = recorded(eager, recorder)
+    runner, steps = recorded(eager, capturer)
     write(runner, numbers(10), plain, limit=6)
-    recorder.release()
+    capturer.release()
     model = weakref.ref(eager.model)
     del loaded, eager, runner, steps
     gc.collect()
@@ -309,11 +315,11 @@ def test_a_model_whose_steps_are_recorded_is_freed_like_any_other() -> None:
 
 
 def test_a_trial_decides_at_load(eager: BlockRunner) -> None:
-    good = tried_graphs(eager.model, BY_PATHS, FIXED, TapeRecorder(), 1024)
+    good = tried_graphs(eager.model, BY_PATHS, FIXED, SimulatedCapturer(), 1024)
     assert (type(good), good.note) == (GraphSteps, "")
-    bad = tried_graphs(eager.model, BY_PATHS, FIXED, TapeRecorder(RuntimeError("no")), 1024)
+    bad = tried_graphs(eager.model, BY_PATHS, FIXED, SimulatedCapturer(RuntimeError("no")), 1024)
     assert (type(bad), bad.note) == (EagerSteps, "its steps cannot be recorded (no)")
-    turning = tried_graphs(eager.model, BY_PATHS, Rotary("dynamic", 32), TapeRecorder(), 1024)
+    turning = tried_graphs(eager.model, BY_PATHS, Rotary("dynamic", 32), SimulatedCapturer(), 1024)
     assert turning.note == "its rotary table depends on the text's length"
 
 
@@ -323,27 +329,27 @@ def test_a_graph_that_remembers_the_length_is_found_out(eager: BlockRunner) -> N
         near = LayerCache(cache.keys[:, :, :end], cache.values[:, :, :end])
         return BY_PATHS.attend(query, near, view, scoring)
 
-    steps = tried_graphs(eager.model, Attention("triton", attend, attend), FIXED, TapeRecorder(), 1024)
+    steps = tried_graphs(eager.model, Attention("triton", attend, attend), FIXED, SimulatedCapturer(), 1024)
     assert (type(steps), steps.note) == (EagerSteps, "a graph said something else")
 
 
 def test_a_probe_times_replays_of_the_recorded_widths(eager: BlockRunner) -> None:
-    recorder = TapeRecorder()
-    runner, _ = recorded(eager, recorder)
+    capturer = SimulatedCapturer()
+    runner, _ = recorded(eager, capturer)
     profile = probe(runner, lambda _done, _total: None)
-    assert profile.free.widths == BUCKETS
-    assert len(recorder.tapes) == len(BUCKETS)
-    assert all(tape.played >= 3 for tape in recorder.tapes)
+    assert profile.free.buckets == BUCKETS
+    assert len(capturer.tapes) == len(BUCKETS)
+    assert all(tape.played >= 3 for tape in capturer.tapes)
 
 
 def test_the_tuner_counts_with_the_recorded_widths(eager: BlockRunner) -> None:
-    runner, _ = recorded(eager, TapeRecorder())
+    runner, _ = recorded(eager, SimulatedCapturer())
     prompt = numbers(20)
     profile = StepProfile(StepTimes(BUCKETS, tuple(1e-3 + rows * 1e-5 for rows in BUCKETS)))
-    known = Known(profile=profile)
+    known = ReplyContext(profile=profile)
     said = write(runner, prompt, make_decoder(Decoding(), known))
     assert said.tokens == says_plainly(eager, prompt).tokens
-    assert list(known.experience.shapes) == [BUCKETS]
+    assert list(known.statistics.shapes) == [BUCKETS]
 
 
 def test_on_a_cpu_nothing_is_recorded(eager: BlockRunner) -> None:
@@ -366,10 +372,10 @@ def test_our_kernels_write_the_same_bits_recorded_and_eager(eager: BlockRunner, 
         opaque(run, out, query)
         return out
 
-    attention, recorder = Attention("triton", attend, attend), TapeRecorder()
-    runner, _ = recorded(eager, recorder, attention)
+    attention, capturer = Attention("triton", attend, attend), SimulatedCapturer()
+    runner, _ = recorded(eager, capturer, attention)
     reference = BlockRunner(eager.model, eager.context, FIXED, attention)
-    reference.widths = (8,)
+    reference.same_text_buckets = (8,)
     for each in (runner, reference):
         list(each.prefill(numbers(10)))
     for place in range(10, 10 + steps):
@@ -377,4 +383,4 @@ def test_our_kernels_write_the_same_bits_recorded_and_eager(eager: BlockRunner, 
         assert torch.equal(runner.forward(block), reference.forward(block))
         for each in (runner, reference):
             each.commit((0,))
-    assert recorder.replays == steps - EAGER_STEPS
+    assert capturer.replays == steps - EAGER_STEPS

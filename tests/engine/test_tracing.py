@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.decoders import make_decoder
-from app.engine.lookahead.factory import Known
+from app.engine.lookahead.factory import ReplyContext
 from app.engine.sampling import make_sampler
 from app.engine.step import Decoder, Step
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
 from app.step_trace import StepTrace
 from tests.engine.lookahead.deciding import START, decode, ends, fixed
@@ -28,9 +28,9 @@ DECODINGS = [
 
 
 def written(
-    decoding: Decoding, prompt: Sequence[int], stopper: Stopper, sampling: Sampling | None = None
+    decoding: Decoding, prompt: Sequence[int], stopper: StoppingCriteria, sampling: Sampling | None = None
 ) -> tuple[list[Step], ScriptedRunner]:
-    decoder: Decoder = make_decoder(decoding, Known())
+    decoder: Decoder = make_decoder(decoding, ReplyContext())
     runner = ScriptedRunner(prompt[:-1], triple_plus_one)
     return list(decoder(runner, list(prompt), make_sampler(sampling or Sampling()), stopper)), runner
 
@@ -74,7 +74,7 @@ def test_every_picture_tells_the_step(decoding: Decoding, prompt: list[int], lim
         trace = step.trace
         assert block.tokens[: len(trace.tokens)] == trace.tokens
         assert trace.tokens[0] == text[-1]
-        assert tuple(trace.said[row] for row in trace.accepted) == step.tokens
+        assert tuple(trace.predicted[row] for row in trace.accepted) == step.tokens
         assert all(trace.parents[below] == row for row, below in pairwise(trace.accepted))
         drafted = tuple(trace.origins[row] for row in trace.accepted[1:])
         assert drafted == step.origins[: len(drafted)]
@@ -83,5 +83,5 @@ def test_every_picture_tells_the_step(decoding: Decoding, prompt: list[int], lim
 
 def test_of_drawn_text_the_picture_shows_what_was_likeliest() -> None:
     steps, _ = written(Decoding("plain"), START, ends(8), Sampling(temperature=50.0))
-    assert all(step.trace.said == (triple_plus_one(step.trace.tokens),) for step in steps)
-    assert any(step.trace.said != step.tokens for step in steps)
+    assert all(step.trace.predicted == (triple_plus_one(step.trace.tokens),) for step in steps)
+    assert any(step.trace.predicted != step.tokens for step in steps)

@@ -44,6 +44,7 @@ from tests.engine.asking import (
     wait_for,
 )
 from tests.engine.places import Places
+from tests.tiers import some
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -54,8 +55,8 @@ def places(model_folders: dict[str, Path]) -> Places:
 
 
 @pytest.fixture
-def engine(places: Places) -> Iterator[Engine]:
-    engine = Engine(places)
+def engine(places: Places, measurements: Path) -> Iterator[Engine]:
+    engine = Engine(places, measurements)
     yield engine
     engine.close()
     assert engine.status().phase == "closed"
@@ -67,8 +68,8 @@ def gate(places: Places) -> Gate:
 
 
 @pytest.fixture
-def gated(gate: Gate) -> Iterator[Engine]:
-    engine = Engine(gate)
+def gated(gate: Gate, measurements: Path) -> Iterator[Engine]:
+    engine = Engine(gate, measurements)
     yield engine
     gate.opened.set()
     engine.close()
@@ -216,24 +217,28 @@ def test_a_model_that_cannot_be_loaded_ahead_tells_why_in_the_status(engine: Eng
     assert engine.status().phase in ("busy", "ready")
 
 
-@pytest.mark.parametrize(
-    ("error", "sentence"),
-    [
-        (ModelNotFound("There is no such model: check the name."), "There is no such model: check the name."),
-        (MemoryError(), "Memory ran out: choose a smaller model"),
-        (
-            RuntimeError("unable to mmap 9 bytes: Cannot allocate memory (12)"),
-            "Memory ran out: choose a smaller",
-        ),
-        (RuntimeError("std::bad_alloc"), "Memory ran out: choose a smaller model"),
-        (RuntimeError("can't start new thread"), "Memory ran out: choose a smaller model"),
-        (OSError(12, "Cannot allocate memory"), "Memory ran out: choose a smaller model"),
-        (RuntimeError("all wrong"), r"Something went wrong inside Foresight (RuntimeError: all wrong)"),
-    ],
-)
+ERRORS = {
+    "ours": (
+        ModelNotFound("There is no such model: check the name."),
+        "There is no such model: check the name.",
+    ),
+    "memory": (MemoryError(), "Memory ran out: choose a smaller model"),
+    "mmap": (
+        RuntimeError("unable to mmap 9 bytes: Cannot allocate memory (12)"),
+        "Memory ran out: choose a smaller model",
+    ),
+    "bad_alloc": (RuntimeError("std::bad_alloc"), "Memory ran out: choose a smaller model"),
+    "thread": (RuntimeError("can't start new thread"), "Memory ran out: choose a smaller model"),
+    "system": (OSError(12, "Cannot allocate memory"), "Memory ran out: choose a smaller model"),
+    "bug": (RuntimeError("all wrong"), "Something went wrong inside Foresight (RuntimeError: all wrong)"),
+}
+
+
+@pytest.mark.parametrize("case", some(ERRORS, "mmap", "bug"))
 def test_an_error_on_the_way_to_the_model_is_a_sentence_and_the_old_model_answers_on(
-    engine: Engine, places: Places, error: Exception, sentence: str
+    engine: Engine, places: Places, case: tuple[Exception, str]
 ) -> None:
+    error, sentence = case
     before = ids_of(ask(engine))
     places.errors["cursed"] = error
     assert failure(ask(engine, model="cursed")).startswith(sentence)

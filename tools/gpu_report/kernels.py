@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.benchmark import Timer
 
 from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
-from app.engine.attention.choosing import Attention, Heads, choose, machine_of
+from app.engine.attention.selector import Attention, HeadShape, capabilities_of, choose_attention
 from app.engine.block import Block
 from app.engine.lookahead.draft_tree import DraftTree
 from app.errors import AttentionUnavailable
@@ -19,7 +19,7 @@ from tools.gpu_report.plan import Plan, Row
 BACKENDS: tuple[AttentionName, ...] = ("sdpa", "triton", "flash")
 ALLOWED = {torch.bfloat16: 2**-7, torch.float16: 2**-10, torch.float32: 2**-16}
 """The largest error that a type's rounding explains, relative to a row's norm."""
-DEEPEST = 20
+MAX_DEPTH = 20
 
 
 @torch.inference_mode()
@@ -55,11 +55,11 @@ def attention_times(plan: Plan) -> Iterator[Row]:
             yield row
 
 
-def _available(plan: Plan, heads: Heads) -> list[Attention]:
+def _available(plan: Plan, heads: HeadShape) -> list[Attention]:
     found = []
     for name in BACKENDS:
         try:
-            found.append(choose(name, machine_of(plan.torch_device), heads))
+            found.append(choose_attention(name, capabilities_of(plan.torch_device), heads))
         except AttentionUnavailable:
             continue
     return found
@@ -68,7 +68,7 @@ def _available(plan: Plan, heads: Heads) -> list[Attention]:
 class Layer:
     """One layer's random states for a random draft tree behind a prefix."""
 
-    def __init__(self, plan: Plan, heads: Heads, prefix: int, rows: int) -> None:
+    def __init__(self, plan: Plan, heads: HeadShape, prefix: int, rows: int) -> None:
         def states(count: int, length: int) -> Tensor:
             source = torch.Generator(plan.device).manual_seed(count + length)
             shape = (1, count, length, heads.size)
@@ -97,7 +97,7 @@ def random_tree(rows: int, prefix: int) -> Block:
     """A draft tree of so many rows, no path deeper than lookahead's."""
     source, tree = Random(0), DraftTree(0)
     for token in range(1, rows):
-        parents = [node for node in range(len(tree)) if tree.depths[node] < DEEPEST]
+        parents = [node for node in range(len(tree)) if tree.depths[node] < MAX_DEPTH]
         tree.add(source.choice(parents[-8:]), token, "prompt")
     positions = tuple(prefix + depth for depth in tree.depths)
     return Block(tuple(tree.tokens), positions, tree.visible(), tuple(range(rows)))

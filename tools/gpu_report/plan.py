@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from app.engine.attention.choosing import Heads
+from app.engine.attention.selector import HeadShape
 from app.messages import DType
 from app.settings import assets_dir
 
@@ -42,12 +42,12 @@ SHAPES: dict[str, dict[str, Any]] = {
 """Configs of models that are made with random weights."""
 
 
-def _heads() -> dict[str, Heads]:
+def _heads() -> dict[str, HeadShape]:
     return {
-        "llama-2-7b": Heads(32, 32, 128, torch.bfloat16),
-        "llama-3.1-8b": Heads(32, 8, 128, torch.bfloat16),
-        "qwen3-0.6b": Heads(16, 8, 128, torch.bfloat16),
-        "float32": Heads(8, 4, 64, torch.float32),
+        "llama-2-7b": HeadShape(32, 32, 128, torch.bfloat16),
+        "llama-3.1-8b": HeadShape(32, 8, 128, torch.bfloat16),
+        "qwen3-0.6b": HeadShape(16, 8, 128, torch.bfloat16),
+        "float32": HeadShape(8, 4, 64, torch.float32),
     }
 
 
@@ -59,12 +59,13 @@ class Plan:
     dtype: DType = "bfloat16"
     shapes: dict[str, dict[str, Any]] = field(default_factory=lambda: SHAPES)
     quantised_shape: str = "qwen3-0.6b"
-    heads: dict[str, Heads] = field(default_factory=_heads)
+    heads: dict[str, HeadShape] = field(default_factory=_heads)
     prefixes: tuple[int, ...] = (257, 4096, 32_768)
     attention_rows: tuple[int, ...] = (1, 16, 64, 128)
     context: int = 1024
     step_rows: tuple[int, ...] = (1, 8, 16, 32, 64, 96, 128)
     models: tuple[Path, ...] = field(default_factory=lambda: trained_models())
+    reply_dtypes: tuple[DType, ...] = ("float32", "bfloat16")
     prompts: int = 20
     reply_tokens: int = 128
     seconds: float = 0.5  # for each timing

@@ -4,12 +4,10 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from app.engine.session import Session
-from app.engine.unwatched import NeverStops, silent
+from app.engine.session import NeverStop, Session, no_progress
 from app.messages import (
     DecoderName,
     Decoding,
-    DType,
     Finished,
     ModelChoice,
     ModelFolder,
@@ -24,16 +22,15 @@ from tools.gpu_report.plan import Plan, Row
 from tools.prompts import questions, stories
 
 DECODERS: tuple[DecoderName, ...] = ("plain", "lookahead", "auto")
-DTYPES: tuple[DType, ...] = ("float32", "bfloat16")
 
 
 def replies(plan: Plan) -> Iterator[Row]:
     """By model, type and decoder: tokens per step and per second, and how many replies are plain's."""
     for folder in plan.models:
         session = Session(_locate)
-        for dtype in DTYPES:
+        for dtype in plan.reply_dtypes:
             choice = ModelChoice(str(folder), dtype, "cuda" if plan.device == "cuda" else "cpu")
-            info = session.open(choice, silent).info
+            info = session.open(choice, no_progress).info
             plain: list[tuple[int, ...]] = []
             for decoder in DECODERS:
                 written = [
@@ -69,7 +66,7 @@ def _reply(
 ) -> tuple[tuple[int, ...], Statistics]:
     """One cold reply of full length."""
     options = Options(decoding=Decoding(decoder), max_new_tokens=plan.reply_tokens, ignore_eos=True)
-    events = list(session.events(Request(choice, prompt, options, is_cold=True), silent, NeverStops()))
+    events = list(session.events(Request(choice, prompt, options, is_cold=True), no_progress, NeverStop()))
     finished = events[-1]
     assert isinstance(finished, Finished)
     pieces = (event for event in events if isinstance(event, Piece))

@@ -7,9 +7,9 @@ from torch.utils.benchmark import Timer
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from app.engine.attention import NAME, register
-from app.engine.attention.choosing import choose, machine_of
+from app.engine.attention.selector import capabilities_of, choose_attention
 from app.engine.block import chain_block
-from app.engine.fused_layers.choosing import fuse
+from app.engine.fused_layers.fuse import fuse
 from app.engine.loading import context_of, heads_of
 from app.engine.quantising import check_can_quantise, quantise
 from app.engine.rotary import Rotary
@@ -58,8 +58,8 @@ def random_model(plan: Plan, name: str) -> PreTrainedModel:
 def _runners(model: PreTrainedModel, plan: Plan) -> dict[str, BlockRunner]:
     """The same weights run in several ways; on a CPU all of them are eager."""
     config = model.config.get_text_config(decoder=True)
-    machine, context = machine_of(plan.torch_device), context_of(config)
-    attention = choose("auto", machine, heads_of(config, model.dtype))
+    machine, context = capabilities_of(plan.torch_device), context_of(config)
+    attention = choose_attention("auto", machine, heads_of(config, model.dtype))
     fused, rotary = fuse(model, machine, attention.attend).model, Rotary("fixed", context)
     return {
         "eager": BlockRunner(model, context, rotary, attention),

@@ -23,8 +23,7 @@ from transformers.generation.streamers import BaseStreamer
 from app.conversation.decoder_comparison import Lane
 from app.engine.loading import LoadedModel
 from app.engine.prompt import encode
-from app.engine.session import Session
-from app.engine.unwatched import NeverStops, silent
+from app.engine.session import NeverStop, Session, no_progress
 from app.messages import Event, Finished, ModelChoice, ModelFolder, Options, Piece, Prompt, Request
 
 LOOKUP_TOKENS = 10
@@ -59,7 +58,7 @@ def our_lane(lane: Lane, session: Session, choice: ModelChoice) -> Contestant:
 
     def answer(prompt: Prompt, options: Options) -> Run:
         request = Request(choice, prompt, replace(options, decoding=lane.decoding))
-        return _run_of(list(session.events(request, silent, NeverStops())))
+        return _run_of(list(session.events(request, no_progress, NeverStop())))
 
     return Contestant(lane.name, answer)
 

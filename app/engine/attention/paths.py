@@ -62,8 +62,10 @@ def _check(
     wrong = np.flatnonzero(found != visible.sum(axis=1))
     if wrong.size:
         row = int(wrong[0])
-        seen = positions[visible[row]].tolist()
-        raise ValueError(f"a row must see one key at each position, row {row} sees the block's {seen}")
+        visible_keys = positions[visible[row]].tolist()
+        raise ValueError(
+            f"a row must see one key at each position, row {row} sees the block's {visible_keys}"
+        )
 
 
 def _places(positions: NDArray[np.int64], width: int) -> NDArray[np.int64]:
@@ -93,8 +95,8 @@ def _slots(
     """The slots of each row's newest `width` keys, by position: [T, width]."""
     at = _places(positions, width)
     slots = np.where(at < prefix_length, at.clip(min=-1), -1)
-    rows, seen = np.nonzero(visible)
-    places = positions[seen] - positions[rows] + width - 1
+    rows, visible_keys = np.nonzero(visible)
+    places = positions[visible_keys] - positions[rows] + width - 1
     is_new = places >= 0
-    slots[rows[is_new], places[is_new]] = prefix_length + seen[is_new]
+    slots[rows[is_new], places[is_new]] = prefix_length + visible_keys[is_new]
     return slots

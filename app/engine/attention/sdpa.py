@@ -1,7 +1,7 @@
 """The `sdpa` backend: torch's own kernel under a dense mask. The reference; it runs on any device.
 
-A sum of rounded numbers depends on their order, so on where each key lies. `attend_steadily` sums in float64, where
-that is too little to show in half precision.
+A sum of rounded numbers depends on their order, so on where each key lies. `attend_batch_invariant` sums in
+float64, where that is too little to show in half precision.
 """
 
 import torch
@@ -23,7 +23,7 @@ def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) 
     return _rows_first(_explicit(query, key, value, view.sight(scoring.window), scoring, torch.float32))
 
 
-def attend_steadily(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+def attend_batch_invariant(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
     """The same in float64: half-precision results depend neither on the rows of a block nor on where keys lie."""
     key, value = _written(cache, view)
     if scoring.softcap is None and scoring.sinks is None:
@@ -55,10 +55,10 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale
 def _fused_in_float64(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
     """The same, a few key heads at a time: float64 copies of all heads would not stay in the processor's cache."""
     share = query.shape[1] // key.shape[1]
-    few = max(1, FLOAT64_VALUES // key[0, 0].numel())
+    rows_at_once = max(1, FLOAT64_VALUES // key[0, 0].numel())
     parts: list[Tensor] = []
-    for head in range(0, key.shape[1], few):
-        heads, shared = slice(head, head + few), slice(head * share, (head + few) * share)
+    for head in range(0, key.shape[1], rows_at_once):
+        heads, shared = slice(head, head + rows_at_once), slice(head * share, (head + rows_at_once) * share)
         states = query[:, shared].double(), key[:, heads].double(), value[:, heads].double()
         parts.append(_fused(*states, mask, scale).to(query.dtype))
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)

@@ -66,20 +66,20 @@ def _exponential(values, BY_HAND: tl.constexpr):
 @triton.jit
 def gate_kernel(
     gate, up, out, gate_row, up_row,
-    BEND: tl.constexpr, BY_HAND: tl.constexpr, SIZE: tl.constexpr, BLOCK: tl.constexpr,
+    ACTIVATION: tl.constexpr, BY_HAND: tl.constexpr, SIZE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """A piece of one row: the bent gate, rounded, times up."""
     row = tl.program_id(0).to(tl.int64)
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     is_in = at < SIZE
-    bent = tl.load(gate + row * gate_row + at, mask=is_in, other=0.0).to(tl.float32)
-    if BEND == "silu":
-        bent = tl.math.div_rn(bent, 1.0 + _exponential(-bent, BY_HAND))
+    activated = tl.load(gate + row * gate_row + at, mask=is_in, other=0.0).to(tl.float32)
+    if ACTIVATION == "silu":
+        activated = tl.math.div_rn(activated, 1.0 + _exponential(-activated, BY_HAND))
     else:
         # 0.5 x (1 + tanh y) is x * sigmoid(2 y), which loses no digits where tanh comes near -1.
-        twice = 1.5957691216057308 * (bent + 0.044715 * bent * bent * bent)
-        bent = tl.math.div_rn(bent, 1.0 + _exponential(-twice, BY_HAND))
-    product = _rounded(bent, out, BY_HAND) * tl.load(up + row * up_row + at, mask=is_in, other=0.0).to(
+        twice = 1.5957691216057308 * (activated + 0.044715 * activated * activated * activated)
+        activated = tl.math.div_rn(activated, 1.0 + _exponential(-twice, BY_HAND))
+    product = _rounded(activated, out, BY_HAND) * tl.load(up + row * up_row + at, mask=is_in, other=0.0).to(
         tl.float32
     )
     product = _rounded(product, out, BY_HAND)
@@ -87,7 +87,7 @@ def gate_kernel(
 
 
 @triton.jit
-def _turn_heads(
+def _rotate_heads(
     states, out, first, heads, head_stride, low_cos, high_cos, low_sin, high_sin,
     BY_HAND: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr,
     HEADS: tl.constexpr, BLOCK: tl.constexpr, REST: tl.constexpr,
@@ -112,7 +112,7 @@ def _turn_heads(
 
 
 @triton.jit
-def turn_kernel(
+def rotary_kernel(
     query, keys, cos, sin, new_query, new_keys,
     query_head, query_row, keys_head, keys_row,
     COUNT: tl.constexpr, SHARED: tl.constexpr, BY_HAND: tl.constexpr,
@@ -129,12 +129,12 @@ def turn_kernel(
     high_sin = tl.load(sin + low + WIDTH // 2, mask=is_in, other=0.0).to(tl.float32)
     tiles: tl.constexpr = (COUNT + HEADS - 1) // HEADS
     if tile < tiles:
-        _turn_heads(
+        _rotate_heads(
             query + row * query_row, new_query + row * COUNT * SIZE, tile * HEADS, COUNT, query_head,
             low_cos, high_cos, low_sin, high_sin, BY_HAND, SIZE, WIDTH, HEADS, BLOCK, REST,
         )  # fmt: skip
     else:
-        _turn_heads(
+        _rotate_heads(
             keys + row * keys_row, new_keys + row * SHARED * SIZE, (tile - tiles) * HEADS, SHARED, keys_head,
             low_cos, high_cos, low_sin, high_sin, BY_HAND, SIZE, WIDTH, HEADS, BLOCK, REST,
         )  # fmt: skip

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from app.engine.fused_layers.kernels import gate_kernel, norm_kernel, turn_kernel
-from app.engine.fused_layers.signature import Bend, NormShape
+from app.engine.fused_layers.kernels import gate_kernel, norm_kernel, rotary_kernel
+from app.engine.fused_layers.signature import Activation, NormShape
 
 PIECE = 1024
 """Values of a gated product in one program: a row of 11,008 keeps 11 multiprocessors reading."""
@@ -20,18 +20,18 @@ _ALIGNED = 16
 
 @dataclass(frozen=True, slots=True)
 class TritonKernels:
-    """The kernels on one device. `by_hand` says that triton interprets them."""
+    """The kernels on one device. `by_hand`: triton's interpreter runs them."""
 
     by_hand: bool = False
 
-    def normed(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
+    def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
         """RMSNorm of rows [..., size]."""
         rows = _rows(states)
         out = torch.empty_like(rows)
         self._norm(rows, None, weight, out, out, shape)
         return out.view(states.shape)
 
-    def sum_normed(
+    def add_rms_norm(
         self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
     ) -> tuple[Tensor, Tensor]:
         """The sum of both [..., size], and its RMSNorm."""
@@ -40,7 +40,7 @@ class TritonKernels:
         self._norm(rows, _rows(others), weight, total, out, shape)
         return total.view(states.shape), out.view(states.shape)
 
-    def gated(self, gate: Tensor, up: Tensor, bend: Bend) -> Tensor:
+    def gated_activation(self, gate: Tensor, up: Tensor, activation: Activation) -> Tensor:
         """The bent gate times up, both [..., size]."""
         size = gate.shape[-1]
         gates, ups = gate.reshape(-1, size), up.reshape(-1, size)
@@ -51,7 +51,7 @@ class TritonKernels:
             out,
             gates.stride(0),
             ups.stride(0),
-            BEND=bend,
+            ACTIVATION=activation,
             BY_HAND=self.by_hand,
             SIZE=size,
             BLOCK=min(PIECE, _padded(size)),
@@ -60,14 +60,14 @@ class TritonKernels:
         )
         return out.view(gate.shape)
 
-    def turned(self, query: Tensor, keys: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    def apply_rotary(self, query: Tensor, keys: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
         """Query [1, H, T, D] and keys [1, KV, T, D] turned by cos and sin [1, T, W]; they lie row by row."""
         query, keys = _unit_stride(query), _unit_stride(keys)
         new_query, new_keys = _empty_by_rows(query), _empty_by_rows(keys)
         (_, count, rows, size), shared, width = query.shape, keys.shape[1], cos.shape[-1]
         block = _padded(width // 2)
         heads = max(1, PAIRS // block)
-        turn_kernel[(rows, -(-count // heads) + -(-shared // heads))](
+        rotary_kernel[(rows, -(-count // heads) + -(-shared // heads))](
             query,
             keys,
             cos.contiguous(),
@@ -109,8 +109,8 @@ class TritonKernels:
             1 / size,  # torch's mean multiplies on a card
             shape.eps,
             HAS_OTHERS=others is not None,
-            ROUNDS_FIRST=shape.weighing.rounds_first,
-            ADDS_ONE=shape.weighing.adds_one,
+            ROUNDS_FIRST=shape.norm_weight.rounds_first,
+            ADDS_ONE=shape.norm_weight.adds_one,
             BY_HAND=self.by_hand,
             SIZE=size,
             BLOCK=block,
@@ -125,7 +125,7 @@ def on_device(device: torch.device) -> TritonKernels:
 
 
 def _rows(states: Tensor) -> Tensor:
-    """Rows [n, size] one behind the other, at an address as even as any other's: nothing else tells how to add."""
+    """Contiguous rows [n, size] at an aligned address: the order of adding depends on the alignment."""
     rows = states.reshape(-1, states.shape[-1]).contiguous()
     return rows.clone() if rows.data_ptr() % _ALIGNED else rows
 

@@ -1,4 +1,4 @@
-"""Modules that take the places of a model's own, over the same weights. `recognising.py` tries whether they may."""
+"""Modules that replace a model's own, over the same weights. `replacements.py` decides by trial where they may."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from app.engine.attention import BlockView
 from app.engine.attention.hook import attend_layer
 from app.engine.attention.signature import Scoring
-from app.engine.fused_layers.signature import Bend, LayerKernels, NormShape
+from app.engine.fused_layers.signature import Activation, LayerKernels, NormShape
 
 
 class FusedNorm(nn.Module):
@@ -21,42 +21,44 @@ class FusedNorm(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """[..., size] to the same."""
-        return self._kernels.normed(states, self.weight, self.shape)
+        return self._kernels.rms_norm(states, self.weight, self.shape)
 
     def of_sum(self, states: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
         """The sum of both, and its norm, in one kernel."""
-        return self._kernels.sum_normed(states, others, self.weight, self.shape)
+        return self._kernels.add_rms_norm(states, others, self.weight, self.shape)
 
 
 class FusedGatedMLP(nn.Module):
     """A gated MLP whose gate and up are products of their own."""
 
-    def __init__(self, mlp: Any, bend: Bend, kernels: LayerKernels) -> None:
+    def __init__(self, mlp: Any, activation: Activation, kernels: LayerKernels) -> None:
         super().__init__()
         self.gate_proj, self.up_proj, self.down_proj = mlp.gate_proj, mlp.up_proj, mlp.down_proj
-        self._bend: Bend = bend
+        self._activation: Activation = activation
         self._kernels = kernels
 
     def forward(self, states: Tensor) -> Tensor:
         """[..., size] to the same."""
-        gated = self._kernels.gated(self.gate_proj(states), self.up_proj(states), self._bend)
-        product: Tensor = self.down_proj(gated)
+        gated_activation = self._kernels.gated_activation(
+            self.gate_proj(states), self.up_proj(states), self._activation
+        )
+        product: Tensor = self.down_proj(gated_activation)
         return product
 
 
 class FusedJoinedMLP(nn.Module):
     """A gated MLP whose gate and up are one product, the gate first."""
 
-    def __init__(self, mlp: Any, bend: Bend, kernels: LayerKernels) -> None:
+    def __init__(self, mlp: Any, activation: Activation, kernels: LayerKernels) -> None:
         super().__init__()
         self.gate_up_proj, self.down_proj = mlp.gate_up_proj, mlp.down_proj
-        self._bend: Bend = bend
+        self._activation: Activation = activation
         self._kernels = kernels
 
     def forward(self, states: Tensor) -> Tensor:
         """[..., size] to the same."""
         gate, up = self.gate_up_proj(states).chunk(2, dim=-1)
-        product: Tensor = self.down_proj(self._kernels.gated(gate, up, self._bend))
+        product: Tensor = self.down_proj(self._kernels.gated_activation(gate, up, self._activation))
         return product
 
 
@@ -92,7 +94,7 @@ class FusedAttention(nn.Module):
         query = self.q_norm(self.q_proj(hidden_states).view(heads)).transpose(1, 2)
         keys = self.k_norm(self.k_proj(hidden_states).view(heads)).transpose(1, 2)
         values = self.v_proj(hidden_states).view(heads).transpose(1, 2)
-        query, keys = self._kernels.turned(query, keys, *position_embeddings)
+        query, keys = self._kernels.apply_rotary(query, keys, *position_embeddings)
         if past_key_values is not None:
             keys, values = past_key_values.update(keys, values, self.layer_idx)
         attended, _ = attend_layer(
@@ -122,6 +124,6 @@ class FusedLayer(nn.Module):
     def forward(self, hidden_states: Tensor, **named: Any) -> Tensor:
         """[1, T, size] to the same."""
         attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **named)
-        total, normed = self.post_attention_layernorm.of_sum(hidden_states, attended)
-        product: Tensor = self.mlp(normed)
+        total, rms_norm = self.post_attention_layernorm.of_sum(hidden_states, attended)
+        product: Tensor = self.mlp(rms_norm)
         return total + product

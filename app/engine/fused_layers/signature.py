@@ -1,19 +1,19 @@
-"""What fused layers ask of kernels, whoever launches them."""
+"""The interface between fused layers and their kernels."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from torch import Tensor
 
-Bend = Literal["silu", "gelu_tanh"]
-"""By what a gate is bent before it is multiplied: x * sigmoid(x), or GELU as its tanh approximation."""
+Activation = Literal["silu", "gelu_tanh"]
+"""The activation of a gated MLP: SiLU, x * sigmoid(x), or GELU in its tanh approximation."""
 
 
 @dataclass(frozen=True, slots=True)
-class Weighing:
-    """How an RMSNorm applies its weight w to what it has made of a row, r, which is in float32.
+class NormWeight:
+    """How an RMSNorm applies its weight w to a normalised row r, which is in float32.
 
-    `rounds_first`: r is rounded to the type before it is weighed; `adds_one`: it is weighed by 1 + w."""
+    `rounds_first`: r is rounded to the type before the product; `adds_one`: the factor is 1 + w."""
 
     rounds_first: bool
     adds_one: bool = False
@@ -24,24 +24,24 @@ class NormShape:
     """All of an RMSNorm but its weight."""
 
     eps: float
-    weighing: Weighing
+    norm_weight: NormWeight
 
 
 class LayerKernels(Protocol):
     """Each method is one launch. A row's bits depend on nothing but the row."""
 
-    def normed(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
+    def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
         """RMSNorm of rows [..., size] by weight [size]."""
 
-    def sum_normed(
+    def add_rms_norm(
         self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
     ) -> tuple[Tensor, Tensor]:
         """The sum of both [..., size], and its RMSNorm."""
 
-    def gated(self, gate: Tensor, up: Tensor, bend: Bend) -> Tensor:
-        """The bent gate times up, both [..., size]; their rows may lie apart."""
+    def gated_activation(self, gate: Tensor, up: Tensor, activation: Activation) -> Tensor:
+        """activation(gate) * up, both [..., size]; their rows may lie apart."""
 
-    def turned(self, query: Tensor, keys: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-        """Query [1, H, T, D] and keys [1, KV, T, D] turned by their positions' cos and sin [1, T, W].
+    def apply_rotary(self, query: Tensor, keys: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+        """Query [1, H, T, D] and keys [1, KV, T, D] rotated by their positions' cos and sin [1, T, W].
 
-        Value i of a head turns with value i + W / 2; those from W on stay."""
+        Value i of a head rotates with value i + W / 2; those from W on stay."""

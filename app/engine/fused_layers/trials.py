@@ -1,4 +1,4 @@
-"""What trials have in common: real calls, attention that only listens, and what counts as alike."""
+"""What trials share: captured calls, an attention function that records its inputs, and a tolerance."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,15 +29,15 @@ TEXT = (3, 1, 4, 1, 5, 9, 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """What a module was called with in a real pass."""
+class ModuleCall:
+    """The arguments of a module in a real pass."""
 
     args: tuple[Any, ...]
     named: dict[str, Any]
 
 
-class Asked:
-    """Attention that keeps what it is asked and says something that depends on nothing."""
+class AttentionProbe:
+    """An attention function that records its inputs and returns constant values."""
 
     def __init__(self) -> None:
         self.states: tuple[Tensor, ...] = ()
@@ -52,8 +52,8 @@ class Asked:
         return torch.linspace(-1, 1, count, device=query.device).to(query.dtype).view(shape)
 
 
-def unlike(ours: Tensor, theirs: Tensor) -> float:
-    """The share of values [..., size] that are off; infinite where there are too many, or one by too much."""
+def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
+    """The share of values [..., size] that differ; infinite where too many do, or one by too much."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return inf
     expected = theirs.double().abs()
@@ -67,22 +67,24 @@ def unlike(ours: Tensor, theirs: Tensor) -> float:
 
 
 @contextmanager
-def hearing(module: nn.Module) -> Iterator[list[Tensor]]:
-    """What reaches a module while this is open."""
-    heard: list[Tensor] = []
-    hook = module.register_forward_pre_hook(lambda _module, args: heard.append(args[0]))
+def capturing_inputs(module: nn.Module) -> Iterator[list[Tensor]]:
+    """Record a module's inputs while this is open."""
+    inputs: list[Tensor] = []
+    hook = module.register_forward_pre_hook(lambda _module, args: inputs.append(args[0]))
     try:
-        yield heard
+        yield inputs
     finally:
         hook.remove()
 
 
-def met(model: PreTrainedModel, modules: list[nn.Module], attend: Attend) -> dict[nn.Module, Call]:
-    """What each of these modules is called with in a short pass."""
-    calls: dict[nn.Module, Call] = {}
+def captured_calls(
+    model: PreTrainedModel, modules: list[nn.Module], attend: Attend
+) -> dict[nn.Module, ModuleCall]:
+    """The arguments of each of these modules in a short pass."""
+    calls: dict[nn.Module, ModuleCall] = {}
 
     def meet(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        calls[module] = Call(args, named)
+        calls[module] = ModuleCall(args, named)
 
     hooks = [module.register_forward_pre_hook(meet, with_kwargs=True) for module in modules]
     try:
@@ -93,21 +95,21 @@ def met(model: PreTrainedModel, modules: list[nn.Module], attend: Attend) -> dic
     return calls
 
 
-def asked(module: nn.Module, call: Call) -> tuple[Asked, Tensor]:
-    """What the module asks of attention, and what it makes of the answer."""
-    attention = Asked()
+def probe_attention(module: nn.Module, call: ModuleCall) -> tuple[AttentionProbe, Tensor]:
+    """The inputs that the module gives to attention, and the module's output."""
+    attention = AttentionProbe()
     answer: Tensor = _called(module, call, attention)[0]
     return attention, answer
 
 
-def said(module: nn.Module, call: Call) -> Tensor:
-    """What a layer makes of its states."""
-    answer: Tensor = _called(module, call, Asked())
+def layer_output(module: nn.Module, call: ModuleCall) -> Tensor:
+    """A layer's output."""
+    answer: Tensor = _called(module, call, AttentionProbe())
     return answer
 
 
-def _called(module: nn.Module, call: Call, attend: Attend) -> Any:
+def _called(module: nn.Module, call: ModuleCall, attend: Attend) -> Any:
     """The module called as in that pass, but for a cache, and with such attention."""
-    place = call.named["block"]
-    view = BlockView(place.block, 0, attend, place.device)
+    block_view = call.named["block"]
+    view = BlockView(block_view.block, 0, attend, block_view.device)
     return module(*call.args, **{**call.named, "past_key_values": None, "block": view})

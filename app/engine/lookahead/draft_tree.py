@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from app.engine.block import Visible
-from app.engine.lookahead.contexts import last_tokens
+from app.engine.lookahead.context_table import last_tokens
 from app.messages import Origin
 
 
@@ -68,7 +68,7 @@ class DraftTree:
 
     def visible(self) -> Visible:
         """[T, T]: each node sees its ancestors and itself."""
-        seen = np.eye(len(self), dtype=np.bool_)
+        mask = np.eye(len(self), dtype=np.bool_)
         for node in range(1, len(self)):
-            seen[node] |= seen[self.parents[node]]
-        return seen
+            mask[node] |= mask[self.parents[node]]
+        return mask

@@ -1,11 +1,11 @@
-"""The two kinds of knowledge about a context, each packed into one number of 31 bits. 0 is nothing.
+"""What is known about a context: successors and followers, each packed into 31 bits. 0 is empty.
 
-    successor    token + 1 (20 bits) | gap (10)                            what the model held likely there
+    successor    token + 1 (20 bits) | gap (10)                            a likely token, by the model's logits
     follower     token + 1 (20 bits) | source (3) | seen (3) | reply (5)   what came next there in a text
 
-The gap of the likeliest token is its lead over the second, of the others how far they are behind it, in steps of
-1/32 logit: how sure the model was says more about a guess than its rank. Gap classes are coarser: 0 to 7 for those
-behind, 8 to 15 for leads.
+The gap of the likeliest token is its lead over the second, of the others their distance to the best, in steps of
+1/32 logit: the distance says more about a guess than its rank. Gap classes are coarser: 0 to 7 for distances, 8 to
+15 for leads.
 """
 
 from bisect import bisect_right
@@ -38,7 +38,7 @@ LEADS = len(GAPS) + 1
 
 MOST_TOKENS = 2**20 - 1
 """The largest vocabulary; the largest known one has 262,144 tokens."""
-_SEEN, _ONCE = 7 << 5, 1 << 5
+_SEEN_BITS, _ONCE = 7 << 5, 1 << 5
 NUM_REPLIES = 32
 """After so many replies their count begins anew. Only the label "history" depends on it."""
 
@@ -74,9 +74,9 @@ def unpack_follower(packed: int, reply: int) -> tuple[int, int, bool]:
     source = packed >> 8 & 7
     if packed & 31 != reply % NUM_REPLIES and source != _DOCUMENT:
         source = _HISTORY
-    return (packed >> 11) - 1, source, packed & _SEEN == _ONCE
+    return (packed >> 11) - 1, source, packed & _SEEN_BITS == _ONCE
 
 
-def seen_again(packed: int, before: int) -> int:
+def count_again(packed: int, before: int) -> int:
     """A follower, counting how often it was seen before."""
-    return packed & ~_SEEN | min((before & _SEEN) + _ONCE, _SEEN)
+    return packed & ~_SEEN_BITS | min((before & _SEEN_BITS) + _ONCE, _SEEN_BITS)

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from app.engine.lookahead.decoder import lookahead
-from app.engine.lookahead.experience import Experience
-from app.engine.lookahead.planning import FixedSizes, Planner, RowBudget
+from app.engine.lookahead.model_statistics import ModelStatistics
+from app.engine.lookahead.planning import DraftPlanner, FixedSizes, RowBudget
 from app.engine.lookahead.tuner import Tuner
-from app.engine.runner import Runner
+from app.engine.runner import ModelRunner
 from app.engine.sampling import Sampler
 from app.engine.step import Decoder, Step
-from app.engine.step_times import StepProfile
-from app.engine.stopping import Stopper
+from app.engine.step_profile import StepProfile
+from app.engine.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling
 
 UNMEASURED_ROWS = 24
@@ -19,34 +19,36 @@ UNMEASURED_ROWS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ReplyContext:
     """What is known before a reply: the model's experience and step times, how it draws, texts to quote from."""
 
-    experience: Experience = field(default_factory=Experience)
+    statistics: ModelStatistics = field(default_factory=ModelStatistics)
     profile: StepProfile = field(default_factory=StepProfile)
     sampling: Sampling = field(default_factory=Sampling)
     documents: tuple[tuple[int, ...], ...] = ()
 
 
-def make_lookahead(decoding: Decoding, known: Known | None = None) -> Decoder:
+def make_lookahead(decoding: Decoding, known: ReplyContext | None = None) -> Decoder:
     """Lookahead with fixed sizes or, for auto, with rows as they pay."""
-    known = known or Known()
+    known = known or ReplyContext()
 
-    def decode(runner: Runner, tokens: list[int], sampler: Sampler, stopper: Stopper) -> Iterator[Step]:
-        pool = known.experience.pool(tokens, known.sampling, known.documents)
+    def decode(
+        runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
+    ) -> Iterator[Step]:
+        pool = known.statistics.pool(tokens, known.sampling, known.documents)
         planner = _make_planner(decoding, known, runner)
         return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)
 
     return decode
 
 
-def _make_planner(decoding: Decoding, known: Known, runner: Runner) -> Planner:
-    share = known.experience.share
-    times = known.profile.times(runner.widths)
+def _make_planner(decoding: Decoding, known: ReplyContext, runner: ModelRunner) -> DraftPlanner:
+    sizer = known.statistics.sizer
+    times = known.profile.times(runner.same_text_buckets)
     if decoding.decoder == "lookahead":
         return FixedSizes(decoding)
     if decoding.rows or not times:
-        return RowBudget(decoding.rows or UNMEASURED_ROWS, share)
-    experience = known.experience
-    patience = experience.patience(known.sampling.temperature)
-    return Tuner(experience.curve(times, runner.padding), share, patience)
+        return RowBudget(decoding.rows or UNMEASURED_ROWS, sizer)
+    statistics = known.statistics
+    backoff = statistics.backoff(known.sampling.temperature)
+    return Tuner(statistics.curve(times, runner.buckets), sizer, backoff)

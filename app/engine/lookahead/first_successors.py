@@ -1,8 +1,8 @@
-"""What the model says behind each token alone: asked once per model, so that the first step of a reply can draft.
+"""The model's successors of each token alone, measured once per model, so that the first step of a reply can draft.
 
-A pool that starts empty earns nothing in short replies. But a model can be asked before any text is there: every
-token of the vocabulary, each as if a text began with it, in blocks whose rows do not see each other. The answers
-say nothing of anybody's texts and can be kept on disk. Later steps write over them, context by context.
+A pool that starts empty earns nothing in short replies. But the model can be run before there is any text: on every
+token of the vocabulary, each as if a text began with it, in blocks whose rows do not see each other. The results
+hold nothing of a user's texts and are kept on disk. Later steps overwrite them, context by context.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import numpy as np
 
 from app.engine.block import Block
 from app.engine.lookahead.entries import SUCCESSORS, Packed, pack_successors
-from app.engine.runner import Runner
+from app.engine.runner import ModelRunner
 from app.engine.sampling import likeliest
 
 ROWS = 128
@@ -22,14 +22,14 @@ SECONDS = 3.0
 
 
 def ask_first_successors(
-    runner: Runner,
+    runner: ModelRunner,
     known: Packed,
     start: int,
     progress: Callable[[int, int], None],
     rows: int = ROWS,
     clock: Callable[[], float] = perf_counter,
 ) -> Packed:
-    """Successors [vocabulary, 8] behind `start` and each token: those that are known, and those asked now.
+    """Successors [vocabulary, 8] behind `start` and each token: those that are known, and those measured now.
 
     Zeros stand where there was no time yet. Leaves no prefix."""
     successors, vocabulary = known.copy(), len(known)
@@ -48,12 +48,12 @@ def ask_first_successors(
 
 
 def no_successors(vocabulary: int) -> Packed:
-    """Nothing was asked yet."""
+    """Nothing was measured yet."""
     return np.zeros((vocabulary, SUCCESSORS), dtype=np.int32)
 
 
 def num_asked(successors: Packed) -> int:
-    """How many tokens the model was asked about; the first ones, in order."""
+    """How many tokens were measured; they are the first ones."""
     return int(np.count_nonzero(successors[:, 0]))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from app.engine.block import Block
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.window import Window
+from app.engine.lookahead.window import JacobiWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +24,12 @@ class Layout:
     top: slice
 
     @property
-    def said_at(self) -> list[int]:
+    def sampled_positions(self) -> list[int]:
         """The positions of the tokens that the wanted rows say [R]."""
         return [self.block.positions[row] + 1 for row in self.block.wanted]
 
 
-def lay_out(tree: DraftTree, window: Window, position: int) -> Layout:
+def lay_out(tree: DraftTree, window: JacobiWindow, position: int) -> Layout:
     """The block of a step whose current token stands at `position`."""
     drafts, guesses = len(tree), window.tokens()
     # Place 0 of the window is the current token, which is the tree's root already.

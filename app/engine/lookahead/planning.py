@@ -8,134 +8,124 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from app.engine.lookahead.window_share import WindowShare
+from app.engine.lookahead.window import JacobiWindow
+from app.engine.lookahead.window_sizer import WindowSizer
 from app.messages import Decoding, Split
 from app.step_rows import tree_rows
 
-UNLIKELY = 1e-4
+MIN_REACH = 1e-4
 """A guess that the model reaches less often is left out, even where rows are to be spent."""
-DEEPEST = 24
+MAX_DEPTH = 24
 """The longest line of guesses that a planner without N asks for."""
+MIN_ROWS_FOR_WINDOW = 16
+"""Rows below which a window would starve the tree."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What a step may draft: a tree of so many rows and guesses in a line, each at least as likely as `floor`."""
+class DraftPlan:
+    """What a step may draft: a tree of so many rows and guesses in a line, each at least as likely as `min_reach`.
+
+    `is_plain`: the step drafts nothing, feeds no window, and is not verified."""
 
     rows: int
     depth: int
-    floor: float
+    min_reach: float
+    is_plain: bool = False
 
 
-class Planner(Protocol):
-    """Decides before each step how much to draft, and after drafting how much of it pays."""
+PLAIN_STEP = DraftPlan(1, 0, 1.0, is_plain=True)
 
-    share: WindowShare
+
+@dataclass(frozen=True, slots=True)
+class DraftedStep:
+    """What a step with a draft tree fed and committed. `reaches` are those of the tree's rows, best first."""
+
+    reaches: Sequence[float]
+    window: JacobiWindow
+    rows: int  # of the block
+    tokens: int  # committed
+    from_window: int  # of these tokens
+    seconds: float
+
+
+class DraftPlanner(Protocol):
+    """Decides before each step how much to draft, after drafting how much to feed, and learns from the step."""
+
     ngram: int
+    columns: int
+    """How many columns the window of the reply begins with."""
 
-    def columns(self) -> int:
-        """How many columns the window of the reply begins with."""
-
-    def plan(self, window: int) -> Plan:
+    def plan(self, window_rows: int) -> DraftPlan:
         """What the next step may draft beside so many window rows."""
 
-    def kept(self, reaches: Sequence[float], window: int) -> int:
+    def kept(self, reaches: Sequence[float], window_rows: int) -> int:
         """How many rows of a tree, best first with these reaches, the step should feed."""
 
-    def rest(self) -> int:
-        """How many plain steps to take before the next look at what could be drafted."""
+    def observe(self, step: DraftedStep) -> Split:
+        """Learn from a step; may narrow its window. Returns how the step spent its rows."""
 
-    def observe_rest(self, seconds: float) -> None:
-        """One of these plain steps took this long."""
-
-    def price(self, reaches: Sequence[float], window: int) -> float:
-        """The tokens that the window's rows would be worth elsewhere."""
-
-    def observe(self, rows: int, tokens: int, seconds: float) -> None:
-        """A step of so many rows committed so many tokens."""
-
-    def split(self, tree: int, window: int) -> Split:
-        """What to tell about a step."""
+    def observe_plain(self, seconds: float) -> Split:
+        """Learn from a plain step."""
 
 
-class Untimed:
-    """What planners have in common that do not look at the clock: all that they asked for is fed."""
+class UntimedPlanner:
+    """The base of planners that ignore time: the whole drafted tree is fed."""
 
-    share: WindowShare
+    def __init__(self, sizer: WindowSizer) -> None:
+        self.sizer = sizer
 
-    def columns(self) -> int:
-        """As many as the share has."""
-        return self.share.open()
-
-    def kept(self, reaches: Sequence[float], window: int) -> int:
+    def kept(self, reaches: Sequence[float], window_rows: int) -> int:
         """All of them."""
-        del window
+        del window_rows
         return len(reaches)
 
-    def rest(self) -> int:
-        """Never."""
-        return 0
-
-    def observe_rest(self, seconds: float) -> None:
-        """There is none."""
-
-    def split(self, tree: int, window: int) -> Split:
-        """The rows of both branches."""
-        return Split(tree, window)
+    def observe_plain(self, seconds: float) -> Split:
+        """These planners ask for no plain steps."""
+        del seconds
+        return Split()
 
 
-class FixedSizes(Untimed):
+class FixedSizes(UntimedPlanner):
     """W, N and G as the person chose them: the tree has the rows of G guesses of N - 1 tokens."""
 
     def __init__(self, decoding: Decoding) -> None:
-        self.share = WindowShare(decoding.window)
+        super().__init__(WindowSizer(decoding.window))
+        self.columns = self.sizer.begin_reply()
         self.ngram = decoding.ngram
-        self._plan = Plan(tree_rows(decoding.guesses, decoding.ngram), decoding.ngram - 1, UNLIKELY)
+        self._plan = DraftPlan(tree_rows(decoding.guesses, decoding.ngram), decoding.ngram - 1, MIN_REACH)
 
-    def plan(self, window: int) -> Plan:
+    def plan(self, window_rows: int) -> DraftPlan:
         """The same for every step."""
-        del window
+        del window_rows
         return self._plan
 
-    def price(self, reaches: Sequence[float], window: int) -> float:
+    def observe(self, step: DraftedStep) -> Split:
         """Nothing: the person wants this window."""
-        del reaches, window
-        return 0.0
-
-    def observe(self, rows: int, tokens: int, seconds: float) -> None:
-        """Nothing is to be learned."""
+        return Split(len(step.reaches), step.window.size)
 
 
-class RowBudget(Untimed):
+class RowBudget(UntimedPlanner):
     """So many rows a step, on average over the reply.
 
     A step that finds little to guess leaves its rows to the later ones; none gets more than twice the budget."""
 
     ngram = 3
 
-    def __init__(self, rows: int, share: WindowShare) -> None:
-        self.share = share if rows >= ROOM_FOR_WINDOW else WindowShare(0)
+    def __init__(self, rows: int, sizer: WindowSizer) -> None:
+        super().__init__(sizer if rows >= MIN_ROWS_FOR_WINDOW else WindowSizer(0))
+        # At most so many columns that two thirds of the budget are the tree's.
+        self.columns = min(self.sizer.begin_reply(), rows // (3 * (self.ngram - 1)))
         self._rows = rows
         self._left = 0
 
-    def columns(self) -> int:
-        """At most so many that two thirds of the budget are the tree's."""
-        return min(self.share.open(), self._rows // (3 * (self.ngram - 1)))
-
-    def plan(self, window: int) -> Plan:
+    def plan(self, window_rows: int) -> DraftPlan:
         """The budget and a quarter of what is left over, at most twice the budget."""
         rows = min(self._rows + self._left // 4, 2 * self._rows)
-        return Plan(max(rows - window, 1), DEEPEST, UNLIKELY)
+        return DraftPlan(max(rows - window_rows, 1), MAX_DEPTH, MIN_REACH)
 
-    def price(self, reaches: Sequence[float], window: int) -> float:
-        """A window row takes the place of one more row like the tree's last."""
-        return window * reaches[-1]
-
-    def observe(self, rows: int, tokens: int, seconds: float) -> None:
-        """Keep count of what is left over."""
-        del tokens, seconds
-        self._left += self._rows - rows
-
-
-ROOM_FOR_WINDOW = 16
-"""Rows below which a window would starve the tree."""
+    def observe(self, step: DraftedStep) -> Split:
+        """Count what is left over. A window row takes the place of one more row like the tree's last."""
+        split = Split(len(step.reaches), step.window.size)
+        self.sizer.settle(step.window, step.window.size * step.reaches[-1], step.from_window)
+        self._left += self._rows - step.rows
+        return split

@@ -1,9 +1,10 @@
-"""The pool: everything that was learned about which tokens follow which, and the draft tree grown from it.
+"""The pool: what is known about which tokens follow which, and the draft tree grown from it.
 
-Two kinds of knowledge meet at each context. The model's own successors are free, since every row of every step
-computes them, and those behind each single token are asked once, at load. The texts are the prompt, the reply so
-far, the window's lines, documents and earlier turns. The tree is grown best first: the likeliest edge anywhere is
-added next, until the rows are spent or the next guess is not worth one. With chances written on the edges,
+It has two kinds of knowledge about each context. The model's own successors cost nothing, since every row of every
+step computes them; those of each single token are measured once, at load. Followers come from texts: the prompt,
+the reply so far, the window's lines, documents and earlier turns. The tree is grown best first: the likeliest edge
+anywhere is added next, until the rows are spent or the next guess is too unlikely. With probabilities on the
+edges,
 
     7 -0.8-> 8 -0.5-> 9         reach   8: 0.80   9: 0.40   5: 0.15   6: 0.08
       -0.15-> 5   \\ -0.1-> 6    a tree of three rows (the current token among them) holds 8 and 9, of four 5, too
@@ -18,18 +19,18 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.lookahead.chances import (
-    NUM_SEEN,
-    EdgeChances,
+from app.engine.block import common_length
+from app.engine.lookahead.acceptance_estimator import (
+    NUM_FOLLOWER_CODES,
+    AcceptanceEstimator,
+    follower_code,
     origin_of,
-    said_code,
-    seen_code,
+    successor_code,
 )
-from app.engine.lookahead.contexts import LONGEST, ContextTable
+from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.entries import Packed, pack_follower, unpack_follower
 from app.engine.lookahead.ranking import Rank, likeliest_first
-from app.engine.prefix import common_length
 from app.messages import Origin
 
 SUREST = 0.98
@@ -65,9 +66,11 @@ class Pool(Protocol):
 class ContextPool:
     """The pool of one chat. `special` tokens may end a guess and are never followed by another."""
 
-    def __init__(self, table: ContextTable, chances: EdgeChances, special: Container[int] = ()) -> None:
+    def __init__(
+        self, table: ContextTable, estimator: AcceptanceEstimator, special: Container[int] = ()
+    ) -> None:
         self._table = table
-        self._chances = chances
+        self._estimator = estimator
         self._rank: Rank = likeliest_first
         self._special = special
         self._text: list[int] = []
@@ -83,9 +86,11 @@ class ContextPool:
         """Whether a text begins with all that was prompt when the newest reply began."""
         return common_length(self._text, text) >= self._prompt_length
 
-    def begin(self, text: Sequence[int], chances: EdgeChances, rank: Rank = likeliest_first) -> None:
+    def begin(
+        self, text: Sequence[int], estimator: AcceptanceEstimator, rank: Rank = likeliest_first
+    ) -> None:
         """A reply to this text begins. What it has in common with the text so far is history from now on."""
-        self._chances = chances
+        self._estimator = estimator
         self._rank = rank
         self._reply += 1
         known = common_length(self._text, text)
@@ -117,7 +122,7 @@ class ContextPool:
         if depth < 1:
             return tree
         contexts = [tuple(context[-LONGEST:])]
-        trust = self._chances.trust
+        trust = self._estimator.trust
         # (-reach or a bound on it, when it was pushed, node, its edges once looked up, which of them is next)
         heap: list[tuple[float, int, int, list[Edge], int]] = [(-1.0, 0, 0, [], 0)]
         pushed = 0
@@ -145,9 +150,9 @@ class ContextPool:
         for position, token in enumerate(accepted, start=len(context)):
             edges = self.edges(line[-LONGEST:], position)
             for chance, guess, _ in edges[:1]:
-                self._chances.judge(chance, guess == token)
+                self._estimator.observe_best(chance, guess == token)
             for _, guess, cell in edges:
-                self._chances.observe(cell, guess == token)
+                self._estimator.observe(cell, guess == token)
             line.append(token)
 
     def continuation(self, context: Sequence[int], length: int) -> list[int]:
@@ -160,26 +165,26 @@ class ContextPool:
 
     def edges(self, context: Sequence[int], position: int) -> list[Edge]:
         """Guesses of the token at this position, behind a context; likeliest first."""
-        said, said_length, seen, seen_length = self._table.look(context)
-        rates = self._chances.rates
-        codes = self._seen_codes(seen, seen_length) if seen_length else {}
-        first = said_code(said_length, 0) if said_length else 0
+        successors_found, successor_length, followers_found, follower_length = self._table.lookup(context)
+        rates = self._estimator.rates
+        codes = self._follower_codes(followers_found, follower_length) if follower_length else {}
+        first = successor_code(successor_length, 0) if successor_length else 0
         edges = []
-        for token, gap in self._rank(said, position) if said else ():
-            cell = (first + gap) * NUM_SEEN + codes.pop(token, seen_length)
+        for token, gap in self._rank(successors_found, position) if successors_found else ():
+            cell = (first + gap) * NUM_FOLLOWER_CODES + codes.pop(token, follower_length)
             edges.append((rates[cell], token, cell))
         for token, code in codes.items():
-            cell = said_length * NUM_SEEN + code
+            cell = successor_length * NUM_FOLLOWER_CODES + code
             edges.append((rates[cell], token, cell))
         edges.sort(reverse=True)
         return edges
 
-    def _seen_codes(self, seen: Sequence[int], length: int) -> dict[int, int]:
+    def _follower_codes(self, followers_found: Sequence[int], length: int) -> dict[int, int]:
         """Token -> seen code, newest first."""
         codes: dict[int, int] = {}
         older = 0
-        for packed in seen:
+        for packed in followers_found:
             token, source, is_new = unpack_follower(packed, self._reply)
-            codes[token] = seen_code(source, length, older + is_new)
+            codes[token] = follower_code(source, length, older + is_new)
             older = 2
         return codes

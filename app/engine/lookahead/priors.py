@@ -1,4 +1,4 @@
-"""Weights that edge chances start from: log odds that add up, fitted by `tools/edge_chances.py`.
+"""Weights that edge chances start from: log odds that add up, fitted by `tools/acceptance_priors.py`.
 
 Fitted on every candidate behind an accepted token while stories260K and the demo model wrote greedy replies to
 prompts that no benchmark uses. What they say is general: the likeliest successor of a context of three tokens whose
@@ -7,7 +7,7 @@ lead was clear is right far more often than a token that was seen once behind a 
 
 BASE = -0.59
 
-SAID_WEIGHTS = (
+SUCCESSOR_WEIGHTS = (
     # Not among the successors; the context was known up to 0 (nothing), 1, 2, 3, 4 tokens.
     0.00,
     -1.79,
@@ -102,7 +102,7 @@ _BORROWED = (
     -0.53,
 )
 
-SEEN_WEIGHTS = (
+FOLLOWER_WEIGHTS = (
     # Not among the followers; the context was known up to 0 (nothing), 1, 2, 3, 4 tokens.
     -0.98,
     -1.24,

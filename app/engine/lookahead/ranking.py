@@ -1,18 +1,16 @@
-"""What to expect behind a context, from what the model held likely there.
+"""Ranks the successors of a context by what the sampler will draw.
 
-A greedy text goes on with the likeliest token. A drawn one is no more random to us than that: the noise of each
-token at each position is known beforehand (sampling.py), and the model will say
+Greedy text goes on with the likeliest token. Sampled text can be predicted as well, because the noise of each token
+at each position is known beforehand (sampling.py). The sampler draws
 
     argmax of logit / temperature + noise
 
-So the successors of a context are ranked by just that, as if greedy text were guessed. At temperature 1, with
-tokens 5 and 6 half a logit apart:
+so the successors of a context are ranked by the same sum. At temperature 1, with tokens 5 and 6 half a logit apart:
 
     position 40    noise of 5: 0.1, of 6: 2.0      6 comes, with a lead of 2.0 - 0.1 - 0.5 = 1.4
     position 41    noise of 5: 0.9, of 6: 0.2      5 comes, with a lead of 0.9 - 0.2 + 0.5 = 1.2
 
-Differences are told in logits (times the temperature), so that a lead means the same as in greedy text: how far the
-model's mind may change between there and here.
+Differences are in logits (multiplied by the temperature), so that a lead means the same as in greedy text.
 """
 
 from bisect import bisect_right
@@ -31,19 +29,19 @@ Rank = Callable[[Sequence[int], int], list[tuple[int, int]]]
 SUREST_LEAD = LEADS - 1
 
 
-def likeliest_first(said: Sequence[int], position: int) -> list[tuple[int, int]]:
+def likeliest_first(packed_successors: Sequence[int], position: int) -> list[tuple[int, int]]:
     """Greedy text goes on with the likeliest, wherever it stands."""
     del position
     classes, lead = _classes(), LEADS
     ranked = []
-    for packed in said:
+    for packed in packed_successors:
         token, gap = unpack_successor(packed)
         ranked.append((token, lead + classes[gap]))
         lead = 0
     return ranked
 
 
-class Drawn:
+class SampledRank:
     """Ranks as a text of this sampling will be drawn; its filters are applied to what is known."""
 
     def __init__(self, sampling: Sampling) -> None:
@@ -52,19 +50,21 @@ class Drawn:
         self._top_k, self._top_p = sampling.top_k, sampling.top_p
         self._farthest = -log(sampling.min_p) if sampling.min_p > 0 else float("inf")
 
-    def __call__(self, said: Sequence[int], position: int) -> list[tuple[int, int]]:
+    def __call__(self, packed_successors: Sequence[int], position: int) -> list[tuple[int, int]]:
         """Logits over temperature, and noise."""
         key, temperature = noise_key(self._seed, position), self._temperature
-        scored = [(noise_of(key, token) - behind, token) for token, behind in self._survivors(said)]
+        scored = [
+            (noise_of(key, token) - behind, token) for token, behind in self._survivors(packed_successors)
+        ]
         scored.sort(reverse=True)
         best = scored[0][0]
         ranked = [(token, gap_class((best - score) * temperature)) for score, token in scored]
         lead = ranked[1][1] if len(ranked) > 1 else SUREST_LEAD
         return [(ranked[0][0], LEADS + lead), *ranked[1:]]
 
-    def _survivors(self, said: Sequence[int]) -> list[tuple[int, float]]:
+    def _survivors(self, packed_successors: Sequence[int]) -> list[tuple[int, float]]:
         """(token, how far behind the likeliest, over temperature), likeliest first; never none of them."""
-        entries = [unpack_successor(packed) for packed in said]
+        entries = [unpack_successor(packed) for packed in packed_successors]
         step = GAP_STEP / self._temperature
         behind = [(entries[0][0], 0.0), *((token, gap * step) for token, gap in entries[1:])]
         kept = len(behind)
@@ -80,7 +80,7 @@ class Drawn:
 
 def make_rank(sampling: Sampling) -> Rank:
     """How a text of this sampling goes on."""
-    return Drawn(sampling) if sampling.temperature > 0 else likeliest_first
+    return SampledRank(sampling) if sampling.temperature > 0 else likeliest_first
 
 
 @cache

@@ -4,15 +4,15 @@ A drafted step costs more than its forward pass: looking up guesses, checking th
 on the host. So `plain`, a step without all that, is kept apart, and the curve begins with a guess of that time.
 
 A real step that takes longer than expected may mean two things: the machine is slower just now, which says nothing
-about rows, or steps of this width cost more than was measured. So steps are held against each other, some 32 at a
-time: what all of them have in common is the machine's pace, and only what is left is the width's. The curve says
+about rows, or steps of this bucket cost more than was measured. So steps are held against each other, some 32 at a
+time: what all of them have in common is the machine's pace, and only what is left is the bucket's. The curve says
 2.0 ms plain and 2.4 ms for 8 rows, and now come, in medians of a round,
 
     4.0 ms plain, 4.8 ms for 8 rows      the machine is slower; the curve stays
     2.0 ms plain, 4.8 ms for 8 rows      8 rows cost more than twice a plain step; the neighbours of 8 follow
     4.0 ms plain, and nothing else       nobody can tell; the curve stays
 
-It belongs to the model's experience, goes on learning from reply to reply, and its shape is kept on disk.
+It belongs to the model's statistics, goes on learning from reply to reply, and its shape is kept on disk.
 """
 
 from bisect import bisect_left
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from math import exp, inf, log, log2
 from statistics import median
 
-from app.engine.step_times import StepTimes, Widths, padded_rows
+from app.engine.step_profile import Buckets, StepTimes, bucket_for
 
 HOST, HOST_ROW = 2e-4, 8e-6
 """Seconds that the host is guessed to spend on a drafted step and on each of its rows, before any was seen."""
@@ -31,19 +31,19 @@ ROUND = 32
 BELIEF, MOST_BELIEF = 1, 8
 """Steps that the measure at load counts for, and what was learned since: one more with each round, at most."""
 MOST_SURPRISE = log(2)
-"""Steps of a width that took more than twice or less than half of what was expected count as just that."""
+"""Steps of a bucket that took more than twice or less than half of what was expected count as just that."""
 PROOF, STALE = 4, 256
 """A curve is proven by so many real steps that drafted, and no longer after so many steps that did not."""
 PLAIN = -1
-"""What stands for plain steps among the numbers of widths."""
-WIDEST = 128
+"""What stands for plain steps among the indexes of buckets."""
+LARGEST_BUCKET = 128
 BUCKETS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Row counts that a free block may have: kernels are prepared for each count, so few are better than many."""
 
 
 @dataclass(frozen=True, slots=True)
 class CurveShape:
-    """What real steps made of a curve, in seconds: a plain step, and a drafted one at each measured width."""
+    """What real steps made of a curve, in seconds: a plain step, and a drafted one at each measured bucket."""
 
     plain: float
     drafted: tuple[float, ...]
@@ -54,21 +54,21 @@ class CurveShape:
 
 
 class StepCurve:
-    """`seconds` [rows] up to the widest block; what is padded costs as much as the width that it is padded to."""
+    """`seconds` [rows] up to the largest bucket; padded rows cost as much as their bucket."""
 
-    def __init__(self, times: StepTimes, padded: Widths, shape: CurveShape | None = None) -> None:
-        """The shape, if there is one, is of the same widths as the times."""
-        self.widest = min(
-            WIDEST, *times.widths[-1:], *padded[-1:]
+    def __init__(self, times: StepTimes, padded_to: Buckets, shape: CurveShape | None = None) -> None:
+        """The shape, if there is one, has the same buckets as the times."""
+        self.largest = min(
+            LARGEST_BUCKET, *times.buckets[-1:], *padded_to[-1:]
         )  # memory may be too small for wider blocks
-        self.buckets = (*(rows for rows in padded or BUCKETS if rows < self.widest), self.widest)
-        self._widths = times.widths
-        self._padded = padded
+        self.buckets = (*(rows for rows in padded_to or BUCKETS if rows < self.largest), self.largest)
+        self._measured_buckets = times.buckets
+        self._padded_to = padded_to
         self._drafted = PROOF if shape else 0
-        shape = shape or _measured(times, padded)
+        shape = shape or _measured(times, padded_to)
         self._plain, self._measured = shape.plain, list(shape.drafted)
-        self._rounds: Counter[int] = Counter()  # in which a width was seen
-        self._round: defaultdict[int, list[float]] = defaultdict(list)  # logarithms of seconds, by width
+        self._rounds: Counter[int] = Counter()  # in which a bucket was seen
+        self._round: defaultdict[int, list[float]] = defaultdict(list)  # logarithms of seconds, by bucket
         self._steps = self._newest_drafted = 0
         self._draw()
 
@@ -84,8 +84,8 @@ class StepCurve:
 
     def refine(self, rows: int, seconds: float) -> None:
         """A real step of so many rows took this long."""
-        width = self._width(rows)
-        self._observe(width, seconds / self._measured[width])
+        bucket = self._bucket_index(rows)
+        self._observe(bucket, seconds / self._measured[bucket])
         if rows > 1:
             self._drafted += 1
             self._newest_drafted = self._steps
@@ -94,8 +94,8 @@ class StepCurve:
         """A plain step took this long."""
         self._observe(PLAIN, seconds / self._plain)
 
-    def _observe(self, width: int, ratio: float) -> None:
-        self._round[width].append(log(ratio))
+    def _observe(self, bucket: int, ratio: float) -> None:
+        self._round[bucket].append(log(ratio))
         self._steps += 1
         if self._steps % ROUND == 0:
             self._settle()
@@ -103,46 +103,48 @@ class StepCurve:
             self._draw()
 
     def _settle(self) -> None:
-        """Each width takes up, as far as it is known, what its steps took longer than all steps of the round."""
+        """Move each bucket by how much longer its steps took than all steps of the round."""
         pace = median(step for steps in self._round.values() for step in steps)
-        for width, steps in self._round.items():
-            belief = min(BELIEF + self._rounds[width], MOST_BELIEF)
-            self._rounds[width] += 1
+        for bucket, steps in self._round.items():
+            belief = min(BELIEF + self._rounds[bucket], MOST_BELIEF)
+            self._rounds[bucket] += 1
             surprise = min(max(median(steps) - pace, -MOST_SURPRISE), MOST_SURPRISE)
-            self._move(width, surprise * len(steps) / (len(steps) + belief))
+            self._move(bucket, surprise * len(steps) / (len(steps) + belief))
 
-    def _move(self, width: int, surprise: float) -> None:
-        """Make a width dearer by the exponential of the surprise, and its neighbours the less the farther away."""
-        if width == PLAIN:
+    def _move(self, bucket: int, surprise: float) -> None:
+        """Scale a bucket's seconds by the exponential of the surprise, and those of its neighbours by less."""
+        if bucket == PLAIN:
             self._plain *= exp(surprise)
             return
-        for other, rows in enumerate(self._widths):
-            nearness = 2 ** -abs(log2(rows / self._widths[width]))
+        for other, rows in enumerate(self._measured_buckets):
+            nearness = 2 ** -abs(log2(rows / self._measured_buckets[bucket]))
             self._measured[other] *= exp(nearness * surprise)
 
-    def _width(self, rows: int) -> int:
-        """Which of the measured widths a step of so many rows is counted for."""
-        fed = padded_rows(min(rows, self.widest), self._padded)
-        return min(bisect_left(self._widths, fed), len(self._widths) - 1)
+    def _bucket_index(self, rows: int) -> int:
+        """The index of the measured bucket that a step of so many rows is counted for."""
+        fed = bucket_for(min(rows, self.largest), self._padded_to)
+        return min(bisect_left(self._measured_buckets, fed), len(self._measured_buckets) - 1)
 
     def _draw(self) -> None:
         # Nothing costs less than a plain step: where the two do not agree, the better known says more.
-        first = self._width(1)  # narrower ones are not fed
-        weights = [BELIEF + self._rounds[width] for width in (PLAIN, *range(first, len(self._widths)))]
+        first = self._bucket_index(1)  # narrower ones are not fed
+        weights = [
+            BELIEF + self._rounds[bucket] for bucket in (PLAIN, *range(first, len(self._measured_buckets)))
+        ]
         self.plain, *straight = ascending([self._plain, *self._measured[first:]], weights)
-        times = StepTimes(self._widths[first:], tuple(straight))
-        counts = range(1, self.widest + 1)
-        self.seconds = [0.0, *(times.seconds_for(padded_rows(count, self._padded)) for count in counts)]
+        times = StepTimes(self._measured_buckets[first:], tuple(straight))
+        counts = range(1, self.largest + 1)
+        self.seconds = [0.0, *(times.seconds_for(bucket_for(count, self._padded_to)) for count in counts)]
         one = self.seconds[1]
         slopes = [(self.seconds[count] - one) / (count - 1) for count in counts[1:]]
         self.cheapest_row = min(slopes, default=0.0)
 
 
-def _measured(times: StepTimes, padded: Widths) -> CurveShape:
+def _measured(times: StepTimes, padded_to: Buckets) -> CurveShape:
     drafted = (
-        second + HOST + HOST_ROW * rows for rows, second in zip(times.widths, times.seconds, strict=True)
+        second + HOST + HOST_ROW * rows for rows, second in zip(times.buckets, times.seconds, strict=True)
     )
-    return CurveShape(times.seconds_for(padded_rows(1, padded)), tuple(drafted))
+    return CurveShape(times.seconds_for(bucket_for(1, padded_to)), tuple(drafted))
 
 
 def ascending(seconds: Sequence[float], weights: Sequence[float]) -> list[float]:
@@ -153,8 +155,8 @@ def ascending(seconds: Sequence[float], weights: Sequence[float]) -> list[float]
     for second, weight in zip(seconds, weights, strict=True):
         mean, weighs, size = second, weight, 1
         while pools and pools[-1][0] > mean:
-            before, heft, count = pools.pop()
-            mean = (before * heft + mean * weighs) / (heft + weighs)
-            weighs, size = weighs + heft, size + count
+            before, total_weight, count = pools.pop()
+            mean = (before * total_weight + mean * weighs) / (total_weight + weighs)
+            weighs, size = weighs + total_weight, size + count
         pools.append((mean, weighs, size))
     return [mean for mean, _, size in pools for _ in range(size)]

@@ -1,27 +1,27 @@
-"""The tuner: as many rows as pay, decided anew at every step.
+"""The tuner: as many rows as pay, decided at every step.
 
-A row costs time and promises tokens. Where a text has been written at R tokens a second, a second is worth R
+A row costs time and may bring tokens. Where a text has been written at R tokens a second, a second is worth R
 tokens, and a step of n rows is worth
 
-    tokens it may expect, 1 + reach 1 + ... + reach (n - 1),   minus   R * seconds(n)
+    its expected tokens, 1 + reach 1 + ... + reach (n - 1),   minus   R * seconds(n)
 
 The n with the largest worth gives the most tokens per second in the long run (Dinkelbach 1967: maximise a ratio of
 sums by pricing its denominator at the ratio reached). With R = 500 and steps of 2.0, 2.2 and 3.0 ms for 1, 8 and
 16 rows, seven guesses of 0.1 each are worth 0.7 tokens and cost 0.1: they pay. Eight more of 0.03 are worth 0.24
 and cost 0.4: they do not. Where no guess pays, n is 1: plain decoding.
 
-Where nothing paid for some steps the tuner rests: plain steps, which cost nothing but themselves, and a new look
-after twice as many each time. A curve that was measured on a busy machine may be wrong about what pays: a few small
-trees are fed against its word, at first and after a long time without any.
+Where nothing paid for some steps the tuner backs off: plain steps, which cost nothing extra, and a drafted step
+after twice as many each time. A curve that was measured on a busy machine may be wrong about what pays, so a few
+small trees are fed although they seem not to pay, at first and after a long time without any.
 """
 
 from collections.abc import Sequence
 from itertools import accumulate
 
-from app.engine.lookahead.patience import Patience
-from app.engine.lookahead.planning import DEEPEST, Plan
+from app.engine.lookahead.backoff import Backoff
+from app.engine.lookahead.planning import MAX_DEPTH, PLAIN_STEP, DraftedStep, DraftPlan
 from app.engine.lookahead.step_curve import StepCurve
-from app.engine.lookahead.window_share import WindowShare
+from app.engine.lookahead.window_sizer import WindowSizer
 from app.messages import Split
 
 MEMORY = 0.97
@@ -32,7 +32,7 @@ CHECK, CLEAR = 48, 1.3
 """After so many drafted steps comes a plain one, to see what it costs by now, unless drafting is so much faster."""
 TRIAL = 8
 """Rows that are fed although they do not pay, where the curve was not proven by real steps."""
-LEAST_REACH = 0.002
+MIN_REACH = 0.002
 """Guesses less likely than this are not worth looking up, even where rows are free."""
 
 
@@ -41,30 +41,36 @@ class Tuner:
 
     ngram = 3
 
-    def __init__(self, curve: StepCurve, share: WindowShare, patience: Patience) -> None:
-        self.share = share
+    def __init__(self, curve: StepCurve, sizer: WindowSizer, backoff: Backoff) -> None:
+        self.sizer = sizer
+        self.columns = sizer.begin_reply()  # as many as earned their rows so far
         self._curve = curve
         self._tokens, self._time = 1.0, curve.plain
-        self._lately = SPARE
-        self._unseen = 0  # drafted steps since a plain one
-        self._patience = patience
-        patience.begin_reply()
+        self._recent_rows = SPARE  # that paid
+        self._steps_since_plain = 0
+        self._plain_left: int | None = None  # plain steps before the next draft; None: not decided yet
+        self._backoff = backoff
+        backoff.begin_reply()
 
-    def columns(self) -> int:
-        """As many as earned their rows so far."""
-        return self.share.open()
+    def plan(self, window_rows: int) -> DraftPlan:
+        """Plain steps while the backoff lasts; else some more rows than paid lately, of guesses that could pay.
 
-    def plan(self, window: int) -> Plan:
-        """Some more than paid lately, of guesses that could pay were their rows as cheap as the cheapest."""
-        rows = min(self._curve.widest - window, self._lately + SPARE)
+        A guess could pay if it did so in the cheapest row."""
+        if self._plain_left is None:
+            self._plain_left = self._plain_steps()
+        if self._plain_left:
+            self._plain_left -= 1
+            return PLAIN_STEP
+        self._plain_left = None
+        rows = min(self._curve.largest - window_rows, self._recent_rows + SPARE)
         price = 0.0 if self._curve.is_unproven else self._curve.cheapest_row * self._speed
-        return Plan(max(rows, 1), DEEPEST, max(price, LEAST_REACH))
+        return DraftPlan(max(rows, 1), MAX_DEPTH, max(price, MIN_REACH))
 
-    def kept(self, reaches: Sequence[float], window: int) -> int:
+    def kept(self, reaches: Sequence[float], window_rows: int) -> int:
         """The rows with the largest worth; some more now and then, to see whether the curve holds."""
-        kept = self._best(reaches, window)
-        self._lately = max(kept, self._lately - 1)
-        self._patience.look(did_pay=kept > 1)
+        kept = self._best(reaches, window_rows)
+        self._recent_rows = max(kept, self._recent_rows - 1)
+        self._backoff.observe_draft(did_pay=kept > 1)
         if kept == 1 and self._curve.is_unproven:
             return min(TRIAL, len(reaches))
         return kept
@@ -74,8 +80,8 @@ class Tuner:
         price, seconds = self._speed, self._curve.seconds
         best, kept = 1 - price * self._curve.plain, 1
         expected = [0.0, *accumulate(reaches)]
-        for width in self._curve.buckets:
-            rows = min(width - window, len(reaches))
+        for bucket in self._curve.buckets:
+            rows = min(bucket - window, len(reaches))
             if rows < 1:
                 continue
             worth = expected[rows] - price * seconds[rows + window]
@@ -83,38 +89,42 @@ class Tuner:
                 best, kept = worth, rows
         return kept
 
-    def rest(self) -> int:
+    def _plain_steps(self) -> int:
         """How many plain steps to take now."""
-        rest = self._patience.rest()
-        if rest == 0 and self._unseen >= CHECK and self._speed * self._curve.plain < CLEAR:
+        count = self._backoff.plain_steps()
+        if count == 0 and self._steps_since_plain >= CHECK and self._speed * self._curve.plain < CLEAR:
             return 1
-        return rest
+        return count
 
-    def observe_rest(self, seconds: float) -> None:
-        """A plain step took this long."""
-        self._unseen = 0
+    def observe_plain(self, seconds: float) -> Split:
+        """Refine the cost of a plain step, and the speed."""
+        self._steps_since_plain = 0
         self._curve.refine_plain(seconds)
         self._tokens = MEMORY * self._tokens + 1
         self._time = MEMORY * self._time + self._curve.plain
+        return self._split(1, 0)
 
-    def price(self, reaches: Sequence[float], window: int) -> float:
+    def observe(self, step: DraftedStep) -> Split:
+        """Refine the curve at this bucket, and the speed; settle what the window cost and earned."""
+        tree, window = len(step.reaches), step.window.size
+        split = self._split(tree, window)
+        self.sizer.settle(step.window, self._window_price(step.reaches, window), step.from_window)
+        self._steps_since_plain += 1
+        self._curve.refine(step.rows, step.seconds)
+        self._tokens = MEMORY * self._tokens + step.tokens
+        self._time = MEMORY * self._time + self._curve.seconds[min(step.rows, self._curve.largest)]
+        return split
+
+    def _window_price(self, reaches: Sequence[float], window: int) -> float:
         """What the window's time is worth in tokens, and at least what the tree would make of its rows."""
         rows, seconds = len(reaches), self._curve.seconds
-        time = seconds[min(rows + window, self._curve.widest)] - seconds[rows]
+        time = seconds[min(rows + window, self._curve.largest)] - seconds[rows]
         return max(self._speed * time, window * reaches[-1])
 
-    def observe(self, rows: int, tokens: int, seconds: float) -> None:
-        """Refine the curve at this width, and the speed."""
-        self._unseen += 1
-        self._curve.refine(rows, seconds)
-        self._tokens = MEMORY * self._tokens + tokens
-        self._time = MEMORY * self._time + self._curve.seconds[min(rows, self._curve.widest)]
-
-    def split(self, tree: int, window: int) -> Split:
+    def _split(self, tree: int, window: int) -> Split:
         """The rows of both branches, and their cost against one row."""
-        return Split(
-            tree, window, self._curve.seconds[min(tree + window, self._curve.widest)] / self._curve.plain
-        )
+        seconds = self._curve.seconds[min(tree + window, self._curve.largest)]
+        return Split(tree, window, seconds / self._curve.plain)
 
     @property
     def _speed(self) -> float:

@@ -22,7 +22,7 @@ from app.engine.block import Visible
 from app.step_rows import window_rows
 
 
-class Window:
+class JacobiWindow:
     """The guesses of one reply: rows[N-1][W]. Whatever rows[0][0] holds, the current token stands for it.
 
     A window of width 0 is closed: it adds nothing to a block and learns nothing."""
@@ -81,26 +81,26 @@ class Window:
 
     def visible(self) -> Visible:
         """[T, T] over the current token and the guesses in block order."""
-        return window_visible(self.width, len(self.rows)) if self.width else np.ones((1, 1), dtype=np.bool_)
+        return window_mask(self.width, len(self.rows)) if self.width else np.ones((1, 1), dtype=np.bool_)
 
-    def lines(self, current: int, said: Sequence[int]) -> list[list[int]]:
+    def lines(self, current: int, predicted: Sequence[int]) -> list[list[int]]:
         """Each column as a line of N tokens, its last one said [W] by the model."""
-        columns = [list(column) for column in zip(*self.rows, said, strict=True)]
+        columns = [list(column) for column in zip(*self.rows, predicted, strict=True)]
         for column in columns[:1]:
             column[0] = current
         return columns
 
-    def shift(self, said: Sequence[int]) -> None:
+    def shift(self, predicted: Sequence[int]) -> None:
         """Let the rows move down by one; what the model said [W] becomes the top row."""
-        self.rows = [*self.rows[1:], list(said)]
+        self.rows = [*self.rows[1:], list(predicted)]
 
 
-def window_visible(width: int, levels: int) -> Visible:
-    """Who sees whom in a window of `levels` rows, row by row: see the drawing above."""
-    seen = np.zeros((levels, width, levels, width), dtype=np.bool_)
+def window_mask(width: int, levels: int) -> Visible:
+    """The attention mask of a window of `levels` rows, row by row: see the drawing above."""
+    mask = np.zeros((levels, width, levels, width), dtype=np.bool_)
     columns = np.arange(width)
     for level in range(levels):
-        seen[level, :, 0, :] = np.tri(width, dtype=np.bool_)
+        mask[level, :, 0, :] = np.tri(width, dtype=np.bool_)
         for below in range(1, level + 1):
-            seen[level, columns, below, columns] = True
-    return seen.reshape(levels * width, levels * width)
+            mask[level, columns, below, columns] = True
+    return mask.reshape(levels * width, levels * width)

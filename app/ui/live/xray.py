@@ -71,7 +71,7 @@ def texts_of(steps: Iterable[TracedStep], others: Iterable[int], read_texts: Rea
     """Return the text of every token of these steps, read in one call."""
     ids = set(others)
     for step in steps:
-        ids.update(step.trace.tokens, step.trace.said, step.token_ids, *step.trace.window)
+        ids.update(step.trace.tokens, step.trace.predicted, step.token_ids, *step.trace.window)
     ordered = sorted(ids)
     return dict(zip(ordered, read_texts(ordered), strict=True))
 

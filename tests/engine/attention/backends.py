@@ -7,17 +7,17 @@ import torch
 from torch import Tensor
 
 from app.engine.attention import Attend, sdpa
-from app.engine.attention.choosing import machine_of
 from app.engine.attention.flash import FlashAttention
+from app.engine.attention.selector import capabilities_of
 from app.engine.attention.tiles import BUSY
 from tests.engine.attention.cases import DEVICE
 
 
 def triton_backend(busy: int = BUSY, scratch: int = 1 << 26) -> Attend:
     pytest.importorskip("triton", reason="triton is not installed")
-    from app.engine.attention.fused import FusedAttention, on_device
+    from app.engine.attention.triton_backend import TritonAttention, on_device
 
-    return on_device(FusedAttention(machine_of(DEVICE).shared_memory, busy, scratch), DEVICE)
+    return on_device(TritonAttention(capabilities_of(DEVICE).shared_memory, busy, scratch), DEVICE)
 
 
 def flash_backend() -> Attend:
@@ -26,7 +26,7 @@ def flash_backend() -> Attend:
 
 BACKENDS: dict[str, Callable[[], Attend]] = {
     "sdpa": lambda: sdpa.attend,
-    "sdpa in float64": lambda: sdpa.attend_steadily,
+    "sdpa in float64": lambda: sdpa.attend_batch_invariant,
     "triton": triton_backend,
     "flash": flash_backend,
 }
@@ -36,9 +36,9 @@ def over_cache(
     query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, scale: float, softcap: float
 ) -> tuple[Tensor, Tensor]:
     """What flash-attn promises of its function: no mask, as many keys as `lengths` says, out in half precision."""
-    count, share = int(lengths), query.shape[2] // keys.shape[2]
+    count, sizer = int(lengths), query.shape[2] // keys.shape[2]
     key, value = (
-        states[0, :count].float().repeat_interleave(share, dim=1).transpose(0, 1) for states in (keys, values)
+        states[0, :count].float().repeat_interleave(sizer, dim=1).transpose(0, 1) for states in (keys, values)
     )
     scores = query[0].float().transpose(0, 1) @ key.transpose(1, 2) * scale
     if softcap:

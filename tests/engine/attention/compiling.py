@@ -1,13 +1,13 @@
-"""The fused kernels' launches on a card of paper. Run by `test_compiles_for_cards.py`, not interpreted."""
+"""The attention kernels for the offline compiler. Run by `test_compiles_for_cards.py`, not interpreted."""
 
 import sys
 
 import torch
 
 from app.engine.attention import BlockView, LayerCache, Scoring
-from app.engine.attention.fused import FusedAttention
+from app.engine.attention.triton_backend import TritonAttention
 from app.engine.block import chain_block
-from tests.engine.paper_card import Launch, main
+from tests.engine.offline_compiler import Launch, main
 
 PREFIX, ROWS = 700, 3
 
@@ -18,7 +18,7 @@ def attends(size: int, dtype: torch.dtype, rows: int = ROWS, busy: int = 64, sof
     def launch(major: int, shared_memory: int) -> None:
         query = torch.zeros((1, rows, 8, size), dtype=dtype).transpose(1, 2)
         states = torch.zeros((1, 2, 1024, size), dtype=dtype)
-        fused = FusedAttention(shared_memory, busy, major=major)
+        fused = TritonAttention(shared_memory, busy, major=major)
         view = BlockView(chain_block((0,) * rows, PREFIX, ()), PREFIX, fused)
         fused(query, LayerCache(states, states), view, Scoring(size**-0.5, softcap=softcap or None))
 
@@ -34,6 +34,8 @@ WIDE: dict[str, Launch] = {
     "256 in float32": attends(256, torch.float32),
 }
 
+DEFAULT = ("128, groups",)
+
 if __name__ == "__main__":
     # Compiling takes time: elsewhere than on the card that is judged, the usual heads must do.
-    main(USUAL | WIDE if sys.argv[1] == "9" else USUAL, sys.argv[1:])
+    main(USUAL | WIDE if sys.argv[1] == "9" else USUAL, DEFAULT, sys.argv[1:])

@@ -1,6 +1,8 @@
 """The fused kernels compile and link for real cards: they fit, keep their registers, and add in one order."""
 
-from tests.engine.paper_card import HOPPER, SHARED_MEMORY, Compiled
+import pytest
+
+from tests.engine.offline_compiler import HOPPER, SHARED_MEMORY, Compiled
 
 
 def named(kernels: list[Compiled], kernel: str, launch: str) -> Compiled:
@@ -23,6 +25,7 @@ def test_half_precision_is_multiplied_by_matrix_units_and_float32_is_not(
         assert {name.split(".")[0] for name in each.instructions} == ({wanted} if wanted else set()), each
 
 
+@pytest.mark.thorough
 def test_few_rows_by_spans_and_many_by_groups_add_in_one_order(kernels: list[Compiled]) -> None:
     spans, groups = (named(kernels, "prefix_kernel", launch) for launch in ("128, spans", "128, groups"))
     assert (spans.sums, spans.instructions) == (groups.sums, groups.instructions)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from app.engine.attention.paths import BORDER, NEWEST, POSITION, SLOTS, Paths, row_paths
 from app.engine.block import Block, chain_block, padded
-from app.engine.lookahead.window import window_visible
+from app.engine.lookahead.window import window_mask
 from app.engine.rotary import anchored
 from tests.engine.attention.cases import Case, seen_keys
 
@@ -53,7 +53,7 @@ def test_a_tree_of_any_depth_finds_its_keys_by_position(data: st.DataObject) -> 
 
 @pytest.mark.parametrize(("width", "levels"), [(1, 3), (5, 3), (40, 4), (120, 2)])
 def test_so_does_a_window_however_wide(width: int, levels: int) -> None:
-    visible = window_visible(width, levels)
+    visible = window_mask(width, levels)
     positions = tuple(50 + sum(row) - 1 for row in visible)
     block = Block((0,) * len(visible), positions, visible, ())
     table = table_of(block, 50)

@@ -14,8 +14,8 @@ def test_a_steady_pass_rounds_the_same_wherever_a_key_lies(heads: int) -> None:
     source = torch.Generator().manual_seed(heads)
     query, key, value = (torch.randn((1, heads, 1100, 64), generator=source).bfloat16() for _ in range(3))
     scoring = Scoring(0.125)
-    plain = BlockView(chain_block((0,), 1099, ()), 1099, sdpa.attend_steadily)
-    expected = sdpa.attend_steadily(query[:, :, -1:], LayerCache(key, value), plain, scoring)
+    plain = BlockView(chain_block((0,), 1099, ()), 1099, sdpa.attend_batch_invariant)
+    expected = sdpa.attend_batch_invariant(query[:, :, -1:], LayerCache(key, value), plain, scoring)
     rows = np.arange(0, 60, 3)
     visible = np.eye(60, dtype=np.bool_)
     visible[:, rows] |= np.arange(60)[:, None] >= rows
@@ -25,6 +25,6 @@ def test_a_steady_pass_rounds_the_same_wherever_a_key_lies(heads: int) -> None:
     queries = query[:, :, -60:].clone()
     queries[:, :, 57] = query[:, :, -1]
     block = Block((0,) * 60, tuple(range(1080, 1140)), visible, ())
-    view = BlockView(block, 1080, sdpa.attend_steadily)
-    said = sdpa.attend_steadily(queries, LayerCache(*spread), view, scoring)
+    view = BlockView(block, 1080, sdpa.attend_batch_invariant)
+    said = sdpa.attend_batch_invariant(queries, LayerCache(*spread), view, scoring)
     assert torch.equal(said[:, 57], expected[:, 0])

@@ -1,16 +1,16 @@
-"""The launches of fused layers on a card of paper. Run by `test_compiles_for_cards.py`, not interpreted."""
+"""The launches of fused layers for the offline compiler. Run by `test_compiles_for_cards.py`, not interpreted."""
 
 import sys
 
 import torch
 
 from app.engine.fused_layers.launching import TritonKernels
-from app.engine.fused_layers.recognising import LARGEST_ROW
-from app.engine.fused_layers.signature import Bend, NormShape, Weighing
-from tests.engine.paper_card import Launch, main
+from app.engine.fused_layers.replacements import LARGEST_ROW
+from app.engine.fused_layers.signature import Activation, NormShape, NormWeight
+from tests.engine.offline_compiler import Launch, main
 
 KERNELS = TritonKernels()
-LLAMA, GEMMA = NormShape(1e-5, Weighing(True)), NormShape(1e-6, Weighing(False, adds_one=True))
+LLAMA, GEMMA = NormShape(1e-5, NormWeight(True)), NormShape(1e-6, NormWeight(False, adds_one=True))
 
 
 def norms(size: int, dtype: torch.dtype, shape: NormShape = LLAMA) -> Launch:
@@ -18,17 +18,17 @@ def norms(size: int, dtype: torch.dtype, shape: NormShape = LLAMA) -> Launch:
 
     def launch(_major: int, _shared_memory: int) -> None:
         row, weight = torch.zeros((1, size), dtype=dtype), torch.zeros(size, dtype=dtype)
-        KERNELS.normed(row, weight, shape)
-        KERNELS.sum_normed(row, row, weight, shape)
+        KERNELS.rms_norm(row, weight, shape)
+        KERNELS.add_rms_norm(row, row, weight, shape)
 
     return launch
 
 
-def gates(size: int, bend: Bend, dtype: torch.dtype) -> Launch:
+def gates(size: int, activation: Activation, dtype: torch.dtype) -> Launch:
     """One row, its gate and up in one tensor."""
 
     def launch(_major: int, _shared_memory: int) -> None:
-        KERNELS.gated(*torch.zeros((1, 2 * size), dtype=dtype).chunk(2, dim=-1), bend)
+        KERNELS.gated_activation(*torch.zeros((1, 2 * size), dtype=dtype).chunk(2, dim=-1), activation)
 
     return launch
 
@@ -39,7 +39,7 @@ def turns(count: int, shared: int, size: int, width: int, dtype: torch.dtype) ->
     def launch(_major: int, _shared_memory: int) -> None:
         query, keys = (torch.zeros((1, heads, 1, size), dtype=dtype) for heads in (count, shared))
         table = torch.zeros((1, 1, width), dtype=dtype)
-        KERNELS.turned(query, keys, table, table)
+        KERNELS.apply_rotary(query, keys, table, table)
 
     return launch
 
@@ -58,6 +58,7 @@ LAUNCHES: dict[str, Launch] = {
     "8 heads of 256 in float32": turns(8, 4, 256, 256, WHOLE),
     "heads that turn in part": turns(32, 32, 96, 48, HALF),
 }
+DEFAULT = ("norm of 896", "silu", "32 heads")
 
 if __name__ == "__main__":
-    main(LAUNCHES, sys.argv[1:])
+    main(LAUNCHES, DEFAULT, sys.argv[1:])

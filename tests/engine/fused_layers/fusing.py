@@ -2,12 +2,12 @@
 
 from transformers import PreTrainedModel
 
-from app.engine.fused_layers.choosing import fuse_by
+from app.engine.fused_layers.fuse import fuse_by
 from app.engine.fused_layers.signature import LayerKernels
 from app.engine.loading import LoadedModel
 from app.engine.rotary import rotary_of
 from app.engine.runner import BlockRunner
-from tests.engine.zoo import BRANCHING, Architecture
+from tests.engine.architectures import BRANCHING, Architecture
 
 
 def named(name: str) -> Architecture:

@@ -1,10 +1,10 @@
 """The kernels of fused layers compile and link for real cards, and keep their registers."""
 
-from tests.engine.paper_card import SHARED_MEMORY, Compiled
+from tests.engine.offline_compiler import SHARED_MEMORY, Compiled
 
 
 def test_every_kernel_fits_and_spills_nothing(card: tuple[int, int], kernels: list[Compiled]) -> None:
-    assert {each.kernel for each in kernels} == {"norm_kernel", "gate_kernel", "turn_kernel"}
+    assert {each.kernel for each in kernels} == {"norm_kernel", "gate_kernel", "rotary_kernel"}
     for each in kernels:
         assert each.shared <= SHARED_MEMORY[card], each
         assert each.spilled == 0, each

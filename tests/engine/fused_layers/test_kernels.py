@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from app.engine.fused_layers.recognising import WEIGHINGS
-from app.engine.fused_layers.signature import Bend, NormShape
-from app.engine.fused_layers.trials import unlike
+from app.engine.fused_layers.replacements import NORM_WEIGHTS
+from app.engine.fused_layers.signature import Activation, NormShape
+from app.engine.fused_layers.trials import mismatch_share
 from tests.engine.attention.cases import DEVICE
 from tests.tiers import examples, named, pairwise
 from tools.layer_launches import WrittenOut
@@ -26,9 +26,9 @@ KERNELS, EXPECTED = on_device(DEVICE), WrittenOut()
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 SIZES = (1, 7, 32, 100, 128, 896, 2048)
 TURNS = [(4, 2, 8, 8), (5, 5, 64, 64), (3, 1, 128, 128), (2, 1, 256, 256), (4, 2, 24, 8), (4, 4, 80, 20)]
-SHAPES = [NormShape(1e-5, weighing) for weighing in WEIGHINGS]
-BENDS: tuple[Bend, ...] = ("silu", "gelu_tanh")
-BY_WEIGHING = {str(shape.weighing): shape for shape in SHAPES}
+SHAPES = [NormShape(1e-5, norm_weight) for norm_weight in NORM_WEIGHTS]
+ACTIVATIONS: tuple[Activation, ...] = ("silu", "gelu_tanh")
+BY_WEIGHING = {str(shape.norm_weight): shape for shape in SHAPES}
 
 
 def drawn(*shape: int, dtype: torch.dtype, seed: int = 0, scale: float = 1.0) -> Tensor:
@@ -40,10 +40,10 @@ def drawn(*shape: int, dtype: torch.dtype, seed: int = 0, scale: float = 1.0) ->
 def test_a_norm_is_the_norm(dtype: torch.dtype, size: int, shape: NormShape) -> None:
     rows, others = (drawn(3, size, dtype=dtype, seed=seed) for seed in (1, 2))
     weight = drawn(size, dtype=dtype, seed=3)
-    assert unlike(KERNELS.normed(rows, weight, shape), EXPECTED.normed(rows, weight, shape)) <= 1
-    total, normed = KERNELS.sum_normed(rows, others, weight, shape)
+    assert mismatch_share(KERNELS.rms_norm(rows, weight, shape), EXPECTED.rms_norm(rows, weight, shape)) <= 1
+    total, rms_norm = KERNELS.add_rms_norm(rows, others, weight, shape)
     assert torch.equal(total, rows + others)
-    assert torch.equal(normed, KERNELS.normed(total, weight, shape))
+    assert torch.equal(rms_norm, KERNELS.rms_norm(total, weight, shape))
 
 
 @pairwise(shape=BY_WEIGHING, dtype=named([torch.float16, torch.bfloat16]), deep=())
@@ -52,24 +52,27 @@ def test_in_half_precision_nearly_every_value_of_a_norm_has_torchs_bits(
 ) -> None:
     """Only the sum over a row is added in another order; rounding hides that but for one value in some thousand."""
     rows, weight = drawn(40, 2048, dtype=dtype), drawn(2048, dtype=dtype, seed=1)
-    other = KERNELS.normed(rows, weight, shape) != EXPECTED.normed(rows, weight, shape)
+    other = KERNELS.rms_norm(rows, weight, shape) != EXPECTED.rms_norm(rows, weight, shape)
     assert other.double().mean() < 2e-3
 
 
-@pairwise(size=named([48, PIECE, PIECE + 3]), dtype=named(DTYPES), bend=named(BENDS), deep=())
-def test_a_gated_product_is_the_product(dtype: torch.dtype, bend: Bend, size: int) -> None:
+@pairwise(size=named([48, PIECE, PIECE + 3]), dtype=named(DTYPES), activation=named(ACTIVATIONS), deep=())
+def test_a_gated_product_is_the_product(dtype: torch.dtype, activation: Activation, size: int) -> None:
     gate, up = drawn(3, size, dtype=dtype, scale=3), drawn(3, size, dtype=dtype, seed=1)
-    expected = EXPECTED.gated(gate, up, bend)
-    assert unlike(KERNELS.gated(gate, up, bend), expected) <= 1
+    expected = EXPECTED.gated_activation(gate, up, activation)
+    assert mismatch_share(KERNELS.gated_activation(gate, up, activation), expected) <= 1
     joined = torch.cat((gate, up), dim=-1)
-    assert torch.equal(KERNELS.gated(*joined.chunk(2, dim=-1), bend), KERNELS.gated(gate, up, bend))
+    assert torch.equal(
+        KERNELS.gated_activation(*joined.chunk(2, dim=-1), activation),
+        KERNELS.gated_activation(gate, up, activation),
+    )
 
 
-@pytest.mark.parametrize("bend", BENDS)
-def test_a_gate_may_be_wide_open_and_shut(bend: Bend) -> None:
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_gate_may_be_wide_open_and_shut(activation: Activation) -> None:
     gate = torch.tensor([[-1e4, -200.0, -90.0, 0.0, 90.0, 200.0, 1e4]], device=DEVICE)
     expected = torch.tensor([[0.0, 0.0, 0.0, 0.0, 90.0, 200.0, 1e4]], device=DEVICE)
-    torch.testing.assert_close(KERNELS.gated(gate, torch.ones_like(gate), bend), expected)
+    torch.testing.assert_close(KERNELS.gated_activation(gate, torch.ones_like(gate), activation), expected)
 
 
 @pairwise(turn=named(TURNS), dtype=named(DTYPES), deep=())
@@ -81,7 +84,9 @@ def test_a_turn_has_torchs_bits(dtype: torch.dtype, turn: tuple[int, int, int, i
     states = (heads[:, :count], heads[:, count:])
     for query, keys in (states, tuple(each.contiguous() for each in states)):
         for said, expected in zip(
-            KERNELS.turned(query, keys, cos, sin), EXPECTED.turned(query, keys, cos, sin), strict=True
+            KERNELS.apply_rotary(query, keys, cos, sin),
+            EXPECTED.apply_rotary(query, keys, cos, sin),
+            strict=True,
         ):
             assert torch.equal(said, expected)
 
@@ -92,7 +97,7 @@ def test_bfloat16_is_rounded_by_hand_as_torch_rounds_it() -> None:
     extremes = [(3e38, 3e38), (-3e38, -3e38), (float("nan"), 1.0), (float("inf"), -float("inf"))]
     pairs = torch.tensor([*halves, *extremes], dtype=torch.bfloat16, device=DEVICE)
     rows, others = pairs[:, :1], pairs[:, 1:]
-    total, _ = KERNELS.sum_normed(rows, others, torch.ones_like(rows[0]), SHAPES[0])
+    total, _ = KERNELS.add_rms_norm(rows, others, torch.ones_like(rows[0]), SHAPES[0])
     torch.testing.assert_close(total, rows + others, rtol=0, atol=0, equal_nan=True)
 
 
@@ -102,18 +107,21 @@ Rows = Callable[[Tensor], Tensor]
 def row_by_row(dtype: torch.dtype, size: int) -> list[Rows]:
     """Every kernel as a function of rows [n, size], its other inputs made of these."""
     weight = drawn(size, dtype=dtype, seed=5)
-    norms: list[Rows] = [lambda rows, shape=shape: KERNELS.normed(rows, weight, shape) for shape in SHAPES]
-    gates: list[Rows] = [lambda rows, bend=bend: KERNELS.gated(rows, 0.5 * rows, bend) for bend in BENDS]
+    norms: list[Rows] = [lambda rows, shape=shape: KERNELS.rms_norm(rows, weight, shape) for shape in SHAPES]
+    gates: list[Rows] = [
+        lambda rows, activation=activation: KERNELS.gated_activation(rows, 0.5 * rows, activation)
+        for activation in ACTIVATIONS
+    ]
 
     def of_sum(rows: Tensor) -> Tensor:
-        return torch.cat(KERNELS.sum_normed(rows, 0.5 * rows, weight, SHAPES[0]), dim=-1)
+        return torch.cat(KERNELS.add_rms_norm(rows, 0.5 * rows, weight, SHAPES[0]), dim=-1)
 
-    def turned(rows: Tensor) -> Tensor:
+    def apply_rotary(rows: Tensor) -> Tensor:
         heads = rows[None, :, None].expand(1, len(rows), 3, size).transpose(1, 2)
-        query, keys = KERNELS.turned(heads, heads[:, :1], rows[None], 0.5 * rows[None])
+        query, keys = KERNELS.apply_rotary(heads, heads[:, :1], rows[None], 0.5 * rows[None])
         return torch.cat((query, keys), dim=1)[0].transpose(0, 1)
 
-    return [*norms, *gates, of_sum, turned]
+    return [*norms, *gates, of_sum, apply_rotary]
 
 
 @pairwise(size=named([32, 100, 640]), dtype=named(DTYPES), deep=())
@@ -147,16 +155,16 @@ def test_rows_may_lie_anywhere() -> None:
     weight = drawn(32, dtype=torch.float16)
     wide, flat = drawn(4, 64, dtype=torch.float16), drawn(33, dtype=torch.float16)
     for rows in (wide[:, :32], wide.T[:32].T, flat[1:].view(1, 32)):
-        expected = KERNELS.normed(rows.clone(), weight, SHAPES[0])
-        assert torch.equal(KERNELS.normed(rows, weight, SHAPES[0]), expected)
+        expected = KERNELS.rms_norm(rows.clone(), weight, SHAPES[0])
+        assert torch.equal(KERNELS.rms_norm(rows, weight, SHAPES[0]), expected)
     heads = drawn(1, 2, 3, 32, dtype=torch.float16)
-    assert KERNELS.normed(heads, weight, SHAPES[0]).shape == heads.shape
+    assert KERNELS.rms_norm(heads, weight, SHAPES[0]).shape == heads.shape
 
 
 def test_no_rows_are_no_work() -> None:
     nothing = drawn(1, 0, 32, dtype=torch.float16)
-    assert KERNELS.normed(nothing, nothing.new_ones(32), SHAPES[0]).shape == nothing.shape
-    assert KERNELS.gated(nothing, nothing, "silu").shape == nothing.shape
+    assert KERNELS.rms_norm(nothing, nothing.new_ones(32), SHAPES[0]).shape == nothing.shape
+    assert KERNELS.gated_activation(nothing, nothing, "silu").shape == nothing.shape
 
 
 def test_only_a_cpu_rounds_by_hand() -> None:

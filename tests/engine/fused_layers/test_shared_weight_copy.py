@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from app.engine.fused_layers.shared_weight_copy import copy_with
-from tests.engine.zoo import BRANCHING, LLAMA, Architecture, llama_dynamic
+from tests.engine.architectures import BRANCHING, LLAMA, Architecture, llama_dynamic
 
 
 class Doubled(nn.Module):

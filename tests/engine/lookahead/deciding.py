@@ -4,12 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from app.engine.lookahead import lookahead
-from app.engine.lookahead.planning import FixedSizes, Plan, Planner
+from app.engine.lookahead.planning import PLAIN_STEP, DraftedStep, DraftPlan, DraftPlanner, FixedSizes
 from app.engine.lookahead.pool import Pool
-from app.engine.lookahead.window_share import WindowShare
+from app.engine.lookahead.window import JacobiWindow
+from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.sampling import make_sampler
 from app.engine.step import Step
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling, Split
 from tests.engine.lookahead.scripted_runner import ScriptedRunner
 
@@ -25,48 +26,61 @@ def fixed(window: int = 0, ngram: int = 4, guesses: int = 8) -> FixedSizes:
 
 @dataclass
 class Kept:
-    """Wants a window and so many rows of each tree, and remembers what it was told."""
+    """Wants a window and so many rows of each tree, and remembers what it observed.
+
+    `rests` are numbers of plain steps before each draft."""
 
     rows: int
-    first_columns: int = 0
+    columns: int = 0
     worth: float = 0.0
     ngram: int = 3
-    told: list[tuple[int, int, bool]] = field(default_factory=list)
+    observed: list[tuple[int, int, bool]] = field(default_factory=list)
     rests: list[int] = field(default_factory=list)
+    _plain_left: int | None = None
 
     def __post_init__(self) -> None:
-        self.share = WindowShare(self.first_columns)
+        self.sizer = WindowSizer(self.columns)
 
-    def columns(self) -> int:
-        return self.share.open()
+    def plan(self, window_rows: int) -> DraftPlan:
+        del window_rows
+        if self._plain_left is None:
+            self._plain_left = self.rests.pop(0) if self.rests else 0
+        if self._plain_left:
+            self._plain_left -= 1
+            return PLAIN_STEP
+        self._plain_left = None
+        return DraftPlan(100, 5, 0.25)
 
-    def plan(self, window: int) -> Plan:
-        del window
-        return Plan(100, 5, 0.25)
-
-    def kept(self, reaches: Sequence[float], window: int) -> int:
-        del window
+    def kept(self, reaches: Sequence[float], window_rows: int) -> int:
+        del window_rows
         return min(self.rows, len(reaches))
 
-    def rest(self) -> int:
-        return self.rests.pop(0) if self.rests else 0
+    def observe_plain(self, seconds: float) -> Split:
+        self.observed.append((1, 1, seconds > 0))
+        return Split()
 
-    def observe_rest(self, seconds: float) -> None:
-        self.told.append((1, 1, seconds > 0))
-
-    def price(self, reaches: Sequence[float], window: int) -> float:
-        del reaches
-        return self.worth if window else 0.0
-
-    def observe(self, rows: int, tokens: int, seconds: float) -> None:
-        self.told.append((rows, tokens, seconds > 0))
-
-    def split(self, tree: int, window: int) -> Split:
-        return Split(tree, window)
+    def observe(self, step: DraftedStep) -> Split:
+        self.observed.append((step.rows, step.tokens, step.seconds > 0))
+        split = Split(len(step.reaches), step.window.size)
+        self.sizer.settle(step.window, self.worth if step.window.size else 0.0, step.from_window)
+        return split
 
 
-def ends(max_new_tokens: int = 1000, eos: Sequence[int] = (), stops: Sequence[str] = ()) -> Stopper:
-    return Stopper(frozenset(eos), max_new_tokens, 1000, stops, decode=spelled)
+def drafted(
+    rows: int,
+    tokens: int = 1,
+    seconds: float = 0.01,
+    *,
+    reaches: Sequence[float] = (1.0,),
+    window: JacobiWindow | None = None,
+    from_window: int = 0,
+) -> DraftedStep:
+    """A step as planners observe it."""
+    return DraftedStep(reaches, window or JacobiWindow(0, 3, ()), rows, tokens, from_window, seconds)
+
+
+def ends(max_new_tokens: int = 1000, eos: Sequence[int] = (), stops: Sequence[str] = ()) -> StoppingCriteria:
+    return StoppingCriteria(frozenset(eos), max_new_tokens, 1000, stops, decode=spelled)
 
 
 def spelled(ids: list[int]) -> str:
@@ -75,9 +89,9 @@ def spelled(ids: list[int]) -> str:
 
 def decode(
     runner: ScriptedRunner,
-    planner: Planner,
+    planner: DraftPlanner,
     pool: Pool,
-    stopper: Stopper | None = None,
+    stopper: StoppingCriteria | None = None,
     tokens: Sequence[int] = START,
 ) -> Iterator[Step]:
     sampler = make_sampler(Sampling())

@@ -4,8 +4,8 @@ from collections.abc import Container, Sequence
 
 import numpy as np
 
-from app.engine.lookahead.chances import EdgeChances
-from app.engine.lookahead.contexts import ContextTable, last_tokens
+from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
+from app.engine.lookahead.context_table import ContextTable, last_tokens
 from app.engine.lookahead.entries import pack_successors
 from app.engine.lookahead.pool import ContextPool
 from app.messages import Origin
@@ -17,9 +17,9 @@ def pool_of(
     *texts: Sequence[int],
     origin: Origin = "document",
     special: Container[int] = (),
-    chances: EdgeChances | None = None,
+    estimator: AcceptanceEstimator | None = None,
 ) -> ContextPool:
-    pool = ContextPool(ContextTable(VOCABULARY, 12), chances or EdgeChances(), special)
+    pool = ContextPool(ContextTable(VOCABULARY, 12), estimator or AcceptanceEstimator(), special)
     for text in texts:
         pool.learn(text, len(text), origin)
     return pool

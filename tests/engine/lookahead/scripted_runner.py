@@ -43,21 +43,21 @@ class ScriptedRunner:
     ) -> None:
         self.context = context
         self.reused = 0
-        self.widths: tuple[int, ...] = ()
+        self.same_text_buckets: tuple[int, ...] = ()
         self.prefix = list(prefix)
         self.blocks: list[Block] = []
         self._rule = rule
         self._horizon = horizon
 
     @property
-    def limit(self) -> int:
-        """The widest of the widths, where there are any."""
-        return self.widths[-1] if self.widths else MAX_ROWS
+    def max_rows(self) -> int:
+        """The largest bucket, where there are any."""
+        return self.same_text_buckets[-1] if self.same_text_buckets else MAX_ROWS
 
     @property
-    def padding(self) -> tuple[int, ...]:
-        """The widths."""
-        return self.widths
+    def buckets(self) -> tuple[int, ...]:
+        """Those of the same text."""
+        return self.same_text_buckets
 
     def horizon(self, position: int) -> int:
         """The same one everywhere, or one row at a time beyond it."""

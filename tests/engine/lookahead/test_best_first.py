@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.lookahead.chances import NUM_CELLS, EdgeChances
+from app.engine.lookahead.acceptance_estimator import NUM_CELLS, AcceptanceEstimator
 from app.engine.lookahead.pool import SUREST, ContextPool
 from tests.engine.lookahead.pools import pool_of, says
 
@@ -14,10 +14,10 @@ CONTEXTS = st.lists(st.integers(0, 5), min_size=1, max_size=6)
 
 def varied(texts: list[list[int]], rates: list[float], trust: float) -> ContextPool:
     """A pool of texts and successors, with made-up chances."""
-    chances = EdgeChances()
-    chances.rates = [rates[cell % len(rates)] for cell in range(NUM_CELLS)]
-    chances.trust = trust
-    pool = pool_of(*texts, chances=chances, special={5})
+    estimator = AcceptanceEstimator()
+    estimator.rates = [rates[cell % len(rates)] for cell in range(NUM_CELLS)]
+    estimator.trust = trust
+    pool = pool_of(*texts, estimator=estimator, special={5})
     for text in texts:
         says(pool, text, 3, 1, 4)
     return pool

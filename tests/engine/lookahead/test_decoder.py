@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.engine.lookahead import make_lookahead
 from app.engine.plain import plain
 from app.engine.sampling import make_sampler
-from app.engine.stopping import Stopper
+from app.engine.stopping import StoppingCriteria
 from app.messages import Decoding, Sampling, Split
 from tests.engine.lookahead.deciding import START, TEXT, Kept, decode, ends, fed, fixed, said
 from tests.engine.lookahead.scripted_pool import ScriptedPool
@@ -102,7 +102,9 @@ def test_the_windows_top_row_teaches_successors_behind_its_own_lines() -> None:
         (ends(max_new_tokens=2), "max_tokens"),
     ],
 )
-def test_an_end_inside_an_accepted_run_cuts_cache_pool_and_text_alike(stopper: Stopper, reason: str) -> None:
+def test_an_end_inside_an_accepted_run_cuts_cache_pool_and_text_alike(
+    stopper: StoppingCriteria, reason: str
+) -> None:
     pool, runner = ScriptedPool([(13, 40, 24, 73)]), ScriptedRunner([40])
     steps = list(decode(runner, fixed(ngram=5), pool, stopper))
     assert [step.reason for step in steps] == [reason]
@@ -136,13 +138,13 @@ def test_the_window_closes_where_it_would_reach_the_horizon_and_stays_closed() -
 
 
 @pytest.mark.parametrize(
-    ("widths", "tree", "window"), [((), 9, 5), ((8, 10), 5, 5), ((4,), 4, 0), ((1,), 1, 0)]
+    ("buckets", "tree", "window"), [((), 9, 5), ((8, 10), 5, 5), ((4,), 4, 0), ((1,), 1, 0)]
 )
 def test_a_block_fits_the_runners_limit_and_the_window_comes_first(
-    widths: tuple[int, ...], tree: int, window: int
+    buckets: tuple[int, ...], tree: int, window: int
 ) -> None:
     runner = ScriptedRunner([40])
-    runner.widths = widths
+    runner.same_text_buckets = buckets
     step = next(decode(runner, fixed(3, 3), ScriptedPool([(token,) for token in range(50, 58)])))
     assert (step.rows, step.split) == (tree + window, Split(tree, window))
 
@@ -157,22 +159,22 @@ def test_the_planner_says_what_is_drafted_and_what_is_kept_of_it() -> None:
 def test_the_planner_is_told_what_a_step_took_and_gave() -> None:
     planner = Kept(rows=9)
     list(decode(ScriptedRunner([40]), planner, ScriptedPool([(13, 40)]), ends(5)))
-    assert planner.told == [(3, 3, True), (2, 1, True), (1, 1, True)]
+    assert planner.observed == [(3, 3, True), (2, 1, True), (1, 1, True)]
 
 
-def test_a_planner_that_rests_gets_plain_steps_which_teach_what_was_said_alone() -> None:
+def test_a_planner_that_backs_off_gets_plain_steps_which_teach_what_was_said_alone() -> None:
     planner, pool, runner = Kept(rows=9, rests=[0, 2]), ScriptedPool([(13, 40)]), ScriptedRunner([40])
     steps = list(islice(decode(runner, planner, pool), 4))
     assert said(steps) == TEXT[:6]
     assert [step.rows for step in steps] == [3, 1, 1, 3]
-    assert planner.told == [(3, 3, True), (1, 1, True), (1, 1, True), (3, 1, True)]
+    assert planner.observed == [(3, 3, True), (1, 1, True), (1, 1, True), (3, 1, True)]
     assert [text[-new:] for text, new, _ in pool.taught] == [[13, 40, 24], [73], [26], [79]]
     assert (steps[2].pool_size, steps[2].split) == (3, Split(1, 0))
-    assert (len(pool.asked), len(pool.said)) == (2, 2), "a resting planner drafts nothing"
+    assert (len(pool.asked), len(pool.said)) == (2, 2), "no draft in a plain step"
 
 
 @pytest.mark.parametrize("limit", range(1, 9))
-def test_a_reply_may_end_while_the_planner_rests(limit: int) -> None:
+def test_a_reply_may_end_while_the_planner_backs_off(limit: int) -> None:
     planner, runner = Kept(rows=9, rests=[2] * 9), ScriptedRunner([40])
     steps = list(decode(runner, planner, ScriptedPool([(13, 40)]), ends(limit)))
     assert said(steps) == TEXT[:limit]
@@ -181,11 +183,11 @@ def test_a_reply_may_end_while_the_planner_rests(limit: int) -> None:
 
 
 def test_a_window_that_never_pays_loses_its_columns() -> None:
-    planner = Kept(rows=9, first_columns=3, worth=0.5)
+    planner = Kept(rows=9, columns=3, worth=0.5)
     steps = list(decode(ScriptedRunner([40]), planner, ScriptedPool(), ends(60)))
     widths = [step.split.window for step in steps]
     assert widths == [5] * 16 + [3] * 16 + [1] * 16 + [0] * 12
-    assert planner.share.columns == 0
+    assert planner.sizer.columns == 0
 
 
 def test_each_decoder_keeps_what_it_learned_for_the_next_turn_of_the_chat() -> None:

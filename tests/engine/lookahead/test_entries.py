@@ -17,10 +17,10 @@ from app.engine.lookahead.entries import (
     SOURCES,
     SUCCESSORS,
     Packed,
+    count_again,
     gap_class,
     pack_follower,
     pack_successors,
-    seen_again,
     unpack_follower,
     unpack_successor,
 )
@@ -118,6 +118,6 @@ def test_what_is_seen_again_keeps_its_newest_source_and_is_no_longer_new(
 ) -> None:
     entry = pack_follower(token, first, 4)
     for _ in range(times):
-        entry = seen_again(pack_follower(token, newest, 5), entry)
+        entry = count_again(pack_follower(token, newest, 5), entry)
         assert 0 < entry <= LARGEST
     assert unpack_follower(entry, 5) == (token, SOURCES.index(newest), False)

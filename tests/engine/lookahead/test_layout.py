@@ -2,12 +2,12 @@
 
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.layout import lay_out
-from app.engine.lookahead.window import Window
+from app.engine.lookahead.window import JacobiWindow
 from tests.engine.lookahead.drafting import tree_of
 from tests.engine.lookahead.drawing import drawn
 
 TREE = tree_of(7, [(8, 9), (5,)], "prompt")
-WINDOW = Window(2, 3, [7, 21, 22])
+WINDOW = JacobiWindow(2, 3, [7, 21, 22])
 
 
 def test_drafts_come_first_then_the_windows_guesses() -> None:
@@ -37,12 +37,12 @@ def test_logits_are_wanted_for_the_tree_and_the_top_row_alone() -> None:
 
 
 def test_in_a_window_of_bigrams_the_current_token_is_read_for_both_branches() -> None:
-    layout = lay_out(TREE, Window(2, 2, [7, 21]), position=10)
+    layout = lay_out(TREE, JacobiWindow(2, 2, [7, 21]), position=10)
     assert layout.block.tokens == (7, 8, 9, 5, 21)
     assert (layout.block.wanted, layout.top) == ((0, 1, 2, 3, 0, 4), slice(4, 6))
 
 
 def test_without_drafts_and_window_the_block_is_plain_decoding() -> None:
-    layout = lay_out(DraftTree(7), Window(0, 4, ()), position=10)
+    layout = lay_out(DraftTree(7), JacobiWindow(0, 4, ()), position=10)
     assert (layout.block.tokens, layout.block.positions, layout.block.wanted) == ((7,), (10,), (0,))
     assert (drawn(layout.block.visible), layout.top) == (["1"], slice(1, 1))

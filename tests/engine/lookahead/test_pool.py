@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.lookahead.chances import NUM_CELLS, NUM_SEEN, EdgeChances, said_code
+from app.engine.lookahead.acceptance_estimator import (
+    NUM_CELLS,
+    NUM_FOLLOWER_CODES,
+    AcceptanceEstimator,
+    successor_code,
+)
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.entries import LEADS
 from app.engine.lookahead.pool import ContextPool
@@ -102,26 +107,26 @@ def test_every_text_is_known_by_its_source(origin: Origin) -> None:
 
 def test_what_was_prompt_and_output_is_history_in_the_next_reply() -> None:
     pool = pool_of()
-    pool.begin([1, 2, 3], EdgeChances())
+    pool.begin([1, 2, 3], AcceptanceEstimator())
     pool.learn([1, 2, 3, 4], 1, "output")
     assert whole(pool, [1], depth=3).origins == ["model", "prompt", "prompt", "output"]
-    pool.begin([1, 2, 3, 4, 50, 51], EdgeChances())
+    pool.begin([1, 2, 3, 4, 50, 51], AcceptanceEstimator())
     assert whole(pool, [1], depth=5).origins == ["model", *["history"] * 3, *["prompt"] * 2]
     assert whole(pool, [50], depth=1).origins == ["model", "prompt"]
 
 
 def test_a_document_stays_a_document_in_the_next_reply() -> None:
     pool = pool_of()
-    pool.begin([1, 2], EdgeChances())
+    pool.begin([1, 2], AcceptanceEstimator())
     pool.learn([7, 8], 2, "document")
-    pool.begin([1, 2, 3], EdgeChances())
+    pool.begin([1, 2, 3], AcceptanceEstimator())
     assert whole(pool, [7], depth=1).origins == ["model", "document"]
 
 
 def test_a_chat_goes_on_with_all_that_was_its_prompt() -> None:
     pool = pool_of()
     assert pool.goes_on([1]), "nothing was said yet"
-    pool.begin([1, 2, 3], EdgeChances())
+    pool.begin([1, 2, 3], AcceptanceEstimator())
     pool.learn([1, 2, 3, 4, 5], 2, "output")
     assert pool.goes_on([1, 2, 3])
     assert pool.goes_on([1, 2, 3, 9]), "the reply may be asked anew"
@@ -133,10 +138,10 @@ def test_a_chat_goes_on_with_all_that_was_its_prompt() -> None:
 
 def test_a_reply_that_is_asked_anew_learns_its_prompt_but_once() -> None:
     pool = pool_of()
-    pool.begin([1, 2, 3], EdgeChances())
+    pool.begin([1, 2, 3], AcceptanceEstimator())
     size = len(pool)
     pool.learn([1, 2, 3, 4], 1, "output")
-    pool.begin([1, 2, 3], EdgeChances())
+    pool.begin([1, 2, 3], AcceptanceEstimator())
     assert len(pool) == size + 1
     assert pool.goes_on([1, 2, 3])
 
@@ -192,20 +197,20 @@ def test_a_reply_in_steps_teaches_what_the_whole_reply_teaches(texts: list[list[
 
 
 def test_every_guess_behind_an_accepted_token_counts_whether_it_had_a_row_or_not() -> None:
-    chances = EdgeChances()
-    pool = pool_of([1, 2], [1, 3], [2, 4], chances=chances)
+    estimator = AcceptanceEstimator()
+    pool = pool_of([1, 2], [1, 3], [2, 4], estimator=estimator)
     tried = [cell for _, _, cell in (*pool.edges([1], 0), *pool.edges([1, 2], 0))]
     accepted = [cell for _, token, cell in pool.edges([1], 0) if token == 2]
     pool.observe([1], [2, 9])
-    assert sum(total for _, total in chances.counts.values()) == len(tried) == 3
-    assert {cell: right for cell, (right, _) in chances.counts.items() if right} == dict.fromkeys(
+    assert sum(total for _, total in estimator.counts.values()) == len(tried) == 3
+    assert {cell: right for cell, (right, _) in estimator.counts.items() if right} == dict.fromkeys(
         accepted, 1.0
     )
 
 
 def test_a_kind_of_guess_that_is_always_right_is_soon_drafted_before_others() -> None:
-    chances = EdgeChances()
-    pool = pool_of([1, 2], chances=chances)
+    estimator = AcceptanceEstimator()
+    pool = pool_of([1, 2], estimator=estimator)
     says(pool, [1], 3, lead=10.0)
     assert pool.edges([1], 0)[0][1] == 3
     for _ in range(60):
@@ -214,8 +219,8 @@ def test_a_kind_of_guess_that_is_always_right_is_soon_drafted_before_others() ->
 
 
 def test_where_guesses_fail_all_reaches_shrink() -> None:
-    chances = EdgeChances()
-    pool = pool_of(GONE_ON, chances=chances)
+    estimator = AcceptanceEstimator()
+    pool = pool_of(GONE_ON, estimator=estimator)
     before = whole(pool, [5]).reaches[1]
     for _ in range(30):
         pool.observe([1], [60])
@@ -223,7 +228,7 @@ def test_where_guesses_fail_all_reaches_shrink() -> None:
 
 
 def test_the_chances_of_a_reply_are_those_that_it_began_with() -> None:
-    doubtful = EdgeChances()
+    doubtful = AcceptanceEstimator()
     doubtful.rates = [0.01] * NUM_CELLS
     pool = pool_of(GONE_ON)
     pool.begin([1], doubtful)
@@ -235,5 +240,5 @@ def test_a_cell_says_what_is_known_of_both_kinds() -> None:
     says(pool, [1, 2], 3, 4, lead=3.0)
     (_, first, cell), (_, second, other) = pool.edges([1, 2], 0)
     assert (first, second) == (3, 4)
-    assert cell == said_code(2, LEADS + 4) * NUM_SEEN
-    assert other == said_code(2, 4) * NUM_SEEN
+    assert cell == successor_code(2, LEADS + 4) * NUM_FOLLOWER_CODES
+    assert other == successor_code(2, 4) * NUM_FOLLOWER_CODES

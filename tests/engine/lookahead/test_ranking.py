@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.lookahead.entries import LEADS, SUCCESSORS, gap_class, pack_successors
-from app.engine.lookahead.ranking import Drawn, likeliest_first, make_rank
+from app.engine.lookahead.ranking import SampledRank, likeliest_first, make_rank
 from app.engine.sampling import draw, noise_key, noise_of
 from app.messages import Sampling
 
@@ -67,7 +67,7 @@ def test_a_nucleus_keeps_what_the_filter_keeps(top_p: float) -> None:
     sampling = Sampling(1.0, top_p=top_p)
     for position in range(50):
         expected = draw(model(logits), [0] * position, sampling)
-        assert Drawn(sampling)(said(logits), position)[0][0] == expected
+        assert SampledRank(sampling)(said(logits), position)[0][0] == expected
 
 
 def test_over_many_positions_the_expected_ones_follow_the_softmax() -> None:
@@ -80,7 +80,7 @@ def test_over_many_positions_the_expected_ones_follow_the_softmax() -> None:
 def test_a_lead_is_told_in_logits() -> None:
     """Twice the temperature makes half of each difference, and is taken back."""
     sampling = Sampling(2.0, seed=5)
-    ranked = Drawn(sampling)(said([4.0, 3.0]), 17)
+    ranked = SampledRank(sampling)(said([4.0, 3.0]), 17)
     noise = [noise_of(noise_key(5, 17), token) for token in TOKENS[:2]]
     ahead = 2 * (noise[0] - noise[1]) + 1.0
     expected = TOKENS[:2] if ahead > 0 else TOKENS[1::-1]
@@ -89,4 +89,4 @@ def test_a_lead_is_told_in_logits() -> None:
 
 
 def test_one_alone_is_as_sure_as_can_be() -> None:
-    assert Drawn(Sampling(1.0))(said([1.0]), 3) == [(11, 2 * LEADS - 1)]
+    assert SampledRank(Sampling(1.0))(said([1.0]), 3) == [(11, 2 * LEADS - 1)]

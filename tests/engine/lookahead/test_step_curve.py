@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from app.engine.lookahead.step_curve import (
     HOST,
     HOST_ROW,
+    LARGEST_BUCKET,
     PROOF,
     ROUND,
     STALE,
-    WIDEST,
     CurveShape,
     StepCurve,
     ascending,
 )
-from app.engine.step_times import StepTimes, Widths, padded_rows
+from app.engine.step_profile import Buckets, StepTimes, bucket_for
 
 TIMES = StepTimes((1, 8, 16, 64), (0.010, 0.011, 0.013, 0.040))
 
@@ -27,7 +27,7 @@ def test_a_drafted_step_costs_its_pass_and_the_hosts_share() -> None:
     curve = StepCurve(TIMES, ())
     assert curve.seconds[8] == pytest.approx(0.011 + HOST + 8 * HOST_ROW)
     assert curve.seconds[40] == pytest.approx(0.0265 + HOST + 40 * HOST_ROW)
-    assert (len(curve.seconds), curve.widest) == (65, 64)
+    assert (len(curve.seconds), curve.largest) == (65, 64)
 
 
 def test_a_plain_step_has_no_such_share() -> None:
@@ -36,27 +36,27 @@ def test_a_plain_step_has_no_such_share() -> None:
 
 
 @pytest.mark.parametrize("padded", [(), (8, 16), (16, 64)])
-def test_what_is_padded_costs_as_much_as_the_width_that_is_fed(padded: Widths) -> None:
+def test_what_is_padded_costs_as_much_as_the_width_that_is_fed(padded: Buckets) -> None:
     curve, free = StepCurve(TIMES, padded), StepCurve(TIMES, ())
     assert curve.seconds[1:] == [
-        free.seconds[padded_rows(rows, padded)] for rows in range(1, curve.widest + 1)
+        free.seconds[bucket_for(rows, padded)] for rows in range(1, curve.largest + 1)
     ]
 
 
 @pytest.mark.parametrize(
-    ("times", "padded", "widest"),
+    ("times", "padded", "largest"),
     [
         (TIMES, (), 64),
         (TIMES, (8, 16), 16),
         (StepTimes((1,), (0.01,)), (), 1),
-        (StepTimes((1, 500), (0.01, 0.02)), (), WIDEST),
+        (StepTimes((1, 500), (0.01, 0.02)), (), LARGEST_BUCKET),
     ],
 )
 def test_no_block_is_wider_than_was_measured_or_than_can_be_padded(
-    times: StepTimes, padded: Widths, widest: int
+    times: StepTimes, padded: Buckets, largest: int
 ) -> None:
     curve = StepCurve(times, padded)
-    assert (curve.widest, len(curve.seconds)) == (widest, widest + 1)
+    assert (curve.largest, len(curve.seconds)) == (largest, largest + 1)
 
 
 @given(pairs=st.lists(st.tuples(st.floats(0.001, 1), st.integers(1, 20)), min_size=1, max_size=12))
@@ -164,8 +164,8 @@ def test_a_shape_is_of_times(seconds: float) -> None:
     seconds=st.lists(st.floats(0.001, 1), min_size=4, max_size=4),
     padded=st.sampled_from([(), (8, 16), (64,)]),
 )
-def test_no_row_is_cheaper_than_the_cheapest(seconds: list[float], padded: Widths) -> None:
-    curve = StepCurve(StepTimes(TIMES.widths, tuple(seconds)), padded)
-    for rows in range(2, curve.widest + 1):
+def test_no_row_is_cheaper_than_the_cheapest(seconds: list[float], padded: Buckets) -> None:
+    curve = StepCurve(StepTimes(TIMES.buckets, tuple(seconds)), padded)
+    for rows in range(2, curve.largest + 1):
         assert curve.seconds[rows] >= curve.seconds[1] + (rows - 1) * curve.cheapest_row - 1e-12
     assert StepCurve(StepTimes((1,), (0.01,)), ()).cheapest_row == 0.0

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.lookahead.patience import CALM, Patience
-from app.engine.lookahead.planning import DEEPEST
+from app.engine.lookahead.backoff import MAX_FAILURES, Backoff
+from app.engine.lookahead.planning import MAX_DEPTH
 from app.engine.lookahead.step_curve import PROOF, ROUND, STALE, StepCurve
-from app.engine.lookahead.tuner import LEAST_REACH, MEMORY, SPARE, TRIAL, Tuner
-from app.engine.lookahead.window_share import WindowShare
-from app.engine.step_times import StepTimes, Widths
+from app.engine.lookahead.tuner import MEMORY, MIN_REACH, SPARE, TRIAL, Tuner
+from app.engine.lookahead.window import JacobiWindow
+from app.engine.lookahead.window_sizer import STEPS, WORTH, WindowSizer
+from app.engine.step_profile import Buckets, StepTimes
+from tests.engine.lookahead.deciding import drafted
 
 # A second a step: the host's share of a drafted one is nothing beside it.
 CHEAP = StepTimes((1, 32, 128), (1.0, 1.01, 1.05))
@@ -23,24 +25,32 @@ FADING = [0.9**node for node in range(128)]
 HOPELESS = [1.0, *[1e-3] * 10]
 
 CURVES = st.builds(
-    lambda widths, seconds: StepTimes((1, *sorted(widths)), tuple(seconds[: 1 + len(widths)])),
+    lambda buckets, seconds: StepTimes((1, *sorted(buckets)), tuple(seconds[: 1 + len(buckets)])),
     st.sets(st.integers(2, 128), max_size=6),
     st.lists(st.floats(0.5, 50), min_size=7, max_size=7),
 )
 REACHES = st.lists(st.floats(0, 1), max_size=60).map(lambda chances: [1.0, *sorted(chances, reverse=True)])
 
 
-def tuner(times: StepTimes, widths: Widths = ()) -> Tuner:
+def tuner(times: StepTimes, buckets: Buckets = ()) -> Tuner:
     """On a curve that real steps have proven."""
-    return Tuner(StepCurve(times, widths, StepCurve(times, widths).shape), WindowShare(3), Patience())
+    return Tuner(StepCurve(times, buckets, StepCurve(times, buckets).shape), WindowSizer(3), Backoff())
+
+
+def plain_steps(planner: Tuner) -> int:
+    """How many plain steps the planner asks for before the next draft."""
+    count = 0
+    while planner.plan(0).is_plain:
+        count += 1
+    return count
 
 
 def worths(curve: StepCurve, reaches: list[float], window: int, speed: float) -> list[float]:
     """Of the first row, the first two, ..., reckoned anew; a plain step has no window.
 
     What would not fill a bucket, although there are guesses for it, is worth nothing."""
-    filled = {1, *(min(width - window, len(reaches)) for width in curve.buckets)}
-    seconds = [curve.seconds[min(rows + window, curve.widest)] for rows in range(1, len(reaches) + 1)]
+    filled = {1, *(min(bucket - window, len(reaches)) for bucket in curve.buckets)}
+    seconds = [curve.seconds[min(rows + window, curve.largest)] for rows in range(1, len(reaches) + 1)]
     found = [sum(reaches[: rows + 1]) - speed * second for rows, second in enumerate(seconds)]
     found = [max(found[0], 1 - speed * curve.plain), *found[1:]]
     return [worth if rows in filled else -inf for rows, worth in enumerate(found, start=1)]
@@ -49,7 +59,7 @@ def worths(curve: StepCurve, reaches: list[float], window: int, speed: float) ->
 @given(times=CURVES, reaches=REACHES, window=st.integers(0, 15))
 def test_no_other_number_of_rows_is_worth_more(times: StepTimes, reaches: list[float], window: int) -> None:
     planner, curve = tuner(times), StepCurve(times, ())
-    reaches = reaches[: max(curve.widest - window, 1)]
+    reaches = reaches[: max(curve.largest - window, 1)]
     found = worths(curve, reaches, window, 1 / curve.plain)
     kept = planner.kept(reaches, window)
     assert found[kept - 1] == pytest.approx(max(found))
@@ -57,7 +67,7 @@ def test_no_other_number_of_rows_is_worth_more(times: StepTimes, reaches: list[f
 
 
 @given(
-    times=CURVES.map(lambda times: StepTimes(times.widths, tuple(sorted(times.seconds)))),
+    times=CURVES.map(lambda times: StepTimes(times.buckets, tuple(sorted(times.seconds)))),
     reaches=REACHES,
     tokens=st.integers(1, 6),
     steps=st.integers(1, ROUND - 1),
@@ -66,9 +76,9 @@ def test_a_second_is_worth_the_tokens_that_were_written_in_one(
     times: StepTimes, reaches: list[float], tokens: int, steps: int
 ) -> None:
     planner, curve = tuner(times), StepCurve(times, ())
-    reaches = reaches[: curve.widest]
+    reaches = reaches[: curve.largest]
     for _ in range(steps):
-        planner.observe(1, tokens, curve.seconds[1])
+        planner.observe(drafted(1, tokens, curve.seconds[1]))
     fading, old = sum(MEMORY**age for age in range(steps)), MEMORY**steps
     speed = (tokens * fading + old) / (curve.seconds[1] * fading + curve.plain * old)
     found = worths(curve, reaches, 0, speed)
@@ -97,26 +107,26 @@ def test_a_faster_text_makes_time_dearer() -> None:
     planner = tuner(StepTimes((1, 128), (1.0, 3.0)))
     slow = planner.kept(FADING, 0)
     for _ in range(200):
-        planner.observe(1, 6, 1.0)
+        planner.observe(drafted(1, 6, 1.0))
     assert planner.kept(FADING, 0) < slow
 
 
 @given(
-    widths=st.sets(st.sampled_from((1, 4, 8, 16, 32, 64, 128)), min_size=1).map(lambda w: tuple(sorted(w)))
+    buckets=st.sets(st.sampled_from((1, 4, 8, 16, 32, 64, 128)), min_size=1).map(lambda w: tuple(sorted(w)))
 )
-def test_padded_blocks_are_filled(widths: Widths) -> None:
+def test_padded_blocks_are_filled(buckets: Buckets) -> None:
     times = StepTimes((1, 4, 8, 16, 32, 64, 128), (1.0, 1.1, 1.2, 1.4, 1.8, 2.6, 4.2))
-    planner, curve = tuner(times, widths), StepCurve(times, widths)
+    planner, curve = tuner(times, buckets), StepCurve(times, buckets)
     expected = list(accumulate(FADING))
-    worth = [expected[rows - 1] - curve.seconds[rows] / curve.plain for rows in range(1, widths[-1] + 1)]
+    worth = [expected[rows - 1] - curve.seconds[rows] / curve.plain for rows in range(1, buckets[-1] + 1)]
     best = 1 + worth.index(max(worth))
-    assert planner.kept(FADING[: widths[-1]], 0) == best
-    assert best == 1 or best in widths, "padding costs the same as guesses"
+    assert planner.kept(FADING[: buckets[-1]], 0) == best
+    assert best == 1 or best in buckets, "padding costs the same as guesses"
 
 
-@pytest.mark.parametrize("widths", [(), (8, 32)])
-def test_no_tree_is_wider_than_the_curve(widths: Widths) -> None:
-    planner = tuner(StepTimes((1, 8, 32), (1.0, 1.0, 1.0)), widths)
+@pytest.mark.parametrize("buckets", [(), (8, 32)])
+def test_no_tree_is_wider_than_the_curve(buckets: Buckets) -> None:
+    planner = tuner(StepTimes((1, 8, 32), (1.0, 1.0, 1.0)), buckets)
     for _ in range(5):
         planner.kept([1.0] * 32, 0)
     assert (planner.plan(0).rows, planner.plan(7).rows, planner.plan(99).rows) == (32, 25, 1)
@@ -132,43 +142,43 @@ def test_a_little_more_is_drafted_than_paid_lately() -> None:
 
 
 def test_the_dearer_a_row_the_likelier_a_guess_must_be_to_be_looked_at() -> None:
-    floors = [tuner(times).plan(0).floor for times in (CHEAP, STAIRS, DEAR)]
-    assert floors == [LEAST_REACH, LEAST_REACH, pytest.approx(1.0, rel=0.01)]
-    assert tuner(CHEAP).plan(0).depth == DEEPEST
+    floors = [tuner(times).plan(0).min_reach for times in (CHEAP, STAIRS, DEAR)]
+    assert floors == [MIN_REACH, MIN_REACH, pytest.approx(1.0, rel=0.01)]
+    assert tuner(CHEAP).plan(0).depth == MAX_DEPTH
 
 
 def test_where_nothing_pays_the_tuner_rests_ever_longer_and_looks_now_and_then() -> None:
     planner = tuner(DEAR)
     rests = []
-    for _ in range(CALM + 5):
-        rests.append(planner.rest())
+    for _ in range(MAX_FAILURES + 5):
+        rests.append(plain_steps(planner))
         assert planner.kept(HOPELESS, 0) == 1
-    assert rests == [0] * CALM + [8, 16, 32, 64, 64]
+    assert rests == [0] * MAX_FAILURES + [8, 16, 32, 64, 64]
 
 
 def test_a_guess_that_pays_ends_the_rest() -> None:
     planner = tuner(CHEAP)
-    for _ in range(CALM + 2):
-        planner.rest()
+    for _ in range(MAX_FAILURES + 2):
+        plain_steps(planner)
         planner.kept(HOPELESS[:1], 0)
-    assert planner.rest() > 8
+    assert plain_steps(planner) > 8
     planner.kept(FADING, 0)
-    planner.observe(40, 3, 1.0)
-    assert planner.rest() == 0
-    for _ in range(CALM):
+    planner.observe(drafted(40, 3, 1.0))
+    assert plain_steps(planner) == 0
+    for _ in range(MAX_FAILURES):
         planner.kept(HOPELESS[:1], 0)
-    assert planner.rest() == 8, "and the next one begins short again"
+    assert plain_steps(planner) == 8, "and the next one begins short again"
 
 
 def test_plain_steps_in_a_rest_count_for_the_speed() -> None:
     planner = tuner(StepTimes((1, 2, 128), (1.0, 1.02, 3.0)))
-    before = planner.plan(0).floor
+    before = planner.plan(0).min_reach
     for _ in range(300):
-        planner.observe(2, 6, 1.02)
-    assert planner.plan(0).floor > 2 * before, "a fast text makes time dear"
+        planner.observe(drafted(2, 6, 1.02))
+    assert planner.plan(0).min_reach > 2 * before, "a fast text makes time dear"
     for _ in range(STALE):
-        planner.observe_rest(1.0)
-    assert planner.plan(0).floor == pytest.approx(before, rel=0.1)
+        planner.observe_plain(1.0)
+    assert planner.plan(0).min_reach == pytest.approx(before, rel=0.1)
 
 
 def test_real_steps_refine_the_curve() -> None:
@@ -177,47 +187,58 @@ def test_real_steps_refine_the_curve() -> None:
     reaches = [1.0, *[0.1] * 7]
     assert planner.kept(reaches, 0) == 8
     for _ in range(8 * ROUND):
-        planner.observe(8, 1, 3.0)
-        planner.observe_rest(1.0)
-    assert planner.split(8, 0).cost == pytest.approx(3, rel=0.1)
+        planner.observe(drafted(8, 1, 3.0))
+        planner.observe_plain(1.0)
+    split = planner.observe(drafted(8, 1, 3.0, reaches=reaches))
+    assert split.cost == pytest.approx(3, rel=0.1)
     assert planner.kept(reaches, 0) == 1
 
 
 def test_a_curve_that_was_not_proven_is_put_to_the_test() -> None:
     """Measured on a busy machine, eight rows seem to cost ten steps; they cost little more than one."""
     curve = StepCurve(StepTimes((1, 8, 128), (1.0, 10.0, 30.0)), ())
-    planner, guesses = Tuner(curve, WindowShare(3), Patience()), [1.0, *[0.2] * 20]
-    assert planner.plan(0).floor == LEAST_REACH
+    planner, guesses = Tuner(curve, WindowSizer(3), Backoff()), [1.0, *[0.2] * 20]
+    assert planner.plan(0).min_reach == MIN_REACH
     for _ in range(PROOF):
         assert planner.kept(guesses, 0) >= TRIAL
         assert planner.kept(guesses[:3], 0) == 3
-        planner.observe_rest(1.0)
-        planner.observe(TRIAL, 4, 1.2)
+        planner.observe_plain(1.0)
+        planner.observe(drafted(TRIAL, 4, 1.2))
     assert not curve.is_unproven
     for _ in range(4 * ROUND):
-        planner.observe_rest(1.0)
-        planner.observe(TRIAL, 4, 1.2)
+        planner.observe_plain(1.0)
+        planner.observe(drafted(TRIAL, 4, 1.2))
     assert planner.kept(guesses, 0) >= TRIAL, "so that it may believe again"
 
 
 def test_trials_of_a_curve_do_not_keep_the_tuner_from_resting() -> None:
-    planner = Tuner(StepCurve(DEAR, ()), WindowShare(3), Patience())
+    planner = Tuner(StepCurve(DEAR, ()), WindowSizer(3), Backoff())
     rests = []
-    for _ in range(CALM + 2):
-        rests.append(planner.rest())
+    for _ in range(MAX_FAILURES + 2):
+        rests.append(plain_steps(planner))
         assert planner.kept(HOPELESS, 0) == TRIAL
-    assert rests == [0] * CALM + [8, 16]
+    assert rests == [0] * MAX_FAILURES + [8, 16]
 
 
-def test_the_windows_price_is_the_time_of_its_rows_in_tokens() -> None:
-    planner = tuner(StepTimes((1, 101), (1.0, 3.0)))
-    assert planner.price([0.01] * 11, 10) == pytest.approx(0.2, rel=0.01)
-    assert planner.price([0.1] * 11, 10) == pytest.approx(1.0), "the tree would make more of these rows"
-    assert planner.price([1.0] * 11, 0) == 0.0
+@pytest.mark.parametrize(
+    ("reach", "price"),
+    [(0.01, 0.2), (0.1, 1.0)],
+    ids=["the time of its rows", "the tree would make more of these rows"],
+)
+def test_the_windows_price_is_the_time_of_its_rows_in_tokens(reach: float, price: float) -> None:
+    """A window that earns just more than WORTH times its price keeps its columns, with just less it loses one."""
+    for sizer, columns in ((1.1, 5), (0.9, 4)):
+        planner = tuner(StepTimes((1, 101), (1.0, 3.0)))
+        window = JacobiWindow(5, 3, [0] * 6)  # 9 rows
+        earned = sizer * WORTH * price * window.size / 10
+        planner.sizer.settle(window, 0.0, round(earned * STEPS))
+        for _ in range(STEPS - 1):
+            planner.observe(drafted(1, reaches=[reach] * 11, window=window))
+        assert window.width == columns
 
 
 def test_a_split_tells_the_cost_against_a_plain_step() -> None:
-    split = tuner(STAIRS).split(6, 2)
-    assert (split.tree, split.window) == (6, 2)
+    split = tuner(STAIRS).observe(drafted(8, reaches=[1.0] * 3, window=JacobiWindow(3, 3, [0] * 4)))
+    assert (split.tree, split.window) == (3, 5)
     assert split.cost == pytest.approx(1.01, rel=0.01)
-    assert tuner(StepTimes((1,), (1.0,))).split(1, 0).cost == pytest.approx(1.0, rel=0.01)
+    assert tuner(StepTimes((1,), (1.0,))).observe_plain(1.0).cost == pytest.approx(1.0, rel=0.01)

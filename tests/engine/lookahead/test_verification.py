@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.verification import Accepted, verify
+from app.engine.lookahead.verification import AcceptedPath, verify
 from app.engine.sampling import Choose
 from tests.engine.lookahead.drafting import tree_of
 
@@ -21,29 +21,29 @@ def saying(*tokens: int) -> Choose:
     return lambda _row, path: tokens[len(path) - 2]
 
 
-def walked(tree: DraftTree, *tokens: int) -> Accepted:
+def walked(tree: DraftTree, *tokens: int) -> AcceptedPath:
     return verify(tree, saying(*tokens), history=[6, 7])
 
 
 def test_a_full_match_earns_the_models_own_next_token() -> None:
-    assert walked(CHAIN, 8, 9, 4) == Accepted((8, 9, 4), ("prompt", "prompt", "model"), rows=(0, 1, 2))
+    assert walked(CHAIN, 8, 9, 4) == AcceptedPath((8, 9, 4), ("prompt", "prompt", "model"), rows=(0, 1, 2))
 
 
 def test_a_partial_match_keeps_what_matched_and_the_models_own_token() -> None:
-    assert walked(CHAIN, 8, 3) == Accepted((8, 3), ("prompt", "model"), rows=(0, 1))
+    assert walked(CHAIN, 8, 3) == AcceptedPath((8, 3), ("prompt", "model"), rows=(0, 1))
 
 
 def test_no_match_is_one_step_of_plain_decoding() -> None:
-    assert walked(CHAIN, 2) == Accepted((2,), ("model",), rows=(0,))
+    assert walked(CHAIN, 2) == AcceptedPath((2,), ("model",), rows=(0,))
 
 
 def test_without_drafts_the_models_token_is_all() -> None:
-    assert walked(DraftTree(7), 2) == Accepted((2,), ("model",), rows=(0,))
+    assert walked(DraftTree(7), 2) == AcceptedPath((2,), ("model",), rows=(0,))
 
 
 def test_the_second_branch_is_taken_and_its_rows_need_not_be_neighbours() -> None:
-    assert walked(BRANCHES, 8, 6, 1) == Accepted((8, 6, 1), ("prompt", "window", "model"), rows=(0, 1, 3))
-    assert walked(BRANCHES, 5, 1) == Accepted((5, 1), ("output", "model"), rows=(0, 4))
+    assert walked(BRANCHES, 8, 6, 1) == AcceptedPath((8, 6, 1), ("prompt", "window", "model"), rows=(0, 1, 3))
+    assert walked(BRANCHES, 5, 1) == AcceptedPath((5, 1), ("output", "model"), rows=(0, 4))
 
 
 def test_each_token_is_drawn_in_its_own_row_with_the_path_that_leads_there() -> None:

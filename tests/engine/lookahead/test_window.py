@@ -2,15 +2,15 @@
 
 import pytest
 
-from app.engine.lookahead.window import Window
+from app.engine.lookahead.window import JacobiWindow
 from tests.engine.lookahead.drawing import drawn
 
 CURRENT = 100
 
 
-def counting(width: int = 3, ngram: int = 4) -> Window:
+def counting(width: int = 3, ngram: int = 4) -> JacobiWindow:
     """A window whose guesses say how many places they stand behind the current token."""
-    return Window(width, ngram, [CURRENT, *range(1, width + ngram - 2)])
+    return JacobiWindow(width, ngram, [CURRENT, *range(1, width + ngram - 2)])
 
 
 def test_the_rows_start_as_one_line_of_guesses() -> None:
@@ -59,13 +59,13 @@ def test_the_top_row_comes_last_in_block_order() -> None:
 
 
 def test_the_smallest_window_is_the_current_token_alone() -> None:
-    window = Window(1, 2, [CURRENT])
+    window = JacobiWindow(1, 2, [CURRENT])
     assert (window.tokens(), window.offsets(), window.top(), window.reach) == ([], [], [0], 0)
     assert window.lines(CURRENT, [5]) == [[CURRENT, 5]]
 
 
 def test_a_closed_window_adds_nothing_and_learns_nothing() -> None:
-    window = Window(0, 4, ())
+    window = JacobiWindow(0, 4, ())
     assert (window.tokens(), window.offsets(), window.top(), window.reach) == ([], [], [], 0)
     assert (window.lines(CURRENT, []), drawn(window.visible())) == ([], ["1"])
     window.shift([])
@@ -74,7 +74,7 @@ def test_a_closed_window_adds_nothing_and_learns_nothing() -> None:
 
 def test_a_line_of_the_wrong_length_is_refused_with_both_lengths() -> None:
     with pytest.raises(ValueError, match="a window 3 wide needs 5 guesses, got 2"):
-        Window(3, 4, [1, 2])
+        JacobiWindow(3, 4, [1, 2])
 
 
 def test_a_narrower_window_keeps_its_first_columns() -> None:
@@ -82,7 +82,7 @@ def test_a_narrower_window_keeps_its_first_columns() -> None:
     window.narrow(2)
     assert window.rows == [[CURRENT, 1], [1, 2], [2, 3]]
     assert (window.width, window.size, window.reach) == (2, 5, 3)
-    assert drawn(window.visible()) == drawn(Window(2, 4, [CURRENT, 1, 2, 3]).visible())
+    assert drawn(window.visible()) == drawn(JacobiWindow(2, 4, [CURRENT, 1, 2, 3]).visible())
     window.shift([30, 40])
     assert window.lines(777, [5, 6]) == [[777, 2, 30, 5], [2, 3, 40, 6]]
 

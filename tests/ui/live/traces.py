@@ -12,7 +12,7 @@ ESSAY = TracedStep(
         tokens=(7, 8, 9, 5, 6),
         parents=(-1, 0, 1, 0, 1),
         origins=("model", "window", "prompt", "successor", "output"),
-        said=(8, 4, 1, 2, 3),
+        predicted=(8, 4, 1, 2, 3),
         accepted=(0, 1),
         window=((7, 8, 9), (8, 4, 1), (3, 2, 1)),
     ),

@@ -1,0 +1,169 @@
+"""The `triton` backend: launches the two fused kernels of `kernels.py`.
+
+This module needs triton, so it is imported only when the backend is chosen. A pass waits for nothing on the host:
+the grid comes from the buffers' shapes; what changes from step to step (prefix length, positions, who sees whom) is
+read by the kernels from the one table of paths.
+"""
+
+from dataclasses import dataclass, field
+from math import e as euler
+from math import log2
+
+import torch
+from torch import Tensor
+
+from app.engine.attention.kernels import finish_kernel, prefix_kernel
+from app.engine.attention.paths import NEWEST, SLOTS
+from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
+from app.engine.attention.tiles import (
+    BUSY,
+    GROUP_SPANS,
+    HOPPER,
+    SPAN,
+    Tiles,
+    choose_tiles,
+    finish_warps,
+    padded,
+    spans_per_program,
+)
+
+SCRATCH = 1 << 26
+"""Bytes of partial sums that a layer may have: what needs more, a long prompt's chunk, is done rows by rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class TritonAttention:
+    """Attention by our own kernels: a row's bits depend on nothing but the text before it.
+
+    `shared_memory` is what the device has for one program and `scratch` what a layer may have, in bytes; `busy` is
+    how many programs keep the device busy; `major` is of the device's compute capability."""
+
+    shared_memory: int
+    busy: int = BUSY
+    scratch: int = SCRATCH
+    major: int = HOPPER
+    _tiles: dict[tuple[int, int, int], Tiles] = field(default_factory=dict)
+
+    def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+        """Query [1, H, T, D] to [1, T, H, DV]."""
+        keys, values = _unit_stride(cache.keys), _unit_stride(cache.values)
+        query, paths = _unit_stride(query), view.path_table()
+        _, heads, rows, _ = query.shape
+        out = query.new_empty((1, rows, heads, values.shape[3]))
+        tiles = self._tiles_for(query.shape[3], values.shape[3], query.element_size())
+        blocks = -(-rows * heads // keys.shape[1] // tiles.rows) * keys.shape[1]
+        spans = spans_per_program(keys.shape[2], blocks, self.busy)
+        parts = -(-keys.shape[2] // (SPAN * spans))
+        rows_at_once = max(1, self.scratch // (parts * heads * values.shape[3] * 4))
+        for first in range(0, rows, rows_at_once):
+            part = slice(first, first + rows_at_once)
+            work = _Work(query[:, :, part], keys, values, paths[part], out[:, part], scoring, tiles, spans)
+            work.run(parts)
+        return out
+
+    def _tiles_for(self, size: int, value_size: int, itemsize: int) -> Tiles:
+        kind = (size, value_size, itemsize)
+        if kind not in self._tiles:
+            self._tiles[kind] = choose_tiles(*kind, self.shared_memory, self.major)
+        return self._tiles[kind]
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Some rows of one layer: query [1, H, t, D], keys, values [1, KV, n, ..], paths [t, ..], out [1, t, H, DV]."""
+
+    query: Tensor
+    keys: Tensor
+    values: Tensor
+    paths: Tensor
+    out: Tensor
+    scoring: Scoring
+    tiles: Tiles
+    spans: int
+
+    def run(self, parts: int) -> None:
+        """Both kernels, one behind the other."""
+        _, heads, rows, _ = self.query.shape
+        shared = self.keys.shape[1]
+        packed = rows * (heads // shared)
+        sums = torch.empty((2, parts, shared, packed), dtype=torch.float32, device=self.query.device)
+        mixes = sums.new_empty((parts, shared, packed, self.values.shape[3]))
+        states = (self.query, self.keys, self.values, self.paths, sums[0], sums[1], mixes)
+        prefix_kernel[(-(-packed // self.tiles.rows), shared, parts)](
+            *states,
+            packed,
+            *self._strides(),
+            *_factors(self.scoring),
+            **self._constants(),
+            BLOCK_M=self.tiles.rows,
+            BLOCK_N=self.tiles.keys,
+            num_warps=self.tiles.warps,
+            num_stages=self.tiles.stages,
+            enable_fp_fusion=False,
+        )
+        sinks = self.scoring.sinks
+        finish_kernel[(rows, shared)](
+            *states,
+            sums if sinks is None else sinks,
+            self.out,
+            packed,
+            *self._strides(),
+            self.paths.shape[1] - SLOTS,
+            *_factors(self.scoring),
+            **self._constants(),
+            HAS_SINKS=sinks is not None,
+            BLOCK_G=padded(heads // shared),
+            NEWEST=NEWEST,
+            GROUP_SPANS=GROUP_SPANS,
+            num_warps=finish_warps(self.values.shape[3], self.values.element_size()),
+            enable_fp_fusion=False,
+        )
+
+    def _strides(self) -> tuple[int, ...]:
+        states = (self.query, self.keys, self.values)
+        return (*(stride for each in states for stride in each.stride()[1:3]), self.paths.stride(0))
+
+    def _constants(self) -> dict[str, int | bool]:
+        """What both kernels are compiled for."""
+        size, value_size = self.query.shape[3], self.values.shape[3]
+        return {
+            "GROUP": self.query.shape[1] // self.keys.shape[1],
+            "SIZE": size,
+            "VALUE_SIZE": value_size,
+            "WINDOW": self.scoring.window,
+            "HAS_SOFTCAP": self.scoring.softcap is not None,
+            "BLOCK_D": padded(size),
+            "BLOCK_V": padded(value_size),
+            "SPAN": SPAN,
+            "SPANS": self.spans,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreted:
+    """The kernels in triton's interpreter, for tests: it takes bfloat16's bits for integers, so that is widened."""
+
+    fused: TritonAttention
+
+    def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+        """Query [1, H, T, D] to [1, T, H, DV]."""
+        if query.dtype != torch.bfloat16:
+            return self.fused(query, cache, view, scoring)
+        wide = LayerCache(cache.keys.float(), cache.values.float())
+        return self.fused(query.float(), wide, view, scoring).to(query.dtype)
+
+
+def on_device(fused: TritonAttention, device: torch.device) -> Attend:
+    """The kernels as this device can run them."""
+    return fused if device.type == "cuda" else Interpreted(fused)
+
+
+def _factors(scoring: Scoring) -> tuple[float, float]:
+    """What products are multiplied by before they are bent by the soft cap, and after: to units of log2."""
+    if scoring.softcap is None:
+        return 1.0, scoring.scale * log2(euler)
+    return scoring.scale / scoring.softcap, scoring.softcap * log2(euler)
+
+
+def _unit_stride(states: Tensor) -> Tensor:
+    return states if states.stride(3) == 1 else states.contiguous()

@@ -1,0 +1,209 @@
+"""Which of a model's modules may be replaced: each is tried, whatever its class is called.
+
+A module is a candidate by the names of its parts. What would take its place is then fed what the module is fed:
+
+    norm         random rows, large and tiny     equal values, but for the last bits of the sum over a row
+    gated MLP    random rows                     equal values at down_proj, and nothing done behind it
+    attention    what it met in a real pass      equal queries, keys, values and scoring when it attends
+    layer        what it met in a real pass      every bit as the layer itself over the same new parts
+
+What does not agree stays as it is, so that an architecture nobody knew of loses speed, never text.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from itertools import product
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from app.engine.attention import Attend
+from app.engine.fused_layers.modules import (
+    FusedAttention,
+    FusedGatedMLP,
+    FusedJoinedMLP,
+    FusedLayer,
+    FusedNorm,
+)
+from app.engine.fused_layers.shared_weight_copy import copy_with
+from app.engine.fused_layers.signature import Activation, LayerKernels, NormShape, NormWeight
+from app.engine.fused_layers.trials import (
+    ROUNDINGS,
+    TEXT,
+    AttentionProbe,
+    ModuleCall,
+    captured_calls,
+    capturing_inputs,
+    layer_output,
+    mismatch_share,
+    probe_attention,
+)
+from app.engine.memory import is_out_of_memory
+
+log = logging.getLogger(__name__)
+
+Replaced = dict[nn.Module, nn.Module]
+"""What takes the place of which module."""
+
+NORM_WEIGHTS = (NormWeight(True), NormWeight(False), NormWeight(False, adds_one=True))
+"""Llama's, gpt-oss's and Gemma's."""
+
+LARGEST_ROW = 32_768
+"""Values of a row that one program has in its registers."""
+
+_SCALES = (1.0, 1e-3, 30.0, 1e-5, 1.0, 3.0)
+"""Of a norm's rows: at the smallest, eps is most of what they are divided by."""
+
+
+@torch.inference_mode()
+def find_norms(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
+    """Every RMSNorm with a weight."""
+    return _found(model.modules(), lambda module: _fused_norm(module, kernels))
+
+
+@torch.inference_mode()
+def find_mlps(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
+    """Every MLP that bends a gate and multiplies it with up."""
+    like = torch.empty(0, dtype=model.dtype, device=model.device)
+    return _found(model.modules(), lambda module: _fused_mlp(module, like, kernels))
+
+
+@torch.inference_mode()
+def find_attentions(
+    model: PreTrainedModel, replaced: Replaced, kernels: LayerKernels, attend: Attend
+) -> Replaced:
+    """Every self-attention that turns its heads and then attends to a block; it gets norms replaced already."""
+    parts = ("q_proj", "k_proj", "v_proj", "o_proj", "head_dim", "layer_idx")
+    calls = captured_calls(model, _having(model, parts), attend)
+    fused = _found(calls, lambda module: _fused_attention(module, calls[module], kernels))
+    for attention in fused.values():  # tried with the norms they had: that trial holds them to every bit
+        for name in ("q_norm", "k_norm"):
+            norm = attention.get_submodule(name)
+            setattr(attention, name, replaced.get(norm, norm))
+    return fused
+
+
+@torch.inference_mode()
+def find_layers(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> Replaced:
+    """Every decoder layer that adds attention to its states and norms the sum."""
+    parts = ("input_layernorm", "self_attn", "post_attention_layernorm", "mlp")
+    calls = captured_calls(model, _having(model, parts), attend)
+    return _found(calls, lambda layer: _fused_layer(layer, calls[layer], replaced))
+
+
+def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module | None]) -> Replaced:
+    """What is made of each module that it can be made of."""
+    found: dict[nn.Module, nn.Module] = {}
+    for module in modules:
+        try:
+            fused = make(module)
+        except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
+            if is_out_of_memory(error):
+                raise
+            log.info("%s keeps what it has: %s", type(module).__name__, error)  # it works in another way
+            continue
+        if fused is not None:
+            found[module] = fused.train(False)
+    return found
+
+
+def _fused_norm(module: nn.Module, kernels: LayerKernels) -> nn.Module | None:
+    weight, eps = getattr(module, "weight", None), _eps(module)
+    if not (eps and _is_leaf(module) and isinstance(weight, nn.Parameter) and _is_one_row(weight)):
+        return None
+    rows = _norm_rows(weight)
+    expected = module(rows)
+    best, share = None, 1.0
+    for norm_weight in NORM_WEIGHTS:
+        norm = FusedNorm(weight, NormShape(eps, norm_weight), kernels)
+        other = mismatch_share(norm(rows), expected)
+        if other < share:
+            best, share = norm, other
+        if not share:
+            break
+    return best
+
+
+def _fused_attention(module: nn.Module, call: ModuleCall, kernels: LayerKernels) -> nn.Module | None:
+    theirs, answer = probe_attention(module, call)
+    if theirs.scoring.sinks is not None or not _has_rotary_tables(call, theirs):
+        return None
+    fused = FusedAttention(module, theirs.scoring, kernels)
+    ours, new = probe_attention(fused, call)
+    pairs = zip((*ours.states, new), (*theirs.states, answer), strict=True)
+    is_same = all(torch.equal(*pair) for pair in pairs) and ours.scoring == theirs.scoring
+    return fused if is_same else None
+
+
+def _fused_layer(layer: nn.Module, call: ModuleCall, replaced: Replaced) -> nn.Module | None:
+    theirs = copy_with(layer, replaced)
+    if not isinstance(theirs.get_submodule("post_attention_layernorm"), FusedNorm):
+        return None
+    ours = FusedLayer(theirs)
+    return ours if torch.equal(layer_output(ours, call), layer_output(theirs, call)) else None
+
+
+def _eps(module: nn.Module) -> float:
+    """By whichever name the class has for it; 0 for none."""
+    found = [getattr(module, name, None) for name in ("variance_epsilon", "eps", "epsilon")]
+    return next((float(eps) for eps in found if isinstance(eps, float)), 0.0)
+
+
+def _is_leaf(module: nn.Module) -> bool:
+    return not any(True for _ in module.children()) and len(list(module.parameters())) == 1
+
+
+def _is_one_row(weight: Tensor) -> bool:
+    return weight.dim() == 1 and len(weight) <= LARGEST_ROW and weight.element_size() in ROUNDINGS
+
+
+def _norm_rows(weight: Tensor) -> Tensor:
+    """Rows [n, size] of all scales, one of them zero, one far from zero on one side."""
+    rows = torch.randn((len(_SCALES), len(weight)), generator=torch.Generator().manual_seed(0))
+    rows *= torch.tensor(_SCALES)[:, None]
+    rows[-2] += 2
+    return torch.cat((rows, torch.zeros(1, len(weight)))).to(weight)
+
+
+def _fused_mlp(module: Any, like: Tensor, kernels: LayerKernels) -> nn.Module | None:
+    kinds: dict[tuple[str, ...], type[FusedGatedMLP | FusedJoinedMLP]] = {
+        ("gate_proj", "up_proj", "down_proj"): FusedGatedMLP,
+        ("gate_up_proj", "down_proj"): FusedJoinedMLP,
+    }
+    activations: tuple[Activation, ...] = ("silu", "gelu_tanh")
+    for (parts, kind), activation in product(kinds.items(), activations):
+        if not all(isinstance(getattr(module, part, None), nn.Module) for part in parts):
+            continue
+        fused = kind(module, activation, kernels)
+        if _multiply_alike(fused, module, like):
+            return fused
+    return None
+
+
+def _multiply_alike(fused: Any, mlp: Any, like: Tensor) -> bool:
+    made = torch.randn((1, len(TEXT), mlp.down_proj.out_features), generator=torch.Generator().manual_seed(0))
+    rows = (3 * made).to(like)
+    with capturing_inputs(mlp.down_proj) as inputs:
+        answer = mlp(rows)
+        fused(rows)
+    # All that the MLP does with what its last product says is to return it.
+    is_last = torch.equal(mlp.down_proj(inputs[0]), answer)
+    return is_last and mismatch_share(inputs[-1], inputs[0]) <= 1
+
+
+def _having(model: nn.Module, parts: Iterable[str]) -> list[nn.Module]:
+    return [module for module in model.modules() if all(hasattr(module, part) for part in parts)]
+
+
+def _has_rotary_tables(call: ModuleCall, probe_attention: AttentionProbe) -> bool:
+    """Whether positions come as one pair of tables in the type of the queries they turn."""
+    tables = call.named.get("position_embeddings")
+    if not isinstance(tables, tuple) or len(tables) != 2:
+        return False
+    query = probe_attention.states[0]
+    return all(
+        table.dtype == query.dtype and table.shape[:2] == (1, query.shape[2]) and table.shape[2] % 2 == 0
+        for table in tables
+    )

@@ -1,0 +1,117 @@
+"""Estimates how likely a draft token is accepted, from every candidate on the model's path.
+
+A candidate for the next token has two properties, each of which may be missing:
+
+    successor    it was among the model's likeliest tokens in this context: matched length, gap class
+    follower     it came next in a text: source, matched length, whether it is the newest and was seen again
+
+The pair is its cell, and each cell counts how often the model agreed. Before a cell has counts of its own it starts
+from weights that were fitted on other models (`tools/acceptance_priors.py`), worth a few observations:
+
+    probability = (PRIOR * prior + accepted) / (PRIOR + tried)
+
+Every candidate behind an accepted token counts, whether it had a row in the block or not, so the counts are not
+biased by what was drafted. Old counts fade by halves, so that a cell follows the text.
+
+There are many cells and each learns slowly, but a text that is hard to guess is hard everywhere. So all
+probabilities are scaled by one calibration factor, `trust`: how often the likeliest candidate was right lately,
+divided by how often it should have been.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from math import exp
+
+from app.engine.lookahead.context_table import LONGEST
+from app.engine.lookahead.entries import GAPS, LEADS, SOURCES
+from app.engine.lookahead.priors import BASE, FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHTS
+from app.messages import Origin
+
+GAP_CLASSES = 2 * LEADS
+RANKS = 4
+"""Of a follower: newest and seen again, newest, older and seen again, older."""
+FIRST_CODE = 1 + LONGEST
+"""Codes 0 to 4 say that a token is not among what was known of a context of this length."""
+NUM_SUCCESSOR_CODES = FIRST_CODE + LONGEST * GAP_CLASSES
+NUM_FOLLOWER_CODES = FIRST_CODE + len(SOURCES) * LONGEST * RANKS
+NUM_CELLS = NUM_SUCCESSOR_CODES * NUM_FOLLOWER_CODES
+
+CELLS_LAYOUT = f"{NUM_SUCCESSOR_CODES} by {NUM_FOLLOWER_CODES}, gaps {list(GAPS)}, drawn"
+"""What a cell's number means: counts kept under another layout are of no use."""
+
+PRIOR = 6.0
+"""Observations that a prior is worth."""
+FADE = 256.0
+"""Observations after which a cell's counts are halved."""
+
+TRUST_PRIOR = 4.0
+"""Guesses that were as right as they should have been, before any was made."""
+TRUST_FADE = 0.96
+"""What is left of a guess in the trust after the next one."""
+TRUST = (0.05, 1.1)
+"""The least and the most of it."""
+
+Counts = dict[int, tuple[float, float]]
+"""(accepted, tried) by cell."""
+
+
+def successor_code(length: int, gap: int) -> int:
+    """The model held it likely in a context of this length; a gap class."""
+    return FIRST_CODE + (length - 1) * GAP_CLASSES + gap
+
+
+def follower_code(source: int, length: int, rank: int) -> int:
+    """It came next in a text of this source, behind a context of this length."""
+    return FIRST_CODE + (source * LONGEST + length - 1) * RANKS + rank
+
+
+@cache
+def origin_of(cell: int) -> Origin:
+    """Who proposed a candidate of this cell: its text, unless the model spoke of a longer context."""
+    successor, follower = divmod(cell, NUM_FOLLOWER_CODES)
+    if follower < FIRST_CODE:
+        return "successor"
+    source, rest = divmod(follower - FIRST_CODE, LONGEST * RANKS)
+    successor_length = 1 + (successor - FIRST_CODE) // GAP_CLASSES if successor >= FIRST_CODE else 0
+    return SOURCES[source] if 1 + rest // RANKS >= successor_length else "successor"
+
+
+class AcceptanceEstimator:
+    """Chances by cell. `rates` [NUM_CELLS] is read directly, where microseconds count."""
+
+    def __init__(
+        self, counts: Mapping[int, tuple[float, float]] | None = None, first_trust: float = 1.0
+    ) -> None:
+        """Starts from the priors, and from the counts that an earlier run kept."""
+        self._priors = _priors()
+        self.rates = list(self._priors)
+        self.counts: Counts = {}
+        self.trust = self._first_trust = first_trust
+        self._expected = self._right = 0.0
+        for cell, (accepted, tried) in (counts or {}).items():
+            self._set(cell, accepted, tried)
+
+    def observe_best(self, expected: float, is_right: bool) -> None:
+        """The likeliest guess was expected to be right this often, and was right or not."""
+        self._expected = TRUST_FADE * self._expected + expected
+        self._right = TRUST_FADE * self._right + is_right
+        trust = (TRUST_PRIOR * self._first_trust + self._right) / (TRUST_PRIOR + self._expected)
+        self.trust = min(max(trust, TRUST[0]), TRUST[1])
+
+    def observe(self, cell: int, is_accepted: bool) -> None:
+        """A candidate of this cell stood behind an accepted token, and was right or not."""
+        accepted, tried = self.counts.get(cell, (0.0, 0.0))
+        self._set(cell, accepted + is_accepted, tried + 1)
+
+    def _set(self, cell: int, accepted: float, tried: float) -> None:
+        if tried > FADE:
+            accepted, tried = accepted / 2, tried / 2
+        self.counts[cell] = accepted, tried
+        self.rates[cell] = (PRIOR * self._priors[cell] + accepted) / (PRIOR + tried)
+
+
+def _priors() -> list[float]:
+    """By cell, from one weight for each code: the odds multiply."""
+    successor = [exp(BASE + weight) for weight in SUCCESSOR_WEIGHTS]
+    follower = [exp(weight) for weight in FOLLOWER_WEIGHTS]
+    return [1 / (1 + 1 / (one * other)) for one in successor for other in follower]

@@ -1,0 +1,153 @@
+"""The successors and followers of each context, in one table of fixed size.
+
+A context is one to four tokens. Each has a row of 16 numbers, one cache line:
+
+    tag | 8 successors, likeliest first | 7 followers, newest first
+
+A context of one token has the row of its number. Longer ones are hashed to a row behind those. On a collision the
+newer context replaces the older one, and the tag says whose a row is: nothing grows and nothing slows down. Entries
+need not be right: a wrong guess costs a row of a step, never a wrong token.
+
+Size: (vocabulary + 2 ** bits) rows of 64 bytes; pages that were never touched take no memory.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.engine.lookahead.entries import FOLLOWERS, MOST_TOKENS, SUCCESSORS, Packed, count_again
+
+LONGEST = 4
+"""Tokens of the longest context."""
+
+_ROW = 1 + SUCCESSORS + FOLLOWERS
+_SUCCESSORS, _FOLLOWERS = slice(1, 1 + SUCCESSORS), slice(1 + SUCCESSORS, _ROW)
+_MIX, _WORD, _TAG = 0x9E3779B97F4A7C15, 2**64 - 1, 2**31 - 1
+
+
+class ContextEntries(NamedTuple):
+    """Packed successors and followers of a context, and for how many of its tokens each kind was known."""
+
+    successors: list[int]
+    successor_length: int
+    followers: list[int]
+    follower_length: int
+
+
+class ContextTable:
+    """Rows [vocabulary + 2 ** bits, 16]. Tokens must be below `vocabulary`."""
+
+    def __init__(self, vocabulary: int, bits: int) -> None:
+        if not 0 < vocabulary <= MOST_TOKENS:
+            raise ValueError(f"a vocabulary has from 1 to {MOST_TOKENS:,} tokens, got {vocabulary:,}")
+        self._vocabulary = vocabulary
+        self._shift = 64 - bits
+        self._rows = np.zeros((vocabulary + 2**bits, _ROW), dtype=np.int32)
+        # The same memory as plain numbers: reading one takes half the time of numpy's.
+        self._flat = self._rows.data.cast("B").cast("i")
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the whole table, used or not."""
+        return self._rows.nbytes
+
+    def set_first_successors(self, successors: Packed) -> None:
+        """Set the model's successors of each token alone [tokens, 8]; zeros where they are not known."""
+        self._rows[: len(successors), _SUCCESSORS] = successors
+
+    def learn_follower(self, context: Sequence[int], entry: int) -> bool:
+        """File a follower behind the last 1 to 4 tokens; returns whether it was new behind the longest."""
+        is_new = False
+        for slot, tag in self._places(context):
+            row = self._rows[slot]
+            if row[0] != tag:
+                row[:] = 0
+                row[0] = tag
+            followers_found = row[_FOLLOWERS].tolist()
+            is_new = _put_first(followers_found, entry)
+            row[_FOLLOWERS] = followers_found
+        return is_new
+
+    def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
+        """File successors [R, 8] behind the last 1 to 4 tokens of contexts [R, 4]; -1 is before the text."""
+        slots, tags, origins = self._all_places(contexts)
+        self._rows[slots[self._rows[slots, 0] != tags]] = 0
+        self._rows[slots, 0] = tags
+        self._rows[slots, _SUCCESSORS] = successors[origins]
+
+    def lookup(self, context: Sequence[int]) -> ContextEntries:
+        """What is known of the longest match that has successors, and of the longest that has followers."""
+        successors_found: list[int] = []
+        followers_found: list[int] = []
+        successor_length = follower_length = 0
+        places, flat = self._places(context), self._flat
+        for length in range(len(places), 0, -1):
+            slot, tag = places[length - 1]
+            row = slot * _ROW
+            if flat[row] != tag:
+                continue
+            if not successor_length and flat[row + _SUCCESSORS.start]:
+                successors_found, successor_length = (
+                    flat[row + _SUCCESSORS.start : row + _SUCCESSORS.stop].tolist(),
+                    length,
+                )
+            if not follower_length and flat[row + _FOLLOWERS.start]:
+                followers_found, follower_length = (
+                    flat[row + _FOLLOWERS.start : row + _FOLLOWERS.stop].tolist(),
+                    length,
+                )
+            if successor_length and follower_length:
+                break
+        return ContextEntries(
+            _filled(successors_found), successor_length, _filled(followers_found), follower_length
+        )
+
+    def _places(self, context: Sequence[int]) -> list[tuple[int, int]]:
+        """(slot, tag) of the last token, the last two, ... up to four."""
+        last = context[-1]
+        mixed = (last + 1) * _MIX & _WORD
+        places = [(last, 0)]
+        for token in context[-2 : -LONGEST - 1 : -1]:
+            mixed = ((mixed ^ mixed >> 29) + token + 1) * _MIX & _WORD
+            places.append((self._vocabulary + (mixed >> self._shift), mixed & _TAG | 1))
+        return places
+
+    def _all_places(
+        self, contexts: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+        """The same for many contexts at once: slots, tags and the row of `contexts` that each belongs to."""
+        words = contexts.astype(np.uint64)
+        mixed = (words[:, -1] + np.uint64(1)) * np.uint64(_MIX)
+        slots, tags = [contexts[:, -1]], [np.zeros(len(contexts), dtype=np.int32)]
+        for place in range(2, LONGEST + 1):
+            mixed = ((mixed ^ mixed >> np.uint64(29)) + words[:, -place] + np.uint64(1)) * np.uint64(_MIX)
+            slots.append((mixed >> np.uint64(self._shift)).astype(np.int64) + self._vocabulary)
+            tags.append(((mixed & np.uint64(_TAG)) | np.uint64(1)).astype(np.int32))
+        known = np.cumprod(contexts[:, ::-1] >= 0, axis=1, dtype=np.bool_).T.ravel()
+        owners = np.tile(np.arange(len(contexts)), LONGEST)
+        return np.concatenate(slots)[known], np.concatenate(tags)[known], owners[known]
+
+
+def last_tokens(text: Sequence[int]) -> list[int]:
+    """The last four tokens of a text; -1 stands before it."""
+    return [-1] * (LONGEST - len(text)) + list(text[-LONGEST:])
+
+
+def _put_first(followers_found: list[int], entry: int) -> bool:
+    """Make an entry the newest of a row's followers, whose oldest goes; False when it was there."""
+    token = entry >> 11
+    for place, before in enumerate(followers_found):
+        if before >> 11 == token:
+            del followers_found[place]
+            followers_found.insert(0, count_again(entry, before))
+            return False
+    followers_found.pop()
+    followers_found.insert(0, entry)
+    return True
+
+
+def _filled(entries: list[int]) -> list[int]:
+    """The entries before the first empty place."""
+    return entries if not entries or entries[-1] else entries[: entries.index(0)]

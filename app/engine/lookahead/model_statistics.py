@@ -1,0 +1,122 @@
+"""Statistics of one model: kept while it is loaded, and the part that is not text also on disk.
+
+    first successors      what the model says behind each token alone    measured once at load
+    acceptance estimator  how often guesses of each kind were right      updated by every step, by temperature
+    step curves           what steps of so many rows really took         updated by every step
+    window columns        how many of them earned their rows             updated by every reply
+    pool                  which tokens followed which in this chat       dropped when another chat begins
+
+All but the last hold nothing of what was written; the pool never leaves memory.
+"""
+
+from collections.abc import Container, Mapping, Sequence
+
+from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator, Counts
+from app.engine.lookahead.backoff import Backoff
+from app.engine.lookahead.context_table import ContextTable
+from app.engine.lookahead.entries import Packed
+from app.engine.lookahead.pool import ContextPool
+from app.engine.lookahead.ranking import make_rank
+from app.engine.lookahead.step_curve import CurveShape, StepCurve
+from app.engine.lookahead.window_sizer import WindowSizer
+from app.engine.step_profile import Buckets, StepTimes
+from app.messages import Sampling
+
+SMALL_BITS, LARGE_BITS = 18, 20
+"""Rows of the pool's table: 16 MiB, and 64 MiB for models of a billion parameters and more."""
+LARGE_MODEL = 10**9
+FIRST_COLUMNS = 2
+"""Columns of auto's window in a model's first reply."""
+UNKNOWN_VOCABULARY = 2**18
+
+
+class ModelStatistics:
+    """Belongs to one loaded model."""
+
+    def __init__(
+        self,
+        vocabulary: int = UNKNOWN_VOCABULARY,
+        parameters: int = 0,
+        first: Packed | None = None,
+        special: Container[int] = (),
+        counts: Mapping[int, Counts] | None = None,
+        shapes: Mapping[Buckets, CurveShape] | None = None,
+    ) -> None:
+        self.sizer = WindowSizer(FIRST_COLUMNS)
+        self._vocabulary = vocabulary
+        self._bits = LARGE_BITS if parameters >= LARGE_MODEL else SMALL_BITS
+        self._first = first
+        self._special = special
+        self._estimators = {
+            kind: AcceptanceEstimator(of_kind, _first_trust(kind)) for kind, of_kind in (counts or {}).items()
+        }
+        self._backoffs: dict[int, Backoff] = {}
+        self._curves: dict[Buckets, StepCurve] = {}
+        self._shapes = dict(shapes or {})
+        self._pool: ContextPool | None = None
+
+    def pool(
+        self, text: Sequence[int], sampling: Sampling, documents: Sequence[Sequence[int]]
+    ) -> ContextPool:
+        """The pool for a reply to this text: the one so far if the same chat goes on, else a new one."""
+        estimator = self.estimator(sampling.temperature)
+        if self._pool is None or not self._pool.goes_on(text):
+            self._pool = self.new_pool(estimator)
+        self._pool.begin(text, estimator, make_rank(sampling))
+        for document in documents:
+            self._pool.learn_document(document)
+        return self._pool
+
+    def new_pool(self, estimator: AcceptanceEstimator) -> ContextPool:
+        """A pool that knows nothing but the first successors."""
+        table = ContextTable(self._vocabulary, self._bits)
+        self.teach_first(table)
+        return ContextPool(table, estimator, self._special)
+
+    def teach_first(self, table: ContextTable) -> None:
+        """Copy the first successors to a table, if they were measured."""
+        if self._first is not None:
+            table.set_first_successors(self._first)
+
+    def estimator(self, temperature: float) -> AcceptanceEstimator:
+        """What is known about guesses at this temperature, in steps of a half."""
+        kind = _kind(temperature)
+        if kind not in self._estimators:
+            self._estimators[kind] = AcceptanceEstimator(first_trust=_first_trust(kind))
+        return self._estimators[kind]
+
+    def backoff(self, temperature: float) -> Backoff:
+        """The backoff for text of this temperature."""
+        return self._backoffs.setdefault(_kind(temperature), Backoff())
+
+    @property
+    def counts(self) -> dict[int, Counts]:
+        """What was counted of guesses, by kind of temperature: to be kept."""
+        return {kind: estimator.counts for kind, estimator in self._estimators.items()}
+
+    def curve(self, times: StepTimes, padded: Buckets) -> StepCurve:
+        """What steps cost when blocks are padded to these buckets."""
+        if padded not in self._curves:
+            shape = self._shapes.get(padded)
+            fits = shape is not None and len(shape.drafted) == len(times.buckets)
+            self._curves[padded] = StepCurve(times, padded, shape if fits else None)
+        return self._curves[padded]
+
+    @property
+    def shapes(self) -> dict[Buckets, CurveShape]:
+        """What real steps made of the curves: to be kept."""
+        return self._shapes | {padded: curve.shape for padded, curve in self._curves.items()}
+
+    def forget(self) -> None:
+        """Drop the pool, and with it all text."""
+        self._pool = None
+
+
+def _kind(temperature: float) -> int:
+    """Temperatures in steps of a half."""
+    return round(2 * temperature)
+
+
+def _first_trust(kind: int) -> float:
+    """The priors were fitted on greedy text: the hotter a text, the less they hold, until it decides itself."""
+    return 1 / (1 + kind / 2)

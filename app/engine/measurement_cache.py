@@ -1,0 +1,121 @@
+"""Measurements of a model, cached in JSON files: one for each model, machine and set of library versions.
+
+A file names what it was measured for and is used only for exactly that, so that another model, precision, device,
+number of threads or release of a library is measured again. A folder that cannot be written and an invalid file
+cost a measurement, never a reply.
+"""
+
+import json
+import logging
+import os
+import platform
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import torch
+import transformers
+from transformers import PreTrainedModel
+
+from app import __version__
+from app.messages import ModelInfo
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+CacheKey = dict[str, str]
+"""What a measurement is valid for: all that a step's time and bits depend on."""
+
+
+class MeasurementCache(Protocol):
+    """Stores one value of each kind for each key."""
+
+    def read(self, kind: str, subject: CacheKey, decode: Callable[[Any], T], nothing: T) -> T:
+        """A cached value, decoded; `nothing` where there is none, or no valid one."""
+
+    def write(self, kind: str, subject: CacheKey, note: object) -> None:
+        """Store a value that JSON can hold, if possible."""
+
+
+def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
+    """The model, how its layers are made, where it runs, and by which libraries."""
+    config = model.config.to_json_string(use_diff=False)
+    layers = sorted({f"{type(layer).__module__}.{type(layer).__qualname__}" for layer in model.modules()})
+    return {
+        "model": f"{info.name} {info.revision} {info.architecture} {info.parameters}",
+        "config": _digest(config),
+        "layers": _digest(*layers),
+        "dtype": info.dtype,
+        "quantisation": info.quantisation,
+        "device": _device_name(model.device),
+        "attention": info.attention,
+        **({"steps": "graphs"} if info.graphs else {}),
+        "libraries": f"foresight {__version__} torch {torch.__version__} transformers {transformers.__version__}",
+    }
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    # Older torch releases of the supported range do not tell what the processor can do.
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    kind = capabilities.get("cpu_name") or platform.processor() or platform.machine()
+    return f"{kind} {_digest(str(sorted(capabilities.items())))} {torch.get_num_threads()} threads"
+
+
+def _digest(*words: str) -> str:
+    return sha256("\n".join(words).encode()).hexdigest()[:16]
+
+
+class NoCache:
+    """Stores nothing."""
+
+    def read(self, kind: str, subject: CacheKey, decode: Callable[[Any], T], nothing: T) -> T:
+        """Always `nothing`."""
+        del kind, subject, decode
+        return nothing
+
+    def write(self, kind: str, subject: CacheKey, note: object) -> None:
+        """Does nothing."""
+
+
+class MeasurementFolder:
+    """Files in a folder, which is made with the first one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self, kind: str, subject: CacheKey, decode: Callable[[Any], T], nothing: T) -> T:
+        """The file's value; `nothing` where it is missing or invalid."""
+        try:
+            saved = json.loads(self._file(kind, subject).read_text(encoding="utf-8"))
+            return decode(saved["note"]) if saved["subject"] == subject else nothing
+        except FileNotFoundError:
+            return nothing
+        except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+            log.info("a measurement (%s) was not read, so it is made again: %s", kind, error)
+            return nothing
+
+    def write(self, kind: str, subject: CacheKey, note: object) -> None:
+        """Write the file whole, or leave it as it was."""
+        file = self._file(kind, subject)
+        draft = file.with_suffix(f".{os.getpid()}.new")  # another process may be writing, too
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+            draft.write_text(json.dumps({"subject": subject, "note": note}), encoding="utf-8")
+            draft.replace(file)
+        except OSError as error:
+            log.info("a measurement (%s) was not cached: %s", kind, error)
+            with suppress(OSError):  # where nothing can be written there may be nothing to remove
+                draft.unlink()
+
+    def _file(self, kind: str, subject: CacheKey) -> Path:
+        return self._path / f"{kind}-{_digest(json.dumps(subject, sort_keys=True))}.json"
+
+
+def open_cache(folder: Path | None) -> MeasurementCache:
+    """A cache in a folder, or none at all."""
+    return MeasurementFolder(folder) if folder else NoCache()

@@ -1,0 +1,125 @@
+"""What a step costs by its number of rows, and which buckets write the same bits.
+
+A bucket is a row count that blocks are padded to. In half precision a row may round differently in a block of one
+row than in one of 32: another kernel adds in another order. Buckets whose rows come out bit by bit the same form a
+set, and the text is the same for every decoder that stays within one. With the sets (1,) and (16, 24, 32), and 3.0,
+4.0, 4.2 and 4.5 ms a step:
+
+    plain, any bucket               1 row     3.0 ms
+    plain in the second set        16 rows    4.0 ms    its smallest bucket, the block padded
+    a tree of 19 rows              24 rows    4.2 ms    so the tree may as well have 24
+
+These are the values; `probing.py` measures them, `measurement_cache.py` keeps them.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import log2
+
+Buckets = tuple[int, ...]
+"""Row counts, ascending."""
+
+TokensPerStep = Callable[[int], float]
+"""Rows of a step -> tokens that it is expected to commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """Measured seconds of a step at each of these buckets; both are empty where nothing was measured."""
+
+    buckets: Buckets = ()
+    seconds: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.buckets) != len(self.seconds):
+            raise ValueError(f"a time for each bucket is needed, got {self.buckets} and {self.seconds}")
+        if not is_ascending(self.buckets) or any(second <= 0 for second in self.seconds):
+            raise ValueError(
+                f"buckets must ascend and times be above 0, got {self.buckets} and {self.seconds}"
+            )
+
+    def __bool__(self) -> bool:
+        return bool(self.buckets)
+
+    def seconds_for(self, rows: int) -> float:
+        """Seconds of a step of so many rows, on the line between its neighbours; 0.0 where nothing is known.
+
+        Beyond the largest bucket the last line goes on."""
+        if len(self.buckets) < 2:
+            return self.seconds[0] if self.seconds else 0.0
+        right = min(max(bisect_left(self.buckets, rows), 1), len(self.buckets) - 1)
+        (low, high), (cheap, dear) = self.buckets[right - 1 : right + 1], self.seconds[right - 1 : right + 1]
+        line = cheap + (dear - cheap) * (rows - low) / (high - low)
+        return max(line, min(self.seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class StepProfile:
+    """A model's step on this machine: unconstrained (`free`), and with batch-invariant attention.
+
+    `bucket_sets` are the sets of buckets within which a row's bits do not change. `note` says what was found. A
+    profile that is not whole was cut short on a busy machine: another measurement may find more."""
+
+    free: StepTimes = field(default_factory=StepTimes)
+    batch_invariant: StepTimes = field(default_factory=StepTimes)
+    bucket_sets: tuple[Buckets, ...] = ()
+    note: str = ""
+    is_whole: bool = True
+
+    def __bool__(self) -> bool:
+        return bool(self.free)
+
+    def __post_init__(self) -> None:
+        for buckets in self.bucket_sets:
+            if (
+                not buckets
+                or not is_ascending(buckets)
+                or not set(buckets) <= set(self.batch_invariant.buckets)
+            ):
+                raise ValueError(
+                    f"a bucket set holds measured buckets, got {buckets} of {self.batch_invariant.buckets}"
+                )
+
+    def times(self, buckets: Buckets) -> StepTimes:
+        """What steps cost when blocks are padded to `buckets`: () is without padding."""
+        return self.batch_invariant if buckets else self.free
+
+
+def is_ascending(buckets: Sequence[int]) -> bool:
+    """Whether these are row counts, each above the one before."""
+    return all(low < high for low, high in pairwise((0, *buckets)))
+
+
+def bucket_for(rows: int, buckets: Buckets) -> int:
+    """The smallest of these buckets that holds so many rows; `rows` itself where there are no buckets.
+
+    Raises ValueError for more rows than the largest bucket has."""
+    if not buckets:
+        return rows
+    if rows > buckets[-1]:
+        raise ValueError(f"a block may have at most {buckets[-1]} rows here, got {rows}")
+    return buckets[bisect_left(buckets, rows)]
+
+
+def modest(rows: int) -> float:
+    """The tokens that a step of so many rows commits on text of middling predictability, before any is written."""
+    return 1 + 0.25 * log2(rows)
+
+
+EVEN = 1.5
+"""Times are noisy, and the choice should be the same tomorrow: only an estimate so much better counts."""
+
+
+def choose_buckets(profile: StepProfile, tokens: TokensPerStep = modest) -> Buckets:
+    """The set with most buckets, unless another promises far more tokens per second; () where there is none.
+
+    It depends on the profile alone, never on the decoder: both must choose the same."""
+
+    def speed(buckets: Buckets) -> float:
+        return max(tokens(bucket) / profile.batch_invariant.seconds_for(bucket) for bucket in buckets)
+
+    best = max(map(speed, profile.bucket_sets), default=0.0)
+    good = [buckets for buckets in profile.bucket_sets if speed(buckets) * EVEN >= best]
+    return max(good, key=len, default=())

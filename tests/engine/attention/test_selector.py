@@ -1,0 +1,86 @@
+"""Which backend a model gets, machine by machine."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from app.engine.attention.selector import (
+    SDPA,
+    DeviceCapabilities,
+    HeadShape,
+    capabilities_of,
+    choose_attention,
+    refusal,
+)
+from app.errors import AttentionUnavailable, BadOption
+from app.messages import AttentionName
+
+CPU = DeviceCapabilities(torch.device("cpu"), has_triton=True)
+CARD = DeviceCapabilities(torch.device("cuda"), (9, 0), 232_448, has_triton=True, has_flash=True)
+LLAMA = HeadShape(32, 8, 128, torch.bfloat16)
+
+
+def test_a_cpu_has_torchs_own() -> None:
+    assert choose_attention("auto", CPU, LLAMA) is SDPA
+    assert choose_attention("sdpa", CPU, LLAMA) is SDPA
+    assert SDPA.attend is not SDPA.batch_invariant
+
+
+@pytest.mark.parametrize("name", ["triton", "flash", "sdpa"])
+def test_a_new_card_with_the_packages_may_have_any(name: AttentionName) -> None:
+    assert refusal(name, CARD, LLAMA) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "machine", "heads", "words"),
+    [
+        ("triton", replace(CARD, has_triton=False), LLAMA, "not installed"),
+        ("flash", replace(CARD, has_flash=False), LLAMA, "not installed"),
+        ("flash", CPU, LLAMA, "not installed"),
+        ("triton", replace(CARD, capability=(7, 5)), LLAMA, "Ampere"),
+        ("triton", CARD, replace(LLAMA, size=512), "512 values, and it takes at most 256"),
+        ("flash", CARD, replace(LLAMA, dtype=torch.float32), "bfloat16 or float16"),
+        ("flash", CARD, replace(LLAMA, size=100), "multiple of 8"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_reason(
+    name: AttentionName, machine: DeviceCapabilities, heads: HeadShape, words: str
+) -> None:
+    assert words in refusal(name, machine, heads)
+    with pytest.raises(AttentionUnavailable, match=r"cannot be used here: .*Choose auto\."):
+        choose_attention(name, machine, heads)
+
+
+def test_a_refusal_is_an_option_that_was_bad() -> None:
+    assert issubclass(AttentionUnavailable, BadOption)
+
+
+def test_an_old_card_without_packages_has_torchs_own() -> None:
+    found = choose_attention("auto", replace(CARD, has_triton=False, has_flash=False), LLAMA)
+    assert (found.name, found.note) == ("sdpa", "")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card to try them on")
+def test_what_fails_its_trial_is_passed_over_and_named() -> None:
+    found = choose_attention("auto", CARD, LLAMA)
+    assert found.name == "sdpa"
+    assert found.attend is SDPA.attend
+    assert "triton: its trial failed" in found.note
+    assert "flash: its trial failed" in found.note
+    with pytest.raises(AttentionUnavailable, match="its trial failed"):
+        choose_attention("triton", CARD, LLAMA)
+
+
+def test_triton_runs_on_a_cpu_when_asked_for_in_its_interpreter() -> None:
+    kernels = pytest.importorskip("app.engine.attention.kernels", reason="triton is not installed")
+    if not kernels.is_interpreted():
+        pytest.skip("triton was imported for a card")
+    found = choose_attention("triton", CPU, LLAMA)
+    assert found.name == "triton"
+    assert found.attend is found.batch_invariant
+
+
+def test_this_machine_can_be_asked() -> None:
+    machine = capabilities_of(torch.device("cpu"))
+    assert (machine.device.type, machine.has_flash) == ("cpu", False)

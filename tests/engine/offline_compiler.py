@@ -1,0 +1,166 @@
+"""An offline compiler: triton compiles and links kernels for a card that is not there, and launching does nothing.
+
+So what a card would refuse (a shape, shared memory) and what would be slow on it (spilled registers, products
+without matrix units) is seen without one. Kernels are compiled in a process of their own, for in this one triton
+interprets them:
+
+    compiled("tests.engine.attention.compiling", (9, 0), folder, "default")
+    in the child: print_compiled(LAUNCHES, (9, 0))
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SHARED_MEMORY = {(8, 0): 166_912, (8, 6): 101_376, (9, 0): 232_448, (10, 0): 232_448, (12, 0): 101_376}
+"""Bytes that a program may have, by compute capability."""
+
+HOPPER, LAPTOP = (9, 0), (8, 6)
+
+MULTIPROCESSORS = 132
+
+Launch = Callable[[int, int], None]
+"""Launches kernels for a card of this major compute capability and this much shared memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A kernel: the launch it is of, its spilled bytes a thread, shared memory, matrix instructions and sums."""
+
+    launch: str
+    kernel: str
+    spilled: int
+    shared: int
+    instructions: tuple[str, ...]
+    sums: tuple[str, ...]  # each dot and float reduction with its layouts: the order in which it adds
+
+
+def compiled(module: str, capability: tuple[int, int], folder: Path, launches: str) -> list[Compiled]:
+    """What the module's launches ("default" or "all") are compiled to; the folder keeps triton's files.
+
+    Skips where triton cannot compile."""
+    triton = pytest.importorskip("triton", reason="triton is not installed")
+    if not (_tools(triton) / "ptxas").exists():
+        pytest.skip("triton has no compiler for cards here")
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    child = subprocess.run(
+        [sys.executable, "-m", module, *map(str, capability), launches],
+        env=environment | {"TRITON_CACHE_DIR": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert child.returncode == 0, child.stderr[-3000:]
+    return [_from_json(each) for each in json.loads(child.stdout.splitlines()[-1])]
+
+
+def _from_json(found: dict[str, Any]) -> Compiled:
+    return Compiled(**{**found, "instructions": tuple(found["instructions"]), "sums": tuple(found["sums"])})
+
+
+def print_compiled(launches: dict[str, Launch], capability: tuple[int, int]) -> None:
+    """In the child: run the launches, and print what they were compiled to."""
+    import triton
+
+    card = OfflineDriver(capability)
+    triton.runtime.driver.set_active(card)
+    for name, launch in launches.items():
+        card.launch = name
+        launch(capability[0], SHARED_MEMORY[capability])
+    print(json.dumps([asdict(each) for each in card.found]))  # noqa: T201
+
+
+class OfflineDriver:
+    """What triton asks of a driver. It is its own utilities; its launches are empty."""
+
+    def __init__(self, capability: tuple[int, int]) -> None:
+        import triton
+        from triton.backends.compiler import GPUTarget
+
+        self.launch, self.found, self.utils = "", list[Compiled](), self
+        self._shared = SHARED_MEMORY[capability]
+        self._target = GPUTarget("cuda", 10 * capability[0] + capability[1], 32)
+        self._tools = _tools(triton)
+        triton.knobs.compilation.listener = self._compiled
+
+    def get_current_target(self) -> object:
+        return self._target
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, _device: int) -> int:
+        return 0
+
+    def get_device_properties(self, _device: int) -> dict[str, int]:
+        return {"max_shared_mem": self._shared, "multiprocessor_count": MULTIPROCESSORS, "warpSize": 32}
+
+    def load_binary(self, *_program: object) -> tuple[object, int, int, int, int]:
+        return object(), 0, 0, 0, 1024
+
+    def launcher_cls(self, _source: object, _metadata: object) -> Callable[..., None]:
+        return _launch
+
+    def _compiled(
+        self, *, src: Any, metadata: Any, metadata_group: dict[str, str], **_others: object
+    ) -> None:
+        files = {Path(path).suffix: Path(path) for path in metadata_group.values()}
+        usage = self._said("-res-usage", files[".cubin"])
+        stack = re.search(r"STACK:(\d+)", usage)
+        assert stack, usage
+        self.found.append(
+            Compiled(
+                self.launch,
+                src.name,
+                int(stack[1]),
+                metadata["shared"],
+                tuple(sorted(set(re.findall(r"\bH?G?MMA\.\w+", self._said("-sass", files[".cubin"]))))),
+                sums_of(files[".ttgir"].read_text()),
+            )
+        )
+
+    def _said(self, what: str, binary: Path) -> str:
+        asked = [str(self._tools / "cuobjdump"), what, str(binary)]
+        said: str = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+        return said
+
+
+def _launch(*grid: Any) -> None:
+    assert all(0 < size < limit for size, limit in zip(grid[:3], (1 << 31, 1 << 16, 1 << 16), strict=True))
+
+
+def _tools(triton: Any) -> Path:
+    return Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+
+
+def sums_of(code: str) -> tuple[str, ...]:
+    """Each dot and each reduction of floats, with its layouts: what decides about the order of adding."""
+    layouts = dict(re.findall(r"^(#\w+) = (#ttg\..*)$", code, re.MULTILINE))
+
+    def told(types: str) -> str:
+        bare = re.sub(r" loc\(.*", "", types)
+        return re.sub(r"#\w+(?!\.)\b", lambda name: layouts.get(name[0], name[0]), bare)
+
+    lines = code.splitlines()
+    dots = [
+        told(line.split(" : ", 1)[1])
+        for line in lines
+        if re.search(r"= (tt\.dot|ttng\.warp_group_dot) ", line)
+    ]
+    reductions = [told(line) for line in lines if re.match(r"\s*}\) : \(tensor<\w+xf32", line)]
+    return (*sorted(set(dots)), *sorted(set(reductions)))
+
+
+def main(launches: dict[str, Launch], default: Collection[str], arguments: Sequence[str]) -> None:
+    """The child's main function. Compiling takes seconds for each launch: by default a few must do."""
+    major, minor, which = arguments
+    wanted = {name: launch for name, launch in launches.items() if which == "all" or name in default}
+    print_compiled(wanted, (int(major), int(minor)))

@@ -1,0 +1,112 @@
+"""What was found out is remembered for exactly what it was found out about, and never stands in the way."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import LlamaForCausalLM
+
+from app.engine.measurement_cache import MeasurementCache, MeasurementFolder, cache_key_of, open_cache
+from app.messages import ModelInfo
+from tests.engine.tiny import tiny_config
+
+SUBJECT = {"model": "demo", "dtype": "bfloat16", "device": "a processor"}
+NOTE = {"widths": [1, 16, 32], "text": "found something"}
+INFO = ModelInfo("demo", "", "main", "LlamaForCausalLM", 1000, 256, "bfloat16", "cpu")
+
+
+def read(notes: MeasurementCache, kind: str = "step", subject: dict[str, str] = SUBJECT) -> Any:
+    return notes.read(kind, subject, lambda note: note, None)
+
+
+def test_a_note_comes_back_as_it_was(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    MeasurementFolder(folder).write("step", SUBJECT, NOTE)
+    assert read(MeasurementFolder(folder)) == NOTE
+    assert [file.suffix for file in folder.iterdir()] == [".json"]
+
+
+def test_a_note_of_another_kind_is_another_note(tmp_path: Path) -> None:
+    notes = MeasurementFolder(tmp_path)
+    notes.write("step", SUBJECT, NOTE)
+    notes.write("chances", SUBJECT, [1, 2])
+    assert (read(notes), read(notes, "chances"), read(notes, "successors")) == (NOTE, [1, 2], None)
+
+
+@pytest.mark.parametrize("name", SUBJECT)
+def test_another_model_dtype_or_device_is_another_subject(tmp_path: Path, name: str) -> None:
+    notes = MeasurementFolder(tmp_path)
+    notes.write("step", SUBJECT, NOTE)
+    assert read(notes, subject={**SUBJECT, name: "another"}) is None
+    assert read(notes) == NOTE
+
+
+@pytest.mark.parametrize(
+    "garbage", ["", "{", "[]", "null", "7", '{"subject": {}}', '{"subject": 1, "note": {}}', "\x00\xff"]
+)
+def test_a_file_that_makes_no_sense_is_found_out_anew_and_replaced(tmp_path: Path, garbage: str) -> None:
+    notes = MeasurementFolder(tmp_path)
+    notes.write("step", SUBJECT, NOTE)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(garbage.encode("latin-1"))
+    assert read(notes) is None
+    notes.write("step", SUBJECT, NOTE)
+    assert read(notes) == NOTE
+
+
+@pytest.mark.parametrize("error", [ValueError, TypeError, KeyError, IndexError, AttributeError])
+def test_a_note_that_cannot_be_decoded_is_not_believed(tmp_path: Path, error: type[Exception]) -> None:
+    notes = MeasurementFolder(tmp_path)
+    notes.write("step", SUBJECT, NOTE)
+
+    def decode(note: object) -> str:
+        raise error(note)
+
+    assert notes.read("step", SUBJECT, decode, "nothing") == "nothing"
+
+
+def test_a_folder_that_cannot_be_made_costs_nothing_but_the_note(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    notes = MeasurementFolder(tmp_path / "file" / "steps")
+    notes.write("step", SUBJECT, NOTE)
+    assert read(notes) is None
+
+
+def test_a_file_that_cannot_be_replaced_stays_as_it_was(tmp_path: Path) -> None:
+    notes = MeasurementFolder(tmp_path)
+    notes.write("step", SUBJECT, NOTE)
+    (file,) = tmp_path.iterdir()
+    file.unlink()
+    file.mkdir()  # a folder of this name cannot be replaced by a file
+    notes.write("step", SUBJECT, NOTE)
+    assert list(tmp_path.iterdir()) == [file], "the draft beside it is taken away again"
+    assert read(notes) is None
+
+
+def test_without_a_folder_nothing_is_kept() -> None:
+    notes = open_cache(None)
+    notes.write("step", SUBJECT, NOTE)
+    assert read(notes) is None
+
+
+def test_a_subject_is_the_model_its_config_its_layers_the_device_and_the_libraries() -> None:
+    model = LlamaForCausalLM(tiny_config())
+    subject = cache_key_of(model, INFO)
+    assert subject == cache_key_of(LlamaForCausalLM(tiny_config()), INFO)
+    assert subject != cache_key_of(model, replace(INFO, revision="other"))
+    assert subject != cache_key_of(model, replace(INFO, dtype="float32"))
+    assert subject != cache_key_of(model, replace(INFO, quantisation="int4"))
+    assert subject != cache_key_of(LlamaForCausalLM(tiny_config(context=512)), INFO)
+    assert f"torch {torch.__version__}" in subject["libraries"]
+
+
+def test_another_number_of_threads_is_another_subject() -> None:
+    model = LlamaForCausalLM(tiny_config())
+    before, threads = cache_key_of(model, INFO), torch.get_num_threads()
+    torch.set_num_threads(threads + 1)
+    try:
+        assert cache_key_of(model, INFO) != before
+    finally:
+        torch.set_num_threads(threads)
