@@ -8,6 +8,7 @@ import pytest
 
 from app.conversation import Reply
 from app.messages import Event, Failed, Finished, ModelInfo, Piece, Prefilling, Statistics
+from app.step_trace import KEPT_TRACES, StepTrace
 
 MODEL = ModelInfo("tiny", "", "", "Tiny", 1, 64, "float32", "cpu")
 FINISHED = Finished("eos", Statistics(), MODEL, "plain")
@@ -130,3 +131,12 @@ def test_stopping_is_a_wish_that_may_be_repeated() -> None:
     reply.append(FINISHED)
     reply.stop()
     assert reply.is_done
+
+
+def test_old_pieces_lose_their_traces_and_nothing_else() -> None:
+    trace = StepTrace(tokens=(3,), parents=(-1,), origins=("model",), said=(4,))
+    traced = [Piece(f"{n} ", (n,), ("model",), Statistics(), (1,), trace) for n in range(KEPT_TRACES + 5)]
+    reply = written([Prefilling(1, 1), *traced, FINISHED])
+    pieces = [event for event in reply.events() if isinstance(event, Piece)]
+    assert [bool(one.trace.tokens) for one in pieces] == [False] * 5 + [True] * KEPT_TRACES
+    assert [one.text for one in pieces] == [one.text for one in traced]

@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.errors import AppError
+from app.errors import AppError, impossible_values
 from app.ui.documents.meaning import MeaningModel
 from app.ui.documents.port import Documents
 from app.ui.documents.seat import LISTED, DocumentsSeat, Question, Result
@@ -33,7 +33,7 @@ class DocumentActions:
         self._meaning = meaning
         self._notify = notify
         self._deeds: dict[str, Callable[[int, str], None]] = {
-            "rename": documents.rename,
+            "rename": self._rename,
             "delete": lambda collection, _: documents.delete(collection),
             "cancel": lambda document, _: documents.cancel(document),
             "again": lambda document, _: documents.again(document),
@@ -82,10 +82,15 @@ class DocumentActions:
         except AppError as error:
             seat.result = Result(searched, problem=str(error))
 
+    def _rename(self, collection: int, name: str) -> None:
+        with impossible_values():
+            self._documents.rename(collection, name)
+
     def _do(self, seat: DocumentsSeat, do: str, name: int, value: str) -> None:
         match do:
             case "create":
-                seat.open(self._documents.create(value))
+                with impossible_values():  # the name
+                    seat.open(self._documents.create(value))
             case "choose":
                 seat.open(name)
             case "ask-delete" | "ask-remove" | "keep":

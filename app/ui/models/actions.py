@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.errors import AppError
+from app.errors import AppError, impossible_values
 from app.messages import ModelChoice
 from app.ui.error_handling import Notify, try_or_notify
 from app.ui.models import questions
@@ -54,7 +54,13 @@ class ModelActions:
 
     def judge(self, kept: Kept, context: str) -> None:
         """Judge all models for how weights are kept and how long a chat may get."""
-        self._try(lambda: self._shelf.judge_for(Wish(kept, int(context.replace(",", "")))))
+
+        def judge() -> None:
+            with impossible_values():
+                wish = Wish(kept, int(context.replace(",", "")))
+            self._shelf.judge_for(wish)
+
+        self._try(judge)
 
     def switch_off(self, is_offline: bool) -> None:
         """Make no request to the hub, or allow it again."""

@@ -4,6 +4,7 @@ import json
 from dataclasses import astuple
 from html import escape
 
+from app.errors import impossible_values
 from app.messages import ModelChoice
 from app.model_messages import Download, InstalledModel, gigabytes
 from app.ui.pieces import button
@@ -47,4 +48,5 @@ def about_unloading() -> str:
 
 def chosen_in(value: str) -> ModelChoice:
     """The choice that the button of `about_switching` carries."""
-    return ModelChoice(*json.loads(value))
+    with impossible_values():
+        return ModelChoice(*json.loads(value))
