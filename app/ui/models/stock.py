@@ -5,7 +5,7 @@ import threading
 from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
 
-from app.errors import AppError, ModelError
+from app.errors import AppError, ModelError, impossible_values
 from app.messages import DType, ModelChoice, ModelInfo
 from app.model_messages import DiskUse, Fit, InstalledModel, Memory, Precision, Recommendation
 from app.quantisation import Quantisation
@@ -184,7 +184,8 @@ def to_load(model: InstalledModel, kept: str, now: ModelChoice) -> ModelChoice:
     name = name_to_load(model)
     if kept in get_args(Quantisation):
         return replace(now, name=name, dtype="auto", quantisation=cast(Quantisation, kept))
-    return replace(now, name=name, dtype=cast(DType, kept), quantisation="none")
+    with impossible_values():
+        return replace(now, name=name, dtype=cast(DType, kept), quantisation="none")
 
 
 def name_to_load(model: InstalledModel) -> str:
