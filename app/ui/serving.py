@@ -19,7 +19,7 @@ from app.ui.about.surroundings import Door, Surroundings
 from app.ui.guard import Guard
 from app.ui.key import Key
 from app.ui.services import Services
-from app.ui.slow_clients import WatchedProtocol
+from app.ui.slow_clients import TimeoutProtocol
 from app.ui.uploads import uploads_dir
 
 LOOPBACK = "127.0.0.1"
@@ -52,14 +52,16 @@ def prepare_environment(environ: MutableMapping[str, str], data_dir: Path) -> No
 class Running:
     """A page that is being served."""
 
-    def __init__(self, server: uvicorn.Server, thread: threading.Thread, door: Door, asked_port: int) -> None:
+    def __init__(
+        self, server: uvicorn.Server, thread: threading.Thread, door: Door, requested_port: int
+    ) -> None:
         self._server = server
         self._thread = thread
         self.door = door
         self.port = door.port
         self.url = door.address
-        moved = asked_port not in (0, door.port)
-        self.note = f"Port {asked_port} is taken, so Foresight is at {self.url}" if moved else ""
+        moved = requested_port not in (0, door.port)
+        self.note = f"Port {requested_port} is taken, so Foresight is at {self.url}" if moved else ""
 
     def wait(self) -> None:
         """Return when the page is closed for good, or somebody pressed Quit; a KeyboardInterrupt passes through."""
@@ -96,7 +98,7 @@ def serve(
     server = uvicorn.Server(
         uvicorn.Config(
             Guard(page, Key(door.token, door.port, door.codes)),
-            http=WatchedProtocol,
+            http=TimeoutProtocol,
             lifespan="on",
             ws="websockets-sansio",
             ws_max_size=LARGEST_MESSAGE,
