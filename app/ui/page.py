@@ -25,7 +25,7 @@ from app.ui.theme import asset, head, make_theme
 from app.ui.top_bar import Notice
 from app.ui.uploads import UploadSpaceCheck, named_files, upload_at
 
-BUSY_SECONDS, IDLE_SECONDS = 0.01, 0.25
+BUSY_SECONDS, IDLE_SECONDS = 0.01, 0.1
 """How often Gradio's queue looks for events, while a page is used and while none is."""
 BUSY_FOR = 10.0
 """Seconds for which pages count as used after a request or an input."""
