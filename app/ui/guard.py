@@ -1,10 +1,10 @@
-"""The door: every request passes here before any route, uploads and websockets included.
+"""Checks every request before any route, uploads and WebSockets included.
 
 Any web page that the person visits, and any other user of this machine, could try to use a page on 127.0.0.1:
 
-    DNS rebinding      evil.example resolves to 127.0.0.1: its Host header gives it away       -> 400
+    DNS rebinding      evil.example resolves to 127.0.0.1: its Host header shows it            -> 400
     forged request     a form or a fetch of another site, or another port: Origin, Sec-Fetch   -> 403
-    remote content     an image in a reply would tell its server what was said: the
+    remote content     an image in a reply could send its server what was written: the
                        Content-Security-Policy lets the page fetch from its own address alone
     another program    it has no token and no cookie (app/ui/key.py)                           -> 403
 
@@ -51,7 +51,7 @@ SECURITY_HEADERS = {
 
 
 def refusal(method: str, path: str, headers: Headers) -> tuple[int, str] | None:
-    """Why a request is turned away, as status and sentence; None for one that may pass."""
+    """Return why a request is refused, as status and sentence; None for one that may pass."""
     host = headers.get("host", "")
     if len(headers.getlist("host")) != 1 or _name(host) not in OWN_NAMES:
         return 400, "This address is not Foresight's: open http://127.0.0.1 with its port."
@@ -93,9 +93,9 @@ class Guard:
             status, sentence = refused
             await _refuse(PlainTextResponse(sentence, status), scope, receive, _with_headers(send, ""))
         else:
-            asked = HTTPConnection(scope)
-            guarded = _with_headers(send, f" ws://{asked.headers['host']}")
-            if answer := self._key.refusal(asked):
+            request = HTTPConnection(scope)
+            guarded = _with_headers(send, f" ws://{request.headers['host']}")
+            if answer := self._key.refusal(request):
                 await _refuse(answer, scope, receive, guarded)
             else:
                 await self._app(scope, receive, guarded)

@@ -23,9 +23,9 @@ from app.ui.page_stream import View
 from app.ui.services import Services
 from app.ui.theme import asset, head, make_theme
 from app.ui.top_bar import Notice
-from app.ui.uploads import RoomForUploads, named_files, upload_at
+from app.ui.uploads import UploadSpaceCheck, named_files, upload_at
 
-BUSY_SECONDS, IDLE_SECONDS = 0.01, 0.25
+BUSY_SECONDS, IDLE_SECONDS = 0.01, 0.1
 """How often Gradio's queue looks for events, while a page is used and while none is."""
 BUSY_FOR = 10.0
 """Seconds for which pages count as used after a request or an input."""
@@ -39,14 +39,14 @@ NEEDED = re.compile(
 )
 """The paths that the page asks for."""
 LARGEST_UPLOAD = "300mb"
-"""More than a document may have: what is too long is to be told in words, not turned away before."""
+"""More than a document may have, so that a document that is too long is refused in a sentence, not by Gradio."""
 
 
 def build_app(services: Services, app_context: AppContext, endpoint: Endpoint) -> fastapi.FastAPI:
     """The web app with the page at its root."""
     app, pages = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None), Pages()
     blocks, views = build_blocks(services, app_context, endpoint, pages)
-    app.add_middleware(RoomForUploads, data_dir=app_context.data_dir)
+    app.add_middleware(UploadSpaceCheck, data_dir=app_context.data_dir)
     _add_raising(app, endpoint)
     pace = QueuePace(blocks._queue)
     add_page_socket(app, pages, views, pace.speed_up)
@@ -69,7 +69,7 @@ def build_app(services: Services, app_context: AppContext, endpoint: Endpoint) -
         head=head(services.settings.theme),
         **_without_run_history(),
     )
-    blocks.has_launched = True  # else Gradio does not look where a file lies: only its own `launch` sets it
+    blocks.has_launched = True  # else Gradio does not check a file's folder: only its own `launch` sets it
     app.add_middleware(NeededRoutes, on_request=pace.speed_up)
     return app
 

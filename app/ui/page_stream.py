@@ -24,8 +24,10 @@ from app.errors import AppError, first_line
 
 ACTIVE_SECONDS = 1 / 12
 """How often a page is polled while something happens on it; a reply is never drawn more often than this."""
-IDLE_SECONDS = 1 / 4
-"""The same while nothing happens."""
+SLOW_SECONDS = 1 / 4
+"""The same for views that need not move smoothly."""
+IDLE_SECONDS = 2 / 5
+"""How often a page is polled while nothing happens on it."""
 ACTIVE_FOR = 2.0
 """Seconds for which a page counts as active after something changed, or the person did something."""
 log = logging.getLogger(__name__)
@@ -51,7 +53,7 @@ class View:
 
     render: Callable[[], Parts]
     is_slow: Callable[[], bool] = lambda: True
-    seconds: float = IDLE_SECONDS
+    seconds: float = SLOW_SECONDS
 
 
 class PageStream:

@@ -21,7 +21,7 @@ class Engine(Protocol):
         """Write the reply to this request into `reply`, on the engine's own thread."""
 
     def load(self, choice: ModelChoice, ended: Callable[[bool], None]) -> None:
-        """Ask the worker to load this model; `status` tells how it goes, `ended` hears whether it is loaded."""
+        """Ask the worker to load this model; `status` has the progress, `ended` gets whether it is loaded."""
 
     def unload(self) -> None:
         """Ask the worker to let go of the model."""
@@ -52,7 +52,7 @@ class Services:
         self.race = race
         self.documents = documents
         self.chat = 0
-        """The chat that was looked at last: a page that is opened anew shows it."""
+        """The chat that was open last. A new page shows it."""
         self._file = file
         self._settings = settings
         self._loading: ModelChoice | None = None
@@ -108,7 +108,7 @@ class Services:
         self.engine.load(choice, partial(self._loaded, choice))
 
     def choose_theme(self, theme: Theme) -> None:
-        """Remember how the page is to look. Raises SettingsNotSaved as above."""
+        """Save the theme. Raises SettingsNotSaved as above."""
         self._choose(lambda settings: replace(settings, theme=theme))
 
     def choose_library(self, library: ModelSettings) -> None:

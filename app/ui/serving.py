@@ -19,7 +19,7 @@ from app.ui.app_context import AppContext, Endpoint
 from app.ui.guard import Guard
 from app.ui.key import Key
 from app.ui.services import Services
-from app.ui.slow_clients import WatchedProtocol
+from app.ui.slow_clients import TimeoutProtocol
 from app.ui.uploads import uploads_dir
 
 LOOPBACK = "127.0.0.1"
@@ -53,15 +53,15 @@ class Running:
     """A page that is being served."""
 
     def __init__(
-        self, server: uvicorn.Server, thread: threading.Thread, endpoint: Endpoint, asked_port: int
+        self, server: uvicorn.Server, thread: threading.Thread, endpoint: Endpoint, requested_port: int
     ) -> None:
         self._server = server
         self._thread = thread
         self.endpoint = endpoint
         self.port = endpoint.port
         self.url = endpoint.url
-        moved = asked_port not in (0, endpoint.port)
-        self.note = f"Port {asked_port} is taken, so Foresight is at {self.url}" if moved else ""
+        moved = requested_port not in (0, endpoint.port)
+        self.note = f"Port {requested_port} is taken, so Foresight is at {self.url}" if moved else ""
 
     def wait(self) -> None:
         """Return when the page is closed for good, or somebody pressed Quit; a KeyboardInterrupt passes through."""
@@ -98,7 +98,7 @@ def serve(
     server = uvicorn.Server(
         uvicorn.Config(
             Guard(page, Key(endpoint.token, endpoint.port, endpoint.one_time_codes)),
-            http=WatchedProtocol,
+            http=TimeoutProtocol,
             lifespan="on",
             ws="websockets-sansio",
             ws_max_size=LARGEST_MESSAGE,

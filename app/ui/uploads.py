@@ -1,7 +1,7 @@
-"""Files that the page was given: read once and gone, since whoever took something in has a copy of their own.
+"""Uploaded files. They are read once and deleted: what was imported is a copy.
 
-Gradio tells of an upload by its path on this machine, and the page sends that path back with an event. Whoever
-speaks to the page could name any file there, so none is touched that does not lie in the folder of uploads."""
+Gradio names an upload by its path on this machine, and the page sends that path back with an event. An event could
+name any file, so only files in the folder of uploads are touched."""
 
 import shutil
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ from app.errors import NotUploaded
 UPLOAD = "/gradio_api/upload"
 """Gradio's route, which says "Internal Server Error" where the disk is full."""
 RESERVE = 1_000_000
-"""Bytes that stay free for what is noted about a file."""
+"""Bytes that stay free for what the database keeps about a file."""
 
 
-class RoomForUploads:
-    """ASGI middleware: an upload that the disk has no room for is refused in a sentence, before it is read."""
+class UploadSpaceCheck:
+    """ASGI middleware: refuses an upload that the disk has no room for, before it is read."""
 
     def __init__(self, app: ASGIApp, data_dir: Path) -> None:
         self._app = app
@@ -38,30 +38,30 @@ class RoomForUploads:
             await self._app(scope, receive, send)
 
     def _has_room(self, headers: Headers) -> bool:
-        told = headers.get("content-length", "")
-        length = int(told) if told.isdecimal() else 0
+        header = headers.get("content-length", "")
+        length = int(header) if header.isdecimal() else 0
         try:
             free = shutil.disk_usage(self._data_dir).free
-        except OSError:  # gone: Gradio makes the folder anew
+        except OSError:  # deleted: Gradio makes the folder anew
             return True
-        # Whoever takes the file in makes a copy before the upload goes.
+        # It is copied before the upload is deleted.
         return free >= 2 * length + RESERVE
 
 
 def uploads_dir(data_dir: Path) -> Path:
-    """Where uploads come to lie."""
+    """Return the folder of uploads."""
     return data_dir / "gradio"
 
 
 def upload_at(path: str) -> Path:
-    """The upload that the page names. Raises NotUploaded for everything else: links, folders and addresses, too."""
-    from gradio.utils import get_upload_folder  # which takes seconds, and is there once there is a page
+    """Return the upload that the page names. Raises NotUploaded for anything else: links, folders, URLs."""
+    from gradio.utils import get_upload_folder  # imported already once there is a page, else it takes seconds
 
     folder = Path(get_upload_folder()).resolve()
     try:
         file = Path(path).resolve(strict=True)
         is_upload = Path(path).is_absolute() and file.is_file() and file.is_relative_to(folder)
-    except (OSError, RuntimeError, ValueError):  # none there, links in a circle, a zero byte
+    except (OSError, RuntimeError, ValueError):  # missing, links in a circle, a zero byte
         is_upload = False
     if not is_upload:
         raise NotUploaded
@@ -69,7 +69,7 @@ def upload_at(path: str) -> Path:
 
 
 def named_files(value: Any) -> Iterator[str]:
-    """The paths in what an event sends: whatever Gradio may take for a file, wherever it stands."""
+    """Yield the paths in the data of an event: whatever Gradio may take for a file."""
     waiting = [value]
     while waiting:
         part = waiting.pop()
@@ -83,11 +83,11 @@ def named_files(value: Any) -> Iterator[str]:
 
 def discard(upload: Path) -> None:
     """Remove an upload, and the folder that was made for it."""
-    with suppress(OSError):  # it lies in the folder of uploads, which is emptied at every start
+    with suppress(OSError):  # the folder of uploads is emptied at every start
         upload.unlink(missing_ok=True)
         upload.parent.rmdir()
 
 
 def discard_all(data_dir: Path) -> None:
-    """Remove what is left of uploads: a kill leaves some, and Gradio an empty file for each."""
+    """Delete all uploads: some are left after a kill, and Gradio leaves an empty file for each."""
     shutil.rmtree(uploads_dir(data_dir), ignore_errors=True)

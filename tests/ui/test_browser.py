@@ -39,7 +39,7 @@ def test_the_reply_streams_and_the_numbers_move(person: PageDriver, engine: Scri
     assert [len(text) for text in texts] == sorted(len(text) for text in texts)
     assert person.wait_for_reply() == engine.text.strip()
     assert float(person.text("#tokens-per-step")) > 1
-    assert person.page.locator(".strip path").count() > 2
+    assert person.page.locator(".step-bars path").count() > 2
     assert person.page.input_value("#message textarea") == ""
 
 

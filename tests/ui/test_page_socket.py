@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from app.ui.page_sessions import Pages, PageSession
-from app.ui.page_socket import NOT_UNDERSTOOD, ROUTE, UNKNOWN_PAGE, add_page_socket
+from app.ui.page_socket import FAILED, NOT_UNDERSTOOD, ROUTE, UNKNOWN_PAGE, add_page_socket
 from app.ui.page_stream import Parts, View
 
 SECONDS = 10
@@ -25,9 +25,9 @@ class Server:
     """Serves pages that show a number, which changes with every look."""
 
     def __init__(self) -> None:
-        self.pages, self.looks = Pages(), 0
+        self.pages, self.looks, self.is_broken, self.activity = Pages(), 0, False, 0
         app = fastapi.FastAPI()
-        add_page_socket(app, self.pages, self._views, lambda: None)
+        add_page_socket(app, self.pages, self._views, self._count_activity)
         listener = socket.create_server(("127.0.0.1", 0))
         self.port = listener.getsockname()[1]
         config = uvicorn.Config(app, ws="websockets-sansio", log_config=None, timeout_graceful_shutdown=1)
@@ -35,10 +35,14 @@ class Server:
         self._thread = threading.Thread(target=self._server.run, args=([listener],), daemon=True)
         self._thread.start()
 
+    def _count_activity(self) -> None:
+        self.activity += 1
+
     def _views(self, _page: PageSession) -> list[View]:
         def render() -> Parts:
             self.looks += 1
-            return {"number": str(self.looks)}
+            # A part that is no JSON.
+            return {"number": object() if self.is_broken else str(self.looks)}  # type: ignore[dict-item]
 
         return [View(render, lambda: False, seconds=0.0)]
 
@@ -129,3 +133,25 @@ def test_what_is_no_message_ends_the_connection(server: Server, said: str | byte
         with pytest.raises(ConnectionClosed) as closed:
             page.recv(timeout=SECONDS)
     assert closed.value.rcvd is not None and closed.value.rcvd.code == NOT_UNDERSTOOD
+
+
+def test_a_page_that_cannot_be_drawn_is_disconnected_and_may_come_back(server: Server) -> None:
+    state = server.pages.open("a")
+    with server.page("a") as page:
+        drawn(page)
+        server.is_broken = True
+        with pytest.raises(ConnectionClosed) as closed:
+            while True:
+                drawn(page)
+    assert closed.value.rcvd is not None and closed.value.rcvd.code == FAILED
+    until(lambda: not state.connections)
+    server.is_broken = False
+    with server.page("a") as page:
+        assert "number" in drawn(page)
+
+
+def test_what_the_person_does_is_heard(server: Server) -> None:
+    server.pages.open("a")
+    with server.page("a") as page:
+        page.send('{"active": true}')
+        until(lambda: server.activity == 1)

@@ -103,7 +103,7 @@ def test_only_a_slow_look_leaves_the_event_loops_thread(is_slow: bool) -> None:
     assert (sights.threads[0] != threading.get_ident()) == is_slow
 
 
-def test_a_resting_page_is_looked_at_four_times_a_second_and_at_once_when_the_person_does_something() -> None:
+def test_a_resting_page_is_polled_seldom_and_at_once_when_the_person_does_something() -> None:
     async def run() -> tuple[int, float]:
         stream, sights = PageStream([view := Sights({"title": "a"}).view()]), view.render.__self__  # type: ignore[attr-defined]
         reading = asyncio.create_task(anext(frames_of := stream.frames()))

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 import pytest
 import uvicorn
 
-from app.ui.slow_clients import MOST_WAITING, WatchedProtocol
+from app.ui.slow_clients import MOST_WAITING, TimeoutProtocol
 
 HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 LARGE = 50_000_000
@@ -23,11 +23,11 @@ SLOW = 250
 """Connections of the flood."""
 
 
-class Hasty(WatchedProtocol):
+class Hasty(TimeoutProtocol):
     """Looks more often than a person would have it."""
 
-    look_seconds = 0.3
-    unread_looks = 3
+    check_seconds = 0.3
+    unread_checks = 3
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:

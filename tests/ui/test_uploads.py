@@ -7,7 +7,7 @@ from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
 from app.errors import NotUploaded
-from app.ui.uploads import UPLOAD, RoomForUploads, named_files, upload_at
+from app.ui.uploads import UPLOAD, UploadSpaceCheck, named_files, upload_at
 
 MUCH = str(10**18)
 
@@ -51,7 +51,7 @@ def test_an_event_of_any_depth_is_looked_through() -> None:
 
 @pytest.fixture
 def page(tmp_path: Path) -> TestClient:
-    return TestClient(RoomForUploads(PlainTextResponse("taken"), tmp_path))
+    return TestClient(UploadSpaceCheck(PlainTextResponse("taken"), tmp_path))
 
 
 def test_an_upload_that_the_disk_has_no_room_for_is_refused_in_a_sentence(

@@ -88,7 +88,12 @@ def nodes(step: TracedStep) -> Iterator[Node]:
         is_end = row not in accepted and trace.parents[row] == end and token == own
         was_drafted |= is_end
         yield Node(
-            row, trace.parents[row], token, trace.origins[row], trace.predicted[row], row in accepted or is_end
+            row,
+            trace.parents[row],
+            token,
+            trace.origins[row],
+            trace.predicted[row],
+            row in accepted or is_end,
         )
     if trace.tokens and own is not None and not was_drafted:
         yield Node(-1, end, own, "model", None, True)

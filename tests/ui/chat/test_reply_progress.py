@@ -38,7 +38,7 @@ ANSWER = replace(
     ),
 )
 THREAD = Thread(ChatVersion(5, 3), "Hi", messages=(QUESTION, ANSWER))
-TRACE = StepTrace(tokens=(3,), parents=(-1,), origins=("model",), said=(4,))
+TRACE = StepTrace(tokens=(3,), parents=(-1,), origins=("model",), predicted=(4,))
 
 
 def progress_of(*events: Event, before: MessageContent | None = None) -> ReplyProgress:

@@ -63,7 +63,7 @@ def plain_steps(count: int, first: int = 1) -> list[Piece]:
 
 
 def test_the_newest_steps_are_kept_with_their_traces() -> None:
-    trace = StepTrace(tokens=(3,), parents=(-1,), origins=("model",), said=(4,))
+    trace = StepTrace(tokens=(3,), parents=(-1,), origins=("model",), predicted=(4,))
     count = TRACED_STEPS + 10
     pieces = [Piece("x", (n,), ("model",), Statistics(steps=n), (1,), trace) for n in range(1, count + 1)]
     history = extend(extend(StepHistory(), pieces[:7]), pieces[7:])
