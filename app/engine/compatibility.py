@@ -1,4 +1,4 @@
-"""Which models can decode blocks. The others decode plainly, and the person is told why.
+"""Which models can decode blocks. The others decode plainly, and a note says why.
 
 What the config tells is asked first: a recurrent state cannot be taken back, and of sliding layers we must see the
 window. Then the model is tried: a small tree goes through our attention and cache, and its paths through the model

@@ -209,7 +209,7 @@ def _read_weights(folder: ModelFolder, config: PreTrainedConfig, dtype: torch.dt
         dtype=dtype,
         **HERE,
         use_safetensors=True,
-        ignore_mismatched_sizes=True,  # they are told below, in words of ours
+        ignore_mismatched_sizes=True,  # they are reported below, in our own words
         output_loading_info=True,
     )
     model: PreTrainedModel = read[0]

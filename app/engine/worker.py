@@ -161,7 +161,7 @@ class Engine:
         try:
             fail_job(job, error)
         except Exception:
-            log.exception("a job that failed could not be told so")
+            log.exception("the failure of a job could not be reported")
 
     def _start(self, job: AnyJob) -> "Session":
         quiet_imports()

@@ -26,15 +26,15 @@ def gpu_memories() -> list[Memory]:
     if tool is None:
         return []
     try:
-        told = subprocess.run([tool, *QUERY], capture_output=True, text=True, timeout=SECONDS, check=True)
+        output = subprocess.run([tool, *QUERY], capture_output=True, text=True, timeout=SECONDS, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
-    return list(parse_gpus(told.stdout))
+    return list(parse_gpus(output.stdout))
 
 
-def parse_gpus(told: str) -> Iterator[Memory]:
+def parse_gpus(output: str) -> Iterator[Memory]:
     """`NVIDIA H200, 143156, 143771` a line, in MiB."""
-    for number, line in enumerate(told.splitlines()):
+    for number, line in enumerate(output.splitlines()):
         parts = [part.strip() for part in line.rsplit(",", 2)]
         if len(parts) == 3 and parts[1].isdecimal() and parts[2].isdecimal():
             yield Memory(f"cuda:{number}", int(parts[1]) << 20, int(parts[2]) << 20)
@@ -61,10 +61,10 @@ def parse_meminfo(text: str) -> Memory:
 
 def _mac_ram() -> Memory:
     try:
-        told = subprocess.run(
+        output = subprocess.run(
             ["sysctl", "-n", "hw.memsize"], capture_output=True, text=True, timeout=SECONDS, check=True
         )
-        total = int(told.stdout)
+        total = int(output.stdout)
         pages = subprocess.run(
             ["vm_stat"], capture_output=True, text=True, timeout=SECONDS, check=True
         ).stdout

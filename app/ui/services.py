@@ -24,7 +24,7 @@ class Engine(Protocol):
         """Ask the worker to load this model; `status` has the progress, `ended` gets whether it is loaded."""
 
     def unload(self) -> None:
-        """Ask the worker to let go of the model."""
+        """Ask the worker to unload the model."""
 
     def status(self) -> EngineStatus:
         """What the worker does now."""

@@ -179,7 +179,7 @@
     drawn();
   };
 
-  // It may be drawn anew by the press that is being told of, and is then in no document any more.
+  // It may be drawn anew by the press that is reported here, and is then in no document any more.
   document.addEventListener("click", ({ target }) => {
     if (isOpen() && target.isConnected && !target.closest("#collection-picker")) show(false);
   });

@@ -92,7 +92,7 @@
   };
 
   // Gradio's text boxes tell of characters that are typed and of nothing else that changes them. What is deleted,
-  // pasted, cut or composed is told here: as the press of a key that has no name.
+  // pasted, cut or composed is reported here: as the press of a key that has no name.
   document.addEventListener("input", ({ target }) => {
     if (!target.matches("[data-testid=textbox]")) return;
     target.dispatchEvent(new KeyboardEvent("keypress", { key: "Unidentified", bubbles: true }));

@@ -41,7 +41,7 @@ class TextFileReader:
         self._is_over = False
 
     def messages(self) -> Iterator[ReadMessage]:
-        """Its text, then what is to be told of its encoding."""
+        """Yields its text, then a note about its encoding."""
         try:
             with self._path.open("rb") as file:
                 yield from self._pieces(iter(lambda: file.read(PIECE), b""), self._path.stat().st_size)

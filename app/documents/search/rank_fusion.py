@@ -51,7 +51,7 @@ def fuse(by_words: Sequence[Bm25Hit], by_meaning: Sequence[tuple[int, float]]) -
 
 
 def with_similarity(candidates: Sequence[Candidate], cosines: Mapping[int, float]) -> list[Candidate]:
-    """The same, told how near those are that only words have found."""
+    """The same, with similarities for those found by words alone."""
     return [
         replace(one, similarity=cosines.get(one.passage, 0.0)) if not one.similarity_rank else one
         for one in candidates

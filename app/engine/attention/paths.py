@@ -9,7 +9,7 @@ row has exactly one key for each position, and only the newest few may lie out o
     row 3 (position 7), NEWEST = 4:   border 4   newest keys in the slots 4 5 7 8   (positions 4 5 6 7)
     row 1 (position 6)                border 3                            3 4 5 6   (positions 3 4 5 6)
 
-Keys before the border lie in the slot of their position. Border and places are told by the row's position alone, so
+Keys before the border lie in the slot of their position. Border and places depend on the row's position alone, so
 a sum over them rounds the same when the same text was committed row by row. A row that is deeper than NEWEST, and
 whose path is no straight chain behind the prefix, has a border that is some more NEWEST keys away.
 """

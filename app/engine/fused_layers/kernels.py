@@ -9,7 +9,7 @@ result would have been written in it:
     here                        1 program a row
 
 Products and sums are rounded one by one (nothing is fused to a multiply-add), so that what is not a sum over a row
-has torch's bits. The sum of squares is added in an order of its own, told by the row's size alone: one program
+has torch's bits. The sum of squares is added in an order that depends on the row's size alone: one program
 has the whole row, and neither the other rows nor their number reach it.
 """
 

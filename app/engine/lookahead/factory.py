@@ -20,7 +20,7 @@ UNMEASURED_ROWS = 24
 
 @dataclass(frozen=True, slots=True)
 class ReplyContext:
-    """What is known before a reply: the model's experience and step times, how it draws, texts to quote from."""
+    """What is known before a reply: the model's statistics and step times, how it draws, texts to quote from."""
 
     statistics: ModelStatistics = field(default_factory=ModelStatistics)
     profile: StepProfile = field(default_factory=StepProfile)

@@ -45,7 +45,7 @@ NO_THREAD = (
 
 @dataclass(frozen=True, slots=True)
 class SavedDownloads:
-    """Unfinished downloads, one small JSON file each. Their progress is told by their partial files alone."""
+    """Unfinished downloads, one small JSON file each. Their partial files alone say how far they are."""
 
     folder: Path
 

@@ -128,7 +128,7 @@ def _opened_files(folder: Path) -> Iterator[Path]:
 
 def _check_readable(path: Path) -> None:
     """Reject what cannot be read to its end: a pipe, a device, a text of gigabytes."""
-    if not path.exists():  # a link to nothing: what is missing is told by what needs it
+    if not path.exists():  # a link to nothing: whatever needs the file reports it as missing
         return
     status = path.stat()
     if stat.S_ISDIR(status.st_mode):

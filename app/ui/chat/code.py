@@ -16,7 +16,7 @@ LONGEST = 20_000
 """Characters from which on code keeps one colour: reading it would take longer than showing it."""
 LONGEST_LINE = 1_000
 """Characters of a line from which on the same holds: what looks ahead looks to the line's end."""
-PATIENCE = 0.25
+TIME_LIMIT = 0.25
 """Seconds of processor time after which the rest of a block keeps one colour. Code takes a tenth of that; a page of
 words, told to be C#, would take minutes."""
 _GAP = re.compile(r"\s{200}")
@@ -93,7 +93,7 @@ def _is_tame(code: str) -> bool:
 
 def _in_time(words: Iterator[tuple[_TokenType, str]], code: str) -> Iterator[tuple[_TokenType, str]]:
     """The words as far as they come in time, and the rest of the code as one."""
-    start, end = 0, thread_time() + PATIENCE
+    start, end = 0, thread_time() + TIME_LIMIT
     for token, text in words:
         yield token, text
         start += len(text)
