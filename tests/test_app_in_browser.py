@@ -55,7 +55,7 @@ def test_the_demo_model_replies_with_auto_and_the_numbers_move(person: PageDrive
     # On a machine that is busy with a browser auto may find that no draft pays, and write plainly.
     assert float(person.text("#tokens-per-step")) >= 1
     assert person.page.locator(".chart polyline.tokens").count() == 1
-    assert person.page.locator(".strip path").count() > 1
+    assert person.page.locator(".step-bars path").count() > 1
     person.press("Details")
     assert "auto" in person.text(f"{LAST} .details")
     person.press("Colours")
