@@ -22,7 +22,7 @@ Move = Literal["live", "pause", "first", "back", "forward", "last", "go"]
 MOVES = get_args(Move)
 LIVE_SECONDS = 0.2
 """The X-ray is drawn no more often than this while the reply goes on."""
-FORMAT, VERSION = "foresight-xray", 1
+FORMAT, VERSION = "foresight-xray", 2
 CONTROLS = (
     ("first", "&laquo;", "First step (Home)"),
     ("back", "&lsaquo;", "Step back (←)"),

@@ -63,6 +63,11 @@ def theme_html(chosen: Theme) -> Markup:
     return render_macro(TEMPLATE, "theme", themes=THEMES, chosen=chosen)
 
 
+def delete_chats_html() -> Markup:
+    """The question whether to delete all chats, closed."""
+    return render_macro(TEMPLATE, "delete_chats")
+
+
 def folder_html(folder: Path, parts: Sequence[FolderPart]) -> Markup:
     """The data folder's path and its parts."""
     total = sum(part.size for part in parts)

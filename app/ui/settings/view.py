@@ -20,7 +20,7 @@ from app.ui.page_sessions import PageValue
 from app.ui.services import Services
 from app.ui.settings.data_folder import measure_folder, open_folder
 from app.ui.settings.decoder_controls import DecoderControls, build_decoder_controls
-from app.ui.settings.render import cost_html, folder_html, restored_html, theme_html
+from app.ui.settings.render import cost_html, delete_chats_html, folder_html, restored_html, theme_html
 from app.ui.uploads import discard_all
 
 
@@ -66,15 +66,15 @@ class SettingsActions:
         if theme in get_args(Theme):
             self._try(lambda: self._services.choose_theme(theme))
 
-    def data_folder(self, event: gr.EventData) -> str:
-        """Open the data folder, or delete all chats in it."""
-        match event._data.get("do"):
-            case "open-folder":
-                if problem := open_folder(self._data_dir):
-                    self._notify(problem)
-            case "delete-chats":
-                self._try(self._delete_chats)
-        return self._folder()
+    def open_data_folder(self) -> None:
+        """Open the data folder in the system's file manager."""
+        if problem := open_folder(self._data_dir):
+            self._notify(problem)
+
+    def delete_chats(self) -> tuple[str, str]:
+        """Delete all chats. Returns the data folder, and the closed question."""
+        self._try(self._delete_chats)
+        return self._folder(), delete_chats_html()
 
     def restore(self) -> tuple[Any, ...]:
         """Restore the default options and appearance. The model stays. Keeps the settings for `undo`."""
@@ -128,6 +128,7 @@ class SettingsView:
     decoder: DecoderControls
     theme: gr.HTML
     folder: gr.HTML
+    delete: gr.HTML
     before: PageValue[Any]
     restore: gr.Button
     restored: gr.HTML
@@ -150,7 +151,8 @@ class SettingsView:
         chosen = [decoder.decoder, decoder.window, decoder.ngram, decoder.guesses]
         events.on(decoder.presets.click, actions.preset, outputs=chosen)
         events.on(self.theme.click, actions.choose_theme)
-        events.on(self.folder.click, actions.data_folder, outputs=self.folder)
+        events.on(self.folder.click, actions.open_data_folder)
+        events.on(self.delete.click, actions.delete_chats, outputs=[self.folder, self.delete])
         restored = [self.before, self.restored, self.theme, *panel, *decoder.controls]
         events.on(self.restore.click, actions.restore, outputs=restored)
         events.on(self.restored.click, actions.undo, self.before, restored)
@@ -167,20 +169,22 @@ def build_settings_view(model: ModelChoice, options: OptionValues, theme: Theme)
             decoder = build_decoder_controls(options)
             with gr.Column(elem_classes="part"):
                 appearance = gr.HTML(theme_html(theme), elem_id="theme", js_on_load=LISTEN)
-            folder = _folder()
+            folder, delete = _folder()
             restore, restored, quit_app = _buttons()
         with gr.Column(elem_id="about", scale=0, min_width=320):
             about = build_about_view()
     before: PageValue[Any] = PageValue(lambda: None)
     return SettingsView(
-        model_controls, decoder, appearance, folder, before, restore, restored, quit_app, about
+        model_controls, decoder, appearance, folder, delete, before, restore, restored, quit_app, about
     )
 
 
-def _folder() -> gr.HTML:
+def _folder() -> tuple[gr.HTML, gr.HTML]:
     with gr.Column(elem_id="data", elem_classes="part"):
         gr.HTML("<h3>Data folder</h3>", js_on_load=None)
-        return gr.HTML(elem_id="data-folder", js_on_load=LISTEN)
+        # Apart, so that the open question stays when the sizes are drawn anew.
+        folder = gr.HTML(elem_id="data-folder", js_on_load=LISTEN)
+        return folder, gr.HTML(delete_chats_html(), elem_id="delete-chats", js_on_load=LISTEN)
 
 
 def _buttons() -> tuple[gr.Button, gr.HTML, gr.Button]:

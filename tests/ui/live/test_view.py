@@ -127,7 +127,7 @@ def test_the_export_has_every_step_with_texts_settings_and_numbers() -> None:
     assert document["settings"]["model"]["name"] == "demo"
     assert document["statistics"]["steps"] == 2
     assert [step["number"] for step in document["steps"]] == [1, 2]
-    assert document["steps"][0]["said"] == [8, 4, 1, 2, 3]
+    assert document["steps"][0]["predicted"] == [8, 4, 1, 2, 3]
     assert document["steps"][0]["written"] == [8, 4]
     assert document["texts"]["6"] == "t6"
 

@@ -77,8 +77,8 @@ def test_the_self_check_passes_chats_are_deleted_and_the_app_quits(
     person.send("Hello")
     person.wait_for_reply()
     person.page.click("#to-settings")
-    person.page.click("#data-folder summary")
-    person.page.click("#data-folder [data-do=delete-chats]")
+    person.page.click("#delete-chats summary")
+    person.page.click("#delete-chats [data-do=delete-chats]")
     person.page.click("#to-chat")
     person.page.wait_for_selector("#welcome")
     assert person.page.locator(".chat-line").count() == 0

@@ -121,7 +121,7 @@ def test_all_chats_can_be_deleted_private_ones_too(
     upload.parent.mkdir(parents=True)
     upload.write_text("My secret", encoding="utf-8")
     assert len(services.conversations.stores.summaries()) == 2
-    assert str(tmp_path) in actions.data_folder(press("delete-chats"))
+    assert str(tmp_path) in actions.delete_chats()[0]
     assert services.conversations.stores.summaries() == ()
     assert notified == ["All chats were deleted."]
     assert all(b"My secret" not in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
