@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 CHECKOUT = Path(__file__).parent.parent
 SOURCES = sorted(
     path.relative_to(CHECKOUT) for place in ("app", "tools") for path in (CHECKOUT / place).rglob("*.py")
@@ -164,25 +162,6 @@ def test_one_module_touches_the_cache_of_transformers() -> None:
     assert touching <= {"app/engine/kv_cache.py"}
 
 
-def test_one_module_touches_the_message_format_of_the_chatbot() -> None:
-    users = [source for source in SOURCES if part_of_file(source) == "ui"]
-    touching = {
-        source.as_posix() for source in users if any(map(is_chatbot_message, ast.walk(parse(source))))
-    }
-    assert touching <= {"app/ui/chatbot_format.py"}
-
-
-def is_chatbot_message(node: ast.AST) -> bool:
-    """Whether this writes or reads {"role": …, "content": …}, the form in which Gradio passes messages."""
-    keys: list[ast.expr | None] = []
-    if isinstance(node, ast.Dict):
-        keys = list(node.keys)
-    elif isinstance(node, ast.Subscript):
-        keys = [node.slice]
-    is_class = isinstance(node, ast.Attribute) and node.attr == "ChatMessage"
-    return is_class or any(isinstance(k, ast.Constant) and k.value in ("role", "content") for k in keys)
-
-
 def test_files_can_be_read_without_scrolling_for_long() -> None:
     lengths = {
         source.as_posix(): len((CHECKOUT / source).read_text(encoding="utf-8").splitlines())
@@ -201,17 +180,3 @@ def test_functions_are_short() -> None:
     }
     long = listing({function: length for function, length in lengths.items() if length > MAX_FUNCTION})
     assert not long, long
-
-
-@pytest.mark.parametrize(
-    ("code", "is_message"),
-    [
-        ('{"role": "user", "content": []}', True),
-        ('message["content"]', True),
-        ("gr.ChatMessage(content='x')", True),
-        ('{"color": "red"}', False),
-        ("state.content", False),
-    ],
-)
-def test_the_chatbots_format_is_recognised(code: str, is_message: bool) -> None:
-    assert any(map(is_chatbot_message, ast.walk(ast.parse(code)))) == is_message

@@ -48,13 +48,13 @@ def main() -> None:
             add_archive(connection, ChatArchive(tuple(_library(Random(0)))), float(CHATS))
         _tell(f"made in {perf_counter() - begin:.0f} s")
     _tell(f"{chats.size() / 2**20:.0f} MiB, {len(chats.summaries()):,} chats")
-    for name, deed in _deeds(chats, chats.summaries()):
-        own, clock = _milliseconds(deed)
+    for name, action in _actions(chats, chats.summaries()):
+        own, clock = _milliseconds(action)
         _tell(f"| {name} | {own:.2f} | {clock:.2f} |")
     database.close()
 
 
-def _deeds(chats: Chats, lines: tuple[ChatSummary, ...]) -> Iterator[tuple[str, Callable[[], object]]]:
+def _actions(chats: Chats, lines: tuple[ChatSummary, ...]) -> Iterator[tuple[str, Callable[[], object]]]:
     long = next(line.id for line in lines if line.title.endswith(f" {CHATS}"))
     yield "summaries()", chats.summaries
     yield f"thread() of {MESSAGES} messages", lambda: chats.thread(lines[-1].id)
@@ -104,11 +104,11 @@ def _marks(text: str) -> tuple[TokenMark, ...]:
     return tuple(TokenMark(end, "window" if at % 3 else "model", at // 3) for at, end in enumerate(ends))
 
 
-def _milliseconds(deed: Callable[[], object]) -> tuple[float, float]:
+def _milliseconds(action: Callable[[], object]) -> tuple[float, float]:
     own, clock = [], []
     for _ in range(REPEATS):
         begin, started = thread_time(), perf_counter()
-        deed()
+        action()
         own.append((thread_time() - begin) * 1_000)
         clock.append((perf_counter() - started) * 1_000)
     return median(own), median(clock)

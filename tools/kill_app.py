@@ -77,9 +77,9 @@ class Killer:
 
     def kill(self, number: int) -> Kill:
         """Ask, kill, start again, look."""
-        told = self._chat_and_kill(number, self._chance.uniform(0, LONGEST))
+        killed = self._chat_and_kill(number, self._chance.uniform(0, LONGEST))
         self._app.start()
-        return self._look(told)
+        return self._look(killed)
 
     def faults_at_the_end(self) -> list[str]:
         """What is missing once nobody kills it any more."""
@@ -187,7 +187,7 @@ def main() -> None:
         chromium = driver.chromium.launch(executable_path=path, args=ARGUMENTS)
         killer = Killer(chromium, app, Random(chosen.seed), download)
         killer.prepare()
-        kills = [_told(killer.kill(number)) for number in range(1, chosen.times + 1)]
+        kills = [_printed(killer.kill(number)) for number in range(1, chosen.times + 1)]
         at_the_end = killer.faults_at_the_end()
     acknowledged, faulty = sum(one.is_acknowledged for one in kills), sum(bool(one.faults) for one in kills)
     print(  # noqa: T201
@@ -214,7 +214,7 @@ def downloading(folder: Path) -> Iterator[tuple[AppProcess, Download]]:
             yield app, Download(folder / "hf" / "hub", files["model.safetensors"], hurry)
 
 
-def _told(kill: Kill) -> Kill:
+def _printed(kill: Kill) -> Kill:
     print(  # noqa: T201
         f"{kill.number:3} after {kill.after:.2f} s, {'acknowledged' if kill.is_acknowledged else 'not seen'}, "
         f"{len(kill.due)} characters due, {len(kill.kept)} kept, {kill.state or 'no chat'} "

@@ -1,6 +1,6 @@
 """Recorded steps write what eager ones write, whatever happens to the cache; a failed recording costs nothing.
 
-Here a tape stands in for CUDA graphs; `test_recording.py` has the same on a card."""
+Here a tape stands in for CUDA graphs; `test_graph_capture.py` has the same on a card."""
 
 import gc
 import weakref
