@@ -64,6 +64,7 @@ def test_the_demo_model_replies_with_auto_and_the_numbers_move(person: PageDrive
     assert "model" in str(person.page.get_attribute(token, "title"))
 
 
+@pytest.mark.thorough
 def test_with_the_switch_off_the_next_reply_is_plain(person: PageDriver) -> None:
     person.page.click("#lookahead input")
     person.page.wait_for_timeout(400)
@@ -113,6 +114,7 @@ def test_questions_and_replies_have_versions(person: PageDriver) -> None:
     person.wait_for_reply()
 
 
+@pytest.mark.thorough
 def test_chats_are_named_sorted_found_and_brought_back(person: PageDriver) -> None:
     person.ask("A table for two, please")
     title = person.text(".chat-line[aria-current] .open")
@@ -137,6 +139,7 @@ def test_chats_are_named_sorted_found_and_brought_back(person: PageDriver) -> No
     person.page.wait_for_selector(".chat-line >> text=Dinner")
 
 
+@pytest.mark.thorough
 def test_a_chat_that_outgrows_the_model_asks_first_and_shows_its_cut(person: PageDriver) -> None:
     choose(person, "#max-tokens input", "24")
     long = "word " * 330
@@ -155,6 +158,7 @@ def test_a_chat_that_outgrows_the_model_asks_first_and_shows_its_cut(person: Pag
     choose(person, "#max-tokens input", "512")
 
 
+@pytest.mark.thorough
 def test_instructions_hold_for_their_chat_alone(person: PageDriver) -> None:
     person.page.click("#chat-settings .label-wrap")
     person.page.fill("#system textarea", "Answer in one word.")  # as pasting does: no key is pressed
@@ -165,6 +169,7 @@ def test_instructions_hold_for_their_chat_alone(person: PageDriver) -> None:
     person.page.wait_for_function("document.querySelector('#system textarea').value === ''")
 
 
+@pytest.mark.thorough
 def test_the_xray_follows_pauses_steps_and_is_saved(person: PageDriver) -> None:
     person.ask(QUESTION)
     person.page.click("#open-xray")
@@ -188,6 +193,7 @@ def race(person: PageDriver) -> None:
     person.page.wait_for_selector("#race [data-replay]", timeout=120_000)
 
 
+@pytest.mark.thorough
 def test_a_race_ends_with_badges_and_is_exported(person: PageDriver) -> None:
     race(person)
     assert person.page.locator("#race .lane .badge >> text=identical text").count() == 2
@@ -213,6 +219,7 @@ def test_a_document_is_asked_cited_opened_and_removed(person: PageDriver) -> Non
     person.page.wait_for_selector(f"{LAST} .said >> text=Not in your documents")
 
 
+@pytest.mark.thorough
 def test_the_self_check_is_good(person: PageDriver) -> None:
     person.page.click("#to-settings")
     person.page.click("#self-check")
@@ -220,6 +227,7 @@ def test_the_self_check_is_good(person: PageDriver) -> None:
     assert person.page.locator("#checks i:not(.passed)").count() == 0
 
 
+@pytest.mark.thorough
 def test_the_page_is_there_by_day_and_by_night(
     browser: Any, app: AppProcess, person: PageDriver, screenshots: Path | None
 ) -> None:
@@ -233,6 +241,7 @@ def test_the_page_is_there_by_day_and_by_night(
         take_pictures(browser, app.url, screenshots)
 
 
+@pytest.mark.thorough
 def test_a_race_and_an_xray_are_accessible(browser: Any, app: AppProcess) -> None:
     with PageDriver(browser, app.url) as driver:
         driver.wait_until_ready()

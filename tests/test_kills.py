@@ -6,17 +6,18 @@ from typing import Any
 
 import pytest
 
+from tests.tiers import todays_seed
 from tools.app_process import AppProcess
 from tools.kill_app import Killer
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.thorough, pytest.mark.browser, pytest.mark.timeout(600)]
 
-TIMES = 2
+TIMES = 5
 
 
 def test_killed_while_chatting_the_app_keeps_what_was_said(browser: Any, tmp_path: Path) -> None:
     with AppProcess(tmp_path) as app:
-        killer = Killer(browser, app, Random(6))
+        killer = Killer(browser, app, Random(todays_seed()))
         killer.prepare()
         kills = [killer.kill(number) for number in range(1, TIMES + 1)]
         assert [(kill.number, kill.faults) for kill in kills if kill.faults] == []

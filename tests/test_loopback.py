@@ -48,6 +48,7 @@ def use_everything(browser: Any, app: AppProcess) -> None:
         person.page.wait_for_selector("#checks li")
 
 
+@pytest.mark.thorough
 def test_nothing_leaves_the_machine(launch: Launch, tmp_path: Path) -> None:
     log = tmp_path / "net.json"
     with AppProcess(tmp_path / "data") as app:

@@ -79,6 +79,7 @@ def test_closing_right_after_the_start_waits_for_no_engine_that_imports_torch(tm
         assert app.said().endswith("Closing.\n")
 
 
+@pytest.mark.thorough
 def test_what_an_ended_run_left_of_an_upload_is_gone_once_the_next_one_answers(tmp_path: Path) -> None:
     upload = uploads_dir(tmp_path) / "some" / "chats.json"
     upload.parent.mkdir(parents=True)

@@ -108,6 +108,7 @@ def test_a_model_is_found_fetched_paused_resumed_loaded_and_talked_to(
     assert "tiny/stories" in person.text("#status")
 
 
+@pytest.mark.thorough
 def test_what_an_earlier_start_left_is_offered_again_and_cancelled(person: PageDriver, place: Place) -> None:
     person.page.click(button("Cancel the download of tiny/left"))
     wait_for(person, "#to-models", "Models")
@@ -115,6 +116,7 @@ def test_what_an_earlier_start_left_is_offered_again_and_cancelled(person: PageD
     assert not (place.cache / "models--tiny--left").exists()
 
 
+@pytest.mark.thorough
 def test_a_model_is_deleted_once_that_was_agreed_to(person: PageDriver, place: Place) -> None:
     for answer in ("no", "delete-now"):
         person.page.click(button("Delete org/old", "#installed"))
@@ -127,6 +129,7 @@ def test_a_model_is_deleted_once_that_was_agreed_to(person: PageDriver, place: P
     person.page.wait_for_selector(button("Delete org/old", "#installed"), state="detached")
 
 
+@pytest.mark.thorough
 def test_a_gated_model_says_where_to_go_and_comes_with_a_token(person: PageDriver, place: Place) -> None:
     person.page.fill("#search-text :is(input, textarea)", f"{place.hub.endpoint}/tiny/locked")
     person.page.click("#search-button")
@@ -142,6 +145,7 @@ def test_a_gated_model_says_where_to_go_and_comes_with_a_token(person: PageDrive
     person.page.wait_for_selector(button("Load tiny/locked"), timeout=30_000)
 
 
+@pytest.mark.thorough
 def test_a_broken_model_says_so_and_the_one_before_answers_on(person: PageDriver) -> None:
     search(person, "broken")
     person.page.click('#results [data-do="inspect"]')
@@ -157,6 +161,7 @@ def test_a_broken_model_says_so_and_the_one_before_answers_on(person: PageDriver
     assert person.wait_for_reply()
 
 
+@pytest.mark.thorough
 def test_switching_under_a_reply_asks_first(person: PageDriver) -> None:
     person.page.click("#to-chat")
     person.page.click("#new-chat")
@@ -172,6 +177,7 @@ def test_switching_under_a_reply_asks_first(person: PageDriver) -> None:
     wait_for(person, "#loaded h4", "demo")
 
 
+@pytest.mark.thorough
 def test_offline_makes_no_request(person: PageDriver, place: Place) -> None:
     person.page.click("#offline input")
     asked = len(place.hub.asked)
@@ -184,6 +190,7 @@ def test_offline_makes_no_request(person: PageDriver, place: Place) -> None:
     search(person, "stories")
 
 
+@pytest.mark.thorough
 def test_the_models_are_there_by_night(browser: Any, place: Place) -> None:
     size = {"width": 2560, "height": 1440}
     with PageDriver(browser, place.url, scheme="dark", size=size) as night:

@@ -20,7 +20,7 @@ class EmbedsTexts(Protocol):
 
 
 class EngineEmbedder:
-    """Embedder texts when no reply is being written. Has no model until its folder is there."""
+    """Embeds texts when no reply is being written. Has no model until its folder is there."""
 
     def __init__(self, engine: EmbedsTexts, find: FindEmbedder) -> None:
         self._engine = engine

@@ -26,7 +26,7 @@ from app.errors import BadOption, PromptTooLong
 from app.messages import Message, Prompt
 
 Fill = Callable[[str, Sequence[Message], Mapping[str, Any]], str]
-"""(template, chat, special tokens) -> the chat as the template writes it. Raises Refused."""
+"""(template, chat, special tokens) -> the chat as the template writes it. Raises TemplateRefused."""
 
 
 def encode(

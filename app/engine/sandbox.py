@@ -81,7 +81,7 @@ class Sandbox:
         self._passed.add(digest)
 
     def fill(self, template: str, messages: Sequence[Message], tokens: Mapping[str, Any]) -> str:
-        """A chat as its template writes it. Raises Refused."""
+        """A chat as its template writes it. Raises TemplateRefused."""
         if (template, tuple(messages)) == self._endless:  # a page asks for the same chat again and again
             raise TemplateTimeout(self._no_end("template"))
         try:
@@ -151,7 +151,7 @@ class Sandbox:
 
 
 def fill_here(template: str, messages: Sequence[Message], tokens: Mapping[str, Any]) -> str:
-    """As a sandbox fills it, in this very process: for models that are trusted. Raises Refused."""
+    """As a sandbox fills it, in this very process: for models that are trusted. Raises TemplateRefused."""
     from jinja2 import TemplateError
 
     from app.engine.sandbox_main import fill

@@ -54,11 +54,13 @@ machine without CUDA that warns of missing kernels."""
 class Engine:
     """Owns the worker thread. All methods return at once and may be called from any thread."""
 
-    def __init__(self, locate: Locate, cache_dir: Path | None = None) -> None:
-        """`cache_dir` keeps what was measured of models; without it each is measured whenever it is loaded."""
+    def __init__(self, locate: Locate, cache_dir: Path | None = None, sandbox: Sandbox | None = None) -> None:
+        """`cache_dir` keeps what was measured of models; without it each is measured whenever it is loaded.
+
+        The sandbox is closed with the engine; by default it has its own."""
         self._locate = locate
         self._cache_dir = cache_dir
-        self._sandbox = Sandbox()
+        self._sandbox = sandbox or Sandbox()
         self._queue = JobQueue()
         self._session: Session | None = None
         self._sentence_models: SentenceModels | None = None

@@ -90,6 +90,7 @@ def test_a_model_is_found_judged_downloaded_verified_and_deleted(server: FakeHub
     assert len(told(run("list", "--json"))["models"]) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.name != "posix", reason="only there a process is sent Ctrl+C")
 def test_ctrl_c_pauses_and_the_same_command_goes_on(
     server: FakeHub, run: Run, environment: dict[str, str]
@@ -119,6 +120,7 @@ def test_ctrl_c_pauses_and_the_same_command_goes_on(
     assert int(request.split("bytes=")[1].rstrip("-")) >= 400_000
 
 
+@pytest.mark.thorough
 def test_a_gated_model_is_downloaded_after_a_login(server: FakeHub, run: Run) -> None:
     server.gated.add("org/small")
     server.tokens.add("hf_right")

@@ -4,19 +4,11 @@ import json
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.commands.test_bench import FIELDS as BENCH_FIELDS
 from tests.commands.test_reply_output import FIELDS
 from tests.commands.typed import CHECKOUT, command, typed
 
 CPU = ("--device", "cpu", "--dtype", "float32")
-
-
-@pytest.fixture(autouse=True)
-def own_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is measured of the model's step is not kept in the folder of whoever runs the tests."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
 
 def test_a_text_is_answered_with_its_numbers_behind_it() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from app.engine.sandbox import Sandbox
 from tests.engine.offline_compiler import HOPPER, LAPTOP, Compiled, compiled
 from tests.engine.places import write_exhausting
 from tests.engine.replies import Zoo
@@ -43,6 +44,21 @@ def kernels(
     package = request.module.__name__.rpartition(".")[0]
     launches = "all" if request.config.getoption("--thorough") else "default"
     return compiled(f"{package}.compiling", card, tmp_path_factory.mktemp("triton"), launches)
+
+
+class SharedSandbox(Sandbox):
+    """Outlives the engines that use it: its process takes more than a second to start."""
+
+    def close(self) -> None:
+        """Leave the process to the next engine."""
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[Sandbox]:
+    """One sandbox for tests of other things."""
+    shared = SharedSandbox()
+    yield shared
+    Sandbox.close(shared)
 
 
 @pytest.fixture(scope="session")

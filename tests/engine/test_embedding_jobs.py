@@ -11,6 +11,7 @@ from app.engine import Engine
 from app.engine.embedding import load_sentence_model
 from app.engine.embedding_job import PIECE, EmbeddingJob
 from app.engine.jobs import JobQueue, Shutdown, UnloadJob
+from app.engine.sandbox import Sandbox
 from app.errors import EngineClosed, ModelError
 from app.messages import ModelFolder
 from tests.engine.asking import CPU, SECONDS, ask
@@ -21,8 +22,8 @@ TEXTS = [("the cat sleeps " * (1 + number % 3)).strip() + " in" * (number % 2) f
 
 
 @pytest.fixture
-def engine(model_folders: dict[str, Path], measurements: Path) -> Iterator[Engine]:
-    engine = Engine(Places(model_folders), measurements)
+def engine(model_folders: dict[str, Path], measurements: Path, sandbox: Sandbox) -> Iterator[Engine]:
+    engine = Engine(Places(model_folders), measurements, sandbox)
     yield engine
     engine.close()
 

@@ -9,6 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from app.engine import Engine
+from app.engine.sandbox import Sandbox
 from app.errors import BadOption, EngineClosed, ModelNotFound, PromptTooLong
 from app.messages import Request
 from tests.engine.asking import CPU, PROMPT, SECONDS, SHORT, ask, events_of, ids_of
@@ -18,8 +19,8 @@ ASKED = Request(CPU, PROMPT, SHORT)
 
 
 @pytest.fixture
-def engine(model_folders: dict[str, Path], measurements: Path) -> Iterator[Engine]:
-    engine = Engine(Places(model_folders), measurements)
+def engine(model_folders: dict[str, Path], measurements: Path, sandbox: Sandbox) -> Iterator[Engine]:
+    engine = Engine(Places(model_folders), measurements, sandbox)
     yield engine
     engine.close()
 
@@ -45,6 +46,7 @@ def test_the_likeliest_token_is_the_one_that_a_greedy_reply_writes(engine: Engin
         assert engine.reader().texts(ids[place : place + 1]) == (found.first,)
 
 
+@pytest.mark.thorough
 def test_replies_before_and_after_are_the_same(engine: Engine) -> None:
     before = ask(engine)
     engine.margin(ASKED, [5, 6, 7])

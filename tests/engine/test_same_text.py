@@ -103,7 +103,7 @@ def test_in_bfloat16_lookahead_writes_what_plain_writes(
 
 
 @tiered(
-    lambda *ids: ids == ("int4", "sampled", "0"),
+    lambda *_ids: False,
     quantisation=named(("int8", "int4")),
     sampling=SAMPLINGS,
     prompt=numbered(QUESTIONS[:2]),
@@ -128,6 +128,7 @@ def test_with_same_text_off_nothing_is_padded(session: Session) -> None:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", some(named(["float32", "bfloat16"]), "bfloat16"))
 def test_what_was_measured_is_remembered_for_the_next_start(tmp_path: Path, dtype: DType) -> None:
     choice = ModelChoice("demo", dtype, "cpu")

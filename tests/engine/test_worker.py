@@ -14,6 +14,7 @@ import pytest
 
 from app.conversation import Reply
 from app.engine import Engine
+from app.engine.sandbox import Sandbox
 from app.engine.session import Session
 from app.engine.worker import CLOSING
 from app.errors import EngineClosed, ModelNotFound, SettingsNotSaved
@@ -55,8 +56,8 @@ def places(model_folders: dict[str, Path]) -> Places:
 
 
 @pytest.fixture
-def engine(places: Places, measurements: Path) -> Iterator[Engine]:
-    engine = Engine(places, measurements)
+def engine(places: Places, measurements: Path, sandbox: Sandbox) -> Iterator[Engine]:
+    engine = Engine(places, measurements, sandbox)
     yield engine
     engine.close()
     assert engine.status().phase == "closed"
@@ -68,8 +69,8 @@ def gate(places: Places) -> Gate:
 
 
 @pytest.fixture
-def gated(gate: Gate, measurements: Path) -> Iterator[Engine]:
-    engine = Engine(gate, measurements)
+def gated(gate: Gate, measurements: Path, sandbox: Sandbox) -> Iterator[Engine]:
+    engine = Engine(gate, measurements, sandbox)
     yield engine
     gate.opened.set()
     engine.close()

@@ -90,7 +90,7 @@ def key_of(running: Running) -> dict[str, str]:
 
 @pytest.fixture
 def running(services: Services, app_context: AppContext) -> Iterator[Running]:
-    """The services's page, served on a free port."""
+    """The services' page, served on a free port."""
     page = serve(services, app_context, port=0, open_browser=False)
     yield page
     page.close()

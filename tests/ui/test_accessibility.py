@@ -74,6 +74,7 @@ def test_the_chat_while_it_is_written_and_when_it_failed(person: PageDriver, eng
     assert grave_by_day_and_by_night(person.page) == []
 
 
+@pytest.mark.thorough
 def test_the_list_of_chats(person: PageDriver) -> None:
     person.send("First question")
     person.wait_for_reply()
@@ -92,6 +93,7 @@ def test_the_list_of_chats(person: PageDriver) -> None:
     assert grave_by_day_and_by_night(person.page) == []
 
 
+@pytest.mark.thorough
 def test_a_chat_that_outgrew_its_context(person: PageDriver, engine: ScriptedEngine) -> None:
     engine.words.context = 24
     person.page.fill("#max-tokens input", "30")
@@ -102,6 +104,7 @@ def test_a_chat_that_outgrew_its_context(person: PageDriver, engine: ScriptedEng
     assert grave_by_day_and_by_night(person.page) == []
 
 
+@pytest.mark.thorough
 def test_the_xray(person: PageDriver) -> None:
     person.send("Hi")
     person.wait_for_reply()
@@ -110,7 +113,9 @@ def test_the_xray(person: PageDriver) -> None:
     assert grave_by_day_and_by_night(person.page) == []
 
 
-@pytest.mark.parametrize("view", ["models", "documents", "settings"])
+@pytest.mark.parametrize(
+    "view", ["models", pytest.param("documents", marks=pytest.mark.thorough), "settings"]
+)
 def test_the_other_views(person: PageDriver, view: str) -> None:
     person.page.click(f"#to-{view}")
     person.page.mouse.move(0, 0)
@@ -122,6 +127,7 @@ def test_the_other_views(person: PageDriver, view: str) -> None:
     assert grave_by_day_and_by_night(person.page) == []
 
 
+@pytest.mark.thorough
 def test_the_page_in_a_narrow_window(browser: Any, running: Running) -> None:
     with PageDriver(browser, running.url, size={"width": 400, "height": 800}) as driver:
         driver.page.click("#open-chats")

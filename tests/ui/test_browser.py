@@ -43,6 +43,7 @@ def test_the_reply_streams_and_the_numbers_move(person: PageDriver, engine: Scri
     assert person.page.input_value("#message textarea") == ""
 
 
+@pytest.mark.thorough
 def test_the_numbers_move_while_text_arrives(person: PageDriver, engine: ScriptedEngine) -> None:
     engine.text, engine.pause = LONG, 0.03
     person.send("Go")
@@ -51,6 +52,7 @@ def test_the_numbers_move_while_text_arrives(person: PageDriver, engine: Scripte
     person.wait_for_reply()
 
 
+@pytest.mark.thorough
 def test_the_switch_takes_effect_on_the_next_reply(person: PageDriver, engine: ScriptedEngine) -> None:
     person.send("Hi")
     person.wait_for_reply()
@@ -70,6 +72,7 @@ def test_a_long_reply_stops_when_asked_and_keeps_its_text(person: PageDriver, en
     assert "Stopped" in person.text(f"{LAST} .ending")
 
 
+@pytest.mark.thorough
 def test_a_reply_is_written_anew(person: PageDriver, engine: ScriptedEngine) -> None:
     person.send("Hi")
     person.wait_for_reply()
@@ -97,6 +100,7 @@ def test_a_page_reloaded_in_mid_reply_follows_it_and_can_stop_it(
     assert "Stopped" in person.text(f"{LAST} .ending")
 
 
+@pytest.mark.thorough
 def test_a_second_tab_shows_the_same_reply(
     person: PageDriver, browser: Any, running: Running, engine: ScriptedEngine
 ) -> None:
@@ -109,6 +113,7 @@ def test_a_second_tab_shows_the_same_reply(
         assert person.wait_for_reply() == second.last_answer()
 
 
+@pytest.mark.thorough
 def test_a_closed_page_stops_nothing(browser: Any, running: Running, engine: ScriptedEngine) -> None:
     engine.text, engine.pause = "word " * 60, 0.03
     with PageDriver(browser, running.url) as first:
@@ -118,6 +123,7 @@ def test_a_closed_page_stops_nothing(browser: Any, running: Running, engine: Scr
         assert second.wait_for_reply() == engine.text.strip()
 
 
+@pytest.mark.thorough
 def test_shift_enter_starts_a_new_line(person: PageDriver, engine: ScriptedEngine) -> None:
     person.page.fill("#message textarea", "one")
     person.page.press("#message textarea", "Shift+Enter")
@@ -127,6 +133,7 @@ def test_shift_enter_starts_a_new_line(person: PageDriver, engine: ScriptedEngin
     assert engine.requests[0].prompt[-1].content == "one\ntwo"  # type: ignore[union-attr]
 
 
+@pytest.mark.thorough
 def test_an_example_is_asked_with_one_click_and_a_new_chat_is_empty_again(person: PageDriver) -> None:
     person.page.click("#examples button >> nth=0")
     person.wait_for_reply()
@@ -150,6 +157,7 @@ def test_a_bad_value_is_told_near_its_box_and_the_message_is_kept(
     person.page.wait_for_selector("#problem .problem", state="detached")
 
 
+@pytest.mark.thorough
 def test_options_outlive_the_page(person: PageDriver) -> None:
     person.page.fill("#max-tokens input", "99")
     person.page.click("#lookahead input")
@@ -159,6 +167,7 @@ def test_options_outlive_the_page(person: PageDriver) -> None:
     assert not person.page.is_checked("#lookahead input")
 
 
+@pytest.mark.thorough
 def test_the_decoder_and_its_sizes_are_chosen_and_outlive_the_page(
     person: PageDriver, engine: ScriptedEngine
 ) -> None:
@@ -190,6 +199,7 @@ def test_a_failure_is_a_calm_sentence_after_what_was_written(
     assert person.text(f"{LAST} .ending") == engine.failure
 
 
+@pytest.mark.thorough
 def test_a_model_that_loads_is_told_in_the_status_line(person: PageDriver, engine: ScriptedEngine) -> None:
     assert person.text("#status") == "demo · 7.3M parameters · float32 · cpu"
     person.page.click("#to-settings")
@@ -200,6 +210,7 @@ def test_a_model_that_loads_is_told_in_the_status_line(person: PageDriver, engin
     person.page.wait_for_function("document.querySelector('#status').innerText.includes('There is no')")
 
 
+@pytest.mark.thorough
 def test_code_without_a_fence_keeps_its_indentation(person: PageDriver, engine: ScriptedEngine) -> None:
     engine.text = "def f(x):\n    if x:\n        return x"
     person.send("Write code")
@@ -224,6 +235,7 @@ def test_the_policy_blocks_what_formatting_would_let_through(browser: Any, runni
         assert any("Content Security Policy" in complaint for complaint in driver.complaints)
 
 
+@pytest.mark.thorough
 def test_the_view_that_is_open_is_marked_from_the_first(person: PageDriver) -> None:
     marked = "button[id^=to-][aria-current=page]"
     person.page.wait_for_selector(marked)
@@ -232,6 +244,7 @@ def test_the_view_that_is_open_is_marked_from_the_first(person: PageDriver) -> N
     assert person.text(marked).startswith("Models")
 
 
+@pytest.mark.thorough
 def test_light_and_dark_follow_the_system(browser: Any, running: Running) -> None:
     with PageDriver(browser, running.url, scheme="dark") as driver:
         assert driver.is_dark()
@@ -239,7 +252,9 @@ def test_light_and_dark_follow_the_system(browser: Any, running: Running) -> Non
         assert not driver.is_dark()
 
 
-@pytest.mark.parametrize(("width", "height"), [(1366, 768), (400, 800)])
+@pytest.mark.parametrize(
+    ("width", "height"), [pytest.param(1366, 768, marks=pytest.mark.thorough), (400, 800)]
+)
 def test_the_page_fits_its_window(
     browser: Any, running: Running, engine: ScriptedEngine, width: int, height: int
 ) -> None:

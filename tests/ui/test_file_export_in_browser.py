@@ -33,6 +33,7 @@ def save(person: PageDriver, folder: Path) -> tuple[str, str]:
     return download.value.suggested_filename, (folder / "file").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_a_chat_is_saved_as_it_was_and_as_often_as_asked(person: PageDriver, tmp_path: Path) -> None:
     name, text = save(person, tmp_path)
     assert name.startswith("Say ") and name.endswith(".md")

@@ -51,6 +51,7 @@ def test_without_the_key_a_form_asks_for_it_and_takes_the_key_or_the_address(
     assert stranger.url == f"{running.endpoint.origin}/"
 
 
+@pytest.mark.thorough
 def test_a_link_on_another_page_leads_in_who_has_the_key(stranger: Any, running: Running) -> None:
     stranger.goto(running.url)
     stranger.wait_for_selector("#message textarea")

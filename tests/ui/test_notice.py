@@ -21,6 +21,7 @@ def test_a_notice_is_shown_until_it_was_read() -> None:
     assert notice.html() == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.browser
 @pytest.mark.timeout(180)
 def test_chats_that_were_put_aside_are_told_on_the_page_and_under_about(browser: Any, tmp_path: Path) -> None:

@@ -62,12 +62,13 @@ def ask(page: Any, words: str = "Hello?") -> None:
 @pytest.mark.timeout(600)
 def test_the_next_page_works_after_many_reloads(context: Any, running: Running) -> None:
     page = tab(context, running)
-    for number in range(20):
+    for number in range(10):
         page.goto(running.endpoint.origin, wait_until="commit" if number % 2 else "load")
     page.wait_for_selector("#status .status")
     ask(page)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_more_tabs_than_a_browser_has_connections_work_at_once(context: Any, running: Running) -> None:
     tabs = [tab(context, running) for _ in range(12)]
@@ -78,6 +79,7 @@ def test_more_tabs_than_a_browser_has_connections_work_at_once(context: Any, run
     until(lambda: connections(running) == 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_nothing_is_left_of_a_tab_that_was_closed_or_killed(context: Any, running: Running) -> None:
     for is_killed in (False, True):

@@ -145,11 +145,11 @@ class ProcessReader:
             return
         if timer.has_expired:
             raise DocumentUnreadable(
-                f"FileReader {self._name} was stopped after {self._silence:.0f} seconds without progress: "
+                f"Reading {self._name} was stopped after {self._silence:.0f} seconds without progress: "
                 "save it in another form, as text for example, and add that."
             )
         raise DocumentUnreadable(
-            f"FileReader {self._name} ended unexpectedly. Save it again, or as text, and add that file."
+            f"Reading {self._name} ended unexpectedly. Save it again, or as text, and add that file."
         )
 
 

@@ -214,7 +214,7 @@ def note_html(state: ReplyState) -> str:
         case "waiting":
             words = "Waiting for the model"
         case _:
-            words = "StartedReply"
+            words = "Writing…"
     has_progress = bool(total) and state.phase in ("loading", "prefilling")
     return render("reply_note.html", words=words, done=done, total=total, has_progress=has_progress)
 

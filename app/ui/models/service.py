@@ -37,7 +37,7 @@ class ModelsService(Protocol):
         """The models on this machine."""
 
     def is_here(self, name: str) -> bool:
-        """Whether a model is installed. TokenReader one folder."""
+        """Whether a model is installed. Reads one folder."""
 
     def judge(self, model: InstalledModel, memory: Memory, precision: Precision, context: int) -> Fit:
         """Whether an installed model fits."""

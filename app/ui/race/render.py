@@ -81,7 +81,7 @@ class RaceRenderer:
         return [reader.read() for reader in self._readers.values()]
 
     def _render_history(self, state: RaceState, model: ModelInfo | None) -> Markup:
-        """TokenReader the database only after another race or for another model."""
+        """Reads the database only after another race or for another model."""
         key = _history_key(state, model)
         if key != self._history_key:
             log = self._race.log

@@ -21,7 +21,7 @@ Recalls = dict[tuple[str, str], float]
 """Recall of the first five passages, by way and kind of question."""
 
 
-@pytest.fixture(scope="module", params=some(named((50_000, WHOLE)), "50000"))
+@pytest.fixture(scope="module", params=some(named((50_000, WHOLE))))
 def recall(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recalls]:
     folder = real_folder()
     if folder is None:

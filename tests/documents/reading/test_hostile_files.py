@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from app.database import Database
 from app.documents import Documents
 from tests.documents import files
@@ -45,6 +47,7 @@ def hostile_files(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.thorough
 def test_each_hostile_file_has_its_sentence_and_harms_nothing(
     documents: Documents, database: Database, notes: int, tmp_path: Path
 ) -> None:

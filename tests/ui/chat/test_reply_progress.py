@@ -82,7 +82,7 @@ def test_loading_of_which_nobody_knows_the_length_has_no_bar() -> None:
 @pytest.mark.parametrize("events", [(PIECE,), (PIECE, END), (PIECE, Failed("No."))])
 def test_what_was_awaited_is_not_told_once_text_comes(events: tuple[Event, ...]) -> None:
     note = note_html(progress_of(Prefilling(9, 9), *events).state)
-    assert "StartedReply" in note and "<progress" not in note
+    assert "Writing…" in note and "<progress" not in note
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ def ask(person: PageDriver) -> None:
     person.wait_for_reply()
 
 
+@pytest.mark.thorough
 def test_collections_are_chosen_by_keyboard(person: PageDriver, documents: ScriptedDocuments) -> None:
     documents.create("Manuals")
     person.page.focus(PICKER)
@@ -100,7 +101,7 @@ def test_a_citation_opens_its_passage_until_the_document_is_removed(
 @pytest.mark.parametrize(
     ("scheme", "size"),
     [
-        ("light", {"width": 400, "height": 800}),
+        pytest.param("light", {"width": 400, "height": 800}, marks=pytest.mark.thorough),
         ("dark", DESKTOP),
         pytest.param("light", LAPTOP, marks=pytest.mark.thorough),
     ],

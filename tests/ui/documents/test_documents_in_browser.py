@@ -74,6 +74,7 @@ def test_a_text_is_pasted_searched_read_and_removed(person: PageDriver) -> None:
     person.page.wait_for_selector("#reading", state="hidden")
 
 
+@pytest.mark.thorough
 def test_more_of_a_long_text_keeps_the_scroll_position(person: PageDriver) -> None:
     # Long lines: Chromium fills a box line by line, ever more slowly.
     paste(person, "\n\n".join(f"Paragraph {number}. {'word ' * 80}" for number in range(100)), "Long")
@@ -109,6 +110,7 @@ def test_files_are_imported_and_their_progress_is_shown(
     person.complaints[:] = [one for one in person.complaints if one != GRADIO_AFTER_UPLOADS]
 
 
+@pytest.mark.thorough
 def test_collections_are_created_renamed_and_deleted_by_keyboard(person: PageDriver) -> None:
     person.page.click("#collections [data-do=create]")
     person.page.keyboard.type("Contracts")
@@ -131,7 +133,13 @@ def test_collections_are_created_renamed_and_deleted_by_keyboard(person: PageDri
     person.page.wait_for_selector("#collections li", state="detached")
 
 
-@pytest.mark.parametrize(("scheme", "size"), [("light", DESKTOP), ("dark", {"width": 400, "height": 800})])
+@pytest.mark.parametrize(
+    ("scheme", "size"),
+    [
+        pytest.param("light", DESKTOP, marks=pytest.mark.thorough),
+        ("dark", {"width": 400, "height": 800}),
+    ],
+)
 def test_the_view_is_accessible(
     browser: Any, running: Running, documents: ScriptedDocuments, scheme: str, size: dict[str, int]
 ) -> None:

@@ -42,6 +42,7 @@ def wait_for(person: PageDriver, words: str) -> None:
     person.page.wait_for_function(script, arg=[LINE, words], timeout=60_000)
 
 
+@pytest.mark.thorough
 def test_the_model_is_downloaded_and_documents_get_semantic_search(browser: Any, url: str) -> None:
     with PageDriver(browser, url) as person:
         person.paste("Pets", "the dog sleeps in the house")

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
 
 class EssayReader(WordReader):
-    """TokenReader the tokens of these steps."""
+    """Reads the tokens of these steps."""
 
     texts = staticmethod(texts)
 
@@ -145,12 +145,14 @@ def test_steps_are_walked_with_buttons_keys_and_the_slider(page: Any) -> None:
     wait_for_step(page, 1)
 
 
+@pytest.mark.thorough
 def test_escape_closes_it_and_gives_the_focus_back(page: Any) -> None:
     page.keyboard.press("Escape")
     assert not page.is_visible("#xray")
     assert page.evaluate("document.activeElement.id") == "open-xray"
 
 
+@pytest.mark.thorough
 def test_the_focus_stays_inside_while_it_is_open(page: Any) -> None:
     for _ in range(12):
         page.keyboard.press("Tab")

@@ -53,6 +53,7 @@ def test_decoder_sizes_show_their_cost_and_are_used_for_the_next_reply(
     person.page.wait_for_selector("#cost [data-decoder=lookahead]")
 
 
+@pytest.mark.thorough
 def test_the_appearance_changes_at_once_and_survives_a_reload(person: PageDriver) -> None:
     person.page.click("#theme label >> text=Dark")
     assert person.is_dark()
@@ -89,6 +90,7 @@ def test_the_self_check_passes_chats_are_deleted_and_the_app_quits(
     assert "ended" in person.page.evaluate("getComputedStyle(document.body, '::after').content")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("width", [400, pytest.param(1366, marks=pytest.mark.thorough)])
 def test_the_view_fits_its_window(browser: Any, running: Running, width: int) -> None:
     with PageDriver(browser, running.url, size={"width": width, "height": 800}) as driver:

@@ -11,7 +11,7 @@ from tests.page_driver import PageDriver
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.thorough)])
 def test_a_chat_is_moved_and_its_folder_unfolded_and_renamed(
     browser: Any, running: Running, services: Services, scheme: str
 ) -> None:

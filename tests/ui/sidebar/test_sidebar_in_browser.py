@@ -37,6 +37,7 @@ def test_a_long_list_scrolls_above_what_stands_below_it(person: PageDriver) -> N
     assert bottom(person, ".chat-line") <= below
 
 
+@pytest.mark.thorough
 def test_the_menu_of_the_last_chat_can_be_used(person: PageDriver) -> None:
     person.do_with_chat("Chat number 0", "rename", "Found again")
     person.page.wait_for_selector(".chat-line >> text=Found again")
