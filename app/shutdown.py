@@ -8,7 +8,7 @@ acknowledged is on the disk by then.
 import faulthandler
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SECONDS = 5.0
@@ -23,7 +23,8 @@ def end_within(seconds: float, log: Path) -> None:
         )  # stays open until the process ends
     except OSError:  # a full disk must not prevent the end
         file = os.open(os.devnull, os.O_WRONLY)
-    faulthandler.dump_traceback_later(seconds, exit=True, file=file)
+    with suppress(RuntimeError):  # no thread can be started: the process ends without a time limit
+        faulthandler.dump_traceback_later(seconds, exit=True, file=file)
 
 
 @contextmanager

@@ -61,7 +61,7 @@ class PageEvents:
             page, others = self.pages.find(request.session_hash), iter(values)
             if page is None:
                 self._notify(RELOAD)
-                yield gr.skip()
+                yield gr.skip() if _components(drawn) else None
                 return
             arguments = [page.get(each) if isinstance(each, PageValue) else next(others) for each in given]
             arguments[event_at or 0 : event_at or 0] = event

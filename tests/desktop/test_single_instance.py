@@ -107,6 +107,7 @@ def test_an_instance_that_goes_before_it_tells_its_address_leaves_the_error(tmp_
         switch(DataFolder(tmp_path), in_use, None)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(
     sys.platform == "win32" or signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
     reason="needs a browser that is a script, and children that can be interrupted",

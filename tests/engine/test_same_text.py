@@ -103,7 +103,7 @@ def test_in_bfloat16_lookahead_writes_what_plain_writes(
 
 
 @tiered(
-    lambda *_ids: False,
+    lambda *_: False,
     quantisation=named(("int8", "int4")),
     sampling=SAMPLINGS,
     prompt=numbered(QUESTIONS[:2]),

@@ -67,6 +67,7 @@ def test_a_section_that_fails_leaves_its_error_and_the_others_run(tmp_path: Path
     assert "Failed: " in (tmp_path / "report.md").read_text()
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card")
 def test_a_bare_machine_without_a_card_gets_one_sentence() -> None:
     script = (

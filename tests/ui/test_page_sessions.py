@@ -82,6 +82,8 @@ def test_a_page_of_another_run_is_told_to_reload_and_keeps_what_it_shows(joined:
     joined.events.on(joined.listen, called.append, COUNT, "place")
     assert joined.handler(Asking("unknown")) == gr.skip()
     assert (called, joined.said) == ([], [RELOAD])
+    joined.events.on(joined.listen, called.append, COUNT)
+    assert joined.handler(Asking("unknown")) is None, "nothing for an event that draws nothing"
 
 
 def test_a_closed_page_is_forgotten_and_a_lost_one_is_kept(joined: Joined) -> None:

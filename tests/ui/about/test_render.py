@@ -5,6 +5,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from app.machine_name import parse_cpuinfo
 from app.messages import EngineStatus
 from app.model_messages import Memory
@@ -20,6 +22,7 @@ WITHOUT_TORCH = (
 )
 
 
+@pytest.mark.thorough
 def test_versions_are_told_without_importing_torch() -> None:
     facts = dict(versions())
     assert {"Foresight", "Python", "torch", "transformers", "gradio", "SQLite"} <= facts.keys()
