@@ -14,7 +14,7 @@ from app.ui.documents.service import DocumentsService
 from app.ui.models.service import ModelsService
 
 
-class Engine(Protocol):
+class EngineService(Protocol):
     """What the window needs of the engine; nothing here waits."""
 
     def submit(self, request: Request, reply: Reply) -> None:
@@ -39,7 +39,7 @@ class Services:
     def __init__(
         self,
         conversations: Conversations,
-        engine: Engine,
+        engine: EngineService,
         models: ModelsService,
         race: Race,
         documents: DocumentsService,

@@ -5,7 +5,7 @@ import pytest
 from app.document_messages import Collection
 from app.ui import Services
 from app.ui.chat.render import collection_picker_html
-from app.ui.documents.reader import WHOLE, ReaderActions, ReaderState
+from app.ui.documents.document_panel import WHOLE, ReaderActions, ReaderState
 from tests.fake_documents import ScriptedDocuments
 from tests.fakes import ScriptedEngine
 from tests.ui.chat.people import Visitor, pressed

@@ -7,7 +7,7 @@ import gradio as gr
 
 from app.ui import Services
 from app.ui.chat.state import ChatState
-from app.ui.documents.reader import CONTEXT, MORE, DocumentRef, ReaderActions, ReaderState, open_ref
+from app.ui.documents.document_panel import CONTEXT, MORE, DocumentRef, ReaderActions, ReaderState, open_ref
 from tests.fake_documents import ScriptedDocuments
 
 LONG = "".join(f"{number:07}\n" for number in range(10_000))
