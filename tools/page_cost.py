@@ -52,7 +52,7 @@ def fill(chats: Chats, messages: int) -> ChatVersion:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Services]:
-    """A services with real stores and the real engine, its model loaded."""
+    """Services with real stores and the real engine, its model loaded."""
     library = ModelLibrary(folder, ModelSettings(is_offline=True))
     with (
         closing(database_in(folder)) as database,

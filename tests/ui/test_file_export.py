@@ -27,7 +27,7 @@ FILE_TEXT = "a <b> & \"c\"\n  d\n</data><script>'${x}'"
 
 @pytest.fixture
 def talked(services: Services) -> Services:
-    """A services with two chats and a private one."""
+    """Services with two chats and a private one."""
     for is_private, question in ((False, "Why 全文?"), (False, "<b>Then?"), (True, "My secret")):
         services.conversations.start(
             NewChat(ChatVersion(), services.asked(Options()), question, ChatSettings(), is_private)

@@ -27,7 +27,7 @@ from app.ui.top_bar import status_html
 
 LONG = 100_000
 """Characters on the page from which on messages are drawn before they are counted."""
-UNSAVED = "The reply above is not saved. Foresight tries again with your next message, and when it is closed."
+UNSAVED = "The reply above is not saved. Foresight will try again when you send a message or close it."
 GONE = "A deleted collection"
 
 
