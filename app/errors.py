@@ -1,6 +1,7 @@
 """All errors that the person sees, as sentences that say what happened and what to do.
 
-Domain code raises these. The UI and the command line show `str(error)`; nothing else catches them.
+Domain code raises these; the UI and the command line show `str(error)`. A thread that must go on after an error
+catches it and keeps its sentence.
 """
 
 from collections.abc import Iterator

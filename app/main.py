@@ -65,8 +65,8 @@ def desktop(
     """Open the app."""
     if context.invoked_subcommand:
         return
+    from app.startup import Opening, run_app
     from app.ui import prepare_environment  # the other commands do not need the page's packages
-    from app.window import Opening, run_window
 
     network_log = start_network_log()
     with errors_as_sentences():
@@ -81,7 +81,7 @@ def desktop(
             if native:
                 require_window()
             opening = Opening(port, not no_browser, native, not no_token)
-            run_window(folder, opening, model, network_log)
+            run_app(folder, opening, model, network_log)
         finally:
             folder.release()
 

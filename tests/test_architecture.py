@@ -1,6 +1,6 @@
 """Imports point one way, and what must stay in one place does.
 
-    run.py → app.main → {app.window → app.ui, app.commands} → app.conversation →
+    run.py → app.main → {app.startup → app.ui, app.commands} → app.conversation →
         {engine, models_registry, chats, documents} →
         {messages and other values, database, settings, errors, validation, …}
 
@@ -30,8 +30,8 @@ BASE = {
 DOMAINS = {"engine", "models_registry", "chats", "documents"}
 ALLOWED = {
     "run": {"main"},
-    "main": {"ui", "window", "commands", "desktop", "conversation", *DOMAINS, *BASE},
-    "window": {"ui", "desktop", "conversation", *DOMAINS, *BASE},
+    "main": {"ui", "startup", "commands", "desktop", "conversation", *DOMAINS, *BASE},
+    "startup": {"ui", "desktop", "conversation", *DOMAINS, *BASE},
     "desktop": {"desktop", *BASE},
     "commands": {"commands", "conversation", *DOMAINS, *BASE},
     "ui": {"ui", "conversation", *BASE},
@@ -42,7 +42,7 @@ ALLOWED = {
     "tools": {"tools", "commands", "ui", "conversation", *DOMAINS, *BASE},
 }
 LIGHT = (
-    "ui", "desktop", "conversation", "models_registry", "chats", "documents", "commands", "main", "window",
+    "ui", "desktop", "conversation", "models_registry", "chats", "documents", "commands", "main", "startup",
     *BASE,
 )  # fmt: skip
 HEAVY = {"torch", "transformers"}

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.lookahead.draft_tree import DraftTree
+from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.layout import lay_out
-from app.engine.lookahead.planning import FixedSizes
-from app.engine.lookahead.window import JacobiWindow
+from app.engine.lookahead.planning import FixedSizesPlanner
 from app.messages import Decoding
 from app.step_rows import StepRows, step_rows
 
@@ -24,7 +24,7 @@ def test_the_engine_takes_what_is_promised(width: int, ngram: int, guesses: int)
     assert promised is not None
     window = JacobiWindow(width, ngram, [0] * max(width + ngram - 2, 0))
     assert promised.window == window.size
-    assert promised.tree == FixedSizes(decoding).plan(window.size).rows
+    assert promised.tree == FixedSizesPlanner(decoding).plan(window.size).rows
     block = lay_out(DraftTree(1), window, 9).block
     assert len(block.wanted) == promised.read - (promised.tree - 1)
 

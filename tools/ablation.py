@@ -23,9 +23,9 @@ from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.entries import Packed
-from app.engine.lookahead.planning import RowBudget
+from app.engine.lookahead.jacobi_window import JacobiWindow
+from app.engine.lookahead.planning import RowBudgetPlanner
 from app.engine.lookahead.pool import ContextPool
-from app.engine.lookahead.window import JacobiWindow
 from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.plain import plain
 from app.engine.prompt import encode
@@ -109,7 +109,7 @@ class Bench:
                 self._loaded.statistics.teach_first(table)
             pool = SomeSources(table, estimator, sources)
             pool.begin(tokens, estimator)
-            planner = RowBudget(rows, FixedSizer(rows // 6 if "window" in sources else 0))
+            planner = RowBudgetPlanner(rows, FixedSizer(rows // 6 if "window" in sources else 0))
             return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)
 
         return decode

@@ -28,7 +28,7 @@ from app.engine.lookahead.acceptance_estimator import (
 from app.engine.lookahead.context_table import LONGEST
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.entries import SOURCES
-from app.engine.lookahead.planning import RowBudget
+from app.engine.lookahead.planning import RowBudgetPlanner
 from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.prompt import encode
 from app.engine.runner import ModelRunner
@@ -81,7 +81,12 @@ def _write(loaded: LoadedModel, prompt: Sequence[int], rows: int, recorder: Reco
         pool = loaded.statistics.new_pool(recorder)
         pool.begin(tokens, recorder)
         return lookahead(
-            runner, tokens, sampler, stopper, planner=RowBudget(rows, WindowSizer(rows // 8)), pool=pool
+            runner,
+            tokens,
+            sampler,
+            stopper,
+            planner=RowBudgetPlanner(rows, WindowSizer(rows // 8)),
+            pool=pool,
         )
 
     loaded.runner.forget()

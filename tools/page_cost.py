@@ -21,7 +21,7 @@ from typing import Any
 
 from app.chat_messages import ChatSettings, ChatVersion
 from app.chats import Chats
-from app.conversation import ChatStores, Conversations, Reply
+from app.conversation import ChatStores, Conversations, NewQuestion, Reply
 from app.conversation.race import Race
 from app.database import MEMORY, Database, database_in
 from app.documents import Documents
@@ -52,7 +52,7 @@ def fill(chats: Chats, messages: int) -> ChatVersion:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Services]:
-    """A services with real stores and the real engine, its model loaded."""
+    """Services with real stores and the real engine, its model loaded."""
     library = ModelLibrary(folder, ModelSettings(is_offline=True))
     with (
         closing(database_in(folder)) as database,
@@ -97,7 +97,7 @@ def followed(services: Services, chat: int) -> Cost:
     conversations = services.conversations
     place = conversations.thread(chat, 1).version
     asked, before = replace(services.asked(OPTIONS), overflow="oldest"), processor_time()
-    conversations.send(place, QUESTION, asked)
+    conversations.start(NewQuestion(place, asked, QUESTION))
     newest = conversations.newest_reply(chat)
     assert newest is not None
     found = cost(newest.reply, before)

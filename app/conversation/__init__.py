@@ -6,14 +6,26 @@ from app.conversation.conversations import Conversations, StartedReply, StillWri
 from app.conversation.engine_protocol import ReplyEngine, TokenReader
 from app.conversation.reply import Reply
 from app.conversation.reply_state import ReplyState, fold
-from app.conversation.turn import Overflow, ReplySettings
+from app.conversation.turn import (
+    Continuation,
+    NewChat,
+    NewQuestion,
+    Overflow,
+    Regeneration,
+    ReplySettings,
+    Turn,
+)
 
 __all__ = [
     "ChatStores",
     "ChatTooLong",
     "ContextFit",
+    "Continuation",
     "Conversations",
+    "NewChat",
+    "NewQuestion",
     "Overflow",
+    "Regeneration",
     "Reply",
     "ReplyEngine",
     "ReplySettings",
@@ -21,6 +33,7 @@ __all__ = [
     "StartedReply",
     "StillWriting",
     "TokenReader",
+    "Turn",
     "fold",
     "is_private",
 ]

@@ -1,6 +1,6 @@
 """How much of a chat fits into the model's context, counted before anything is sent.
 
-Nothing is left out silently. A chat of five messages, a context of 100 tokens, 25 of them kept for the reply:
+Nothing is left out silently. A chat of five messages, a context of 100 tokens, 25 of them reserved for the reply:
 
     tokens           40   10   30   10   20  = 110     too long: 110 + 25 > 100
     oldest left out   .    .   30   10   20  =  60     what the model would read

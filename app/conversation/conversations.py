@@ -17,15 +17,7 @@ from app.conversation.prompt_builder import PreparedReply, PromptBuilder
 from app.conversation.reply import Reply
 from app.conversation.reply_recorder import ReplyDraft, ReplyRecorder
 from app.conversation.retrieval import DocumentSearch
-from app.conversation.turn import (
-    Continuation,
-    NewChat,
-    NewQuestion,
-    Regeneration,
-    ReplySettings,
-    Turn,
-    context_of,
-)
+from app.conversation.turn import ReplySettings, Turn, context_of
 from app.errors import AppError, StoreError
 from app.messages import Message, Options, Request
 
@@ -77,31 +69,10 @@ class Conversations:
 
     # Turns
 
-    def begin(
-        self, chat_settings: ChatSettings, is_private: bool, question: str, settings: ReplySettings
-    ) -> ChatVersion:
-        """Starts a new chat. Raises ChatTooLong, and then creates nothing."""
-        return self.start(NewChat(ChatVersion(), settings, question, chat_settings, is_private))
-
-    def send(self, version: ChatVersion, question: str, settings: ReplySettings) -> ChatVersion:
-        """Sends a question below the shown messages."""
-        return self.start(NewQuestion(version, settings, question))
-
-    def edit(self, version: ChatVersion, message: int, question: str, settings: ReplySettings) -> ChatVersion:
-        """Sends another wording of a question, as another version of it."""
-        parent = self.stores.of(version.chat).parent(message)
-        return self.start(NewQuestion(version, settings, question, parent))
-
-    def regenerate(self, version: ChatVersion, message: int, settings: ReplySettings) -> ChatVersion:
-        """Writes another version of an answer."""
-        return self.start(Regeneration(version, settings, message))
-
-    def continue_reply(self, version: ChatVersion, message: int, settings: ReplySettings) -> ChatVersion:
-        """Continues an answer that ended early."""
-        return self.start(Continuation(version, settings, message))
-
     def start(self, turn: Turn) -> ChatVersion:
-        """Starts the reply to a turn. Raises StaleChat, ChatTooLong, StillWriting, DocumentNotFound."""
+        """Starts the reply to a turn.
+
+        Raises StaleChat, ChatTooLong, StillWriting or DocumentNotFound, and then stores nothing."""
         with self._lock:
             self._require_ready(turn.version.chat)
         context = turn.context(self.stores)

@@ -125,7 +125,7 @@ class ReplyStop:
     def loading(self, event: Loading) -> None:
         """Pass loading's progress on, or end it when the person stopped meanwhile."""
         if self.is_stopping:
-            raise EngineClosed("Stopped before the model was there: send the message again to go on.")
+            raise EngineClosed("Stopped while the model was loading. Send the message again.")
         self._reply.append(event)
 
 

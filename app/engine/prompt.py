@@ -20,7 +20,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from app.engine.control_tokens import ControlTokens
-from app.engine.reader import Reader, in_parts
+from app.engine.reader import CachedTokenReader, in_parts
 from app.engine.sandbox import TemplateRefused, fill_here, panics_as_errors
 from app.errors import BadOption, PromptTooLong
 from app.messages import Message, Prompt
@@ -46,7 +46,9 @@ def encode(
     return ids
 
 
-def make_reader(tokenizer: PreTrainedTokenizerBase, context: int, fill: Fill = fill_here) -> Reader:
+def make_reader(
+    tokenizer: PreTrainedTokenizerBase, context: int, fill: Fill = fill_here
+) -> CachedTokenReader:
     """A reader with its own copy of the tokenizer; to be made by the thread that uses the given one."""
     own = deepcopy(tokenizer)
     controls = ControlTokens(own)
@@ -57,7 +59,7 @@ def make_reader(tokenizer: PreTrainedTokenizerBase, context: int, fill: Fill = f
         with panics_as_errors():
             return count(_asked_text(own, hidden, fill)) + count(_begun_text(hidden))
 
-    return Reader(context, tokens, lambda token: _alone(own, token))
+    return CachedTokenReader(context, tokens, lambda token: _alone(own, token))
 
 
 def _borders(tokenizer: PreTrainedTokenizerBase) -> list[str]:

@@ -17,7 +17,7 @@ REMEMBERED = 256
 """Chats whose count is known without counting: a page asks for the same ones again and again."""
 
 
-class Reader:
+class CachedTokenReader:
     """Counts and shows tokens as the loaded model's tokenizer does. `context` are the tokens it has room for."""
 
     def __init__(

@@ -21,7 +21,7 @@ from app.engine.measurement_cache import open_cache
 from app.engine.measuring import keep, measured
 from app.engine.memory import peak_bytes, release_memory, restart_peak
 from app.engine.prompt import begun, encode, make_reader
-from app.engine.reader import Reader
+from app.engine.reader import CachedTokenReader
 from app.engine.sampling import likeliest
 from app.engine.sandbox import Sandbox, fill_here
 from app.engine.step import FirstToken, StatisticsMeter, Step
@@ -91,7 +91,7 @@ class Session:
         self._folder: ModelFolder | None = None
         self._choice: ModelChoice | None = None
         self._loaded: LoadedModel | None = None
-        self.reader = Reader()
+        self.reader = CachedTokenReader()
         """Of the loaded model's tokens, for any thread."""
 
     @property
@@ -196,7 +196,7 @@ class Session:
     def _drop(self) -> None:
         """Give the old model's memory back before the next one takes its own."""
         self._loaded = self._choice = self._folder = None
-        self.reader = Reader()
+        self.reader = CachedTokenReader()
         release_memory()
 
 

@@ -28,7 +28,7 @@ from app.engine.jobs import (
     sentence_of,
 )  # fmt: skip
 from app.engine.memory import address_space_left, resident_bytes
-from app.engine.reader import Reader
+from app.engine.reader import CachedTokenReader
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.errors import AppError, EngineClosed
 from app.messages import EngineStatus, Loading, Locate, ModelChoice, ModelFolder, Progress, Request
@@ -105,10 +105,10 @@ class Engine:
         """What the worker is doing now."""
         return self._status
 
-    def reader(self) -> Reader:
+    def reader(self) -> CachedTokenReader:
         """The reader of the loaded model's tokens; an empty one without a model."""
         session = self._session
-        return session.reader if session else Reader()
+        return session.reader if session else CachedTokenReader()
 
     def stop(self) -> None:
         """Stop the running reply, fail the queued ones, take no more. Returns at once; safe to repeat."""

@@ -9,7 +9,7 @@ from typing import Protocol
 from app.network_log import NetworkLog
 
 
-class Database(Protocol):
+class CheckableDatabase(Protocol):
     """The file that chats are kept in."""
 
     def is_healthy(self) -> str:
@@ -26,7 +26,7 @@ class AppContext:
     hub_cache: Path
     log: Path
     outside: NetworkLog
-    database: Database | None = None
+    database: CheckableDatabase | None = None
     note: str = ""
 
 

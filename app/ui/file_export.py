@@ -52,17 +52,17 @@ def file_name(name: str) -> str:
     return f"{stem[:LONGEST_NAME].strip(' .') or 'foresight'}{dot}{ending[:LONGEST_NAME].strip()}"
 
 
-def add_library_routes(app: fastapi.FastAPI, book: ChatStores, data_dir: Path) -> None:
+def add_library_routes(app: fastapi.FastAPI, stores: ChatStores, data_dir: Path) -> None:
     """Serve both files. Private chats are in neither."""
 
     @app.get(CHATS)
     def chats() -> fastapi.Response:
-        return _file(f"Foresight chats {date.today()}.json", "application/json", book.stored.export_parts())
+        return _file(f"Foresight chats {date.today()}.json", "application/json", stores.stored.export_parts())
 
     @app.get(BACKUP)
     def backup() -> fastapi.Response:
         try:
-            copy = _copied(book, data_dir)
+            copy = _copied(stores, data_dir)
         except (AppError, OSError) as error:
             return PlainTextResponse(str(error), 503)
         return _file(f"Foresight backup {date.today()}.sqlite", "application/vnd.sqlite3", _read_once(copy))
@@ -74,13 +74,13 @@ def _file(name: str, kind: str, parts: Iterator[str] | Iterator[bytes]) -> Strea
     return StreamingResponse(parts, media_type=kind, headers=headers)
 
 
-def _copied(book: ChatStores, data_dir: Path) -> Path:
+def _copied(stores: ChatStores, data_dir: Path) -> Path:
     """Copy the database into a folder of its own, on the disk that has room for the database itself."""
     place = uploads_dir(data_dir)
     place.mkdir(parents=True, exist_ok=True)
     copy = Path(tempfile.mkdtemp(dir=place)) / "backup.sqlite"
     try:
-        book.stored.backup(copy)
+        stores.stored.backup(copy)
     except BaseException:
         discard(copy)
         raise

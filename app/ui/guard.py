@@ -56,9 +56,9 @@ def refusal(method: str, path: str, headers: Headers) -> tuple[int, str] | None:
     if len(headers.getlist("host")) != 1 or _name(host) not in OWN_NAMES:
         return 400, "This address is not Foresight's: open http://127.0.0.1 with its port."
     if any(origin.lower() != f"http://{host.lower()}" for origin in headers.getlist("origin")):
-        return 403, "Requests of other sites are refused."
+        return 403, "Requests from other sites are refused."
     if _comes_from_elsewhere(method, path, headers):
-        return 403, "Requests of other sites are refused."
+        return 403, "Requests from other sites are refused."
     return None
 
 

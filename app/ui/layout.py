@@ -23,7 +23,7 @@ from app.ui.chat.chat_settings import ChatSettingsActions, ChatSettingsPanel, bu
 from app.ui.chat.render import ChatRenderer
 from app.ui.chat.state import ChatState
 from app.ui.chat.view import ChatActions, ChatView, build_chat
-from app.ui.documents.reader import ReaderActions, ReaderPanel, build_reader
+from app.ui.documents.document_panel import DocumentPanel, DocumentPanelActions, build_document_panel
 from app.ui.documents.render import DocumentsRenderer
 from app.ui.documents.semantic_search import SemanticSearch
 from app.ui.documents.view import DocumentsActions, DocumentsView, build_documents_view
@@ -44,7 +44,7 @@ from app.ui.option_controls import (
 )
 from app.ui.page_events import LISTEN, PageEvents, toast
 from app.ui.page_sessions import PageSession, PageValue
-from app.ui.page_stream import ACTIVE_SECONDS, View
+from app.ui.page_stream import ACTIVE_SECONDS, PolledRenderer
 from app.ui.race.render import RaceRenderer
 from app.ui.race.view import RaceActions, RaceView, build_race_view
 from app.ui.services import Services
@@ -72,7 +72,7 @@ class Page:
     race: RaceView
     settings: SettingsView
     xray: XrayView
-    reader: ReaderPanel
+    document_panel: DocumentPanel
 
     @property
     def controls(self) -> list[gr.components.Component]:
@@ -109,7 +109,7 @@ def build_page(settings: Settings, fit_target: FitTarget, notice: Notice, events
         race=build_race_view(ready_prompts()[0].text, settings.options.decoding),
         settings=build_settings_view(settings.model, to_values(settings.options), settings.theme),
         xray=build_xray(),
-        reader=build_reader(),
+        document_panel=build_document_panel(),
     )
 
 
@@ -189,8 +189,8 @@ def _connect_documents(page: Page, services: Services, events: PageEvents) -> No
     view = page.documents
     view.connect(DocumentsActions(services.documents, SemanticSearch(services), toast), events)
     openers = [view.results, view.documents, page.chat.thread, page.chat.live]
-    reader = ReaderActions(services.documents, services.conversations)
-    page.reader.connect(reader, openers, page.chat_state, events)
+    panel = DocumentPanelActions(services.documents, services.conversations)
+    page.document_panel.connect(panel, openers, page.chat_state, events)
 
 
 def _connect_race(page: Page, services: Services, events: PageEvents) -> None:
@@ -211,23 +211,23 @@ def _connect_settings(
 
 def views_of(
     page: Page, services: Services, inventory: InventoryCache, notice: Notice
-) -> Callable[[PageSession], list[View]]:
+) -> Callable[[PageSession], list[PolledRenderer]]:
     """Return what draws each page."""
     semantic_search = SemanticSearch(services)
 
-    def views(session: PageSession) -> list[View]:
+    def views(session: PageSession) -> list[PolledRenderer]:
         chat_state = session.get(page.chat_state)
         chat = ChatRenderer(services, chat_state)
         xray = XrayRenderer(session.get(page.xray.state), chat_state)
         race = RaceRenderer(services.race, lambda: services.engine.status().model)
         documents = DocumentsRenderer(services.documents, semantic_search, session.get(page.documents.state))
         return [
-            View(chat.render, chat.is_slow, ACTIVE_SECONDS),
-            View(xray.render, lambda: xray.is_open, ACTIVE_SECONDS),
-            View(race.render, race.reads_database, ACTIVE_SECONDS),
-            View(ModelsRenderer(services, inventory).render),
-            View(documents.render),
-            View(lambda: {"notice": notice.html()}, lambda: False),
+            PolledRenderer(chat.render, chat.is_slow, ACTIVE_SECONDS),
+            PolledRenderer(xray.render, lambda: xray.is_open, ACTIVE_SECONDS),
+            PolledRenderer(race.render, race.reads_database, ACTIVE_SECONDS),
+            PolledRenderer(ModelsRenderer(services, inventory).render),
+            PolledRenderer(documents.render),
+            PolledRenderer(lambda: {"notice": notice.html()}, lambda: False),
         ]
 
     return views

@@ -19,7 +19,7 @@ from app.ui.models.inventory import InventoryCache
 from app.ui.page_events import PageEvents, toast
 from app.ui.page_sessions import Pages, PageSession
 from app.ui.page_socket import add_page_socket
-from app.ui.page_stream import View
+from app.ui.page_stream import PolledRenderer
 from app.ui.services import Services
 from app.ui.theme import asset, head, make_theme
 from app.ui.top_bar import Notice
@@ -132,7 +132,7 @@ class NeededRoutes:
 
 def build_blocks(
     services: Services, app_context: AppContext, endpoint: Endpoint, pages: Pages
-) -> tuple[gr.Blocks, Callable[[PageSession], Sequence[View]]]:
+) -> tuple[gr.Blocks, Callable[[PageSession], Sequence[PolledRenderer]]]:
     """Return the page as Gradio Blocks, and what draws each page."""
     inventory, notice = InventoryCache(services), Notice(app_context.note)
     events = PageEvents(pages, toast)

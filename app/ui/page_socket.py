@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 import fastapi
 
 from app.ui.page_sessions import Pages, PageSession
-from app.ui.page_stream import PageStream, View
+from app.ui.page_stream import PageStream, PolledRenderer
 
 ROUTE = "/foresight/page"
 UNKNOWN_PAGE = 4404
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 def add_page_socket(
     app: fastapi.FastAPI,
     pages: Pages,
-    views: Callable[[PageSession], Sequence[View]],
+    views: Callable[[PageSession], Sequence[PolledRenderer]],
     on_activity: Callable[[], None],
 ) -> None:
     """Serve the WebSocket. `on_activity` is called when somebody does something on a page."""

@@ -2,14 +2,14 @@
 
 Each view is polled for its parts. Those that differ from what the page has are sent:
 
-    part            on the page
-    str             the HTML of the component of that id, or the label of that button
-    bool            data-NAME on the body, which the stylesheets read
-    Blocks          a growing list of HTML blocks, of which only the changed ones travel
+    part              on the page
+    str               the HTML of the component of that id, or the label of that button
+    bool              data-NAME on the body, which the stylesheets read
+    ReplyHtmlBlocks   a growing list of HTML blocks, of which only the changed ones are sent
 
-A view may fail, when a disk fails for a while, say: the page keeps what it shows, the part `problem` says what is
-wrong, and the view is polled again. The page acknowledges each frame and gets no other before: a page that sleeps
-costs nothing.
+If a view cannot be drawn (a disk fails for a while, say), the page keeps what it shows, the part `problem` says
+what is wrong, and the view is polled again. The page acknowledges each frame and gets the next one only then, so a
+page that sleeps costs nothing.
 """
 
 import asyncio
@@ -34,22 +34,22 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class ReplyHtmlBlocks:
     """The HTML blocks of the message that is being written; 0 where there is none."""
 
     message: int = 0
     blocks: tuple[str, ...] = ()
 
 
-Part = str | bool | Blocks
+Part = str | bool | ReplyHtmlBlocks
 Parts = Mapping[str, Part]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """How a part of the page is polled. `render` returns the same object while nothing changed.
+class PolledRenderer:
+    """A view's `render`, and how it is polled. `render` returns the same object while nothing changed.
 
-    While `is_slow` says so, it runs on another thread. At least `seconds` lie between two polls."""
+    While `is_slow()` is true, it runs on another thread. At least `seconds` lie between two polls."""
 
     render: Callable[[], Parts]
     is_slow: Callable[[], bool] = lambda: True
@@ -59,7 +59,7 @@ class View:
 class PageStream:
     """Polls the views of one page."""
 
-    def __init__(self, views: Sequence[View]) -> None:
+    def __init__(self, views: Sequence[PolledRenderer]) -> None:
         self._views = [_PolledView(view) for view in views]
         self._shown: dict[str, Part] = {}
         self._active_until = 0.0
@@ -71,7 +71,7 @@ class PageStream:
         self._woken.set()
 
     async def frames(self) -> AsyncIterator[dict[str, Any]]:
-        """The changed parts, whenever there are some; everything at first. Endless."""
+        """Yields the parts that changed, whenever there are some; at first all of them. Endless."""
         while True:
             for view in self._views:
                 await view.poll()
@@ -98,11 +98,11 @@ class PageStream:
 
 
 def _sent(before: Part | None, now: Part) -> Any:
-    """A part as it travels: of blocks those from the first on that changed."""
-    if not isinstance(now, Blocks):
+    """A part as it is sent: of blocks, those from the first changed one on."""
+    if not isinstance(now, ReplyHtmlBlocks):
         return now
     same = 0
-    if isinstance(before, Blocks) and before.message == now.message:
+    if isinstance(before, ReplyHtmlBlocks) and before.message == now.message:
         pairs = zip(before.blocks, now.blocks, strict=False)
         same = next(
             (at for at, (a, b) in enumerate(pairs) if a != b), min(len(before.blocks), len(now.blocks))
@@ -113,7 +113,7 @@ def _sent(before: Part | None, now: Part) -> Any:
 class _PolledView:
     """A view with its newest parts, and the problem with polling it now."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: PolledRenderer) -> None:
         self.parts: Parts = {}
         self.problem = ""
         self._view = view

@@ -14,7 +14,7 @@ from app.ui.documents.service import DocumentsService
 from app.ui.models.service import ModelsService
 
 
-class Engine(Protocol):
+class EngineService(Protocol):
     """What the window needs of the engine; nothing here waits."""
 
     def submit(self, request: Request, reply: Reply) -> None:
@@ -39,7 +39,7 @@ class Services:
     def __init__(
         self,
         conversations: Conversations,
-        engine: Engine,
+        engine: EngineService,
         models: ModelsService,
         race: Race,
         documents: DocumentsService,
@@ -88,7 +88,7 @@ class Services:
         """The same for another answer beside this one.
 
         Sampling is keyed, so the same options would write the same text: then the next seed is taken that no
-        version has. With a changed option (lookahead off, notify) the seed stays and the texts can be compared."""
+        version has. With a changed option (lookahead off, say) the seed stays and the texts can be compared."""
         used = self.conversations.options_used(chat, message) if options.sampling.temperature > 0 else ()
         while options in used:
             options = with_next_seed(options)

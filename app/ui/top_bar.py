@@ -17,7 +17,7 @@ PHASES = {
     "loading": "Loading the model…",
     "ready": "Ready",
     "busy": "Writing…",
-    "failed": "The model could not be loaded: choose another one under Model.",
+    "failed": "The model could not be loaded: choose another one under Settings → Model.",
     "closed": "Foresight is closing.",
 }
 

@@ -54,7 +54,7 @@
     const code = button.closest(".code")?.querySelector("code");
     const isCode = button.dataset.copy === "code" && code;
     const text = isCode ? code.textContent : rawText(button.closest(".message"));
-    button.textContent = await navigator.clipboard.writeText(text).then(() => "Copied", () => "Not allowed");
+    button.textContent = await navigator.clipboard.writeText(text).then(() => "Copied", () => "Copy failed");
     setTimeout(() => (button.textContent = "Copy"), COPIED_MS);
   };
 

@@ -1,4 +1,4 @@
-// The reader: opens when the server sends a document, scrolled to the highlighted passage. It closes by its button, by
+// The document panel: opens when the server sends a document, scrolled to the highlighted passage. It closes by its button, by
 // Escape, and when a document or a collection is deleted.
 (() => {
   const isOpen = () => document.body.dataset.reading === "open";
@@ -50,7 +50,7 @@
   document.addEventListener("click", ({ target }) => {
     if (target.closest("[data-close=reading], #documents [data-do=remove], #documents [data-do=delete]")) close();
   });
-  // Capture phase: Escape closes the reader, unless a question, a menu or the X-ray is open above it.
+  // Capture phase: Escape closes the panel, unless a question, a menu or the X-ray is open above it.
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !isOpen() || document.body.dataset.xray === "open") return;
     if (document.body.dataset.collections === "open" || document.querySelector(".question, .in-place, details.menu[open]")) return;

@@ -84,7 +84,7 @@
   const explain = async () => {
     const answer = await fetch("/foresight/page").catch(() => null);
     if (!losses || isOver) return; // it is back already, or does not matter any more
-    if (answer?.status === 403) showNote("Foresight was started again, and this page no longer has its key. Open Foresight from its window or terminal.");
+    if (answer?.status === 403) showNote("Foresight was restarted, and this page no longer has its key. Open Foresight from its window or terminal.");
     else showNote("The connection to Foresight is lost. Reconnecting…");
   };
 
@@ -111,7 +111,7 @@
       if (socket !== mine || isOver) return;
       if (code === UNKNOWN_PAGE) {
         isOver = true;
-        return showNote("Foresight was started again since this page was opened. Copy what you have typed, then reload.", reloadButton());
+        return showNote("Foresight was restarted since this page was opened. Copy what you have typed, then reload.", reloadButton());
       }
       explain();
       retry = setTimeout(connect, RETRY_MS[Math.min(losses++, RETRY_MS.length - 1)]);

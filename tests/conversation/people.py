@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from time import monotonic, sleep
 
-from app.chat_messages import ChatSettings, ChatVersion, StoredMessage
-from app.conversation import Conversations, Reply, ReplySettings
+from app.chat_messages import ChatVersion, StoredMessage
+from app.conversation import Conversations, NewChat, NewQuestion, Reply, ReplySettings
 from app.messages import Finished, ModelChoice, Options, Piece, Request, Statistics
 from tests.fakes import DEMO, WordReader
 
@@ -50,9 +50,9 @@ class Person:
     def ask(self, question: str, answer: str = "") -> None:
         """Ask, and get this answer if there is one."""
         if self.place.chat:
-            self.place = self.chats.send(self.place, question, ASKED)
+            self.place = self.chats.start(NewQuestion(self.place, ASKED, question))
         else:
-            self.place = self.chats.begin(ChatSettings(), False, question, ASKED)
+            self.place = self.chats.start(NewChat(ChatVersion(), ASKED, question))
         if answer:
             self.get(answer)
 

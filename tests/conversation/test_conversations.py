@@ -6,9 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from app.chat_messages import ChatSettings
+from app.chat_messages import ChatSettings, ChatVersion
 from app.chats import Chats
-from app.conversation import ChatStores, ChatTooLong, Conversations, ReplySettings, StillWriting, is_private
+from app.conversation import (
+    ChatStores,
+    ChatTooLong,
+    Continuation,
+    Conversations,
+    NewChat,
+    NewQuestion,
+    Regeneration,
+    ReplySettings,
+    StillWriting,
+    is_private,
+)
 from app.database import MEMORY, Database
 from app.errors import StaleChat
 from app.messages import Failed, Finished, Message, ModelChoice, Options, Sampling, Statistics
@@ -82,7 +93,7 @@ def test_a_page_that_fell_behind_changes_nothing(person: Person, engine: Patient
 def test_an_answer_written_anew_stands_beside_the_first(person: Person, engine: PatientEngine) -> None:
     person.ask("One?", "Two.")
     answer = person.messages[-1].id
-    person.place = person.chats.regenerate(person.place, answer, ASKED)
+    person.place = person.chats.start(Regeneration(person.place, ASKED, answer))
     assert engine.read() == [("user", "One?")]
     person.get("Three.")
     assert person.texts == ["One?", "Three."]
@@ -95,7 +106,7 @@ def test_an_edited_question_begins_a_branch_and_the_old_one_stays(
     person.ask("One?", "Two.")
     person.ask("Three?", "Four.")
     first = person.messages[0]
-    person.place = person.chats.edit(person.place, first.id, "Uno?", ASKED)
+    person.place = person.chats.start(NewQuestion(person.place, ASKED, "Uno?", 0))
     assert engine.read() == [("user", "Uno?")]
     person.get("Dos.")
     assert person.texts == ["Uno?", "Dos."]
@@ -108,7 +119,7 @@ def test_a_stopped_answer_goes_on_where_it_was(person: Person, engine: PatientEn
     engine.say("Two, ")
     engine.replies[-1].append(Finished("stopped", Statistics(), DEMO, "auto"))
     person.wait()
-    person.place = person.chats.continue_reply(person.place, person.messages[-1].id, ASKED)
+    person.place = person.chats.start(Continuation(person.place, ASKED, person.messages[-1].id))
     assert engine.read()[-1] == ("assistant", "Two, ")
     person.get("three.")
     assert person.texts == ["One?", "Two, three."]
@@ -144,7 +155,7 @@ def test_a_chat_that_is_too_long_sends_nothing_until_the_person_chooses(
     assert len(engine.requests) == 1
     assert len(person.messages) == 2
 
-    person.place = person.chats.send(person.place, "c " * 30, replace(ASKED, overflow="oldest"))
+    person.place = person.chats.start(NewQuestion(person.place, replace(ASKED, overflow="oldest"), "c " * 30))
     assert [role for role, _ in engine.read()] == ["user"]
     newest = person.chats.newest_reply(person.place.chat)
     assert newest is not None
@@ -156,7 +167,7 @@ def test_turns_that_do_not_count_are_not_taken_for_the_oldest(person: Person, en
     engine.replies[-1].append(Failed("Memory ran out."))
     person.wait()
     person.ask("a " * 30, "b " * 30)
-    person.place = person.chats.send(person.place, "c " * 30, replace(ASKED, overflow="oldest"))
+    person.place = person.chats.start(NewQuestion(person.place, replace(ASKED, overflow="oldest"), "c " * 30))
     newest = person.chats.newest_reply(person.place.chat)
     assert newest is not None
     assert newest.first_read == person.messages[4].id
@@ -164,7 +175,7 @@ def test_turns_that_do_not_count_are_not_taken_for_the_oldest(person: Person, en
 
 
 def test_a_shorter_reply_is_as_long_as_there_is_room(person: Person, engine: PatientEngine) -> None:
-    person.place = person.chats.begin(ChatSettings(), False, "a " * 80, replace(ASKED, overflow="shorter"))
+    person.place = person.chats.start(NewChat(ChatVersion(), replace(ASKED, overflow="shorter"), "a " * 80))
     assert engine.requests[-1].options.max_new_tokens == 18
 
 
@@ -182,7 +193,7 @@ def test_without_a_model_nothing_is_counted(person: Person, engine: PatientEngin
 
 
 def test_a_private_chat_never_reaches_the_disk(person: Person, database: Database) -> None:
-    person.place = person.chats.begin(ChatSettings(), True, "Secret?", ASKED)
+    person.place = person.chats.start(NewChat(ChatVersion(), ASKED, "Secret?", ChatSettings(), True))
     assert is_private(person.place.chat)
     person.get("Sesame")
     assert person.texts == ["Secret?", "Sesame"]
@@ -213,7 +224,9 @@ def test_closing_waits_until_replies_are_stored(person: Person, engine: PatientE
 
 def test_the_options_of_a_reply_are_stored_as_they_were(person: Person) -> None:
     warm = Options(Sampling(temperature=0.7, seed=3), max_new_tokens=20)
-    person.place = person.chats.begin(ChatSettings(), False, "One?", ReplySettings(ModelChoice("demo"), warm))
+    person.place = person.chats.start(
+        NewChat(ChatVersion(), ReplySettings(ModelChoice("demo"), warm), "One?")
+    )
     person.get("Two.")
     provenance = person.messages[-1].content.provenance
     assert provenance is not None
@@ -227,7 +240,7 @@ def test_two_pages_that_ask_at_once_get_one_reply(person: Person, engine: Patien
     def ask() -> None:
         together.wait()
         try:
-            person.chats.send(person.place, "Again?", ASKED)
+            person.chats.start(NewQuestion(person.place, ASKED, "Again?"))
         except (StillWriting, StaleChat) as error:
             refused.append(error)
 
@@ -254,6 +267,6 @@ def test_options_of_versions_are_known_from_the_store(person: Person) -> None:
     person.ask("One?", "Two.")
     answer = person.messages[-1].id
     warm = replace(ASKED, options=Options(Sampling(temperature=0.7), max_new_tokens=20))
-    person.place = person.chats.regenerate(person.place, answer, warm)
+    person.place = person.chats.start(Regeneration(person.place, warm, answer))
     person.get("Three.")
     assert person.chats.options_used(person.place.chat, answer) == (ASKED.options, warm.options)

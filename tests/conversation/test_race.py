@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.chat_messages import ChatSettings
+from app.chat_messages import ChatVersion
 from app.chats import Chats
-from app.conversation import ChatStores, Conversations
+from app.conversation import ChatStores, Conversations, NewChat
 from app.conversation.decoder_comparison import WARM_UP_TOKENS
 from app.conversation.race import BUSY, RACING
 from app.database import MEMORY, Database
@@ -146,7 +146,7 @@ def test_a_finished_race_is_kept_with_what_it_ran_on() -> None:
 
 def test_a_race_is_refused_while_a_reply_is_written(chats: Conversations, engine: SlowEngine) -> None:
     race = make_race(engine, lambda: chats.is_busy)
-    chats.begin(ChatSettings(), False, "Hi", ASKED)
+    chats.start(NewChat(ChatVersion(), ASKED, "Hi"))
     with pytest.raises(RaceRefused, match=BUSY):
         race.start(make_plan())
     chats.stop_all()
@@ -161,7 +161,7 @@ def test_a_race_is_refused_while_a_reply_is_written(chats: Conversations, engine
 def test_a_chat_goes_on_behind_a_race(chats: Conversations, engine: SlowEngine) -> None:
     race = make_race(engine, lambda: chats.is_busy)
     race.start(make_plan())
-    place = chats.begin(ChatSettings(), False, "Hi", ASKED)
+    place = chats.start(NewChat(ChatVersion(), ASKED, "Hi"))
     race.wait(10)
     chats.close()
     assert chats.thread(place.chat, 1).messages[0].text == engine.text

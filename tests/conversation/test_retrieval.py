@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from app.chat_messages import ChatSettings
+from app.chat_messages import ChatSettings, ChatVersion
 from app.chats import Chats
-from app.conversation import ChatStores, Conversations
+from app.conversation import ChatStores, Continuation, Conversations, NewChat, Regeneration
 from app.conversation.retrieval import PromptRoom, reload, retrieve
 from app.conversation.source_prompt import (
     GUARD,
@@ -44,7 +44,7 @@ def ask_documents(engine: PatientEngine, database: Database) -> Iterator[Callabl
         def ask(library: FakeDocumentSearch, question: str, answer: str = "") -> Person:
             chats = Conversations(engine, ChatStores(Chats(database), Chats(memory)), library)
             person = Person(chats, engine)
-            person.place = chats.begin(SETTINGS, False, question, ASKED)
+            person.place = chats.start(NewChat(ChatVersion(), ASKED, question, SETTINGS))
             if answer:
                 person.get(answer)
             return person
@@ -202,7 +202,7 @@ def test_an_answer_goes_on_from_the_passages_that_it_was_begun_with(
     person = ask_documents(library, "Who purrs?", "Cats")
     library.texts[2] = "Dogs bark."
     before = engine.read()
-    person.place = person.chats.continue_reply(person.place, person.messages[-1].id, ASKED)
+    person.place = person.chats.start(Continuation(person.place, ASKED, person.messages[-1].id))
     assert engine.read() == [*before, ("assistant", "Cats")]
     person.get(" [1].")
     assert len(sources_of(person).cited) == 1
@@ -235,10 +235,10 @@ def test_an_answer_whose_source_was_removed_cannot_go_on_but_be_asked_anew(
     answer = person.messages[-1].id
     del library.texts[1]
     with pytest.raises(DocumentNotFound, match="removed"):
-        person.chats.continue_reply(person.place, answer, ASKED)
+        person.chats.start(Continuation(person.place, ASKED, answer))
     with pytest.raises(DocumentNotFound, match="removed"):
         person.chats.prompt_of(person.place.chat, answer)
-    person.place = person.chats.regenerate(person.place, answer, replace(ASKED))
+    person.place = person.chats.start(Regeneration(person.place, replace(ASKED), answer))
     assert "Cats purr." not in engine.read()[-1][1]
 
 

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from app.engine.decoders import generate
 from app.engine.loading import LoadedModel, prepare
 from app.engine.lookahead.decoder import lookahead
-from app.engine.lookahead.planning import DraftPlanner, FixedSizes
+from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner
 from app.engine.lookahead.pool import Pool
 from app.engine.plain import plain
 from app.engine.runner import ModelRunner
@@ -121,7 +121,7 @@ def collect(events: Iterable[Prefilling | FirstToken | Step]) -> Reply:
 
 def with_pool(pool: Pool, decoding: Decoding) -> Decoder:
     """Lookahead of fixed sizes with this pool in place of the chat's own."""
-    return planned(FixedSizes(decoding), pool)
+    return planned(FixedSizesPlanner(decoding), pool)
 
 
 def planned(planner: DraftPlanner, pool: Pool) -> Decoder:

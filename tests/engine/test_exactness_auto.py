@@ -11,7 +11,7 @@ from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.backoff import Backoff
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.lookahead.first_successors import ask_first_successors, no_successors
-from app.engine.lookahead.planning import DraftPlanner, FixedSizes, RowBudget
+from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner, RowBudgetPlanner
 from app.engine.lookahead.step_curve import StepCurve
 from app.engine.lookahead.tuner import Tuner
 from app.engine.lookahead.window_sizer import WindowSizer
@@ -129,7 +129,7 @@ def test_each_source_alone_is_accepted_and_changes_nothing(
     runner = zoo.runner(architecture)
     expected = reference(runner, PROMPT, sampling)
     pool = knowing(source, (*PROMPT, *expected.tokens), VOCABULARY)
-    said = write(runner, PROMPT, planned(RowBudget(24, WindowSizer(0)), pool), sampling)
+    said = write(runner, PROMPT, planned(RowBudgetPlanner(24, WindowSizer(0)), pool), sampling)
     assert said.tokens == expected.tokens
     assert {origin for step in said.steps for origin in step.origins} == {source, "model"}
     assert said.longest_run > 5
@@ -143,8 +143,8 @@ def test_a_source_that_has_to_learn_by_itself_changes_nothing(
     expected = reference(runner, PROMPT)
     runner.forget()
     planners: tuple[DraftPlanner, ...] = (
-        RowBudget(rows, WindowSizer(columns)),
-        FixedSizes(Decoding("lookahead", columns, 4, rows)),
+        RowBudgetPlanner(rows, WindowSizer(columns)),
+        FixedSizesPlanner(Decoding("lookahead", columns, 4, rows)),
     )
     for planner in planners:
         runner.forget()

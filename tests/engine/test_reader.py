@@ -9,7 +9,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from app.conversation import TokenReader
 from app.engine.prompt import encode, make_reader
-from app.engine.reader import Reader
+from app.engine.reader import CachedTokenReader
 from app.errors import BadOption
 from app.messages import Message
 from tests.engine.tiny import DEMO, STORIES
@@ -28,7 +28,7 @@ def tokenizer() -> PreTrainedTokenizerBase:
 
 
 def test_without_a_model_there_is_nothing() -> None:
-    reader: TokenReader = Reader()
+    reader: TokenReader = CachedTokenReader()
     assert (reader.context, reader.count(CHAT), reader.texts([1, 2])) == (0, 0, ("", ""))
 
 
@@ -73,7 +73,7 @@ def test_the_space_before_a_word_is_shown_where_tokenizers_leave_it_out() -> Non
 
 def test_a_chat_is_counted_once() -> None:
     counted: list[tuple[Message, ...]] = []
-    reader = Reader(8, lambda prompt: counted.append(prompt) or 5)  # type: ignore[func-returns-value]
+    reader = CachedTokenReader(8, lambda prompt: counted.append(prompt) or 5)  # type: ignore[func-returns-value]
     assert [reader.count(CHAT), reader.count(tuple(CHAT))] == [5, 5]
     assert counted == [CHAT]
 

@@ -132,7 +132,7 @@ def test_a_reply_stops_while_its_model_is_fetched(gated: Engine, gate: Gate) -> 
     wait_for(lambda: gated.status().phase == "loading")
     assert gated.status().note == "Downloading (25%)"
     stopped.stop()
-    assert failure(stopped).startswith("Stopped before the model was there")
+    assert failure(stopped).startswith("Stopped while the model was loading")
     gate.opened.set()
     assert len(ids_of(ask(gated))) == SHORT.max_new_tokens
 
@@ -179,7 +179,7 @@ def test_closing_fails_what_waits_without_beginning_it(gated: Engine, gate: Gate
     gated.load(CPU, told.append)
     embedded = gated.embed(ModelFolder(tmp_path, name="sentences"), ["a text"])
     gated.close()
-    assert failure(running).startswith("Stopped before the model was there")
+    assert failure(running).startswith("Stopped while the model was loading")
     assert failure(queued) == CLOSING
     assert str(weighed.exception(SECONDS)) == str(embedded.exception(SECONDS)) == CLOSING
     assert (told, gate.places.asked) == ([False], [])

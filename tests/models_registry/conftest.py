@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from app.models_registry.hub.http import Backoff
+from app.models_registry.hub.http import RetryPolicy
 from app.models_registry.hub.hub import Hub
 from tests.models_registry.hub_server import FakeHub, running
 from tests.models_registry.model_files import model_files
 
-IMPATIENT = Backoff(read_timeout=3.0, first_wait=0.12, longest_wait=0.25, tries=3)
+IMPATIENT = RetryPolicy(read_timeout=3.0, first_wait=0.12, longest_wait=0.25, tries=3)
 
 
 @pytest.fixture
@@ -34,4 +34,4 @@ def server(reachable: None) -> Iterator[FakeHub]:  # noqa: ARG001 - it needs wha
 
 @pytest.fixture
 def hub(server: FakeHub, tmp_path: Path) -> Hub:
-    return Hub(server.endpoint, tmp_path / "cache", backoff=IMPATIENT)
+    return Hub(server.endpoint, tmp_path / "cache", retry_policy=IMPATIENT)

@@ -1,4 +1,4 @@
-"""A services with a scripted engine, and a page that shows it."""
+"""Services with a scripted engine, and a page that shows it."""
 
 import os
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def uploads(tmp_path: Path) -> Path:
 def open_services(
     engine: ScriptedEngine, models: ScriptedModels, documents: ScriptedDocuments, data_dir: Path
 ) -> Iterator[Services]:
-    """A services as main makes it: real stores for chats, and the rest does as it is told."""
+    """Services as main makes them: real stores for chats, and the rest does as it is told."""
     with (
         closing(Database(data_dir / "foresight.db")) as database,
         closing(Database(MEMORY)) as memory,

@@ -1,16 +1,16 @@
-"""TokenReader what a page is given, without the page."""
+"""Reads what a page is sent, without the page."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from app.ui.page_stream import PageStream, View
+from app.ui.page_stream import PageStream, PolledRenderer
 
 SECONDS = 10
 
 
 def frames_until(
-    views: Sequence[View], is_enough: Callable[[dict[str, Any]], object]
+    views: Sequence[PolledRenderer], is_enough: Callable[[dict[str, Any]], object]
 ) -> list[dict[str, Any]]:
     """The frames of a new page, up to the first that is enough."""
 
@@ -26,7 +26,7 @@ def frames_until(
     return asyncio.run(read())
 
 
-def frames(views: Sequence[View], times: int) -> list[dict[str, Any]]:
+def frames(views: Sequence[PolledRenderer], times: int) -> list[dict[str, Any]]:
     """As many frames of a new page."""
     count = iter(range(1, times + 1))
     return frames_until(views, lambda _: next(count) == times)

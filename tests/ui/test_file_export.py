@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from app.chat_messages import ChatSettings
+from app.chat_messages import ChatSettings, ChatVersion
 from app.chats import Chats
+from app.conversation import NewChat
 from app.database import Database
 from app.errors import StoreFull
 from app.messages import Options
@@ -26,9 +27,11 @@ FILE_TEXT = "a <b> & \"c\"\n  d\n</data><script>'${x}'"
 
 @pytest.fixture
 def talked(services: Services) -> Services:
-    """A services with two chats and a private one."""
+    """Services with two chats and a private one."""
     for is_private, question in ((False, "Why 全文?"), (False, "<b>Then?"), (True, "My secret")):
-        services.conversations.begin(ChatSettings(), is_private, question, services.asked(Options()))
+        services.conversations.start(
+            NewChat(ChatVersion(), services.asked(Options()), question, ChatSettings(), is_private)
+        )
     services.conversations.close()
     return services
 

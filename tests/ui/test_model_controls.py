@@ -4,7 +4,8 @@ from functools import partial
 
 import pytest
 
-from app.chat_messages import ChatSettings
+from app.chat_messages import ChatVersion
+from app.conversation import NewChat
 from app.errors import BadOption
 from app.messages import ModelChoice, Options
 from app.ui import Services
@@ -42,7 +43,7 @@ def test_a_model_is_not_switched_under_a_reply_without_asking(
     services: Services, engine: ScriptedEngine
 ) -> None:
     engine.pause, engine.text = 0.01, "word " * 300
-    services.conversations.begin(ChatSettings(), False, "one", services.asked(Options()))
+    services.conversations.start(NewChat(ChatVersion(), services.asked(Options()), "one"))
     load = partial(load_model, ModelsActions(services, InventoryCache(services), print).ask_or_load)
     problem, question = load("org/model", "auto", "auto", "none", "auto")
     assert (problem, engine.loads) == ("", [])

@@ -16,7 +16,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from app.ui.page_sessions import Pages, PageSession
 from app.ui.page_socket import FAILED, NOT_UNDERSTOOD, ROUTE, UNKNOWN_PAGE, add_page_socket
-from app.ui.page_stream import Parts, View
+from app.ui.page_stream import Parts, PolledRenderer
 
 SECONDS = 10
 
@@ -38,13 +38,13 @@ class Server:
     def _count_activity(self) -> None:
         self.activity += 1
 
-    def _views(self, _page: PageSession) -> list[View]:
+    def _views(self, _page: PageSession) -> list[PolledRenderer]:
         def render() -> Parts:
             self.looks += 1
             # A part that is no JSON.
             return {"number": object() if self.is_broken else str(self.looks)}  # type: ignore[dict-item]
 
-        return [View(render, lambda: False, seconds=0.0)]
+        return [PolledRenderer(render, lambda: False, seconds=0.0)]
 
     def page(self, session: str) -> ClientConnection:
         return connect(f"ws://127.0.0.1:{self.port}{ROUTE}?session={session}")

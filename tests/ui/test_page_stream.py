@@ -9,7 +9,7 @@ from time import monotonic
 import pytest
 
 from app.errors import StoreFull
-from app.ui.page_stream import Blocks, PageStream, Parts, View
+from app.ui.page_stream import PageStream, Parts, PolledRenderer, ReplyHtmlBlocks
 from tests.ui.streaming import frames
 
 FULL = StoreFull("The disk is full: free some space.")
@@ -32,8 +32,8 @@ class Sights:
         self._last = sight
         return sight
 
-    def view(self, is_slow: bool = False) -> View:
-        return View(self.render, lambda: is_slow, seconds=0.0)
+    def view(self, is_slow: bool = False) -> PolledRenderer:
+        return PolledRenderer(self.render, lambda: is_slow, seconds=0.0)
 
 
 def test_the_first_frame_has_everything_and_the_next_what_changed() -> None:
@@ -47,11 +47,11 @@ def test_the_first_frame_has_everything_and_the_next_what_changed() -> None:
 
 def test_of_blocks_only_those_travel_that_changed() -> None:
     growing = [
-        Blocks(7, ("a",)),
-        Blocks(7, ("a", "b")),
-        Blocks(7, ("a", "c", "d")),
-        Blocks(),
-        Blocks(8, ("a",)),
+        ReplyHtmlBlocks(7, ("a",)),
+        ReplyHtmlBlocks(7, ("a", "b")),
+        ReplyHtmlBlocks(7, ("a", "c", "d")),
+        ReplyHtmlBlocks(),
+        ReplyHtmlBlocks(8, ("a",)),
     ]
     seen = [frame["live"] for frame in frames([Sights(*({"live": one} for one in growing)).view()], 5)]
     assert seen == [
@@ -64,7 +64,7 @@ def test_of_blocks_only_those_travel_that_changed() -> None:
 
 
 def test_blocks_that_became_fewer_are_taken_away() -> None:
-    shrinking = Sights({"live": Blocks(7, ("a", "b"))}, {"live": Blocks(7, ("a",))})
+    shrinking = Sights({"live": ReplyHtmlBlocks(7, ("a", "b"))}, {"live": ReplyHtmlBlocks(7, ("a",))})
     assert frames([shrinking.view()], 2)[1]["live"] == {"message": 7, "from": 1, "blocks": ()}
 
 

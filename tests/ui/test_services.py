@@ -8,7 +8,8 @@ from time import sleep
 
 import pytest
 
-from app.chat_messages import ChatSettings
+from app.chat_messages import ChatVersion
+from app.conversation import NewChat
 from app.errors import SettingsNotSaved
 from app.messages import Decoding, ModelChoice, Options, Sampling
 from app.settings import ModelSettings, Settings, SettingsFile
@@ -23,7 +24,7 @@ SAMPLED = Options(sampling=Sampling(temperature=0.8, seed=4))
 
 def begin(services: Services, options: Options) -> int:
     """A chat with one question and its answer."""
-    place = services.conversations.begin(ChatSettings(), False, "hi", services.asked(options))
+    place = services.conversations.start(NewChat(ChatVersion(), services.asked(options), "hi"))
     services.chat = place.chat
     services.conversations.close()
     return place.chat

@@ -20,11 +20,11 @@ import numpy as np
 from app.engine.lookahead.context_table import last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.entries import SUCCESSORS, pack_successors
+from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.layout import lay_out
 from app.engine.lookahead.planning import DraftedStep, DraftPlan, DraftPlanner
 from app.engine.lookahead.pool import Pool
 from app.engine.lookahead.verification import most_drafts, trace_of, verify_and_commit
-from app.engine.lookahead.window import JacobiWindow
 from app.engine.plain import plain
 from app.engine.runner import ModelRunner
 from app.engine.sampling import Choices, Sampler

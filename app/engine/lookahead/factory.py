@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.model_statistics import ModelStatistics
-from app.engine.lookahead.planning import DraftPlanner, FixedSizes, RowBudget
+from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner, RowBudgetPlanner
 from app.engine.lookahead.tuner import Tuner
 from app.engine.runner import ModelRunner
 from app.engine.sampling import Sampler
@@ -46,9 +46,9 @@ def _make_planner(decoding: Decoding, known: ReplyContext, runner: ModelRunner) 
     sizer = known.statistics.sizer
     times = known.profile.times(runner.same_text_buckets)
     if decoding.decoder == "lookahead":
-        return FixedSizes(decoding)
+        return FixedSizesPlanner(decoding)
     if decoding.rows or not times:
-        return RowBudget(decoding.rows or UNMEASURED_ROWS, sizer)
+        return RowBudgetPlanner(decoding.rows or UNMEASURED_ROWS, sizer)
     statistics = known.statistics
     backoff = statistics.backoff(known.sampling.temperature)
     return Tuner(statistics.curve(times, runner.buckets), sizer, backoff)

@@ -2,7 +2,7 @@
 
     rows   0            1 .. D-1         D .. D+V-1
            current      drafts           window guesses
-    see    prefix       + ancestors      + what window.py draws
+    see    prefix       + ancestors      + what jacobi_window.py draws
 
 The two branches never see each other. Logits are wanted for every tree row and for the window's top row.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from app.engine.block import Block
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.window import JacobiWindow
+from app.engine.lookahead.jacobi_window import JacobiWindow
 
 
 @dataclass(frozen=True, slots=True)

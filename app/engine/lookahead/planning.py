@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from app.engine.lookahead.window import JacobiWindow
+from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.window_sizer import WindowSizer
 from app.messages import Decoding, Split
 from app.step_rows import tree_rows
@@ -85,7 +85,7 @@ class UntimedPlanner:
         return Split()
 
 
-class FixedSizes(UntimedPlanner):
+class FixedSizesPlanner(UntimedPlanner):
     """W, N and G as the person chose them: the tree has the rows of G guesses of N - 1 tokens."""
 
     def __init__(self, decoding: Decoding) -> None:
@@ -104,7 +104,7 @@ class FixedSizes(UntimedPlanner):
         return Split(len(step.reaches), step.window.size)
 
 
-class RowBudget(UntimedPlanner):
+class RowBudgetPlanner(UntimedPlanner):
     """So many rows a step, on average over the reply.
 
     A step that finds little to guess leaves its rows to the later ones; none gets more than twice the budget."""

@@ -6,7 +6,7 @@ from its lines. Every few steps the two sums are compared: a column is dropped w
 price, and the next reply begins with one more when it earned twice as much.
 """
 
-from app.engine.lookahead.window import JacobiWindow
+from app.engine.lookahead.jacobi_window import JacobiWindow
 
 STEPS = 16
 """Steps between two comparisons."""

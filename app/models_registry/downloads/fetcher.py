@@ -28,8 +28,8 @@ from app.models_registry.files.checksum import GrowingFileHash, new_hash
 from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile
 from app.models_registry.hub.errors import OUT_OF_SPACE
 from app.models_registry.hub.http import (
-    Backoff,
     IncompleteTransfer,
+    RetryPolicy,
     is_retryable,
     open_stream,
     reason,
@@ -100,7 +100,7 @@ class Fetcher:
 
     endpoint: str | None
     root: Path
-    backoff: Backoff = field(default_factory=Backoff)
+    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
     free: FreeBytes = free_bytes
 
     def fetch(self, plan: DownloadPlan, report: Callable[[TransferState], None]) -> Path:
@@ -203,14 +203,16 @@ class _Transfer:
                 self._stream(have, file_hash)
             except Exception as error:
                 failures = 1 if self._have() > have else failures + 1
-                if not is_retryable(error) or failures >= self.fetcher.backoff.tries:
+                if not is_retryable(error) or failures >= self.fetcher.retry_policy.tries:
                     raise
                 self._back_off(error, failures)
 
     def _back_off(self, error: Exception, failures: int) -> None:
-        backoff = self.fetcher.backoff
-        seconds = backoff.delay(failures, retry_after(error))
-        self.state.note = f"{reason(error)}: trying again in {seconds:.0f} s ({failures} of {backoff.tries})."
+        retry_policy = self.fetcher.retry_policy
+        seconds = retry_policy.delay(failures, retry_after(error))
+        self.state.note = (
+            f"{reason(error)}: trying again in {seconds:.0f} s ({failures} of {retry_policy.tries})."
+        )
         self.state.stop.wait(seconds)
 
     def _have(self) -> int:
@@ -218,7 +220,7 @@ class _Transfer:
 
     def _stream(self, have: int, file_hash: GrowingFileHash) -> None:
         """Append what the server sends from byte `have` on."""
-        with open_stream(self._url(), have, self.fetcher.backoff.read_timeout) as answer:
+        with open_stream(self._url(), have, self.fetcher.retry_policy.read_timeout) as answer:
             self._require_range(answer, have)
             with self._partial.open("ab", buffering=0) as file:
                 for piece in answer.iter_raw():

@@ -14,7 +14,7 @@ from app.child_process import ChildProcess
 from app.errors import ModelError
 from app.messages import Progress
 from app.models_registry.hub.download_plan import DownloadPlan, plan_from_json
-from app.models_registry.hub.http import Backoff
+from app.models_registry.hub.http import RetryPolicy
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
 
@@ -27,7 +27,7 @@ class DownloadRequest:
     plan: DownloadPlan | None = None
     endpoint: str | None = None
     root: Path | None = None
-    backoff: Backoff = field(default_factory=Backoff)
+    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
 
     def to_line(self) -> bytes:
         """The request as one line of JSON."""
@@ -43,13 +43,13 @@ def request_from_line(line: bytes) -> DownloadRequest:
         plan=plan_from_json(values["plan"]) if values["plan"] else None,
         endpoint=values["endpoint"],
         root=Path(values["root"]) if values["root"] else None,
-        backoff=Backoff(**values["backoff"]),
+        retry_policy=RetryPolicy(**values["retry_policy"]),
     )
 
 
 def download_request(hub: Hub, wanted: HubId, plan: DownloadPlan | None) -> DownloadRequest:
     """The request to fetch this model from this hub."""
-    return DownloadRequest(wanted, plan, hub.endpoint, hub.cache, hub.backoff)
+    return DownloadRequest(wanted, plan, hub.endpoint, hub.cache, hub.retry_policy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,13 +40,13 @@ def fetch(line: bytes, send_line: child_process.Say) -> None:
 
 def download(request: DownloadRequest, send: Send) -> Path:
     """Fetch a model, and send its progress. Raises ModelError."""
-    hub = Hub(request.endpoint, request.root, backoff=request.backoff)
+    hub = Hub(request.endpoint, request.root, retry_policy=request.retry_policy)
     repo, revision = request.wanted.repo, request.wanted.revision
     with as_model_errors(repo, revision, hub.page(repo)):
         plan = request.plan or hub.plan(request.wanted)
         send(DownloadPlanned(plan))
         with _locked(RepoCache(hub.root, repo)):
-            return Fetcher(request.endpoint, hub.root, request.backoff).fetch(plan, _reporter(send))
+            return Fetcher(request.endpoint, hub.root, request.retry_policy).fetch(plan, _reporter(send))
 
 
 @contextmanager

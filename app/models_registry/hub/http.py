@@ -49,7 +49,7 @@ class IncompleteTransfer(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
+class RetryPolicy:
     """How long a transfer is waited for. `read_timeout` is the longest time without a byte, in seconds.
 
     After a failure it waits `first_wait` seconds, then twice as long, up to `longest_wait`; `tries` without a

@@ -15,7 +15,7 @@ from app.errors import ModelBroken, ModelError, ModelGated
 from app.models_registry.files.model_files import CONFIG, is_complete
 from app.models_registry.hub.download_plan import DownloadPlan, make_plan
 from app.models_registry.hub.errors import as_model_errors
-from app.models_registry.hub.http import Backoff
+from app.models_registry.hub.http import RetryPolicy
 from app.models_registry.hub.hub_id import HubId
 
 SECONDS_TO_ANSWER = 10.0
@@ -30,7 +30,7 @@ class Hub:
     endpoint: str | None = None
     cache: Path | None = None
     is_offline: bool = False
-    backoff: Backoff = field(default_factory=Backoff)
+    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
 
     @property
     def root(self) -> Path:

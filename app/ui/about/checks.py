@@ -11,7 +11,7 @@ from typing import Literal
 from app.errors import StoreError
 from app.network_log import NetworkLog
 from app.ui.about.sockets import Socket, own_sockets
-from app.ui.app_context import AppContext, Database, Endpoint
+from app.ui.app_context import AppContext, CheckableDatabase, Endpoint
 from app.validation import require_one_of
 
 TIMEOUT_SECONDS = 5.0
@@ -145,7 +145,7 @@ def check_data_folder(folder: Path) -> Check:
     return Check(name, "passed", f"{folder} has mode {mode:o}.")
 
 
-def check_database(database: Database | None) -> Check:
+def check_database(database: CheckableDatabase | None) -> Check:
     """The database of chats and documents is not damaged."""
     name = "The database is intact"
     if database is None:

@@ -63,7 +63,7 @@ def sources_html(message: int, sources: Sources | None) -> Markup:
 
 def _facts(sources: Sources) -> Iterator[str]:
     if sources.is_whole:
-        yield "the documents were read whole"
+        yield "whole documents were used"
     if sources.budget:
         yield budget_in_words(sources.budget)
     if sources.left_out:
@@ -71,7 +71,7 @@ def _facts(sources: Sources) -> Iterator[str]:
 
 
 def budget_in_words(budget: TokenBudget) -> str:
-    """ "Prompt: system 20, sources 390, chat 80, question 14; 256 kept for the reply, of 1,024 tokens"."""
+    """ "Prompt: system 20, sources 390, chat 80, question 14; 256 reserved for the reply; context 1,024 tokens"."""
     parts = (
         ("system", budget.system),
         ("sources", budget.sources),
@@ -79,4 +79,4 @@ def budget_in_words(budget: TokenBudget) -> str:
         ("question", budget.question),
     )
     prompt = ", ".join(f"{name} {tokens:,}" for name, tokens in parts if tokens)
-    return f"Prompt: {prompt}; {budget.reply:,} kept for the reply, of {budget.context:,} tokens"
+    return f"Prompt: {prompt}; {budget.reply:,} reserved for the reply; context {budget.context:,} tokens"

@@ -94,7 +94,9 @@ def in_words(fit: ContextFit, leaves_out: bool = False) -> str:
         return used
     if leaves_out and fit.fits_without_oldest:
         return f"{used}: the {fit.left_out} oldest messages are not sent."
-    return f"{used}: too long with a reply of {fit.reserve:,}. You will be asked what to leave out."
+    return (
+        f"{used}: too long with {fit.reserve:,} reserved for the reply. You will be asked what to leave out."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from app.ui.templates import render
 
 REASONS: dict[StopReason, str] = {
     "eos": "the model ended it",
-    "stop_string": "a stop string came",
-    "max_tokens": "cut at the limit of max tokens",
-    "context": "cut where the model's context ends",
+    "stop_string": "reached a stop string",
+    "max_tokens": "reached the max-tokens limit",
+    "context": "reached the end of the model's context",
     "stopped": "stopped",
 }
 """Why a reply ended."""
@@ -60,7 +60,7 @@ def sampling_in_words(sampling: Sampling) -> str:
 
 def _decoder(provenance: Provenance) -> str:
     asked = provenance.options.decoding
-    sizes = _sizes(asked) if provenance.decoder == asked.decoder else f"asked: {asked.decoder}"
+    sizes = _sizes(asked) if provenance.decoder == asked.decoder else f"requested: {asked.decoder}"
     return f"{provenance.decoder} ({sizes})" if sizes else provenance.decoder
 
 
@@ -71,7 +71,7 @@ def _sizes(decoding: Decoding) -> str:
 
 
 def _numbers(numbers: Statistics) -> Iterator[Row]:
-    reused = f", {numbers.reused_tokens:,} of them kept from before" if numbers.reused_tokens else ""
+    reused = f", {numbers.reused_tokens:,} of them reused" if numbers.reused_tokens else ""
     yield "Prompt", f"{numbers.prompt_tokens:,} tokens{reused}" if numbers.prompt_tokens else ""
     if not numbers.steps:
         return

@@ -19,7 +19,7 @@ from app.ui.chat.reply_progress import ReplyProgress
 from app.ui.chat.state import ChatState
 from app.ui.live.panel import panel_html
 from app.ui.live.step_history import StepHistory
-from app.ui.page_stream import Blocks, Parts
+from app.ui.page_stream import Parts, ReplyHtmlBlocks
 from app.ui.services import Services
 from app.ui.sidebar.render import chat_list, chat_list_html
 from app.ui.templates import problem_html, render
@@ -27,7 +27,7 @@ from app.ui.top_bar import status_html
 
 LONG = 100_000
 """Characters on the page from which on messages are drawn before they are counted."""
-UNSAVED = "The reply above is not saved. Foresight tries again with your next message, and when it is closed."
+UNSAVED = "The reply above is not saved. Foresight will try again when you send a message or close it."
 GONE = "A deleted collection"
 
 
@@ -154,7 +154,9 @@ class ChatRenderer:
         return {
             "chats": self._sidebar,
             "messages": self._messages,
-            "live": Blocks(unstored.writing.message, unstored.blocks) if unstored else Blocks(),
+            "live": ReplyHtmlBlocks(unstored.writing.message, unstored.blocks)
+            if unstored
+            else ReplyHtmlBlocks(),
             "reply-note": self._note(),
             "panel": self._panel(status.model),
             "status": status_html(status),

@@ -1,6 +1,6 @@
 """One reply as a page follows it: its events are folded once, for the thread, the live numbers and the X-ray."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from app.conversation import ReplyState, StartedReply, TokenReader, fold
 from app.conversation.thinking import ThoughtClock
@@ -18,7 +18,9 @@ class ReplyProgress:
         self.writing = writing
         self.state = ReplyState(text=writing.before.text)
         self.history = StepHistory()
-        self._newest_reader, self._reader = reader, reader()
+        self._newest_reader = reader
+        self.reader = reader()
+        """The tokenizer of the model that writes the reply."""
         self._text = LiveReplyText()
         self._clock = ThoughtClock(writing.before)
         self._events_read = 0
@@ -38,10 +40,6 @@ class ReplyProgress:
         """Whether the next read may take more than some milliseconds."""
         return self._text.is_slow
 
-    def read_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """Return the text of each token, by the tokenizer of the model that writes the reply."""
-        return self._reader.texts(ids)
-
     def read(self) -> bool:
         """Fold the new events, and return whether there were any."""
         events = self.writing.reply.wait(self._events_read, timeout=0)
@@ -50,7 +48,7 @@ class ReplyProgress:
         self._events_read += len(events)
         pieces = [event for event in events if isinstance(event, Piece)]
         if pieces and not self.history.traced:
-            self._reader = self._newest_reader()  # the model was loaded before its first token came
+            self.reader = self._newest_reader()  # the model was loaded before its first token came
         self.state = fold(self.state, events)
         self.history = extend(self.history, events)
         for piece in pieces:

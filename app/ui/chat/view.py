@@ -7,7 +7,7 @@ from typing import Any
 import gradio as gr
 
 from app.chat_messages import ChatVersion
-from app.conversation import ChatTooLong, Overflow
+from app.conversation import ChatTooLong, Continuation, NewChat, NewQuestion, Overflow, Regeneration, Turn
 from app.messages import Options
 from app.ui.chat.chat_settings import save_settings, settings_of
 from app.ui.chat.context_meter import PendingAction, overflow_html, pending_action
@@ -135,27 +135,26 @@ class ChatActions:
             version = self._services.conversations.stores.of(version.chat).show(version, int(pending.name))
         else:
             options = to_options(OptionValues(*controls), self._services.settings.options)
-            version = self._start_reply(state, pending, options, overflow)
+            version = self._services.conversations.start(self._turn(state, pending, options, overflow))
         if state.finish(version, opened):  # an action may take seconds, and the person need not wait for it
             self._services.chat = version.chat
 
-    def _start_reply(
-        self, state: ChatState, pending: PendingAction, options: Options, overflow: Overflow
-    ) -> ChatVersion:
-        conversations, version = self._services.conversations, state.version
-        asked = self._services.asked(options, overflow)
+    def _turn(self, state: ChatState, pending: PendingAction, options: Options, overflow: Overflow) -> Turn:
+        version = state.version
+        settings = self._services.asked(options, overflow)
         match pending.do:
             case "edit":
-                return conversations.edit(version, int(pending.name), pending.value, asked)
+                parent = self._services.conversations.stores.of(version.chat).parent(int(pending.name))
+                return NewQuestion(version, settings, pending.value, parent)
             case "continue":
-                return conversations.continue_reply(version, int(pending.name), asked)
+                return Continuation(version, settings, int(pending.name))
             case "regenerate":
                 answer = int(pending.name)
                 anew = self._services.asked_anew(version.chat, answer, options, overflow)
-                return conversations.regenerate(version, answer, anew)
+                return Regeneration(version, anew, answer)
         if version.chat:
-            return conversations.send(version, pending.value, asked)
-        return conversations.begin(state.settings, state.is_private, pending.value, asked)
+            return NewQuestion(version, settings, pending.value)
+        return NewChat(version, settings, pending.value, state.settings, state.is_private)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""The Documents view: collections, the documents in them, and a reader that highlights a passage."""
+"""The Documents view: collections, the documents in them, and the document panel, which highlights a passage."""

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from app.display_text import counted
 from app.document_messages import Collection, Document, DocumentState, PassageHit
 from app.settings import DEFAULT_EMBEDDER
-from app.ui.documents.reader import DocumentRef, score_words
+from app.ui.documents.document_panel import DocumentRef, score_words
 from app.ui.documents.semantic_search import EmbeddingModelStatus, SemanticSearch
 from app.ui.documents.service import DocumentsService
 from app.ui.documents.view import DocumentsState, SearchResult, open_collection

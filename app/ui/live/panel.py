@@ -49,11 +49,11 @@ def auto_in_words(statistics: Statistics) -> str:
     if not statistics.steps or not split.cost:
         return ""
     if split.tree + split.window <= 1:
-        return "Auto: one row, since more would cost more than they bring here."
+        return "Auto: one row per step. More rows would cost more time than they save."
     parts = [f"tree of {split.tree} rows"] if split.tree > 1 else []
     parts += [f"window of {split.window} rows"] if split.window else []
-    mean = f"{statistics.tokens_per_step:.1f} tokens per step"
-    return f"Auto: {' and '.join(parts)}, step costs {split.cost:.2f}x, {mean}."
+    mean = f"{statistics.tokens_per_step:.1f} tokens"
+    return f"Auto: {' and '.join(parts)}. A step costs {split.cost:.2f}x a plain one and writes {mean}."
 
 
 def _charts(history: StepHistory) -> dict[str, Markup]:
@@ -95,8 +95,8 @@ def _tile(label: str, value: str, is_known: bool, name: str) -> dict[str, str]:
 
 
 HINTS = {
-    "tokens-per-second": "Speed of decoding, reading the prompt excluded",
-    "first-token": "Time until the first token was there",
+    "tokens-per-second": "Decoding speed, without the prefill",
+    "first-token": "Time to the first token",
     "hit-rate": "Steps in which at least one drafted token was accepted",
     "coverage": "Steps for which the pool had any draft",
     "rows-per-step": "Mean number of rows that a forward pass computed",

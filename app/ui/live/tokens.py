@@ -1,4 +1,4 @@
-"""Tokens on the page: who proposed them, in the words and the order of every legend, and their text made visible.
+"""Tokens on the page: the origins of every legend, with their descriptions, and token texts made visible.
 
 Colours are `--of-…` in assets/ui/foresight.css.
 """
@@ -9,7 +9,7 @@ from app.messages import Origin
 
 ABOUT: dict[Origin, str] = {
     "model": "written by the model itself, without a draft",
-    "successor": "drafted from what the model held likely behind this token before",
+    "successor": "drafted from tokens the model predicted earlier in the same context",
     "window": "drafted from the lookahead window's guesses",
     "prompt": "drafted from the prompt",
     "output": "drafted from what this reply wrote before",

@@ -81,7 +81,7 @@ class XrayRenderer:
         if state.is_open and shown != self._drawn and not (is_same and monotonic() < self._due):
             self._drawn_for = (state.is_live, state.is_live or number)
             self._drawn, self._due = shown, monotonic() + LIVE_SECONDS
-            read_texts = reply.read_texts if reply else _no_texts
+            read_texts = reply.reader.texts if reply else _no_texts
             self._parts = {"xray-picture": xray_html(history, number, state.is_live, read_texts)}
         return self._parts
 
@@ -90,20 +90,17 @@ def _no_texts(ids: Sequence[int]) -> tuple[str, ...]:
     return ("",) * len(ids)
 
 
-class XrayActions:
-    """What the X-ray's controls do."""
-
-    def act(self, state: XrayState, chat: ChatState, event: gr.EventData) -> Any:
-        """Do what a control says: a move, `open`, `close` or `export`. `value` is the step on the screen."""
-        do, value = (str(event._data.get(part) or "") for part in ("do", "value"))
-        if do == "export" and chat.reply:
-            return _file(chat.reply)
-        if do in ("open", "close"):
-            state.is_open = do == "open"
-        elif do in MOVES:
-            history = chat.reply.history if chat.reply else StepHistory()
-            state.move(cast(Move, do), int(value) if value.isdecimal() else 0, history)
-        return gr.skip()
+def use_control(state: XrayState, chat: ChatState, event: gr.EventData) -> Any:
+    """Do what a control says: a move, `open`, `close` or `export`. `value` is the step on the screen."""
+    do, value = (str(event._data.get(part) or "") for part in ("do", "value"))
+    if do == "export" and chat.reply:
+        return _file(chat.reply)
+    if do in ("open", "close"):
+        state.is_open = do == "open"
+    elif do in MOVES:
+        history = chat.reply.history if chat.reply else StepHistory()
+        state.move(cast(Move, do), int(value) if value.isdecimal() else 0, history)
+    return gr.skip()
 
 
 def _file(reply: ReplyProgress) -> str:
@@ -114,7 +111,7 @@ def _file(reply: ReplyProgress) -> str:
 def exported(reply: ReplyProgress) -> str:
     """Return the kept steps as JSON: token ids as the engine had them, `texts` by id, and the settings."""
     history, numbers = reply.history, reply.history.statistics
-    texts = texts_of(history.traced, (), reply.read_texts)
+    texts = texts_of(history.traced, (), reply.reader.texts)
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -143,10 +140,9 @@ class XrayView:
     file: gr.HTML
 
     def connect(self, chat: PageValue[ChatState], events: PageEvents) -> None:
-        """Join the controls with their actions."""
+        """Join the controls with their action."""
         # Every press counts, also while an earlier one is on its way.
-        act = XrayActions().act
-        events.on(self.bar.click, act, [self.state, chat], self.file, trigger_mode="multiple")
+        events.on(self.bar.click, use_control, [self.state, chat], self.file, trigger_mode="multiple")
 
 
 def build_live_panel() -> None:

@@ -1,7 +1,7 @@
 """Renders the X-ray: one step of the reply, as its lookahead window and its draft tree.
 
 The window is a table with a row for each age of guesses and a column for each distance. Column i of row r guesses
-the token i + r places after the current one (see app/engine/lookahead/window.py), so guesses of the same place
+the token i + r places after the current one (see engine/lookahead/jacobi_window.py), so guesses of the same place
 stand below each other. With W=3, N=4 and c the current token:
 
               c  +1 +2 +3 +4

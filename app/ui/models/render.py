@@ -255,7 +255,7 @@ def _disk(inventory: Inventory) -> dict[str, object]:
 def token_html(inventory: Inventory | None) -> Markup:
     """Whether an access token is saved."""
     is_saved = inventory is not None and inventory.is_logged_in
-    words = "A token is saved, where Hugging Face's own tools keep it." if is_saved else "No token is saved."
+    words = "A token is saved where Hugging Face's own tools keep it." if is_saved else "No token is saved."
     return render_macro("macros.html", "facts", words=[words])
 
 

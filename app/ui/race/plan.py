@@ -21,7 +21,7 @@ DEFAULT_LANES = ("plain", "auto", NO_LANE)
 DEFAULT_TOKENS = 128
 
 
-class LaneControls(NamedTuple):
+class LaneValues(NamedTuple):
     """The values of one lane's controls, in the order in which events pass them. An emptied box has None."""
 
     decoder: str
@@ -30,7 +30,7 @@ class LaneControls(NamedTuple):
     guesses: float | None
 
 
-LANE_CONTROLS = len(LaneControls._fields)
+LANE_VALUES = len(LaneValues._fields)
 
 
 def read_plan(
@@ -44,14 +44,14 @@ def read_plan(
     """The plan for these values. Sampling and same text are those of the chat. Raises BadOption."""
     if not text.strip():
         raise BadOption("There is no prompt. Write one, or choose an example.")
-    each = [LaneControls(*lanes[i : i + LANE_CONTROLS]) for i in range(0, len(lanes), LANE_CONTROLS)]
+    each = [LaneValues(*lanes[i : i + LANE_VALUES]) for i in range(0, len(lanes), LANE_VALUES)]
     with impossible_values():
         decodings = tuple(_decoding(lane, options.decoding) for lane in each if lane.decoder != NO_LANE)
         limited = replace(options, max_new_tokens=_integer(tokens, "Tokens"))
         return RacePlan(RacePrompt(kind, text.strip()), decodings, limited, model)
 
 
-def _decoding(lane: LaneControls, chosen: Decoding) -> Decoding:
+def _decoding(lane: LaneValues, chosen: Decoding) -> Decoding:
     """Sizes that this decoder does not use stay as in the chat."""
     decoder = cast(DecoderName, lane.decoder)
     decoding = replace(chosen, decoder=decoder)

@@ -1,6 +1,6 @@
 """How far each lane of a race is at one time of its clock.
 
-While a lane runs, the lanes before it are shown at the same time of the clock. Once all have finished, all are
+While a lane runs, finished lanes are shown at the same elapsed time. Once all have finished, all are
 shown at the time when the fastest lane finished.
 """
 

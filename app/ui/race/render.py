@@ -125,7 +125,7 @@ def _running_words(state: RaceState) -> str:
     current = state.replies[-1]
     if not current.is_reference:
         lane = sum(not each.is_reference for each in state.replies)
-        return f"Lane {lane} is running. The lanes before it are shown at the same time of the clock."
+        return f"Lane {lane} is running. Finished lanes are shown at the same elapsed time."
     rows = "with as many rows as the lanes" if current.decoding.same_text else "one row per step"
     return f"First, outside the race: plain decoding, {rows}, as the baseline."
 
@@ -150,7 +150,9 @@ def notes_html(result: RaceResult | None) -> Markup:
     if result is None:
         return Markup()
     is_short = result.fastest_plain.statistics.seconds < SHORT_RACE
-    short = "It took less than a second. Run it again before you trust its numbers." if is_short else ""
+    short = (
+        "The race took less than a second, so its numbers are not reliable. Run it again." if is_short else ""
+    )
     bucket = " in the same bucket, because same text is on" if result.plan.same_text else ""
     notes = {
         "Short race": short,

@@ -8,10 +8,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Chats and documents", ("*.db", "*.db-*", "*.sqlite*", "chats*", "backups*")),
-    ("Measurements of models", ("steps", "experience*", "races*")),
+    ("Chats and documents", ("*.sqlite*", "documents-inbox")),
+    ("Measurements of models", ("steps",)),
     ("Unfinished downloads", ("downloads",)),
-    ("Logs", ("logs", "*.log*")),
+    ("Logs", ("logs",)),
     ("Temporary files", ("gradio",)),
     ("Settings", ("settings.json*",)),
 )

@@ -51,9 +51,7 @@ def build_decoder_controls(now: OptionValues) -> DecoderControls:
             elem_id="decoder", filterable=False,
         )  # fmt: skip
         cost = gr.HTML(elem_id="cost", js_on_load=None)
-        rows = _slider(
-            0, MAX_ROWS, now.rows, "Rows per step", "0: the fastest number, found while writing", "rows"
-        )
+        rows = _slider(0, MAX_ROWS, now.rows, "Rows per step", "0: chosen automatically at each step", "rows")
         window = _slider(
             0, 128, now.window, "W: window", "Columns of guesses; 0 turns the window off", "window"
         )

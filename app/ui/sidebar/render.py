@@ -53,11 +53,11 @@ class Group:
 def chat_list(services: Services, state: ChatState) -> ChatList:
     """Return the list as this page shows it now."""
     conversations = services.conversations
-    book, search = conversations.stores, state.search.strip()
-    chats = book.summaries()
+    stores, search = conversations.stores, state.search.strip()
+    chats = stores.summaries()
     return ChatList(
         chats, state.version.chat, frozenset(chat.id for chat in chats if conversations.is_writing(chat.id)),
-        book.stored.folders(), search, book.stored.search(state.search) if search else (),
+        stores.stored.folders(), search, stores.stored.search(state.search) if search else (),
         tuple(title for _, title in state.deleted), state.chat_limit, state.expanded,
     )  # fmt: skip
 

@@ -31,13 +31,13 @@ class SidebarActions:
 
     def __init__(self, services: Services, notify: Notify) -> None:
         self._services = services
-        self._book = services.conversations.stores
+        self._stores = services.conversations.stores
         self._notify = notify
         self._chat_actions: dict[str, Callable[[ChatState, int, str], None]] = {
             "open": lambda state, chat, _: self._open(state, chat),
-            "rename": lambda _, chat, title: self._book.of(chat).rename(chat, title),
-            "pin": lambda _, chat, __: self._book.of(chat).pin(chat, True),
-            "unpin": lambda _, chat, __: self._book.of(chat).pin(chat, False),
+            "rename": lambda _, chat, title: self._stores.of(chat).rename(chat, title),
+            "pin": lambda _, chat, __: self._stores.of(chat).pin(chat, True),
+            "unpin": lambda _, chat, __: self._stores.of(chat).pin(chat, False),
             "move": self._move,
             "delete": lambda state, chat, _: self._delete(state, chat),
             "undo": lambda state, _, __: self._restore(state),
@@ -68,7 +68,7 @@ class SidebarActions:
         try:
             # Some editors put a byte order mark before a text that they save.
             text = upload.read_text(encoding="utf-8-sig", errors="replace")
-            imported = self._book.stored.import_json(text)
+            imported = self._stores.stored.import_json(text)
         except (AppError, OSError) as error:
             self._notify(str(error))
             return
@@ -83,10 +83,10 @@ class SidebarActions:
         elif do == "more":
             state.chat_limit += MORE_CHATS
         elif do == "markdown":
-            text = self._book.of(chat).export_markdown(chat)
+            text = self._stores.of(chat).export_markdown(chat)
             return file_html(f"{self._title(chat)}.md", text, "text/markdown")
         elif do == "json":
-            text = self._book.of(chat).export_json((chat,))
+            text = self._stores.of(chat).export_json((chat,))
             return file_html(f"{self._title(chat)}.json", text, "application/json")
         return NO_FILE
 
@@ -96,7 +96,7 @@ class SidebarActions:
 
     def _delete(self, state: ChatState, chat: int) -> None:
         title = self._title(chat)
-        self._book.of(chat).delete(chat)
+        self._stores.of(chat).delete(chat)
         self._services.conversations.stop(chat)
         state.deleted = (*state.deleted, (chat, title))
         if self._services.chat == chat:
@@ -110,7 +110,7 @@ class SidebarActions:
             raise ChatNotFound
         *before, (chat, _) = state.deleted
         try:
-            self._book.of(chat).restore(chat)
+            self._stores.of(chat).restore(chat)
         except ChatNotFound:  # all chats were deleted for good: it cannot be offered again
             state.deleted = tuple(before)
             raise
@@ -118,15 +118,15 @@ class SidebarActions:
 
     def _move(self, state: ChatState, chat: int, folder: str) -> None:
         """Move a chat into a folder, and expand that."""
-        self._book.of(chat).move(chat, folder.strip())
+        self._stores.of(chat).move(chat, folder.strip())
         _expand(state, folder.strip(), True)
 
     def _rename_folder(self, state: ChatState, old: str, new: str) -> None:
-        self._book.stored.rename_folder(old, new)
+        self._stores.stored.rename_folder(old, new)
         _expand(state, new, state.expanded.get(old, False))
 
     def _title(self, chat: int) -> str:
-        return next((line.title for line in self._book.summaries() if line.id == chat), "") or "New chat"
+        return next((line.title for line in self._stores.summaries() if line.id == chat), "") or "New chat"
 
 
 def _expand(state: ChatState, folder: str, is_expanded: bool) -> None:

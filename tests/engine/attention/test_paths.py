@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from app.engine.attention.paths import BORDER, NEWEST, POSITION, SLOTS, Paths, row_paths
 from app.engine.block import Block, chain_block, padded
-from app.engine.lookahead.window import window_mask
+from app.engine.lookahead.jacobi_window import window_mask
 from app.engine.rotary import anchored
 from tests.engine.attention.cases import Case, seen_keys
 

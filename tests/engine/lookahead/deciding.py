@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from app.engine.lookahead import lookahead
-from app.engine.lookahead.planning import PLAIN_STEP, DraftedStep, DraftPlan, DraftPlanner, FixedSizes
+from app.engine.lookahead.jacobi_window import JacobiWindow
+from app.engine.lookahead.planning import PLAIN_STEP, DraftedStep, DraftPlan, DraftPlanner, FixedSizesPlanner
 from app.engine.lookahead.pool import Pool
-from app.engine.lookahead.window import JacobiWindow
 from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.sampling import make_sampler
 from app.engine.step import Step
@@ -19,9 +19,9 @@ TEXT = [13, 40, 24, 73, 26, 79, 44, 36]
 """What triple_plus_one says behind START."""
 
 
-def fixed(window: int = 0, ngram: int = 4, guesses: int = 8) -> FixedSizes:
+def fixed(window: int = 0, ngram: int = 4, guesses: int = 8) -> FixedSizesPlanner:
     """Without a window what is drafted is the pool's affair alone."""
-    return FixedSizes(Decoding("lookahead", window, ngram, guesses))
+    return FixedSizesPlanner(Decoding("lookahead", window, ngram, guesses))
 
 
 @dataclass

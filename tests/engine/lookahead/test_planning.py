@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.lookahead.planning import MIN_ROWS_FOR_WINDOW, FixedSizes, RowBudget
-from app.engine.lookahead.window import JacobiWindow
+from app.engine.lookahead.jacobi_window import JacobiWindow
+from app.engine.lookahead.planning import MIN_ROWS_FOR_WINDOW, FixedSizesPlanner, RowBudgetPlanner
 from app.engine.lookahead.window_sizer import STEPS, WindowSizer
 from app.messages import PRESETS, Decoding, Preset, Split
 from tests.engine.lookahead.deciding import drafted
@@ -13,12 +13,12 @@ from tests.engine.lookahead.deciding import drafted
 REACHES = [1.0, 0.5, 0.25, 0.1]
 
 
-def fixed(window: int = 5, ngram: int = 4, guesses: int = 5) -> FixedSizes:
-    return FixedSizes(Decoding("lookahead", window, ngram, guesses))
+def fixed(window: int = 5, ngram: int = 4, guesses: int = 5) -> FixedSizesPlanner:
+    return FixedSizesPlanner(Decoding("lookahead", window, ngram, guesses))
 
 
-def budget(rows: int, columns: int = 3) -> RowBudget:
-    return RowBudget(rows, WindowSizer(columns))
+def budget(rows: int, columns: int = 3) -> RowBudgetPlanner:
+    return RowBudgetPlanner(rows, WindowSizer(columns))
 
 
 @pytest.mark.parametrize(("preset", "rows"), [("7b", 61), ("13b", 41), ("33b", 29)])

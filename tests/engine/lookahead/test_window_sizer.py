@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.engine.lookahead.window import JacobiWindow
+from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.window_sizer import MOST_COLUMNS, RETRY, STEPS, WORTH, WindowSizer
 
 

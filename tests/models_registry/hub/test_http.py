@@ -2,13 +2,13 @@
 
 from huggingface_hub.errors import HTTPError as NetworkError
 
-from app.models_registry.hub.http import Backoff, IncompleteTransfer, is_retryable
+from app.models_registry.hub.http import IncompleteTransfer, RetryPolicy, is_retryable
 
 
 def test_waits_double_up_to_the_longest_and_heed_the_server() -> None:
-    backoff = Backoff(first_wait=1, longest_wait=10)
-    assert [backoff.delay(failures) for failures in range(1, 7)] == [1, 2, 4, 8, 10, 10]
-    assert backoff.delay(1, requested=5) == 5 and backoff.delay(1, requested=500) == 10
+    policy = RetryPolicy(first_wait=1, longest_wait=10)
+    assert [policy.delay(failures) for failures in range(1, 7)] == [1, 2, 4, 8, 10, 10]
+    assert policy.delay(1, requested=5) == 5 and policy.delay(1, requested=500) == 10
 
 
 def test_what_the_next_try_may_cure_is_told_from_what_it_may_not() -> None:

@@ -24,7 +24,7 @@ def other(services: Services) -> Visitor:
 
 @pytest.fixture
 def unsteady(services: Services, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path) -> Services:
-    """The same chats at a services that cannot read them for a while."""
+    """The same chats in services that cannot read them for a while."""
     conversations = UnsteadyConversations(engine, services.conversations.stores, FakeDocumentSearch())
     return Services(
         conversations, engine, models, services.race, services.documents, SettingsFile(tmp_path), Settings()

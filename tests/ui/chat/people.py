@@ -16,7 +16,7 @@ from app.ui.chat.render import ChatRenderer
 from app.ui.chat.state import ChatState
 from app.ui.chat.view import ChatActions
 from app.ui.option_controls import OptionValues, to_values
-from app.ui.page_stream import Blocks, Parts
+from app.ui.page_stream import Parts, ReplyHtmlBlocks
 
 SKIPPED = gr.skip()
 SECONDS = 10
@@ -54,7 +54,7 @@ class Screen:
     def live(self) -> tuple[str, ...]:
         """The blocks of the reply that is being written."""
         live = self.parts["live"]
-        assert isinstance(live, Blocks)
+        assert isinstance(live, ReplyHtmlBlocks)
         return live.blocks
 
 

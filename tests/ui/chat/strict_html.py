@@ -1,4 +1,4 @@
-"""TokenReader HTML strictly: what may be on the page, and that every element ends where it should."""
+"""Reads HTML strictly: what may be on the page, and that every element ends where it should."""
 
 from html.parser import HTMLParser
 

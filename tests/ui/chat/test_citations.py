@@ -58,7 +58,7 @@ def test_below_an_answer_stand_its_sources_and_what_the_prompt_was_made_of() -> 
     assert html.count('data-do="source"') == 2
     assert "<b>1</b> Lease" in html
     assert (
-        "Prompt: system 20, sources 390, chat 80, question 14; 256 kept for the reply, of 1,024 tokens"
+        "Prompt: system 20, sources 390, chat 80, question 14; 256 reserved for the reply; context 1,024 tokens"
         " · 3 passages found that did not fit"
     ) in html
 
@@ -66,12 +66,12 @@ def test_below_an_answer_stand_its_sources_and_what_the_prompt_was_made_of() -> 
 def test_parts_that_take_nothing_are_not_told() -> None:
     assert (
         budget_in_words(TokenBudget(0, 100, 0, 5, 64, 512))
-        == "Prompt: sources 100, question 5; 64 kept for the reply, of 512 tokens"
+        == "Prompt: sources 100, question 5; 64 reserved for the reply; context 512 tokens"
     )
 
 
 def test_documents_that_were_read_whole_are_told() -> None:
-    assert "the documents were read whole" in sources_html(7, Sources("rent", SOURCES.cited, is_whole=True))
+    assert "whole documents were used" in sources_html(7, Sources("rent", SOURCES.cited, is_whole=True))
 
 
 def test_where_nothing_was_found_there_is_no_line() -> None:

@@ -5,7 +5,7 @@ import pytest
 from app.document_messages import Collection
 from app.ui import Services
 from app.ui.chat.render import collection_picker_html
-from app.ui.documents.reader import WHOLE, ReaderActions, ReaderState
+from app.ui.documents.document_panel import WHOLE, DocumentPanelActions, DocumentPanelState
 from tests.fake_documents import ScriptedDocuments
 from tests.fakes import ScriptedEngine
 from tests.ui.chat.people import Visitor, pressed
@@ -26,11 +26,11 @@ def act(
     visitor: Visitor,
     do: str,
     value: object = "",
-    reading: ReaderState = ReaderState(),  # noqa: B008
-) -> tuple[ReaderState, str]:
+    reading: DocumentPanelState = DocumentPanelState(),  # noqa: B008
+) -> tuple[DocumentPanelState, str]:
     """Press a button that opens a source of the last answer, or one in the panel."""
     name = visitor.messages[-1].id if do == "source" else ""
-    actions = ReaderActions(visitor.services.documents, visitor.services.conversations)
+    actions = DocumentPanelActions(visitor.services.documents, visitor.services.conversations)
     return actions.click(visitor.state, reading, pressed(do, name, str(value)))
 
 

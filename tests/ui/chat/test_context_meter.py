@@ -25,7 +25,9 @@ def test_the_meter_says_how_much_of_the_context_is_used() -> None:
 
 def test_a_chat_that_is_too_long_is_told_before_it_is_sent() -> None:
     assert 'class="meter full"' in meter_html(FULL)
-    assert in_words(FULL).endswith("too long with a reply of 256. You will be asked what to leave out.")
+    assert in_words(FULL).endswith(
+        "too long with 256 reserved for the reply. You will be asked what to leave out."
+    )
 
 
 def test_a_meter_is_never_more_than_full() -> None:
@@ -58,7 +60,7 @@ def test_a_button_carries_the_action_that_waits() -> None:
 
 def test_the_question_says_the_numbers() -> None:
     html = overflow_html(FULL, PendingAction("ask"))
-    assert "has 900 tokens; with 256 kept for the reply" in html
+    assert "has 900 tokens. With 256 reserved for the reply" in html
     assert "Leave out the 4 oldest messages" in html
     assert "Reply with at most 124 tokens" in html
 

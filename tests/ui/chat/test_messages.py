@@ -84,8 +84,8 @@ def test_what_ended_before_its_end_can_be_continued(written: MessageContent, can
         (MessageContent("Ye", "stopped"), "Stopped."),
         (MessageContent("Ye", "failed", "The <card> is full."), "The &lt;card&gt; is full."),
         (MessageContent("Ye", "interrupted"), "Interrupted: Foresight was closed"),
-        (ended("max_tokens"), "Cut at the limit of max tokens."),
-        (ended("context"), "Cut where the model&#39;s context ends."),
+        (ended("max_tokens"), "Reached the max-tokens limit."),
+        (ended("context"), "Reached the end of the model&#39;s context."),
         (MessageContent("", "done"), "without any text"),
     ],
 )
@@ -150,9 +150,9 @@ def test_every_origin_has_a_colour_in_the_text() -> None:
 def test_provenance_says_all_that_is_needed_to_write_a_reply_again() -> None:
     html = provenance_html(PROVENANCE)
     for label, value in {
-        "Seed": "42", "Sampling": "temperature 0.7, top-p 0.9", "Decoder": "lookahead (asked: auto)",
+        "Seed": "42", "Sampling": "temperature 0.7, top-p 0.9", "Decoder": "lookahead (requested: auto)",
         "Tokens per step": "2.60", "Tokens/s": "164.2", "First token": "after 84 ms", "Foresight": "1.2.3",
-        "Prompt": "412 tokens, 380 of them kept from before", "Device": DEMO.device,
+        "Prompt": "412 tokens, 380 of them reused", "Device": DEMO.device,
     }.items():  # fmt: skip
         assert f"<dt>{label}</dt><dd>{value}</dd>" in html
 

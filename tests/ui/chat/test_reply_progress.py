@@ -172,13 +172,13 @@ def test_tokens_are_read_by_the_model_that_wrote_them(person: Visitor, engine: T
     person.ask("One")
     person.look()
     reply = person.state.reply
-    assert reply and reply.read_texts((7,)) == ("t7",)
+    assert reply and reply.reader.texts((7,)) == ("t7",)
     engine.words = OtherReader()
     writing = person.services.conversations.newest_reply(person.state.version.chat)
     assert writing
     writing.reply.append(Piece("more", (9,), ("model",), Statistics(steps=4), (4,), TRACE))
     person.look()
-    assert reply.read_texts((7,)) == ("t7",)
+    assert reply.reader.texts((7,)) == ("t7",)
     assert [step.token_ids for step in reply.history.traced] == [(1,), (2,), (9,)]
 
 

@@ -8,7 +8,7 @@ from app.chat_messages import ChatSettings
 from app.messages import Message
 from app.ui import Services
 from app.ui.chat.chat_settings import ChatSettingsActions
-from app.ui.page_stream import Parts, View
+from app.ui.page_stream import Parts, PolledRenderer
 from tests.fakes import ScriptedEngine, WordReader
 from tests.ui.chat.people import UnsteadyConversations, Visitor
 from tests.ui.streaming import frames, frames_until
@@ -16,9 +16,9 @@ from tests.ui.streaming import frames, frames_until
 LONG = "word after word " * 100
 
 
-def view_of(person: Visitor) -> View:
+def view_of(person: Visitor) -> PolledRenderer:
     """What draws the person's page."""
-    return View(person.renderer.render, person.renderer.is_slow, 0.0)
+    return PolledRenderer(person.renderer.render, person.renderer.is_slow, 0.0)
 
 
 def instructions(person: Visitor) -> object:

@@ -1,4 +1,4 @@
-"""A chat with documents in a real Chromium: the choice of collections, an answer's sources, and the reader."""
+"""A chat with documents in a real Chromium: the collection picker, an answer's sources, the document panel."""
 
 from collections.abc import Iterator
 from typing import Any

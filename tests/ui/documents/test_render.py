@@ -3,7 +3,7 @@
 import pytest
 
 from app.document_messages import Collection, Document, DocumentState, Passage, PassageHit
-from app.ui.documents.reader import score_words
+from app.ui.documents.document_panel import score_words
 from app.ui.documents.render import EXCERPT, collections_html, documents_html, results_html, title_html
 from app.ui.documents.view import SearchResult
 

@@ -13,7 +13,7 @@ from app.messages import ModelChoice, Options, Piece, Statistics
 from app.ui.chat.reply_progress import ReplyProgress
 from app.ui.chat.state import ChatState
 from app.ui.live.step_history import StepHistory, TracedStep
-from app.ui.live.view import Move, XrayActions, XrayRenderer, XrayState, exported
+from app.ui.live.view import Move, XrayRenderer, XrayState, exported, use_control
 from tests.fakes import WordReader
 from tests.ui.live.traces import ESSAY, PLAIN, history_of
 
@@ -77,17 +77,17 @@ def test_it_is_drawn_while_it_is_open_and_only_when_something_changed() -> None:
     state = XrayState()
     renderer = XrayRenderer(state, chat)
     assert renderer.render() == {} and not renderer.is_open
-    XrayActions().act(state, chat, said("open"))
+    use_control(state, chat, said("open"))
     first = renderer.render()
     assert 'data-live="yes" data-first="1" data-last="2" data-shown="2"' in str(first["xray-picture"])
     assert renderer.render() is first
     append(log, 3, ESSAY)
     assert chat.reply and chat.reply.read()
-    XrayActions().act(state, chat, said("back", "2"))
+    use_control(state, chat, said("back", "2"))
     assert 'data-live="no" data-first="1" data-last="3" data-shown="1"' in str(
         renderer.render()["xray-picture"]
     )
-    XrayActions().act(state, chat, said("close"))
+    use_control(state, chat, said("close"))
     last = renderer.render()
     append(log, 4, ESSAY)
     chat.reply.read()
@@ -114,7 +114,7 @@ def is_skip(update: Any) -> bool:
 
 def test_the_export_is_a_file() -> None:
     chat, _ = chat_with(ESSAY, PLAIN)
-    file = XrayActions().act(XrayState(), chat, said("export"))
+    file = use_control(XrayState(), chat, said("export"))
     assert re.search(r'data-file="foresight-xray-\d{8}-\d{6}\.json" data-kind="application/json"', file)
     [text] = re.findall(r'data-text="([^"]*)"', file)
     assert chat.reply and unescape(text) == exported(chat.reply)
@@ -136,4 +136,4 @@ def test_the_export_has_every_step_with_texts_settings_and_numbers() -> None:
     ("do", "value"), [("", ""), ("explode", "1"), ("go", "x"), ("go", "-1"), ("go", "²"), ("export", "")]
 )
 def test_what_no_control_says_does_no_harm(do: str, value: str) -> None:
-    assert is_skip(XrayActions().act(XrayState(), ChatState(), said(do, value)))
+    assert is_skip(use_control(XrayState(), ChatState(), said(do, value)))

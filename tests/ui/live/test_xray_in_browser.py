@@ -21,7 +21,7 @@ from app.ui.live.view import XrayRenderer, build_live_panel, build_xray
 from app.ui.page_events import PageEvents
 from app.ui.page_sessions import Pages, PageSession, PageValue
 from app.ui.page_socket import add_page_socket
-from app.ui.page_stream import ACTIVE_SECONDS, View
+from app.ui.page_stream import ACTIVE_SECONDS, PolledRenderer
 from app.ui.theme import head, make_theme
 from tests.fakes import WordReader
 from tests.ui.live.traces import ESSAY, PLAIN, texts
@@ -78,9 +78,9 @@ def address(reply: FollowedReply) -> Iterator[str]:
 
         blocks.load(begin, outputs=session)
 
-    def views(page: PageSession) -> list[View]:
+    def views(page: PageSession) -> list[PolledRenderer]:
         renderer = XrayRenderer(page.get(xray.state), page.get(chat))
-        return [View(renderer.render, lambda: False, ACTIVE_SECONDS)]
+        return [PolledRenderer(renderer.render, lambda: False, ACTIVE_SECONDS)]
 
     app = fastapi.FastAPI()
     add_page_socket(app, pages, views, lambda: None)

@@ -8,7 +8,8 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.chat_messages import ChatSettings
+from app.chat_messages import ChatVersion
+from app.conversation import NewChat
 from app.errors import SettingsNotSaved
 from app.messages import ModelChoice, Options
 from app.settings import ModelSettings
@@ -110,7 +111,7 @@ def test_switching_and_unloading_ask_while_a_reply_is_written(
     actions: ModelsActions, services: Services, engine: ScriptedEngine
 ) -> None:
     engine.pause, engine.text = 0.01, "word " * 300
-    place = services.conversations.begin(ChatSettings(), False, "hi", services.asked(Options()))
+    place = services.conversations.start(NewChat(ChatVersion(), services.asked(Options()), "hi"))
     writing = services.conversations.newest_reply(place.chat)
     assert writing is not None
     asked = dialog(actions, "load", SMALL.path, "auto")

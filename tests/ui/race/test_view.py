@@ -8,7 +8,7 @@ from app.conversation.race import Race
 from app.errors import BadOption, StoreNotUsable
 from app.messages import Decoding, ModelChoice, ModelInfo, Options, Sampling
 from app.race_messages import RacePrompt, SpeedByKind, TextKind
-from app.ui.page_stream import Parts, View
+from app.ui.page_stream import Parts, PolledRenderer
 from app.ui.race.plan import NO_LANE, read_plan
 from app.ui.race.render import RaceRenderer
 from app.ui.race.view import RaceActions, RaceViewState
@@ -150,7 +150,7 @@ def test_a_history_that_cannot_be_read_is_reported_and_read_again(engine: LaneEn
         races.is_held = races.refused < 2
         return renderer.render()
 
-    first, second = frames([View(render, renderer.reads_database, 0.0)], 2)
+    first, second = frames([PolledRenderer(render, renderer.reads_database, 0.0)], 2)
     assert first == {"problem": "Another program holds the file."}
     assert "Last races" in second["race-history"] and second["problem"] == ""
 

@@ -15,8 +15,8 @@ def write(path: Path, size: int) -> None:
 
 
 def test_everything_counts_once_in_its_part(tmp_path: Path) -> None:
-    write(tmp_path / "chats.db", 100)
-    write(tmp_path / "chats.db-wal", 50)
+    write(tmp_path / "foresight.sqlite", 100)
+    write(tmp_path / "foresight.sqlite-wal", 50)
     write(tmp_path / "steps" / "deep" / "demo.json", 7)
     write(tmp_path / "settings.json", 5)
     write(tmp_path / "logs" / "foresight.log", 3)
@@ -34,7 +34,7 @@ def test_everything_counts_once_in_its_part(tmp_path: Path) -> None:
 def test_a_link_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
     write(tmp_path / "outside" / "large", 1_000_000)
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "chats").symlink_to(tmp_path / "outside")
+    (tmp_path / "data" / "documents-inbox").symlink_to(tmp_path / "outside")
     assert sum(part.size for part in measure_folder(tmp_path / "data")) < 1_000
 
 

@@ -20,7 +20,7 @@ def test_plain_is_one_row() -> None:
 
 def test_auto_promises_no_number() -> None:
     html = cost_html(Decoding("auto"), PRICE, "demo")
-    assert "As many rows as are fastest" in html and "per step</b>" not in html
+    assert "as many rows as are fastest" in html and "per step</b>" not in html
 
 
 def test_without_a_model_no_memory_is_told() -> None:

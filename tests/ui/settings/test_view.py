@@ -7,7 +7,8 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.chat_messages import ChatSettings
+from app.chat_messages import ChatSettings, ChatVersion
+from app.conversation import NewChat
 from app.messages import EngineStatus, Options, Sampling
 from app.settings import Settings
 from app.ui import Services
@@ -116,7 +117,9 @@ def test_all_chats_can_be_deleted_private_ones_too(
     actions: SettingsActions, services: Services, notified: list[str], tmp_path: Path
 ) -> None:
     for is_private in (False, True):
-        services.conversations.begin(ChatSettings(), is_private, "My secret", services.asked(Options()))
+        services.conversations.start(
+            NewChat(ChatVersion(), services.asked(Options()), "My secret", ChatSettings(), is_private)
+        )
     upload = uploads_dir(tmp_path) / "some" / "chats.json"
     upload.parent.mkdir(parents=True)
     upload.write_text("My secret", encoding="utf-8")

@@ -106,7 +106,7 @@ def test_what_is_found_shows_the_words_around_it() -> None:
 
 
 def test_nothing_found_is_said() -> None:
-    assert "No chat has “roses”" in chat_list_html(ChatList((line(1),), search="roses"), TODAY)
+    assert "No chat contains “roses”" in chat_list_html(ChatList((line(1),), search="roses"), TODAY)
 
 
 def test_a_deleted_chat_can_be_brought_back() -> None:

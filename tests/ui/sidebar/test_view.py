@@ -170,7 +170,7 @@ def test_deletions_are_undone_one_after_the_other_the_last_one_first(person: Lib
     first, second = person.begin("First?"), person.begin("Second?")
     person.do("delete", first)
     person.do("delete", second)
-    assert "“Second?” was deleted, after 1 more" in person.sidebar
+    assert "“Second?” and 1 other chat were deleted" in person.sidebar
     person.do("undo")
     assert "“First?” was deleted." in person.sidebar
     person.do("undo")

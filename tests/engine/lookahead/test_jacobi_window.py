@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.engine.lookahead.window import JacobiWindow
+from app.engine.lookahead.jacobi_window import JacobiWindow
 from tests.engine.lookahead.drawing import drawn
 
 CURRENT = 100

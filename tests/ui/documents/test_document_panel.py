@@ -1,4 +1,4 @@
-"""The reader: the passage is highlighted, and long texts are sent in parts."""
+"""The document panel: the passage is highlighted, and long texts are sent in parts."""
 
 from html import unescape
 from typing import Any
@@ -7,16 +7,24 @@ import gradio as gr
 
 from app.ui import Services
 from app.ui.chat.state import ChatState
-from app.ui.documents.reader import CONTEXT, MORE, DocumentRef, ReaderActions, ReaderState, open_ref
+from app.ui.documents.document_panel import (
+    CONTEXT,
+    MORE,
+    DocumentPanelActions,
+    DocumentPanelState,
+    DocumentRef,
+    open_ref,
+)
 from tests.fake_documents import ScriptedDocuments
 
 LONG = "".join(f"{number:07}\n" for number in range(10_000))
 EVIL = "</p></article><script>alert(1)</script><mark>"
 
 
-def act(services: Services, do: str, value: str = "", state: ReaderState = ReaderState()) -> Any:  # noqa: B008
+def act(services: Services, do: str, value: str = "", state: DocumentPanelState | None = None) -> Any:
+    state = state or DocumentPanelState()
     event = gr.EventData(None, {"do": do, "name": "", "value": value})
-    return ReaderActions(services.documents, services.conversations).click(ChatState(), state, event)
+    return DocumentPanelActions(services.documents, services.conversations).click(ChatState(), state, event)
 
 
 def kept(documents: ScriptedDocuments, text: str) -> int:

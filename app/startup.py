@@ -40,7 +40,7 @@ class Opening:
     has_token: bool = True
 
 
-def run_window(folder: DataFolder, opening: Opening, model: str | None, network_log: NetworkLog) -> None:
+def run_app(folder: DataFolder, opening: Opening, model: str | None, network_log: NetworkLog) -> None:
     """Runs the app until the person closes it. Raises AppError."""
     # The hub's client reads its environment while it is imported: see main.
     from app.models_registry import ModelLibrary, folder_here, locate
@@ -101,11 +101,11 @@ def _stay(page: Running, folder: DataFolder, opening: Opening) -> None:
 
 
 @contextmanager
-def _engine(locate: Locate, notes_dir: Path) -> Iterator[Engine]:
-    """An engine whose end is hardly waited for: it may be importing torch, which cannot be interrupted.
+def _engine(locate: Locate, measurements: Path) -> Iterator[Engine]:
+    """An engine that is closed without waiting for its thread, which may be importing torch.
 
-    Nothing is lost: models are files already, and replies are in the stores."""
-    engine = Engine(locate, notes_dir)
+    Nothing is lost: replies are in the stores by then."""
+    engine = Engine(locate, measurements)
     try:
         yield engine
     finally:

@@ -1,4 +1,4 @@
-"""The reader: a panel beside every view that shows a document's text with a passage highlighted.
+"""The document panel, beside every view: shows a document's text with a passage highlighted.
 
 Of a long text only the part around the passage is sent to the page:
 
@@ -31,7 +31,7 @@ MORE = 12_000
 """How many more with each "Show more"."""
 WHOLE = "The model has read the whole document."
 Panel = tuple[Any, Any]
-"""The reader's state, and its HTML."""
+"""The panel's state, and its HTML."""
 UNCHANGED: Panel = gr.skip(), gr.skip()
 
 
@@ -57,8 +57,8 @@ class DocumentRef:
 
 
 @dataclass(frozen=True, slots=True)
-class ReaderState:
-    """What one page reads, and which part of the text it shows. Each opening has its own `opened_at`.
+class DocumentPanelState:
+    """The document that one page shows, and which part of its text. Each opening has its own `opened_at`.
 
     `answer` is the chat and the message that cite the document; 0 if it was opened from elsewhere."""
 
@@ -72,12 +72,12 @@ class ReaderState:
         require(0 <= self.first <= self.last, "the shown part must be a range", (self.first, self.last))
 
 
-def open_ref(ref: DocumentRef, answer: tuple[int, int] = (0, 0)) -> ReaderState:
+def open_ref(ref: DocumentRef, answer: tuple[int, int] = (0, 0)) -> DocumentPanelState:
     """The document, from a little before the passage to a little after it."""
-    return ReaderState(ref, max(0, ref.start - CONTEXT), ref.end + CONTEXT, time_ns(), answer)
+    return DocumentPanelState(ref, max(0, ref.start - CONTEXT), ref.end + CONTEXT, time_ns(), answer)
 
 
-def show_more(state: ReaderState, where: str) -> ReaderState:
+def show_more(state: DocumentPanelState, where: str) -> DocumentPanelState:
     """The same with more of the text, "above" or "below"."""
     if where == "above":
         return replace(state, first=max(0, state.first - MORE))
@@ -96,14 +96,14 @@ def _rank(rank: int) -> str:
     return f" (rank {rank})" if rank else ""
 
 
-class ReaderActions:
-    """The reader's event handlers, and those of the buttons that open it."""
+class DocumentPanelActions:
+    """The panel's event handlers, and those of the buttons that open it."""
 
     def __init__(self, documents: DocumentsService, conversations: Conversations) -> None:
         self._documents = documents
         self._conversations = conversations
 
-    def click(self, chat: ChatState, state: ReaderState, event: gr.EventData) -> Panel:
+    def click(self, chat: ChatState, state: DocumentPanelState, event: gr.EventData) -> Panel:
         """Open what a button refers to, or show more of what is open."""
         do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
         match do:
@@ -119,10 +119,10 @@ class ReaderActions:
                 return _shown(state, lambda: self._prompt_html(state))
         return UNCHANGED
 
-    def _show(self, state: ReaderState) -> Panel:
+    def _show(self, state: DocumentPanelState) -> Panel:
         return _shown(state, lambda: self._text_html(state))
 
-    def _text_html(self, state: ReaderState) -> str:
+    def _text_html(self, state: DocumentPanelState) -> str:
         """Loads no more of the text than it shows."""
         ref, first = state.ref, state.first
         length = self._documents.document(ref.document).characters
@@ -130,11 +130,13 @@ class ReaderActions:
         start, end = (min(max(0, place - first), len(text)) for place in (ref.start, ref.end))
         parts = (text[:start], text[start:end], text[end:])
         below = max(0, length - first - len(text))
-        return render_macro("reader.html", "document", state=state, parts=parts, above=first, below=below)
+        return render_macro(
+            "document_panel.html", "document", state=state, parts=parts, above=first, below=below
+        )
 
-    def _prompt_html(self, state: ReaderState) -> str:
+    def _prompt_html(self, state: DocumentPanelState) -> str:
         messages = self._conversations.prompt_of(*state.answer)
-        return render_macro("reader.html", "prompt", state=state, messages=messages)
+        return render_macro("document_panel.html", "prompt", state=state, messages=messages)
 
     def _open_source(self, chat: int, message: int, number: int) -> Panel:
         """Open the source that an answer cites by this number, or say why it is gone."""
@@ -176,27 +178,27 @@ class ReaderActions:
         )
 
 
-def _shown(state: ReaderState, html: Callable[[], str]) -> Panel:
+def _shown(state: DocumentPanelState, html: Callable[[], str]) -> Panel:
     try:
         return state, html()
     except AppError as error:
         return state, _missing_html(state, str(error))
 
 
-def _missing_html(state: ReaderState, problem: str) -> Markup:
-    return render_macro("reader.html", "missing", state=state, problem=problem)
+def _missing_html(state: DocumentPanelState, problem: str) -> Markup:
+    return render_macro("document_panel.html", "missing", state=state, problem=problem)
 
 
 @dataclass(frozen=True, slots=True)
-class ReaderPanel:
+class DocumentPanel:
     """The panel's components."""
 
-    state: PageValue[ReaderState]
+    state: PageValue[DocumentPanelState]
     text: gr.HTML
 
     def connect(
         self,
-        actions: ReaderActions,
+        actions: DocumentPanelActions,
         openers: Sequence[gr.HTML],
         chat: PageValue[ChatState],
         events: PageEvents,
@@ -206,9 +208,9 @@ class ReaderPanel:
             events.on(component.click, actions.click, [chat, self.state], [self.state, self.text])
 
 
-def build_reader() -> ReaderPanel:
+def build_document_panel() -> DocumentPanel:
     """Create the panel inside the current Blocks, outside of all views."""
     with gr.Column(elem_id="reading"):
-        gr.HTML(render_macro("reader.html", "close_button"), elem_id="reading-bar", js_on_load=None)
+        gr.HTML(render_macro("document_panel.html", "close_button"), elem_id="reading-bar", js_on_load=None)
         text = gr.HTML(elem_id="reading-text", js_on_load="foresight.reading(element, trigger)")
-    return ReaderPanel(PageValue(ReaderState), text)
+    return DocumentPanel(PageValue(DocumentPanelState), text)

@@ -1,4 +1,4 @@
-"""The window's parts, put together: what is left when they end."""
+"""What the app leaves in the database when it ends."""
 
 from contextlib import closing
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.database import Database
-from app.window import open_chat_stores
+from app.startup import open_chat_stores
 
 
 def left(database: Database) -> list[str]:
@@ -16,9 +16,9 @@ def left(database: Database) -> list[str]:
 
 def test_a_deleted_chat_is_forgotten_when_the_app_ends_however_it_does(tmp_path: Path) -> None:
     with closing(Database(tmp_path / "foresight.sqlite")) as database:
-        with pytest.raises(KeyboardInterrupt), open_chat_stores(database) as book:
-            book.stored.create(title="kept")
-            book.stored.delete(book.stored.create(title="deleted").chat)
+        with pytest.raises(KeyboardInterrupt), open_chat_stores(database) as stores:
+            stores.stored.create(title="kept")
+            stores.stored.delete(stores.stored.create(title="deleted").chat)
             assert left(database) == ["kept", "deleted"], "so that it can be undone"
             raise KeyboardInterrupt
         assert left(database) == ["kept"]
@@ -26,8 +26,8 @@ def test_a_deleted_chat_is_forgotten_when_the_app_ends_however_it_does(tmp_path:
 
 def test_a_deleted_chat_of_a_run_that_was_killed_is_forgotten_at_the_start(tmp_path: Path) -> None:
     with closing(Database(tmp_path / "foresight.sqlite")) as database:
-        with open_chat_stores(database) as book:
-            chat = book.stored.create(title="deleted").chat
+        with open_chat_stores(database) as stores:
+            chat = stores.stored.create(title="deleted").chat
         with database.writing() as connection:
             connection.execute("UPDATE chat SET deleted = 1.0 WHERE id = ?", (chat,))
         with open_chat_stores(database):
