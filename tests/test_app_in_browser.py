@@ -162,7 +162,7 @@ def test_a_chat_that_outgrows_the_model_asks_first_and_shows_its_cut(person: Pag
 def test_instructions_hold_for_their_chat_alone(person: PageDriver) -> None:
     person.page.click("#chat-settings .label-wrap")
     person.page.fill("#system textarea", "Answer in one word.")  # as pasting does: no key is pressed
-    person.page.wait_for_timeout(400)
+    person.page.wait_for_timeout(1500)
     person.ask("Hi there")
     assert person.page.input_value("#system textarea") == "Answer in one word."
     person.page.click("#new-chat")
