@@ -18,6 +18,7 @@ from app.engine.attention import register
 from app.engine.attention.selector import Attention, HeadShape, capabilities_of, choose_attention
 from app.engine.compatibility import check_sequential, lookahead_note
 from app.engine.config_check import check_config_size
+from app.engine.device_faults import is_device_fault
 from app.engine.fused_layers.fuse import FusedModel, fuse
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
 from app.engine.kv_cache import layer_windows
@@ -86,7 +87,7 @@ def load(folder: ModelFolder, choice: ModelChoice, sandbox: Sandbox | None = Non
     except AppError:
         raise
     except Exception as error:  # libraries that read what anybody may have written raise anything
-        if is_out_of_memory(error):
+        if is_out_of_memory(error) or is_device_fault(error):
             raise
         raise _broken(folder, error) from error
     return replace(loaded, info=replace(loaded.info, device_note=chosen.note))
