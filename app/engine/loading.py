@@ -15,22 +15,19 @@ from transformers import (
 )
 
 from app.engine.attention import register
-from app.engine.attention.selector import Attention, HeadShape, capabilities_of, choose_attention
-from app.engine.compatibility import check_sequential, lookahead_note
+from app.engine.attention.selector import SDPA, HeadShape, capabilities_of, choose_attention
+from app.engine.compatibility import lookahead_note
 from app.engine.config_check import check_config_size
-from app.engine.device_faults import is_device_fault
-from app.engine.fused_layers.fuse import FusedModel, fuse
+from app.engine.device_faults import is_no_verdict
+from app.engine.execution import run_in_blocks, run_plainly
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
 from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.measurement_cache import CacheKey
-from app.engine.memory import is_out_of_memory
 from app.engine.packing import pack_weights
 from app.engine.quantising import check_can_quantise, quantise
-from app.engine.rotary import rotary_of
-from app.engine.runner import BlockRunner, ModelRunner, SequentialRunner
+from app.engine.runner import BlockRunner, ModelRunner
 from app.engine.sandbox import Sandbox, panics_as_errors
-from app.engine.step_graphs import choose_steps
 from app.engine.step_profile import StepProfile
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
 from app.messages import ModelChoice, ModelFolder, ModelInfo
@@ -87,7 +84,7 @@ def load(folder: ModelFolder, choice: ModelChoice, sandbox: Sandbox | None = Non
     except AppError:
         raise
     except Exception as error:  # libraries that read what anybody may have written raise anything
-        if is_out_of_memory(error) or is_device_fault(error):
+        if is_no_verdict(error):
             raise
         raise _broken(folder, error) from error
     return replace(loaded, info=replace(loaded.info, device_note=chosen.note))
@@ -131,45 +128,42 @@ def prepare(
     text_config = model.config.get_text_config(decoder=True)
     machine = capabilities_of(model.device)
     attention = choose_attention(choice.attention, machine, heads_of(text_config, model.dtype))
-    note = lookahead_note(model, attention.attend)
+    note = lookahead_note(model, SDPA.attend)
     parameters = model.num_parameters() + quantised
     if layer_windows(text_config):  # recurrent layers read their Linears' weights in ways of their own
         pack_weights(model)
-    fused = FusedModel(model) if note else fuse(model, machine, attention.attend)
+    context = context_of(text_config)
+    execution = (
+        run_plainly(model, context, note)
+        if note
+        else run_in_blocks(model, attention, machine, context, choice.attention)
+    )
     info = ModelInfo(
         name=folder.name,
         label=folder.label,
         revision=folder.revision,
         architecture=type(model).__name__,
         parameters=parameters,
-        context=context_of(text_config),
+        context=context,
         dtype=dtype_name(model.dtype),
         device=str(model.device),
         lookahead_note=note,
         quantisation=choice.quantisation,
         quantised_share=quantised / parameters,
-        attention="" if note else attention.name,
-        attention_note="" if note else attention.note,
-        fused_note=fused.note,
+        attention="" if note else execution.attention.name,
+        attention_note="" if note else execution.attention.note,
+        fused_note=execution.fused_note,
     )
-    runner = _make_runner(fused.model, info, attention)
-    return LoadedModel(info, tokenizer, runner, eos_ids(model, tokenizer), int(text_config.vocab_size))
-
-
-def _make_runner(model: PreTrainedModel, info: ModelInfo, attention: Attention) -> ModelRunner:
-    if not info.lookahead_note:
-        rotary = rotary_of(model.config.get_text_config(decoder=True), info.context)
-        steps = choose_steps(model, attention, rotary, info.context)
-        return BlockRunner(model, info.context, rotary, attention, steps)
-    runner = SequentialRunner(model, info.context)
-    check_sequential(runner, model)
-    return runner
+    vocabulary = int(text_config.vocab_size)
+    return LoadedModel(info, tokenizer, execution.runner, eos_ids(model, tokenizer), vocabulary)
 
 
 def heads_of(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:
     """The shape of a model's attention; that of the largest heads where layers differ, as Gemma 4's do."""
     layers = config.per_layer_config if getattr(config, "is_heterogeneous", False) else [config]
-    return max((_layer_heads(layer, dtype) for layer in layers), key=lambda heads: heads.size)
+    largest = max((_layer_heads(layer, dtype) for layer in layers), key=lambda heads: heads.size)
+    windows = tuple(sorted(set(layer_windows(config)))) or (0,)
+    return replace(largest, windows=windows, softcap=getattr(config, "attn_logit_softcapping", None))
 
 
 def _layer_heads(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:

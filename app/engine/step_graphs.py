@@ -29,7 +29,6 @@ from transformers import PreTrainedModel
 from app.engine.attention import BlockView
 from app.engine.attention.selector import Attention
 from app.engine.block import Block, chain_block, padded
-from app.engine.compatibility import is_close
 from app.engine.graph_capture import CapturedGraph, CudaGraphCapturer, GraphCapturer
 from app.engine.hardware import upload_into
 from app.engine.kv_cache import BlockCache, are_in_place
@@ -38,6 +37,7 @@ from app.engine.rotary import Rotary
 from app.engine.step_inputs import StepInputs
 from app.engine.step_profile import Buckets
 from app.engine.steps import EagerSteps, Steps, run_block
+from app.engine.tolerance import is_close
 from app.errors import first_line
 
 BUCKETS: Buckets = (1, 8, 16, 32, 64, 96, 128)

@@ -7,27 +7,20 @@ model itself stays as it is: whoever holds it runs it as transformers wrote it, 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-import torch
-from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import Attend
 from app.engine.attention.selector import AMPERE, DeviceCapabilities
-from app.engine.block import chain_block
-from app.engine.compatibility import is_close
+from app.engine.compatibility import block_logits, rows_that_differ, trial_blocks
+from app.engine.device_faults import is_no_verdict
 from app.engine.fused_layers.replacements import Replaced, find_attentions, find_layers, find_mlps, find_norms
 from app.engine.fused_layers.shared_weight_copy import copy_with
 from app.engine.fused_layers.signature import LayerKernels
-from app.engine.kv_cache import BlockCache
-from app.engine.memory import is_out_of_memory
-from app.engine.steps import run_block
 from app.errors import first_line
 
 log = logging.getLogger(__name__)
-
-_PREFIX, _BLOCK = (3, 1, 4, 1, 5), (9, 2, 6)
-"""Tokens of the whole model's trial: read, committed, and then answered for."""
 
 Find = Callable[[Replaced], Replaced]
 """What can be replaced, given what is replaced already."""
@@ -50,7 +43,7 @@ def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) ->
 
         return fuse_by(on_device(machine.device), model, attend)
     except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
-        if is_out_of_memory(error):
+        if is_no_verdict(error):
             raise
         log.info("layers keep torch's kernels, for ours failed their trial: %s", error)
         return FusedModel(
@@ -81,15 +74,7 @@ def fuse_by(kernels: LayerKernels, model: PreTrainedModel, attend: Attend) -> Fu
     if not summary:
         return FusedModel(model)
     whole = copy_with(model, found)
-    if not is_close(_logits(whole, attend), _logits(model, attend)):
-        raise ArithmeticError("together they say something else")
+    whole_logits, logits = (partial(block_logits, each, attend) for each in (whole, model))
+    if rows := rows_that_differ(whole_logits, logits, trial_blocks(model)):
+        raise ArithmeticError(f"together they say something else for {rows} rows")
     return FusedModel(whole, f"One kernel of our own each: {summary}.")
-
-
-def _logits(model: PreTrainedModel, attend: Attend) -> Tensor:
-    """Logits of a few tokens behind a short prefix."""
-    cache = BlockCache()
-    run_block(model, cache, chain_block(_PREFIX, 0, wanted=()), attend)
-    cache.commit(range(len(_PREFIX)))
-    logits = run_block(model, cache, chain_block(_BLOCK, len(_PREFIX), wanted=(0, 1, 2)), attend)[0]
-    return logits if torch.isfinite(logits).all() else torch.full_like(logits, torch.nan)

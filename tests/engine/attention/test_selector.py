@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from app.engine.attention.selector import (
+    INTERPRETED,
     SDPA,
     DeviceCapabilities,
     HeadShape,
@@ -16,7 +17,7 @@ from app.engine.attention.selector import (
 from app.errors import AttentionUnavailable, BadOption
 from app.messages import AttentionName
 
-CPU = DeviceCapabilities(torch.device("cpu"), has_triton=True)
+CPU = DeviceCapabilities(torch.device("cpu"), has_triton=True, trials=INTERPRETED)
 CARD = DeviceCapabilities(torch.device("cuda"), (9, 0), 232_448, has_triton=True, has_flash=True)
 LLAMA = HeadShape(32, 8, 128, torch.bfloat16)
 
