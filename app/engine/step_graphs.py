@@ -213,8 +213,10 @@ class GraphSteps:
 
 def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, context: int) -> Steps:
     """Graphs where the device has them and our kernels attend, if they pass a trial."""
-    if model.device.type != "cuda" or attention.name != "triton":
+    if model.device.type != "cuda":
         return EagerSteps(model, attention)
+    if attention.name != "triton":
+        return EagerSteps(model, attention, f"they need the triton attention, and {attention.name} attends")
     return tried_graphs(model, attention, rotary, CudaGraphCapturer(model.device), context)
 
 

@@ -6,6 +6,8 @@ import gc
 import weakref
 from collections.abc import Callable
 from itertools import islice
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
@@ -13,7 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import BlockView, LayerCache, Scoring
-from app.engine.attention.selector import Attention
+from app.engine.attention.selector import SDPA, Attention
 from app.engine.block import Block, chain_block, padded
 from app.engine.decoders import make_decoder
 from app.engine.graph_capture import run_and_end
@@ -401,6 +403,12 @@ def test_the_tuner_counts_with_the_recorded_widths(eager: BlockRunner) -> None:
 def test_on_a_cpu_nothing_is_recorded(eager: BlockRunner) -> None:
     steps = choose_steps(eager.model, BY_PATHS, FIXED, 1024)
     assert (type(steps), steps.note, steps.buckets) == (EagerSteps, "", ())
+
+
+def test_a_card_without_our_attention_is_told_why_nothing_is_recorded() -> None:
+    model = cast(PreTrainedModel, SimpleNamespace(device=torch.device("cuda")))
+    steps = choose_steps(model, SDPA, FIXED, 1024)
+    assert steps.note == "they need the triton attention, and sdpa attends"
 
 
 @pytest.mark.parametrize("steps", some(named((4, 8)), "4"))

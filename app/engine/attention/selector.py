@@ -65,6 +65,7 @@ class DeviceCapabilities:
     shared_memory: int = _SHARED_MEMORY
     has_triton: bool = False
     has_flash: bool = False
+    is_rocm: bool = False
     trials: Trials = TRIALS
 
 
@@ -87,7 +88,8 @@ def capabilities_of(device: torch.device) -> DeviceCapabilities:
     has_triton = find_spec("triton") is not None
     if device.type != "cuda" or torch.version.cuda is None:
         has_interpreter = has_triton and device.type == "cpu"
-        return DeviceCapabilities(device, has_triton=has_interpreter, trials=INTERPRETED)
+        is_rocm = device.type == "cuda"
+        return DeviceCapabilities(device, has_triton=has_interpreter, is_rocm=is_rocm, trials=INTERPRETED)
     properties = torch.cuda.get_device_properties(device)
     return DeviceCapabilities(
         device,
@@ -113,6 +115,8 @@ def refusal(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) 
     """Why this backend cannot be used here; "" when it can."""
     if name == "sdpa":
         return ""
+    if machine.is_rocm:
+        return "it was never tried on AMD's cards"
     if not (machine.has_triton if name == "triton" else machine.has_flash):
         return "it is not installed for this device"
     if heads.size > LARGEST_HEAD:
@@ -130,12 +134,11 @@ def _first_good(machine: DeviceCapabilities, heads: HeadShape) -> Attention:
     faults: list[str] = []
     names: tuple[AttentionName, ...] = ("triton", "flash")
     for name in names:
-        if refusal(name, machine, heads):
-            continue
-        found = _tried(name, machine, heads)
+        found = refusal(name, machine, heads) or _tried(name, machine, heads)
         if isinstance(found, Attention):
             return replace(found, note="; ".join(faults))
-        faults.append(f"{name}: {found}")
+        if name != "flash" or machine.has_flash:  # without flash-attn, which few install, nothing is missing
+            faults.append(f"{name}: {found}")
     return replace(SDPA, note="; ".join(faults))
 
 

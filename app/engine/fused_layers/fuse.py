@@ -28,7 +28,7 @@ Find = Callable[[Replaced], Replaced]
 
 @dataclass(frozen=True, slots=True)
 class FusedModel:
-    """A model whose layers use our kernels where they can. `note` says how many, or why none; "" on a CPU."""
+    """A model whose layers use our kernels where they can. `note` says how many, or why none; "" without a card."""
 
     model: PreTrainedModel
     note: str = ""
@@ -37,7 +37,7 @@ class FusedModel:
 def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) -> FusedModel:
     """The model with fused layers, or as it is where they cannot be had."""
     if not can_have(machine):
-        return FusedModel(model)
+        return FusedModel(model, _refusal(machine))
     try:
         from app.engine.fused_layers.launching import on_device
 
@@ -56,6 +56,18 @@ def can_have(machine: DeviceCapabilities) -> bool:
     return machine.device.type == "cuda" and machine.capability >= AMPERE and machine.has_triton
 
 
+def _refusal(machine: DeviceCapabilities) -> str:
+    """Why a card cannot have them, as a sentence; "" for other devices."""
+    if machine.device.type != "cuda":
+        return ""
+    reason = "Triton is not installed for this device"
+    if machine.is_rocm:
+        reason = "ours were never tried on AMD's cards"
+    elif machine.capability < AMPERE:
+        reason = "ours need a card of the Ampere generation or newer"
+    return f"Layers keep torch's kernels: {reason}."
+
+
 def fuse_by(kernels: LayerKernels, model: PreTrainedModel, attend: Attend) -> FusedModel:
     """Replace every module whose trial succeeds; raises ArithmeticError if the whole model then differs."""
     stages: dict[str, Find] = {
@@ -72,7 +84,7 @@ def fuse_by(kernels: LayerKernels, model: PreTrainedModel, attend: Attend) -> Fu
         counts[name] = len(new)
     summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     if not summary:
-        return FusedModel(model)
+        return FusedModel(model, "Layers keep torch's kernels: none has the parts that ours replace.")
     whole = copy_with(model, found)
     whole_logits, logits = (partial(block_logits, each, attend) for each in (whole, model))
     if rows := rows_that_differ(whole_logits, logits, trial_blocks(model)):

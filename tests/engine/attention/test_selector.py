@@ -59,7 +59,21 @@ def test_a_refusal_is_an_option_that_was_bad() -> None:
 
 def test_an_old_card_without_packages_has_torchs_own() -> None:
     found = choose_attention("auto", replace(CARD, has_triton=False, has_flash=False), LLAMA)
-    assert (found.name, found.note) == ("sdpa", "")
+    assert (found.name, found.note) == ("sdpa", "triton: it is not installed for this device")
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [
+        (
+            replace(CARD, capability=(7, 5)),
+            "triton: it needs a card of the Ampere generation or newer; flash: ",
+        ),
+        (replace(CARD, is_rocm=True, has_flash=False), "triton: it was never tried on AMD's cards"),
+    ],
+)
+def test_every_refusal_is_a_note(machine: DeviceCapabilities, words: str) -> None:
+    assert choose_attention("auto", machine, LLAMA).note.startswith(words)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card to try them on")

@@ -62,7 +62,26 @@ def test_it_is_told_what_runs_as_one_kernel() -> None:
 def test_where_nothing_can_be_replaced_the_model_is_what_it_was() -> None:
     model = model_of("gpt2")
     found = fuse_by(WrittenOut(), model, attend)
-    assert found.model is model and found.note == ""
+    assert found.model is model
+    assert found.note == "Layers keep torch's kernels: none has the parts that ours replace."
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [
+        (DeviceCapabilities(CUDA, (9, 0)), "Triton is not installed for this device"),
+        (
+            DeviceCapabilities(CUDA, (7, 5), has_triton=True),
+            "ours need a card of the Ampere generation or newer",
+        ),
+        (DeviceCapabilities(CUDA, is_rocm=True), "ours were never tried on AMD's cards"),
+    ],
+)
+def test_a_card_that_cannot_have_them_is_told_why(machine: DeviceCapabilities, words: str) -> None:
+    model = model_of()
+    found = fuse(model, machine, attend)
+    assert found.model is model
+    assert found.note == f"Layers keep torch's kernels: {words}."
 
 
 class Broken(WrittenOut):
