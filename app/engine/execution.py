@@ -8,12 +8,12 @@ why.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from transformers import PreTrainedModel
 
-from app.engine.attention.selector import SDPA, Attention, DeviceCapabilities
+from app.engine.attention.selector import SDPA, Attention, DeviceCapabilities, torchs_own
 from app.engine.block import Block
 from app.engine.compatibility import (
     block_logits,
@@ -73,9 +73,8 @@ def run_in_blocks(
         if choice not in ("auto", "sdpa"):
             raise AttentionUnavailable(choice, reason) from error
     plain = FusedModel(model, f"Layers keep torch's kernels: {reason}.")
-    other = (
-        attention if attention.attend is SDPA.attend else replace(SDPA, note=f"{attention.name}: {reason}")
-    )
+    is_torchs = attention.attend is SDPA.attend
+    other = attention if is_torchs else torchs_own(machine, f"{attention.name}: {reason}")
     return _blocks(plain, other, context, _eager)
 
 

@@ -13,6 +13,7 @@ variant of a kernel. What a person asks for by name is used, or refused with a s
 
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from math import inf
 
 import torch
 from torch import Tensor
@@ -45,15 +46,21 @@ _SHARED_MEMORY = 48 << 10
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """A backend. `batch_invariant` attends so that a row's bits do not depend on what else is computed with it."""
+    """A backend. `batch_invariant` attends so that a row's bits do not depend on what else is computed with it.
+
+    `same_text_limit` is how many times as long a step may take with it in a long chat: beyond, it is not used."""
 
     name: AttentionName
     attend: Attend
     batch_invariant: Attend
     note: str = ""  # why it is not the one that is best on this machine
+    same_text_limit: float = inf
 
 
 SDPA = Attention("sdpa", sdpa.attend, sdpa.attend_batch_invariant)
+
+CARD_LIMIT = 1.1
+"""Cards have few units for float64, and the cost grows with the context: the probe decides whether it is borne."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +112,19 @@ def choose_attention(choice: AttentionChoice, machine: DeviceCapabilities, heads
     if choice == "auto":
         # Triton's interpreter is for tests: on a CPU there is nothing to choose from.
         return SDPA if machine.device.type == "cpu" else _first_good(machine, heads)
+    if choice == "sdpa":
+        return torchs_own(machine)
     found = refusal(choice, machine, heads) or _tried(choice, machine, heads)
     if isinstance(found, str):
         raise AttentionUnavailable(choice, found)
     return found
+
+
+def torchs_own(machine: DeviceCapabilities, note: str = "") -> Attention:
+    """sdpa on this machine."""
+    if machine.device.type == "cpu":
+        return replace(SDPA, note=note) if note else SDPA
+    return replace(SDPA, note=note, same_text_limit=CARD_LIMIT)
 
 
 def refusal(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> str:
@@ -139,7 +155,7 @@ def _first_good(machine: DeviceCapabilities, heads: HeadShape) -> Attention:
             return replace(found, note="; ".join(faults))
         if name != "flash" or machine.has_flash:  # without flash-attn, which few install, nothing is missing
             faults.append(f"{name}: {found}")
-    return replace(SDPA, note="; ".join(faults))
+    return torchs_own(machine, "; ".join(faults))
 
 
 def _tried(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> Attention | str:
@@ -164,9 +180,10 @@ def _make(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) ->
     if name == "flash":
         from app.engine.attention.flash import FlashAttention, flash_over_cache
 
-        other = SDPA if refusal("triton", machine, heads) else _make("triton", machine, heads)
-        return Attention(name, FlashAttention(flash_over_cache(), other.attend), other.batch_invariant)
-    return SDPA
+        other = torchs_own(machine) if refusal("triton", machine, heads) else _make("triton", machine, heads)
+        attend = FlashAttention(flash_over_cache(), other.attend)
+        return Attention(name, attend, other.batch_invariant, same_text_limit=other.same_text_limit)
+    return torchs_own(machine)
 
 
 def _is_interpreted() -> bool:

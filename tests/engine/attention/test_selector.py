@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from app.engine.attention.selector import (
+    CARD_LIMIT,
     INTERPRETED,
     SDPA,
     DeviceCapabilities,
@@ -15,7 +16,7 @@ from app.engine.attention.selector import (
     refusal,
 )
 from app.errors import AttentionUnavailable, BadOption
-from app.messages import AttentionName
+from app.messages import AttentionChoice, AttentionName
 
 CPU = DeviceCapabilities(torch.device("cpu"), has_triton=True, trials=INTERPRETED)
 CARD = DeviceCapabilities(torch.device("cuda"), (9, 0), 232_448, has_triton=True, has_flash=True)
@@ -51,6 +52,14 @@ def test_what_cannot_be_is_refused_with_a_reason(
     assert words in refusal(name, machine, heads)
     with pytest.raises(AttentionUnavailable, match=r"cannot be used here: .*Choose auto\."):
         choose_attention(name, machine, heads)
+
+
+@pytest.mark.parametrize("choice", ["auto", "sdpa"])
+def test_a_card_with_torchs_attention_has_a_limit_for_the_cost_of_the_same_text(
+    choice: AttentionChoice,
+) -> None:
+    card = replace(CARD, has_triton=False, has_flash=False)
+    assert choose_attention(choice, card, LLAMA).same_text_limit == CARD_LIMIT
 
 
 def test_a_refusal_is_an_option_that_was_bad() -> None:
