@@ -76,7 +76,7 @@ def load(folder: ModelFolder, choice: ModelChoice, sandbox: Sandbox | None = Non
     Its tokenizer and its chat template are tried in the sandbox first; without one they are trusted."""
     chosen = choose_device(choice.device)
     dtype = choose_dtype(choice.dtype, chosen.device)
-    check_can_quantise(choice.quantisation)
+    check_can_quantise(choice.quantisation, dtype, chosen.device)
     sum_exactly(chosen.device)
     try:
         with panics_as_errors():
