@@ -1,7 +1,8 @@
 """A model's folder to a model that can decode: weights, tokenizer, and the runner that suits it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -100,7 +101,9 @@ def _load(
     config = AutoConfig.from_pretrained(folder.path, **HERE)
     check_config_size(folder, config, dtype)
     tokenizer = _read_tokenizer(folder, sandbox)
-    model = _read_weights(folder, config, dtype)
+    # To be quantised, they pass through main memory slice by slice.
+    straight = choice.quantisation == "none"
+    model = _read_weights(folder, config, dtype, placement(device) if straight else {})
     model.requires_grad_(False)
     quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room there
     model.train(False).to(device)
@@ -196,13 +199,29 @@ def _ids(value: int | Iterable[int] | None) -> list[int]:
     return [value] if isinstance(value, int) else list(value)
 
 
-def _read_weights(folder: ModelFolder, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
+def placement(
+    device: torch.device, find: Callable[[str], object] = find_spec
+) -> dict[str, dict[str, torch.device]]:
+    """Have transformers put each weight on the device as it reads it, which needs accelerate.
+
+    Without accelerate the file is mapped into memory and moved from there. On Linux that is no copy, either, unless
+    the weights change their type."""
+    return {"device_map": {"": device}} if device.type != "cpu" and find("accelerate") else {}
+
+
+def _read_weights(
+    folder: ModelFolder,
+    config: PreTrainedConfig,
+    dtype: torch.dtype,
+    placed: dict[str, dict[str, torch.device]],
+) -> PreTrainedModel:
     # transformers types this by its arguments' defaults; with output_loading_info it is a pair.
     read: Any = AutoModelForCausalLM.from_pretrained(
         folder.path,
         config=config,
         dtype=dtype,
         **HERE,
+        **placed,
         use_safetensors=True,
         ignore_mismatched_sizes=True,  # they are reported below, in our own words
         output_loading_info=True,
