@@ -5,7 +5,7 @@ model itself stays as it is: whoever holds it runs it as transformers wrote it, 
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from app.engine.attention import Attend
 from app.engine.attention.selector import AMPERE, DeviceCapabilities
-from app.engine.compatibility import block_logits, rows_that_differ, trial_blocks
+from app.engine.compatibility import ROWS, block_logits, rows_that_differ, trial_blocks
 from app.engine.device_faults import is_no_verdict
 from app.engine.fused_layers.replacements import Replaced, find_attentions, find_layers, find_mlps, find_norms
 from app.engine.fused_layers.shared_weight_copy import copy_with
@@ -68,8 +68,12 @@ def _refusal(machine: DeviceCapabilities) -> str:
     return f"Layers keep torch's kernels: {reason}."
 
 
-def fuse_by(kernels: LayerKernels, model: PreTrainedModel, attend: Attend) -> FusedModel:
-    """Replace every module whose trial succeeds; raises ArithmeticError if the whole model then differs."""
+def fuse_by(
+    kernels: LayerKernels, model: PreTrainedModel, attend: Attend, rows: Iterable[int] = ROWS
+) -> FusedModel:
+    """Replace every module whose trial succeeds; raises ArithmeticError if the whole model then differs.
+
+    It is compared in blocks of so many rows."""
     stages: dict[str, Find] = {
         "norms": lambda _found: find_norms(model, kernels),
         "gated activations": lambda _found: find_mlps(model, kernels),
@@ -87,6 +91,6 @@ def fuse_by(kernels: LayerKernels, model: PreTrainedModel, attend: Attend) -> Fu
         return FusedModel(model, "Layers keep torch's kernels: none has the parts that ours replace.")
     whole = copy_with(model, found)
     whole_logits, logits = (partial(block_logits, each, attend) for each in (whole, model))
-    if rows := rows_that_differ(whole_logits, logits, trial_blocks(model)):
-        raise ArithmeticError(f"together they say something else for {rows} rows")
+    if differing := rows_that_differ(whole_logits, logits, trial_blocks(model, rows)):
+        raise ArithmeticError(f"together they say something else for {differing} rows")
     return FusedModel(whole, f"One kernel of our own each: {summary}.")

@@ -66,6 +66,25 @@ def test_where_nothing_can_be_replaced_the_model_is_what_it_was() -> None:
     assert found.note == "Layers keep torch's kernels: none has the parts that ours replace."
 
 
+class WrongForMany(WrittenOut):
+    """Right in every trial of a part, and for few rows of the whole."""
+
+    def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
+        said = super().rms_norm(states, weight, shape)
+        return said if states.shape[-2] < 33 else said + 1
+
+    def add_rms_norm(
+        self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
+    ) -> tuple[Tensor, Tensor]:
+        total, said = super().add_rms_norm(states, others, weight, shape)
+        return total, said if states.shape[-2] < 33 else said - 3
+
+
+def test_the_whole_model_is_tried_with_many_rows() -> None:
+    with pytest.raises(ArithmeticError, match="together they say something else for 33 rows"):
+        fuse_by(WrongForMany(), model_of(), attend)
+
+
 @pytest.mark.parametrize(
     ("machine", "words"),
     [
