@@ -4,6 +4,8 @@ Row by row (`sampling.py`) each accepted token would wait for the device again. 
 needed or not: a row's position is known before, and with it its noise. The drawn tokens are copied together with
 the likeliest tokens. Draws are those of `sampling.draw`: the same noise after the same filters. Sums are taken in
 float64 and ties are broken by the lowest id, so that a row draws the same token among few rows and among many.
+Where top-p or min-p filter a whole vocabulary, only the tokens that are left get noise: the host waits for their
+number.
 
 A repetition penalty depends on the tokens accepted before, so there the rows are drawn one by one.
 """
@@ -90,7 +92,13 @@ def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, valu
 
 def _draw_some(logits: Tensor, keys: Tensor, sampling: Sampling) -> Tensor:
     ids, scores = _survivors(logits.float() / sampling.temperature, sampling)
-    best = (scores.double() + gumbel_of(ids + keys[:, None])).argmax(dim=-1, keepdim=True)
+    noisy = scores.double()
+    if sampling.top_k or (sampling.top_p == 1 and not sampling.min_p):
+        noisy += gumbel_of(ids + keys[:, None])
+    else:  # few of a vocabulary are left, and two logarithms in float64 for each of it cost more than to count them
+        rows, places = (scores > -torch.inf).nonzero(as_tuple=True)
+        noisy[rows, places] += gumbel_of(ids.expand_as(scores)[rows, places] + keys[rows])
+    best = noisy.argmax(dim=-1, keepdim=True)
     return ids.expand(len(scores), -1).gather(1, best)[:, 0]
 
 

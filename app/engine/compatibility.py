@@ -6,6 +6,8 @@ as transformers runs it. Only equal logits earn lookahead, so a model with a pos
 attention code of its own is found out before it can write wrong text.
 """
 
+from collections.abc import Callable, Iterable, Sequence
+
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -13,24 +15,26 @@ from transformers import PreTrainedModel
 from app.engine import attention
 from app.engine.attention import Attend
 from app.engine.block import Block, chain_block
+from app.engine.device_faults import is_no_verdict
 from app.engine.kv_cache import BlockCache, layer_windows
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.memory import is_out_of_memory
 from app.engine.runner import SequentialRunner
 from app.engine.steps import run_block
+from app.engine.tolerance import is_close
 from app.errors import ModelBroken
 
-_PREFIX = (3, 1, 4, 1, 5)
+PREFIX = (3, 1, 4, 1, 5)
 _PATHS = ((9, 2, 6), (9, 5))
 """Token ids of the trial: behind the prefix and the current token 9, the model is asked about 2 6 and 5."""
+
+ROWS = (3, 33, 128)
+"""Rows of the trials that compare two ways to run a model: libraries have other kernels for few than for many."""
 
 _NO_PLAIN_CACHE = (
     "This model keeps more than keys and values (it is recurrent, hybrid or reads in chunks), "
     "so it decodes plainly."
 )
-
-TOLERANCE = {torch.float32: 1e-2, torch.bfloat16: 0.15, torch.float16: 0.05}
-"""How far a trial's logits may be apart, in standard deviations of all logits. Wrong ones differ by 1 and more."""
 
 
 def lookahead_note(model: PreTrainedModel, attend: Attend) -> str:
@@ -45,8 +49,8 @@ def lookahead_note(model: PreTrainedModel, attend: Attend) -> str:
         expected = _path_logits(model)
         model.set_attn_implementation(attention.NAME)
         note = _trial(model, expected, windows, attend)
-    except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
-        if is_out_of_memory(error):
+    except Exception as error:  # a model's own, torch's, a driver's: each has types of its own
+        if is_no_verdict(error):
             raise
         note = f"This model has attention code of its own ({type(error).__name__}), so it decodes plainly."
     if note:
@@ -58,7 +62,7 @@ def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
     """Feed a text whole, in chunks and row by row; raises ModelBroken where rows say something else.
 
     Where chunks do (Mamba, RecurrentGemma), the runner reads long prompts row by row."""
-    text, read = [*_PREFIX, *_PATHS[0]], len(_PREFIX)
+    text, read = [*PREFIX, *_PATHS[0]], len(PREFIX)
     expected = _logits(model, text)[read - 1 :]
     runner.feed(text[:read], 0)
     chunk = runner.feed(text[read:], read)
@@ -75,7 +79,7 @@ def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
 
 def _path_logits(model: PreTrainedModel) -> Tensor:
     """transformers' own logits behind each of the tree's drafts [nodes - 1, vocab], path by path."""
-    return torch.cat([_logits(model, [*_PREFIX, *path])[len(_PREFIX) + 1 :] for path in _PATHS])
+    return torch.cat([_logits(model, [*PREFIX, *path])[len(PREFIX) + 1 :] for path in _PATHS])
 
 
 @torch.inference_mode()
@@ -85,11 +89,45 @@ def _logits(model: PreTrainedModel, text: list[int]) -> Tensor:
     return logits
 
 
+def trial_blocks(model: PreTrainedModel, counts: Iterable[int] = ROWS) -> list[Block]:
+    """Chains of few and of many rows behind PREFIX, as far as the model has positions."""
+    positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+    most = (positions or len(PREFIX) + max(ROWS)) - len(PREFIX)
+    lines = ([2 + row % 7 for row in range(rows)] for rows in counts if rows <= most)
+    return [chain_block(line, len(PREFIX), tuple(range(len(line)))) for line in lines]
+
+
+def block_logits(model: PreTrainedModel, attend: Attend, block: Block) -> Tensor:
+    """Logits of a block's wanted rows behind PREFIX."""
+    cache = BlockCache()
+    run_block(model, cache, chain_block(PREFIX, 0, wanted=()), attend)
+    cache.commit(range(len(PREFIX)))
+    return run_block(model, cache, block, attend)[0]
+
+
+def rows_that_differ(
+    found: Callable[[Block], Tensor], expected: Callable[[Block], Tensor], blocks: Sequence[Block]
+) -> int:
+    """Rows of the first block whose logits are not close; 0 where all are.
+
+    Memory may be too small for the wider blocks: they are left out."""
+    for block in blocks:
+        try:
+            agrees = is_close(found(block), expected(block))
+        except Exception as error:
+            if block is not blocks[0] and is_out_of_memory(error):
+                return 0
+            raise
+        if not agrees:
+            return len(block)
+    return 0
+
+
 def _trial(model: PreTrainedModel, expected: Tensor, windows: list[int], attend: Attend) -> str:
     cache = BlockCache()
-    run_block(model, cache, chain_block(_PREFIX, 0, wanted=()), attend)
-    cache.commit(range(len(_PREFIX)))
-    logits, view = run_block(model, cache, _tree_block(), attend)
+    run_block(model, cache, chain_block(PREFIX, 0, wanted=()), attend)
+    cache.commit(range(len(PREFIX)))
+    logits, view = run_block(model, cache, tree_block(), attend)
     if not view.windows:
         return "This model has attention code of its own, so it decodes plainly."
     if view.windows != windows:
@@ -99,18 +137,13 @@ def _trial(model: PreTrainedModel, expected: Tensor, windows: list[int], attend:
     return ""
 
 
-def is_close(logits: Tensor, expected: Tensor) -> bool:
-    """Whether logits agree up to rounding."""
-    difference = (logits.float() - expected.float()).abs().max() / expected.float().std()
-    return bool(difference < TOLERANCE[logits.dtype])
-
-
-def _tree_block() -> Block:
+def tree_block() -> Block:
+    """A small draft tree behind PREFIX."""
     tree = DraftTree(_PATHS[0][0])
     for path in _PATHS:
         node = 0
         for token in path[1:]:
             node = tree.add(node, token, "prompt")
-    positions = tuple(len(_PREFIX) + depth for depth in tree.depths)
+    positions = tuple(len(PREFIX) + depth for depth in tree.depths)
     # The root is not asked about: a model that answers for every row is found out by the number of its answers.
     return Block(tuple(tree.tokens), positions, tree.visible(), wanted=tuple(range(1, len(tree))))

@@ -52,10 +52,7 @@ class CudaGraphCapturer:
         with torch.cuda.stream(self._stream):
             # Of this thread alone: what others do, such as asking for free memory, is no matter.
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-            try:
-                work()
-            finally:
-                self._end(graph)
+            run_and_end(work, lambda: self._end(graph))
         return graph
 
     def release(self) -> None:
@@ -73,6 +70,19 @@ class CudaGraphCapturer:
                 torch._C._cuda_releasePool(self._stream.device_index, self._pool)
             self.release()
             raise
+
+
+def run_and_end(work: Callable[[], None], end: Callable[[], None]) -> None:
+    """Do the work between the two ends of a capture. An error of the work is raised as it is.
+
+    The capture that it broke cannot be ended well: that error is only its consequence."""
+    try:
+        work()
+    except BaseException:
+        with suppress(RuntimeError):
+            end()
+        raise
+    end()
 
 
 @contextmanager

@@ -1,6 +1,8 @@
 """Where a model runs and how precisely, unless the person says otherwise."""
 
+import subprocess
 from dataclasses import dataclass
+from shutil import which
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +14,12 @@ from app.errors import BadOption, first_line
 from app.messages import Device, DType
 
 NO_CARD = "No CUDA device is available here"
+FITTING = "install a CUDA build of torch that fits"
+INDEX = "https://download.pytorch.org/whl"
+CUDA_TORCH = f'run pip uninstall -y torch, then pip install "torch>=2.11,<2.14" --index-url {INDEX}/cu130'
+"""PyPI has torch with CUDA for Linux alone."""
+OLDER_DRIVER = f"update the NVIDIA driver, or install torch from {INDEX}/cu126"
+UNTRIED_APPLE = "The Apple GPU is not used, for Foresight's attention was never tried on one"
 
 
 class Card(Protocol):
@@ -22,6 +30,15 @@ class Card(Protocol):
 
     def compute(self) -> None:
         """Run one small kernel; raises the driver's error where torch has no kernels for the card."""
+
+    def name_by_driver(self) -> str:
+        """What an NVIDIA driver calls the first card; "" where none answers."""
+
+    def cuda_of_torch(self) -> str:
+        """The CUDA version that torch was built for; "" for a torch without CUDA."""
+
+    def is_apple(self) -> bool:
+        """Whether torch sees an Apple GPU."""
 
 
 class TorchCard:
@@ -34,6 +51,29 @@ class TorchCard:
     def compute(self) -> None:
         """A sum that is waited for."""
         torch.ones(8, device="cuda").sum().item()
+
+    def name_by_driver(self) -> str:
+        """nvidia-smi's answer, which does not depend on torch."""
+        program = which("nvidia-smi")
+        if not program:
+            return ""
+        hidden = getattr(subprocess, "CREATE_NO_WINDOW", 0)  # on Windows a console would flash up
+        question = [program, "--query-gpu=name", "--format=csv,noheader"]
+        try:
+            answer = subprocess.run(
+                question, capture_output=True, text=True, timeout=10, creationflags=hidden, check=True
+            )
+        except (OSError, subprocess.SubprocessError):
+            return ""
+        return answer.stdout.strip().partition("\n")[0].strip()
+
+    def cuda_of_torch(self) -> str:
+        """torch's answer."""
+        return torch.version.cuda or ""
+
+    def is_apple(self) -> bool:
+        """torch's answer."""
+        return torch.backends.mps.is_available()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +90,35 @@ def choose_device(choice: Device, card: Card | None = None) -> ChosenDevice:
     Raises BadOption for "cuda" where none can be used."""
     if choice == "cpu":
         return ChosenDevice(torch.device("cpu"))
-    problem = _problem_of(card or TorchCard())
+    card = card or TorchCard()
+    problem, remedy = _problem_of(card)
     if not problem:
         return ChosenDevice(torch.device("cuda"))
     if choice == "cuda":
-        raise BadOption(f"{problem}: choose --device cpu, or install a CUDA build of torch that fits.")
-    return ChosenDevice(torch.device("cpu"), "" if problem == NO_CARD else f"{problem}, so the CPU is used.")
+        raise BadOption(f"{problem}: choose --device cpu, or {remedy}.")
+    if problem == NO_CARD:
+        return ChosenDevice(torch.device("cpu"), f"{UNTRIED_APPLE}." if card.is_apple() else "")
+    return ChosenDevice(torch.device("cpu"), f"{problem}, so the CPU is used. To use it, {remedy}.")
 
 
-def _problem_of(card: Card) -> str:
-    """Why a card cannot be used, as the beginning of a sentence; "" where it can."""
+def _problem_of(card: Card) -> tuple[str, str]:
+    """Why a card cannot be used, as the beginning of a sentence, and what to do; "" where it can."""
     if not card.is_there():
-        return NO_CARD
+        return _problem_without_card(card.name_by_driver(), card.cuda_of_torch())
     try:
         card.compute()
     except Exception as error:  # of many types: no kernels for it, a driver that is too old, no memory left
-        return f"The graphics card cannot be used ({first_line(error)[:200].rstrip('.:')})"
-    return ""
+        return f"The graphics card cannot be used ({first_line(error)[:200].rstrip('.:')})", FITTING
+    return "", ""
+
+
+def _problem_without_card(name: str, cuda: str) -> tuple[str, str]:
+    """As `_problem_of`, where torch sees no card: a driver may."""
+    if not name:
+        return NO_CARD, FITTING
+    if not cuda:
+        return f"There is a card ({name}), but torch was installed without CUDA", CUDA_TORCH
+    return f"There is a card ({name}), but its driver does not run torch's CUDA {cuda}", OLDER_DRIVER
 
 
 def choose_dtype(choice: DType, device: torch.device) -> torch.dtype:

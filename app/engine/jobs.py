@@ -9,6 +9,7 @@ from queue import PriorityQueue
 from threading import Event as Flag
 from typing import Protocol
 
+from app.engine.device_faults import is_device_fault
 from app.engine.embedding_job import EmbeddingJob
 from app.engine.memory import is_out_of_memory
 from app.errors import AppError, EngineClosed, ModelTooLarge, first_line
@@ -107,6 +108,8 @@ def sentence_of(error: Exception) -> str:
             )
         )
     log.exception("a request failed", exc_info=error)
+    if is_device_fault(error):
+        return f"The graphics card stopped working for this process ({first_line(error)}): restart Foresight."
     return f"Something went wrong inside Foresight ({type(error).__name__}: {error}): please try again."
 
 

@@ -1,7 +1,8 @@
 """A model's folder to a model that can decode: weights, tokenizer, and the runner that suits it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -15,21 +16,19 @@ from transformers import (
 )
 
 from app.engine.attention import register
-from app.engine.attention.selector import Attention, HeadShape, capabilities_of, choose_attention
-from app.engine.compatibility import check_sequential, lookahead_note
+from app.engine.attention.selector import SDPA, HeadShape, capabilities_of, choose_attention
+from app.engine.compatibility import lookahead_note
 from app.engine.config_check import check_config_size
-from app.engine.fused_layers.fuse import FusedModel, fuse
+from app.engine.device_faults import is_no_verdict
+from app.engine.execution import run_in_blocks, run_plainly
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
 from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.measurement_cache import CacheKey
-from app.engine.memory import is_out_of_memory
 from app.engine.packing import pack_weights
 from app.engine.quantising import check_can_quantise, quantise
-from app.engine.rotary import rotary_of
-from app.engine.runner import BlockRunner, ModelRunner, SequentialRunner
+from app.engine.runner import BlockRunner, ModelRunner
 from app.engine.sandbox import Sandbox, panics_as_errors
-from app.engine.step_graphs import choose_steps
 from app.engine.step_profile import StepProfile
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
 from app.messages import ModelChoice, ModelFolder, ModelInfo
@@ -78,7 +77,7 @@ def load(folder: ModelFolder, choice: ModelChoice, sandbox: Sandbox | None = Non
     Its tokenizer and its chat template are tried in the sandbox first; without one they are trusted."""
     chosen = choose_device(choice.device)
     dtype = choose_dtype(choice.dtype, chosen.device)
-    check_can_quantise(choice.quantisation)
+    check_can_quantise(choice.quantisation, dtype, chosen.device)
     sum_exactly(chosen.device)
     try:
         with panics_as_errors():
@@ -86,7 +85,7 @@ def load(folder: ModelFolder, choice: ModelChoice, sandbox: Sandbox | None = Non
     except AppError:
         raise
     except Exception as error:  # libraries that read what anybody may have written raise anything
-        if is_out_of_memory(error):
+        if is_no_verdict(error):
             raise
         raise _broken(folder, error) from error
     return replace(loaded, info=replace(loaded.info, device_note=chosen.note))
@@ -102,7 +101,9 @@ def _load(
     config = AutoConfig.from_pretrained(folder.path, **HERE)
     check_config_size(folder, config, dtype)
     tokenizer = _read_tokenizer(folder, sandbox)
-    model = _read_weights(folder, config, dtype)
+    # To be quantised, they pass through main memory slice by slice.
+    straight = choice.quantisation == "none"
+    model = _read_weights(folder, config, dtype, placement(device) if straight else {})
     model.requires_grad_(False)
     quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room there
     model.train(False).to(device)
@@ -130,45 +131,42 @@ def prepare(
     text_config = model.config.get_text_config(decoder=True)
     machine = capabilities_of(model.device)
     attention = choose_attention(choice.attention, machine, heads_of(text_config, model.dtype))
-    note = lookahead_note(model, attention.attend)
+    note = lookahead_note(model, SDPA.attend)
     parameters = model.num_parameters() + quantised
     if layer_windows(text_config):  # recurrent layers read their Linears' weights in ways of their own
         pack_weights(model)
-    fused = FusedModel(model) if note else fuse(model, machine, attention.attend)
+    context = context_of(text_config)
+    execution = (
+        run_plainly(model, context, note)
+        if note
+        else run_in_blocks(model, attention, machine, context, choice.attention)
+    )
     info = ModelInfo(
         name=folder.name,
         label=folder.label,
         revision=folder.revision,
         architecture=type(model).__name__,
         parameters=parameters,
-        context=context_of(text_config),
+        context=context,
         dtype=dtype_name(model.dtype),
         device=str(model.device),
         lookahead_note=note,
         quantisation=choice.quantisation,
         quantised_share=quantised / parameters,
-        attention="" if note else attention.name,
-        attention_note="" if note else attention.note,
-        fused_note=fused.note,
+        attention="" if note else execution.attention.name,
+        attention_note="" if note else execution.attention.note,
+        fused_note=execution.fused_note,
     )
-    runner = _make_runner(fused.model, info, attention)
-    return LoadedModel(info, tokenizer, runner, eos_ids(model, tokenizer), int(text_config.vocab_size))
-
-
-def _make_runner(model: PreTrainedModel, info: ModelInfo, attention: Attention) -> ModelRunner:
-    if not info.lookahead_note:
-        rotary = rotary_of(model.config.get_text_config(decoder=True), info.context)
-        steps = choose_steps(model, attention, rotary, info.context)
-        return BlockRunner(model, info.context, rotary, attention, steps)
-    runner = SequentialRunner(model, info.context)
-    check_sequential(runner, model)
-    return runner
+    vocabulary = int(text_config.vocab_size)
+    return LoadedModel(info, tokenizer, execution.runner, eos_ids(model, tokenizer), vocabulary)
 
 
 def heads_of(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:
     """The shape of a model's attention; that of the largest heads where layers differ, as Gemma 4's do."""
     layers = config.per_layer_config if getattr(config, "is_heterogeneous", False) else [config]
-    return max((_layer_heads(layer, dtype) for layer in layers), key=lambda heads: heads.size)
+    largest = max((_layer_heads(layer, dtype) for layer in layers), key=lambda heads: heads.size)
+    windows = tuple(sorted(set(layer_windows(config)))) or (0,)
+    return replace(largest, windows=windows, softcap=getattr(config, "attn_logit_softcapping", None))
 
 
 def _layer_heads(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:
@@ -201,13 +199,29 @@ def _ids(value: int | Iterable[int] | None) -> list[int]:
     return [value] if isinstance(value, int) else list(value)
 
 
-def _read_weights(folder: ModelFolder, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
+def placement(
+    device: torch.device, find: Callable[[str], object] = find_spec
+) -> dict[str, dict[str, torch.device]]:
+    """Have transformers put each weight on the device as it reads it, which needs accelerate.
+
+    Without accelerate the file is mapped into memory and moved from there. On Linux that is no copy, either, unless
+    the weights change their type."""
+    return {"device_map": {"": device}} if device.type != "cpu" and find("accelerate") else {}
+
+
+def _read_weights(
+    folder: ModelFolder,
+    config: PreTrainedConfig,
+    dtype: torch.dtype,
+    placed: dict[str, dict[str, torch.device]],
+) -> PreTrainedModel:
     # transformers types this by its arguments' defaults; with output_loading_info it is a pair.
     read: Any = AutoModelForCausalLM.from_pretrained(
         folder.path,
         config=config,
         dtype=dtype,
         **HERE,
+        **placed,
         use_safetensors=True,
         ignore_mismatched_sizes=True,  # they are reported below, in our own words
         output_loading_info=True,

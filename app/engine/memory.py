@@ -8,6 +8,7 @@ import gc
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 WORDS = (
     "not enough memory",
@@ -17,6 +18,8 @@ WORDS = (
     "bad_alloc",
     "failed to map segment",  # a library that did not get in
     "can't start new thread",  # for want of a stack
+    "cublas_status_alloc_failed",
+    "cublas_status_not_initialized",  # its handle found no room
 )
 
 
@@ -29,18 +32,21 @@ def is_out_of_memory(error: BaseException) -> bool:
     return is_ours and any(words in str(error).lower() for words in WORDS)
 
 
-def release_memory() -> None:
-    """Free unused memory, and cuBLAS's workspace: each stream that was ever used has one."""
+def release_memory(cuda: Any = None) -> None:
+    """Free unused memory, and cuBLAS's workspace: each stream that was ever used has one.
+
+    `cuda` is torch.cuda. A process that has not used it yet is left without a context, which takes memory."""
     import torch  # not before there is a model: whoever recognises errors may have failed to import it
 
     gc.collect()
-    if not torch.cuda.is_available():
+    cuda = cuda or torch.cuda
+    if not cuda.is_initialized():
         return
-    torch.cuda.synchronize()
+    cuda.synchronize()
     if clear := getattr(torch._C, "_cuda_clearCublasWorkspaces", None):
         clear()
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
+    cuda.empty_cache()
+    cuda.reset_peak_memory_stats()
 
 
 M_ARENA_MAX = -8

@@ -6,8 +6,9 @@ the probe ends early: nobody waits long for a chat to begin.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import inf
 from statistics import median
 from time import perf_counter
 
@@ -27,6 +28,9 @@ SLOW = 0.1
 """Seconds of a step of one row from which on few buckets must do."""
 PREFIX = 24
 """Tokens before every measured block."""
+LONG_PREFIX = 2048
+"""Tokens before the blocks that tell what batch-invariant attention costs in a long chat."""
+LONG_BUCKETS: Buckets = (1, 32)
 ROUNDS = (2, 9)
 SECONDS = 0.3
 """About how long each mode is timed, within these bounds of rounds."""
@@ -68,6 +72,8 @@ def describe_buckets(dtype: str, bucket_sets: Sequence[Buckets]) -> str:
 def _batch_invariant_profile(timer: "_StepTimer", free: StepTimes) -> StepProfile:
     """Passes with batch-invariant attention: what they cost, and which buckets write the same bits."""
     runner = timer.runner
+    if note := _refusal_of_same_text(timer, free.buckets):
+        return StepProfile(free, note=note)
     batch_invariant = timer.times(free.buckets, is_batch_invariant=True)
 
     def is_late() -> bool:
@@ -78,9 +84,28 @@ def _batch_invariant_profile(timer: "_StepTimer", free: StepTimes) -> StepProfil
     return StepProfile(free, batch_invariant, bucket_sets, note, not is_late())
 
 
-def _text(runner: BlockRunner) -> list[int]:
+def _refusal_of_same_text(timer: "_StepTimer", buckets: Buckets) -> str:
+    """Why batch-invariant attention is too slow here, timed behind a long prefix; "" where it is not."""
+    runner, limit = timer.runner, timer.runner.attention.same_text_limit
+    if limit == inf:
+        return ""
+    text = _text(runner, LONG_PREFIX)
+    prefix = max(len(text) - MEASURED_BUCKETS[-1], PREFIX)
+    long = replace(timer, text=text, prefix=prefix, end=timer.clock() + LONGEST / 4)
+    few = tuple(bucket for bucket in LONG_BUCKETS if bucket in buckets)
+    free, invariant = (long.times(few, is_batch_invariant=which) for which in (False, True))
+    ratio = max(slow / fast for fast, slow in zip(free.seconds, invariant.seconds, strict=False))
+    if ratio < limit:
+        return ""
+    return (
+        f"{dtype_name(runner.model.dtype)}: the text may differ with lookahead on and off, for without the triton "
+        f"attention a step that prevents it takes {ratio:.1f} times as long behind {prefix:,} tokens"
+    )
+
+
+def _text(runner: BlockRunner, prefix: int = PREFIX) -> list[int]:
     """Random tokens: a varied text, whatever the model. As long as the rotary table does not change."""
-    length = min(PREFIX + MEASURED_BUCKETS[-1], runner.horizon(0))
+    length = min(prefix + MEASURED_BUCKETS[-1], runner.horizon(0))
     return [int(token) for token in np.random.default_rng(0).integers(0, runner.vocabulary, length)]
 
 
@@ -106,13 +131,14 @@ def _find_bucket_sets(
 
 @dataclass(frozen=True, slots=True)
 class _StepTimer:
-    """Times blocks behind the text's beginning, until `end`."""
+    """Times blocks behind the text's first `prefix` tokens, until `end`."""
 
     runner: BlockRunner
     text: Sequence[int]
     progress: ProgressListener
     clock: Callable[[], float]
     end: float
+    prefix: int = PREFIX
 
     def affordable(self) -> Buckets:
         """The buckets that are measured: fewer where a step takes long, none that the text is too short for."""
@@ -123,7 +149,7 @@ class _StepTimer:
     def times(self, buckets: Buckets, is_batch_invariant: bool) -> StepTimes:
         """What steps of these buckets cost."""
         self.runner.forget()
-        for _ in self.runner.prefill(self.text[:PREFIX]):
+        for _ in self.runner.prefill(self.text[: self.prefix]):
             pass
 
         def run(place: int) -> None:
@@ -136,8 +162,8 @@ class _StepTimer:
 
     def _step(self, bucket: int, is_batch_invariant: bool) -> None:
         self.runner.same_text_buckets = (bucket,) if is_batch_invariant else ()
-        line = self.text[PREFIX : PREFIX + bucket]
-        logits = self.runner.forward(chain_block(line, PREFIX, tuple(range(bucket))))
+        line = self.text[self.prefix : self.prefix + bucket]
+        logits = self.runner.forward(chain_block(line, self.prefix, tuple(range(bucket))))
         logits.argmax(dim=-1).tolist()  # as a decoder does, and a device is waited for
 
 

@@ -13,7 +13,8 @@ On a CPU in bfloat16, Linear(2048 -> 5632), one thread:
     torch's int8 kernel, row after row      0.6    1.3    2.3    4.7   18.6 ms
     tiles spread out                        3.1    3.3    3.6    4.6   10.1 ms
 
-So few rows take the kernel, whose rows know nothing of each other, and many take the tiles.
+So few rows take the kernel, whose rows know nothing of each other, and many take the tiles. On a card int8 has our
+own kernel (`int8_kernel.py`) and int4 torch's; a quantisation without a kernel is refused there.
 """
 
 from collections.abc import Iterator

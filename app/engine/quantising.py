@@ -11,6 +11,7 @@ norms, and experts that are stacked in one tensor. Activations keep their type, 
 for every decoder.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
@@ -19,6 +20,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from app.engine.device_faults import is_no_verdict
+from app.engine.hardware import dtype_name
 from app.engine.kv_cache import layer_windows
 from app.engine.quantised_layers import (
     CpuInt4Linear,
@@ -34,6 +37,8 @@ from app.engine.quantised_layers import (
 from app.errors import BadOption
 from app.quantisation import Quantisation, bits_of, group_of
 
+log = logging.getLogger(__name__)
+
 SLICE = 2**20
 """Weights that are quantised at a time: choosing the numbers passes over them many times, best in the cache."""
 
@@ -45,6 +50,13 @@ FASTEST: Mapping[tuple[str, torch.dtype, int], Kernel] = {
     ("cuda", torch.bfloat16, 4): CudaInt4Linear,
 }
 ANYWHERE: Mapping[int, Kernel] = {8: TiledInt8Linear, 4: TiledInt4Linear}
+CPU = torch.device("cpu")
+
+Choose = Callable[[int, torch.dtype, torch.device], Kernel]
+"""(bits, type, device) -> the class of layers."""
+
+TRIED_ROWS = (3, 33, 128)
+"""Rows that a kernel is tried with."""
 
 MISSING = (
     "Quantised weights need torchao 0.17 or newer, which is not installed: "
@@ -52,10 +64,24 @@ MISSING = (
 )
 
 
-def check_can_quantise(quantisation: Quantisation) -> None:
-    """Raises BadOption where torchao is needed and missing, before any weight is read."""
-    if quantisation != "none":
-        torchao()
+def check_can_quantise(
+    quantisation: Quantisation,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device = CPU,
+    choose: "Choose | None" = None,
+) -> None:
+    """Raises BadOption before any weight is read: where torchao is missing, and where a card has no kernel.
+
+    There the weights would be spread out again in every step, which is slower than not to quantise."""
+    if quantisation == "none":
+        return
+    torchao()
+    bits = {"int8": 8, "int4": 4}[quantisation]
+    if device.type == "cuda" and (choose or choose_kernel)(bits, dtype, device) is ANYWHERE[bits]:
+        raise BadOption(
+            f"This card has no kernel for {quantisation} weights in {dtype_name(dtype)} (int8 needs Triton, int4 a "
+            "card of the Ampere generation and bfloat16): choose another quantisation, or --device cpu."
+        )
 
 
 def torchao(load: Callable[[str], Any] = import_module) -> Any:
@@ -147,17 +173,36 @@ def _numbers(weight: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
 
 def choose_kernel(bits: int, dtype: torch.dtype, device: torch.device) -> Kernel:
     """The fastest class of layers that works on this machine."""
-    fastest = FASTEST.get((device.type, dtype, bits))
-    return fastest if fastest and _works(fastest, dtype, device) else ANYWHERE[bits]
+    fastest = (
+        _int8_of_cards() if (device.type, bits) == ("cuda", 8) else FASTEST.get((device.type, dtype, bits))
+    )
+    return fastest if fastest and works(fastest, dtype, device) else ANYWHERE[bits]
 
 
-def _works(kernel: Kernel, dtype: torch.dtype, device: torch.device) -> bool:
+def _int8_of_cards() -> Kernel | None:
+    """Our own kernel, where triton is installed."""
+    try:
+        from app.engine.int8_linear import TritonInt8Linear
+    except Exception as error:  # none, or one that does not suit this torch
+        log.info("int8 has no kernel without triton: %s", error)
+        return None
+    return TritonInt8Linear
+
+
+@torch.inference_mode()
+def works(kernel: Kernel, dtype: torch.dtype, device: torch.device) -> bool:
     """Whether this machine's kernel makes the product that it should, tried on a small layer."""
     weight = torch.linspace(-9, 9, 64 * 256, device=device).sin().reshape(64, 256)
-    states = torch.linspace(-9, 9, 3 * 256, device=device).cos().reshape(3, 256)
     numbers = quantised(weight, kernel.bits, device)
-    try:
-        product = kernel(numbers, None, dtype)(states.to(dtype)).float()
-    except (RuntimeError, AttributeError):  # another device, or a torch whose kernels have other names
-        return False
-    return torch.allclose(product, states @ numbers.dense().t(), rtol=0.05, atol=0.5)
+    for rows in TRIED_ROWS:
+        states = torch.linspace(-9, 9, rows * 256, device=device).cos().reshape(rows, 256)
+        try:
+            product = kernel(numbers, None, dtype)(states.to(dtype)).float()
+        except Exception as error:  # another device, a torch whose kernels have other names, a compiler's own
+            if is_no_verdict(error):
+                raise
+            log.info("%s does not work here: %s", kernel.__name__, error)
+            return False
+        if not torch.allclose(product, states @ numbers.dense().t(), rtol=0.05, atol=0.5):
+            return False
+    return True

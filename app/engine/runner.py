@@ -146,6 +146,11 @@ class BlockRunner:
         return self._model
 
     @property
+    def attention(self) -> Attention:
+        """The backend that attends."""
+        return self._attention
+
+    @property
     def vocabulary(self) -> int:
         """Tokens that the model knows, numbered from 0."""
         return int(self._model.config.get_text_config(decoder=True).vocab_size)

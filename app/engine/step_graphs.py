@@ -37,6 +37,7 @@ from app.engine.rotary import Rotary
 from app.engine.step_inputs import StepInputs
 from app.engine.step_profile import Buckets
 from app.engine.steps import EagerSteps, Steps, run_block
+from app.engine.tolerance import is_close
 from app.errors import first_line
 
 BUCKETS: Buckets = (1, 8, 16, 32, 64, 96, 128)
@@ -48,6 +49,7 @@ AHEAD = 2048
 
 _TRIAL = (3, 1, 4, 1, 5, 9, 2, 6)
 _TRIAL_PREFIX = 5
+_NO_MEMORY = "memory ran out"
 
 
 @dataclass(slots=True)
@@ -79,6 +81,7 @@ class GraphSteps:
         self._refused: set[int] = set()
         self._captured: dict[int, _Bucket] = {}
         self._moves: CapturedMoves | None = None
+        self._can_record_moves = True
         self._cache: BlockCache | None = None
         self._version = 0
         self._logits = torch.empty(0)
@@ -109,13 +112,13 @@ class GraphSteps:
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
         """Where rows have to be moved, by a recording as well."""
         is_current = self._captured and self._cache is cache and self._version == cache.version
-        if are_in_place(rows) or len(rows) > MOVES or not is_current:
+        if are_in_place(rows) or len(rows) > MOVES or not is_current or not self._can_record_moves:
             cache.commit(rows)
             return
         try:
             self._moves = self._moves or CapturedMoves(cache, self._capturer, self.model.device)
         except Exception as error:  # as with steps
-            self._give_up(error)
+            self._refuse_moves(error)
             cache.commit(rows)
             return
         self._moves.commit(cache, rows)
@@ -173,7 +176,7 @@ class GraphSteps:
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
-                self.note = "memory ran out when the cache was to grow for recorded steps"
+                self.note = f"{_NO_MEMORY} when the cache was to grow for recorded steps"
                 return False
         if self._cache is not cache or self._version != cache.version:
             self._drop()
@@ -190,7 +193,15 @@ class GraphSteps:
         """Capture no graph of so many rows any more, or none at all. The step itself still runs eagerly."""
         if is_out_of_memory(error):  # narrower ones may have room
             self._refused.add(rows)
-            self.note = f"memory ran out when a step of {rows} rows was recorded"
+            self.note = f"{_NO_MEMORY} when a step of {rows} rows was recorded"
+        else:
+            self._give_up(error)
+
+    def _refuse_moves(self, error: Exception) -> None:
+        """Move rows eagerly from now on; where memory ran out, steps stay recorded."""
+        if is_out_of_memory(error):
+            self._can_record_moves = False
+            self.note = f"{_NO_MEMORY} when a commit was recorded"
         else:
             self._give_up(error)
 
@@ -202,8 +213,10 @@ class GraphSteps:
 
 def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, context: int) -> Steps:
     """Graphs where the device has them and our kernels attend, if they pass a trial."""
-    if model.device.type != "cuda" or attention.name != "triton":
+    if model.device.type != "cuda":
         return EagerSteps(model, attention)
+    if attention.name != "triton":
+        return EagerSteps(model, attention, f"they need the triton attention, and {attention.name} attends")
     return tried_graphs(model, attention, rotary, CudaGraphCapturer(model.device), context)
 
 
@@ -213,34 +226,38 @@ def tried_graphs(
     """Graphs, if a tiny block has the same logits by a graph as eagerly; else eager steps and a note."""
     if rotary.kind == "dynamic":
         return EagerSteps(model, attention, "its rotary table depends on the text's length")
-    note = _note_of_trial(model, attention, GraphSteps(model, attention, capturer, len(_TRIAL)))
-    capturer.release()
+    note = _NO_MEMORY
+    for rows in (8, 1):  # as few as can be where memory is too small for more
+        if note.startswith(_NO_MEMORY):
+            note = _note_of_trial(model, attention, GraphSteps(model, attention, capturer, len(_TRIAL)), rows)
+            capturer.release()
     return EagerSteps(model, attention, note) if note else GraphSteps(model, attention, capturer, context)
 
 
-def _note_of_trial(model: PreTrainedModel, attention: Attention, steps: GraphSteps) -> str:
+def _note_of_trial(model: PreTrainedModel, attention: Attention, steps: GraphSteps, rows: int) -> str:
     """Why steps cannot be these graphs; "" where they can."""
     try:
-        is_same = _says_the_same(model, attention, steps)
+        is_same = _says_the_same(model, attention, steps, rows)
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        return "memory ran out when they were tried"
+        return f"{_NO_MEMORY} when they were tried"
     return steps.note or ("" if is_same else "a graph said something else")
 
 
 @torch.inference_mode()
-def _says_the_same(model: PreTrainedModel, attention: Attention, steps: GraphSteps) -> bool:
-    """Read a few rows behind a prefix that grows, until they come from a graph that was made for others."""
+def _says_the_same(model: PreTrainedModel, attention: Attention, steps: GraphSteps, rows: int) -> bool:
+    """Read so many rows behind a prefix that grows, until they come from a graph that was made for others."""
     cache, eager = BlockCache(), EagerSteps(model, attention)
     text, rest = _TRIAL[:_TRIAL_PREFIX], _TRIAL[_TRIAL_PREFIX:]
     run_block(model, cache, chain_block(text, 0, wanted=()), attention.attend)
     cache.commit(range(len(text)))
     for turn in range(EAGER_STEPS + 2):
-        block = padded(chain_block(rest[turn % 2 :], cache.length, wanted=(0, 1)), BUCKETS[1], BUCKETS[1])
+        line = rest[turn % 2 :][:rows]
+        block = padded(chain_block(line, cache.length, wanted=tuple(range(len(line)))), rows, rows)
         expected = eager.forward(cache, block)
         found = steps.forward(cache, block)
-        if not torch.allclose(found.float(), expected.float(), rtol=0.02, atol=0.02):
+        if not is_close(found, expected):
             return False
         cache.commit((0,))
     return True

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.engine.device_faults import is_device_fault
 from app.engine.embedding_job import EmbeddingJob, Vectors
 from app.engine.jobs import (
     AnyJob,
@@ -256,9 +257,12 @@ class Engine:
         return self._sentence_models
 
     def _report_error(self, session: "Session", error: Exception) -> str:
-        """An error as a sentence. With a model loaded only this request failed; the status stays ready."""
+        """An error as a sentence. With a model loaded only this request failed; the status stays ready.
+
+        It does not where the device is lost."""
         sentence = sentence_of(error)
-        self._status = self._ready(session) if session.info else EngineStatus("failed", sentence)
+        can_go_on = session.info and not is_device_fault(error)
+        self._status = self._ready(session) if can_go_on else EngineStatus("failed", sentence)
         return sentence
 
     def _progress(self, listen: Callable[[Loading], None]) -> Progress:

@@ -42,10 +42,16 @@ def _quantisation_in_words(model: ModelInfo) -> list[str]:
     ]
 
 
+def _in_short(model: ModelInfo) -> str:
+    """The model in one line, and where to read what this machine has and is not used."""
+    is_refused = model.device_note or model.attention_note or model.graphs_note
+    return f"{describe(model)} · see About for what is not used" if is_refused else describe(model)
+
+
 def status_html(status: EngineStatus) -> str:
     """Return the status line: the loaded model, or what the worker does."""
     is_plain = status.model is not None and status.phase in ("ready", "busy") and not status.note
-    words = describe(status.model) if status.model and is_plain else status.note or PHASES[status.phase]
+    words = _in_short(status.model) if status.model and is_plain else status.note or PHASES[status.phase]
     kind = status.phase if not status.note or status.model is None else "noted"
     return render("status.html", kind=kind, words=words)
 

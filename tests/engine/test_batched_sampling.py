@@ -1,12 +1,14 @@
 """Drawing for all rows at once says what drawing row by row says, and asks for one copy."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from app.engine.batched_sampling import _survivors, draw_rows, make_batched_sampler, sampler_for
 from app.engine.decoders import generate, make_decoder
@@ -70,6 +72,27 @@ def test_a_row_draws_alike_among_few_and_among_many_even_where_logits_are_equal(
     positions = range(20, 60)
     alone = [draw_rows(logits[row : row + 1], [20 + row], sampling).item() for row in range(40)]
     assert draw_rows(logits, positions, sampling).tolist() == alone
+
+
+class Logarithms(TorchDispatchMode):
+    """Counts the numbers that a logarithm is taken of."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if str(func).startswith("aten.log."):
+            self.count += args[0].numel()
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("filters", [{"top_p": 0.9}, {"min_p": 0.1}], ids=str)
+def test_only_tokens_that_the_filters_leave_get_noise(filters: dict[str, float]) -> None:
+    logits, sampling = random_logits(5, 4, 3000), Sampling(temperature=0.5, **filters)  # type: ignore[arg-type]
+    left = sum(len(survivors(row / 0.5, sampling)[0]) for row in logits)
+    with Logarithms() as counted:
+        draw_rows(logits, range(4), sampling)
+    assert left < 400
+    assert counted.count == 2 * left
 
 
 def test_rows_that_are_too_many_for_one_piece_draw_the_same() -> None:

@@ -8,9 +8,9 @@ import pytest
 from torch import Tensor
 from transformers import Cache, LlamaForCausalLM
 
-from app.engine.compatibility import is_close
 from app.engine.plain import plain
 from app.engine.runner import PREFILL_CHUNK, BlockRunner, SequentialRunner
+from app.engine.tolerance import is_close
 from tests.engine.architectures import (
     BRANCHING,
     LLAMA,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from app.engine.hardware import ChosenDevice, choose_device, choose_dtype, dtype_name, sum_exactly
+from app.engine.hardware import ChosenDevice, TorchCard, choose_device, choose_dtype, dtype_name, sum_exactly
 from app.errors import BadOption
 
 CPU = torch.device("cpu")
@@ -33,6 +33,9 @@ class PaperCard:
 
     error: Exception | None = None
     is_seen: bool = True
+    name: str = ""
+    cuda: str = "13.0"
+    apple: bool = False
 
     def is_there(self) -> bool:
         return self.is_seen
@@ -41,6 +44,15 @@ class PaperCard:
         assert self.is_seen
         if self.error:
             raise self.error
+
+    def name_by_driver(self) -> str:
+        return self.name
+
+    def cuda_of_torch(self) -> str:
+        return self.cuda
+
+    def is_apple(self) -> bool:
+        return self.apple
 
 
 def test_a_card_that_works_is_taken_and_one_that_is_not_there_needs_no_word() -> None:
@@ -51,10 +63,37 @@ def test_a_card_that_works_is_taken_and_one_that_is_not_there_needs_no_word() ->
 def test_a_card_that_torch_has_no_kernels_for_leaves_the_cpu_and_a_note() -> None:
     old = PaperCard(RuntimeError("CUDA error: no kernel image is available.\nCompile with"))
     words = "The graphics card cannot be used (CUDA error: no kernel image is available)"
-    assert choose_device("auto", old) == ChosenDevice(CPU, f"{words}, so the CPU is used.")
+    assert choose_device("auto", old) == ChosenDevice(
+        CPU, f"{words}, so the CPU is used. To use it, install a CUDA build of torch that fits."
+    )
     assert choose_device("cpu", old) == ChosenDevice(CPU)
     with pytest.raises(BadOption, match=re.escape(f"{words}: choose --device cpu")):
         choose_device("cuda", old)
+
+
+def test_a_driver_that_answers_while_torch_has_no_cuda_is_told_which_torch_to_install() -> None:
+    card = PaperCard(is_seen=False, name="NVIDIA GeForce RTX 4090", cuda="")
+    note = choose_device("auto", card).note
+    assert note.startswith("There is a card (NVIDIA GeForce RTX 4090), but torch was installed without CUDA")
+    assert 'pip install "torch>=2.11,<2.14" --index-url https://download.pytorch.org/whl/cu130.' in note
+    with pytest.raises(BadOption, match="torch was installed without CUDA: choose --device cpu, or run pip"):
+        choose_device("cuda", card)
+
+
+def test_a_driver_that_is_too_old_for_torch_is_named() -> None:
+    note = choose_device("auto", PaperCard(is_seen=False, name="Tesla V100", cuda="13.0")).note
+    assert "(Tesla V100), but its driver does not run torch's CUDA 13.0, so the CPU is used" in note
+    assert "update the NVIDIA driver" in note
+
+
+def test_an_apple_gpu_is_not_passed_over_silently() -> None:
+    found = choose_device("auto", PaperCard(is_seen=False, apple=True))
+    assert found.device == CPU
+    assert found.note.startswith("The Apple GPU is not used")
+
+
+def test_this_machine_can_be_asked_for_its_driver() -> None:
+    assert isinstance(TorchCard().name_by_driver(), str)
 
 
 def test_a_cpu_never_gets_float16_by_itself() -> None:

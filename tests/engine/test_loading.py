@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig
 
-from app.engine.loading import UNKNOWN_CONTEXT, context_of, load
+from app.engine.loading import UNKNOWN_CONTEXT, _read_weights, context_of, load, placement
 from app.engine.runner import BlockRunner
 from app.errors import AttentionUnavailable, BadOption, ModelBroken, ModelError, ModelUnsafe
 from app.messages import ModelChoice, ModelFolder
@@ -56,6 +56,22 @@ def test_a_whole_model_is_loaded_and_described(folder: ModelFolder) -> None:
 
 def _config(folder: ModelFolder) -> LlamaConfig:
     return LlamaConfig.from_pretrained(folder.path)
+
+
+def test_weights_go_straight_to_a_card_where_accelerate_is_installed() -> None:
+    card = torch.device("cuda")
+    assert placement(card, lambda _name: object()) == {"device_map": {"": card}}
+    assert placement(card, lambda _name: None) == {}
+    assert placement(torch.device("cpu"), lambda _name: object()) == {}
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not tell what is mapped")
+def test_weights_of_the_same_type_are_mapped_and_not_copied(folder: ModelFolder) -> None:
+    model = _read_weights(folder, LlamaConfig.from_pretrained(folder.path), torch.float32, {})
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    ranges = [line.split()[0].split("-") for line in lines if str(folder.path / "model.safetensors") in line]
+    places = [weight.data_ptr() for weight in model.parameters()]
+    assert all(any(int(low, 16) <= at < int(high, 16) for low, high in ranges) for at in places)
 
 
 def test_the_demo_model_is_loaded_by_the_same_code() -> None:

@@ -5,8 +5,11 @@ from itertools import count
 
 import pytest
 import torch
+from torch import Tensor
 from transformers import LlamaForCausalLM
 
+from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
+from app.engine.attention.selector import CARD_LIMIT, SDPA, Attention
 from app.engine.probing import (
     FEW_BUCKETS,
     MEASURED_BUCKETS,
@@ -16,7 +19,9 @@ from app.engine.probing import (
     probe,
     time_in_turn,
 )
+from app.engine.rotary import Rotary
 from app.engine.runner import BlockRunner
+from app.engine.step_profile import choose_buckets
 from tests.engine.architectures import BRANCHING
 from tests.engine.replies import load, numbers
 from tests.engine.tiny import tiny_config
@@ -108,6 +113,38 @@ def test_half_precision_gets_classes_of_measured_widths() -> None:
     assert profile.batch_invariant.buckets == MEASURED_BUCKETS
     assert profile.bucket_sets
     assert profile.note.startswith("bfloat16: the same text by steps of ")
+
+
+def with_costly_attention(watch: Stopwatch, times: float, limit: float) -> BlockRunner:
+    """Batch-invariant attention takes so many times as long, once much was read."""
+
+    def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+        watch.now += 0.01
+        return sdpa.attend(query, cache, view, scoring)
+
+    def batch_invariant(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+        watch.now += 0.01 * (times if view.prefix_length > 1000 else 1)
+        return sdpa.attend_batch_invariant(query, cache, view, scoring)
+
+    eager = tiny(torch.bfloat16, 2200)
+    attention = Attention("sdpa", attend, batch_invariant, same_text_limit=limit)
+    return BlockRunner(eager.model, 2200, Rotary("fixed", 2200), attention)
+
+
+@pytest.mark.parametrize(("times", "is_on"), [(1.05, True), (4.0, False)])
+def test_a_card_without_our_kernels_keeps_the_same_text_where_it_costs_little_in_a_long_chat(
+    times: float, is_on: bool
+) -> None:
+    watch = Stopwatch()
+    profile = probe(with_costly_attention(watch, times, CARD_LIMIT), unwatched, watch)
+    assert bool(profile.bucket_sets) == is_on
+    assert bool(choose_buckets(profile)) == is_on
+    assert ("takes 4.0 times as long behind 2,048 tokens" in profile.note) != is_on
+
+
+def test_a_cpu_keeps_the_same_text_whatever_it_costs() -> None:
+    watch = Stopwatch()
+    assert probe(with_costly_attention(watch, 4.0, SDPA.same_text_limit), unwatched, watch).bucket_sets
 
 
 def test_experts_are_sent_away_with_a_reason() -> None:

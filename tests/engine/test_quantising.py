@@ -13,8 +13,8 @@ from app.engine.loading import load
 from app.engine.lookahead import make_lookahead
 from app.engine.plain import plain
 from app.engine.prompt import encode
-from app.engine.quantised_layers import QuantisedEmbedding, QuantisedLinear
-from app.engine.quantising import quantise, quantised, torchao
+from app.engine.quantised_layers import CpuInt8Linear, QuantisedEmbedding, QuantisedLinear, TiledInt8Linear
+from app.engine.quantising import ANYWHERE, check_can_quantise, quantise, quantised, torchao, works
 from app.engine.runner import BlockRunner
 from app.errors import BadOption
 from app.messages import Decoding, ModelChoice, ModelFolder, Sampling
@@ -203,6 +203,46 @@ def test_without_torchao_a_sentence_says_what_to_install(error: type[Exception])
 
     with pytest.raises(BadOption, match=r"need torchao .* run pip install 'torchao>=0"):
         torchao(lacking)
+
+
+def test_a_card_without_a_kernel_is_refused_before_weights_are_read() -> None:
+    card = torch.device("cuda")
+
+    def tiled(bits: int, _dtype: torch.dtype, _device: torch.device) -> type[QuantisedLinear]:
+        return ANYWHERE[bits]
+
+    for quantisation in KINDS:
+        with pytest.raises(BadOption, match=f"no kernel for {quantisation} weights in float16"):
+            check_can_quantise(quantisation, torch.float16, card, tiled)
+        check_can_quantise(quantisation, torch.float16, CPU, tiled)
+    check_can_quantise("int8", torch.float16, card, lambda *_: CpuInt8Linear)
+
+
+class CompileError(Exception):
+    """As Triton's, which are no RuntimeError."""
+
+
+class Uncompiled(TiledInt8Linear):
+    """A kernel that the compiler refuses for many rows."""
+
+    def multiply(self, states: torch.Tensor) -> torch.Tensor:
+        if len(states) > 64:
+            raise CompileError("out of resource")
+        return super().multiply(states)
+
+
+class Wrong(TiledInt8Linear):
+    """A kernel that forgets what it was given beyond 32 rows."""
+
+    def multiply(self, states: torch.Tensor) -> torch.Tensor:
+        product = super().multiply(states)
+        product[32:] = 0
+        return product
+
+
+def test_a_kernel_that_fails_for_many_rows_is_not_used() -> None:
+    found = [works(kernel, torch.float32, CPU) for kernel in (TiledInt8Linear, Uncompiled, Wrong)]
+    assert found == [True, False, False]
 
 
 @pytest.mark.thorough

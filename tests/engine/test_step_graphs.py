@@ -6,6 +6,8 @@ import gc
 import weakref
 from collections.abc import Callable
 from itertools import islice
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
@@ -13,9 +15,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import BlockView, LayerCache, Scoring
-from app.engine.attention.selector import Attention
+from app.engine.attention.selector import SDPA, Attention
 from app.engine.block import Block, chain_block, padded
 from app.engine.decoders import make_decoder
+from app.engine.graph_capture import run_and_end
 from app.engine.kv_cache import CHUNK, BlockCache
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.plain import plain
@@ -238,6 +241,19 @@ def test_a_bucket_that_memory_is_too_small_for_runs_eagerly_and_the_others_do_no
     assert capturer.replays > 0
 
 
+def test_memory_that_runs_out_for_moves_leaves_the_steps_recorded(eager: BlockRunner) -> None:
+    capturer = SimulatedCapturer()
+    steps = warm(eager.model, capturer, context=1024)
+    cache, capturer.faults = steps._cache, [torch.OutOfMemoryError("out of memory")]
+    assert cache is not None
+    steps.forward(cache, eight_rows(5))
+    steps.commit(cache, (0, 2))
+    steps.forward(cache, eight_rows(7))
+    steps.commit(cache, (0, 2))
+    assert (steps.note, cache.length) == ("memory ran out when a commit was recorded", 9)
+    assert (steps.num_graphs, steps.buckets, capturer.replays) == (1, BUCKETS, 3)
+
+
 class FullCache(BlockCache):
     """Memory has room for a few rows more, and not for many."""
 
@@ -301,6 +317,38 @@ def test_memory_that_runs_out_in_the_trial_is_a_note(eager: BlockRunner) -> None
     assert (type(steps), steps.note) == (EagerSteps, "memory ran out when they were tried")
 
 
+def test_memory_that_runs_out_for_some_rows_in_the_trial_leaves_fewer(eager: BlockRunner) -> None:
+    capturer = SimulatedCapturer(torch.OutOfMemoryError("out of memory"))
+    steps = tried_graphs(eager.model, BY_PATHS, FIXED, capturer, 1024)
+    assert (type(steps), steps.note) == (GraphSteps, "")
+
+
+def test_a_graph_may_be_off_by_roundings_of_large_logits() -> None:
+    """As half precision rounds them: by little of what the logits spread over."""
+    model = LLAMA.make()
+    model.get_output_embeddings().weight.data *= 1000
+    eager = load(model).runner
+    assert isinstance(eager, BlockRunner)
+
+    def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+        out = BY_PATHS.attend(query, cache, view, scoring)
+        return out if view.places is None else out * 1.0001  # recorded
+
+    steps = tried_graphs(eager.model, Attention("triton", attend, attend), FIXED, SimulatedCapturer(), 1024)
+    assert (type(steps), steps.note) == (GraphSteps, "")
+
+
+def test_a_broken_capture_says_what_broke_it() -> None:
+    def work() -> None:
+        raise torch.OutOfMemoryError("out of memory")
+
+    def end() -> None:
+        raise RuntimeError("operation failed due to a previous error during capture")
+
+    with pytest.raises(torch.OutOfMemoryError):
+        run_and_end(work, end)
+
+
 def test_a_model_whose_steps_are_recorded_is_freed_like_any_other() -> None:
     loaded = load(LLAMA.make())
     eager, capturer = loaded.runner, SimulatedCapturer()
@@ -355,6 +403,12 @@ def test_the_tuner_counts_with_the_recorded_widths(eager: BlockRunner) -> None:
 def test_on_a_cpu_nothing_is_recorded(eager: BlockRunner) -> None:
     steps = choose_steps(eager.model, BY_PATHS, FIXED, 1024)
     assert (type(steps), steps.note, steps.buckets) == (EagerSteps, "", ())
+
+
+def test_a_card_without_our_attention_is_told_why_nothing_is_recorded() -> None:
+    model = cast(PreTrainedModel, SimpleNamespace(device=torch.device("cuda")))
+    steps = choose_steps(model, SDPA, FIXED, 1024)
+    assert steps.note == "they need the triton attention, and sdpa attends"
 
 
 @pytest.mark.parametrize("steps", some(named((4, 8))))

@@ -231,6 +231,10 @@ ERRORS = {
     "bad_alloc": (RuntimeError("std::bad_alloc"), "Memory ran out: choose a smaller model"),
     "thread": (RuntimeError("can't start new thread"), "Memory ran out: choose a smaller model"),
     "system": (OSError(12, "Cannot allocate memory"), "Memory ran out: choose a smaller model"),
+    "cublas": (
+        RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling"),
+        "Memory ran out: choose a smaller model",
+    ),
     "bug": (RuntimeError("all wrong"), "Something went wrong inside Foresight (RuntimeError: all wrong)"),
 }
 
@@ -307,7 +311,8 @@ def test_memory_that_cannot_be_given_back_is_a_sentence_and_the_next_request_is_
     before = ids_of(ask(engine))
     engine.unload()
     wait_for(lambda: engine.status().phase == "failed")
-    assert engine.status().note.startswith("Something went wrong inside Foresight (RuntimeError: CUDA error")
+    assert engine.status().note.startswith("The graphics card stopped working for this process (CUDA error")
+    assert engine.status().note.endswith("restart Foresight.")
     assert ids_of(ask(engine)) == before
     engine.close()
     assert engine.status().phase == "closed"

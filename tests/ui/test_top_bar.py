@@ -27,6 +27,13 @@ def test_the_status_line_describes_the_model() -> None:
     assert "Starting…" in status_html(EngineStatus("starting"))
 
 
+@pytest.mark.parametrize("note", ["device_note", "attention_note", "graphs_note"])
+def test_the_status_line_says_where_to_read_what_is_not_used(note: str) -> None:
+    model = replace(DEMO, **{note: "triton: it is not installed for this device"})  # type: ignore[arg-type]
+    assert "see About for what is not used" in status_html(replace(READY, model=model))
+    assert "see About" not in status_html(READY)
+
+
 def test_a_label_is_told_beside_another_name() -> None:
     assert describe(replace(DEMO, name="foresight-demo")).startswith("foresight-demo (demo) · ")
 

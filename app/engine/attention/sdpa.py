@@ -10,8 +10,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from app.engine.attention.signature import BlockView, LayerCache, Scoring
 
-FLOAT64_VALUES = 1 << 17
-"""Keys that are widened at once: 1 MiB of them."""
+FLOAT64_VALUES = {"cpu": 1 << 17}
+"""Values of keys that are widened at once, 1 MiB of them; on other devices all: each head more is a launch more."""
 
 
 def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
@@ -53,9 +53,9 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale
 
 
 def _fused_in_float64(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """The same, a few key heads at a time: float64 copies of all heads would not stay in the processor's cache."""
+    """The same, on a CPU a few key heads at a time: float64 copies of all would not stay in its cache."""
     share = query.shape[1] // key.shape[1]
-    rows_at_once = max(1, FLOAT64_VALUES // key[0, 0].numel())
+    rows_at_once = max(1, FLOAT64_VALUES.get(key.device.type, key.numel()) // key[0, 0].numel())
     parts: list[Tensor] = []
     for head in range(0, key.shape[1], rows_at_once):
         heads, shared = slice(head, head + rows_at_once), slice(head * share, (head + rows_at_once) * share)

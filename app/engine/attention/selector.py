@@ -6,19 +6,23 @@
     flash    flash over the prefix, in half precision; what it cannot do goes to the best other one
     sdpa     sdpa
 
-The trial is one tiny block: triton needs a C compiler on the machine, and a head may be too large for a card. What
-a person asks for by name is used, or refused with a sentence.
+The trial is blocks of few and of many rows behind short and long prefixes, compared with sdpa in float32: triton
+needs a C compiler on the machine, a head may be too large for a card, and another number of rows or keys is another
+variant of a kernel. What a person asks for by name is used, or refused with a sentence.
 """
 
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from math import inf
 
 import torch
+from torch import Tensor
 
 from app.engine.attention import sdpa
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
 from app.engine.block import chain_block
-from app.engine.memory import is_out_of_memory
+from app.engine.device_faults import is_no_verdict
+from app.engine.tolerance import is_close
 from app.errors import AttentionUnavailable, first_line
 from app.messages import AttentionChoice, AttentionName
 
@@ -27,49 +31,72 @@ AMPERE = (8, 0)
 
 LARGEST_HEAD = 256
 
+Trials = tuple[tuple[int, int], ...]
+"""Rows of a trial's block, and tokens before it."""
+
+TRIALS: Trials = ((1, 4096), (3, 64), (33, 4096), (128, 4096))
+"""All variants of the kernels."""
+
+INTERPRETED: Trials = ((3, 64),)
+"""What triton's interpreter, which is for tests, has time for."""
+
 _SHARED_MEMORY = 48 << 10
 """Bytes that every device has for one program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """A backend. `batch_invariant` attends so that a row's bits do not depend on what else is computed with it."""
+    """A backend. `batch_invariant` attends so that a row's bits do not depend on what else is computed with it.
+
+    `same_text_limit` is how many times as long a step may take with it in a long chat: beyond, it is not used."""
 
     name: AttentionName
     attend: Attend
     batch_invariant: Attend
     note: str = ""  # why it is not the one that is best on this machine
+    same_text_limit: float = inf
 
 
 SDPA = Attention("sdpa", sdpa.attend, sdpa.attend_batch_invariant)
 
+CARD_LIMIT = 1.1
+"""Cards have few units for float64, and the cost grows with the context: the probe decides whether it is borne."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceCapabilities:
-    """What decides about backends: the device and the packages that are there."""
+    """What decides about backends: the device and the packages that are there, and how they are tried."""
 
     device: torch.device
     capability: tuple[int, int] = (0, 0)
     shared_memory: int = _SHARED_MEMORY
     has_triton: bool = False
     has_flash: bool = False
+    is_rocm: bool = False
+    trials: Trials = TRIALS
 
 
 @dataclass(frozen=True, slots=True)
 class HeadShape:
-    """A model's attention: H query heads of this size over KV key heads, in this type."""
+    """A model's attention: H query heads of this size over KV key heads, in this type.
+
+    `windows` are those of its layers, each once; `softcap` is theirs."""
 
     count: int
     shared: int
     size: int
     dtype: torch.dtype
+    windows: tuple[int, ...] = (0,)
+    softcap: float | None = None
 
 
 def capabilities_of(device: torch.device) -> DeviceCapabilities:
     """The facts about this device. Packages are looked for, not imported."""
     has_triton = find_spec("triton") is not None
     if device.type != "cuda" or torch.version.cuda is None:
-        return DeviceCapabilities(device, has_triton=has_triton and device.type == "cpu")
+        has_interpreter = has_triton and device.type == "cpu"
+        is_rocm = device.type == "cuda"
+        return DeviceCapabilities(device, has_triton=has_interpreter, is_rocm=is_rocm, trials=INTERPRETED)
     properties = torch.cuda.get_device_properties(device)
     return DeviceCapabilities(
         device,
@@ -85,16 +112,27 @@ def choose_attention(choice: AttentionChoice, machine: DeviceCapabilities, heads
     if choice == "auto":
         # Triton's interpreter is for tests: on a CPU there is nothing to choose from.
         return SDPA if machine.device.type == "cpu" else _first_good(machine, heads)
+    if choice == "sdpa":
+        return torchs_own(machine)
     found = refusal(choice, machine, heads) or _tried(choice, machine, heads)
     if isinstance(found, str):
         raise AttentionUnavailable(choice, found)
     return found
 
 
+def torchs_own(machine: DeviceCapabilities, note: str = "") -> Attention:
+    """sdpa on this machine."""
+    if machine.device.type == "cpu":
+        return replace(SDPA, note=note) if note else SDPA
+    return replace(SDPA, note=note, same_text_limit=CARD_LIMIT)
+
+
 def refusal(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> str:
     """Why this backend cannot be used here; "" when it can."""
     if name == "sdpa":
         return ""
+    if machine.is_rocm:
+        return "it was never tried on AMD's cards"
     if not (machine.has_triton if name == "triton" else machine.has_flash):
         return "it is not installed for this device"
     if heads.size > LARGEST_HEAD:
@@ -112,23 +150,22 @@ def _first_good(machine: DeviceCapabilities, heads: HeadShape) -> Attention:
     faults: list[str] = []
     names: tuple[AttentionName, ...] = ("triton", "flash")
     for name in names:
-        if refusal(name, machine, heads):
-            continue
-        found = _tried(name, machine, heads)
+        found = refusal(name, machine, heads) or _tried(name, machine, heads)
         if isinstance(found, Attention):
             return replace(found, note="; ".join(faults))
-        faults.append(f"{name}: {found}")
-    return replace(SDPA, note="; ".join(faults))
+        if name != "flash" or machine.has_flash:  # without flash-attn, which few install, nothing is missing
+            faults.append(f"{name}: {found}")
+    return torchs_own(machine, "; ".join(faults))
 
 
 def _tried(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> Attention | str:
-    """The backend, if it attends to one tiny block as it should; else what went wrong."""
+    """The backend, if it attends as it should; else what went wrong."""
     try:
         attention = _make(name, machine, heads)
         if name != "sdpa":
-            _try(attention.attend, machine.device, heads)
+            try_attention(attention.attend, machine.device, heads, machine.trials)
     except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
-        if is_out_of_memory(error):
+        if is_no_verdict(error):
             raise
         return f"its trial failed ({first_line(error)[:200]})"
     return attention
@@ -143,9 +180,10 @@ def _make(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) ->
     if name == "flash":
         from app.engine.attention.flash import FlashAttention, flash_over_cache
 
-        other = SDPA if refusal("triton", machine, heads) else _make("triton", machine, heads)
-        return Attention(name, FlashAttention(flash_over_cache(), other.attend), other.batch_invariant)
-    return SDPA
+        other = torchs_own(machine) if refusal("triton", machine, heads) else _make("triton", machine, heads)
+        attend = FlashAttention(flash_over_cache(), other.attend)
+        return Attention(name, attend, other.batch_invariant, same_text_limit=other.same_text_limit)
+    return torchs_own(machine)
 
 
 def _is_interpreted() -> bool:
@@ -155,11 +193,26 @@ def _is_interpreted() -> bool:
 
 
 @torch.inference_mode()
-def _try(attend: Attend, device: torch.device, heads: HeadShape) -> None:
-    """Attend with one row to a prefix of 64; raises whatever goes wrong, ArithmeticError for wrong values."""
-    view = BlockView(chain_block((0,), 64, ()), 64, attend, device)
-    query = torch.ones((1, heads.count, 1, heads.size), dtype=heads.dtype, device=device)
-    states = query.new_ones((1, heads.shared, 65, heads.size))
-    out = attend(query, LayerCache(states, states), view, Scoring(heads.size**-0.5))
-    if not torch.allclose(out, torch.ones_like(out), rtol=0.02):
-        raise ArithmeticError("wrong values")
+def try_attention(attend: Attend, device: torch.device, heads: HeadShape, trials: Trials) -> None:
+    """Attend with so many rows behind so many tokens; raises what goes wrong, ArithmeticError for wrong values."""
+    for rows, prefix in trials:
+        view = BlockView(chain_block((0,) * rows, prefix, ()), prefix, attend, device)
+        query, keys, values = _random_states(heads, rows, prefix + rows, device)
+        wide = LayerCache(keys.float(), values.float())
+        for window in heads.windows:
+            scoring = Scoring(heads.size**-0.5, window, heads.softcap)
+            found = attend(query, LayerCache(keys, values), view, scoring)
+            if not is_close(found, sdpa.attend(query.float(), wide, view, scoring)):
+                raise ArithmeticError(f"wrong values for {rows} rows behind {prefix} tokens")
+
+
+def _random_states(
+    heads: HeadShape, rows: int, end: int, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries [1, H, rows, D], keys and values [1, KV, end, D], the same ones each time."""
+    source = torch.Generator().manual_seed(0)
+    shapes = ((heads.count, rows), (heads.shared, end), (heads.shared, end))
+    query, keys, values = (
+        torch.randn((1, *shape, heads.size), generator=source).to(device, heads.dtype) for shape in shapes
+    )
+    return query, keys, values

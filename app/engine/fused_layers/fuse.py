@@ -5,29 +5,22 @@ model itself stays as it is: whoever holds it runs it as transformers wrote it, 
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
-import torch
-from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import Attend
 from app.engine.attention.selector import AMPERE, DeviceCapabilities
-from app.engine.block import chain_block
-from app.engine.compatibility import is_close
+from app.engine.compatibility import ROWS, block_logits, rows_that_differ, trial_blocks
+from app.engine.device_faults import is_no_verdict
 from app.engine.fused_layers.replacements import Replaced, find_attentions, find_layers, find_mlps, find_norms
 from app.engine.fused_layers.shared_weight_copy import copy_with
 from app.engine.fused_layers.signature import LayerKernels
-from app.engine.kv_cache import BlockCache
-from app.engine.memory import is_out_of_memory
-from app.engine.steps import run_block
 from app.errors import first_line
 
 log = logging.getLogger(__name__)
-
-_PREFIX, _BLOCK = (3, 1, 4, 1, 5), (9, 2, 6)
-"""Tokens of the whole model's trial: read, committed, and then answered for."""
 
 Find = Callable[[Replaced], Replaced]
 """What can be replaced, given what is replaced already."""
@@ -35,7 +28,7 @@ Find = Callable[[Replaced], Replaced]
 
 @dataclass(frozen=True, slots=True)
 class FusedModel:
-    """A model whose layers use our kernels where they can. `note` says how many, or why none; "" on a CPU."""
+    """A model whose layers use our kernels where they can. `note` says how many, or why none; "" without a card."""
 
     model: PreTrainedModel
     note: str = ""
@@ -44,13 +37,13 @@ class FusedModel:
 def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) -> FusedModel:
     """The model with fused layers, or as it is where they cannot be had."""
     if not can_have(machine):
-        return FusedModel(model)
+        return FusedModel(model, _refusal(machine))
     try:
         from app.engine.fused_layers.launching import on_device
 
         return fuse_by(on_device(machine.device), model, attend)
     except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
-        if is_out_of_memory(error):
+        if is_no_verdict(error):
             raise
         log.info("layers keep torch's kernels, for ours failed their trial: %s", error)
         return FusedModel(
@@ -63,8 +56,24 @@ def can_have(machine: DeviceCapabilities) -> bool:
     return machine.device.type == "cuda" and machine.capability >= AMPERE and machine.has_triton
 
 
-def fuse_by(kernels: LayerKernels, model: PreTrainedModel, attend: Attend) -> FusedModel:
-    """Replace every module whose trial succeeds; raises ArithmeticError if the whole model then differs."""
+def _refusal(machine: DeviceCapabilities) -> str:
+    """Why a card cannot have them, as a sentence; "" for other devices."""
+    if machine.device.type != "cuda":
+        return ""
+    reason = "Triton is not installed for this device"
+    if machine.is_rocm:
+        reason = "ours were never tried on AMD's cards"
+    elif machine.capability < AMPERE:
+        reason = "ours need a card of the Ampere generation or newer"
+    return f"Layers keep torch's kernels: {reason}."
+
+
+def fuse_by(
+    kernels: LayerKernels, model: PreTrainedModel, attend: Attend, rows: Iterable[int] = ROWS
+) -> FusedModel:
+    """Replace every module whose trial succeeds; raises ArithmeticError if the whole model then differs.
+
+    It is compared in blocks of so many rows."""
     stages: dict[str, Find] = {
         "norms": lambda _found: find_norms(model, kernels),
         "gated activations": lambda _found: find_mlps(model, kernels),
@@ -79,17 +88,9 @@ def fuse_by(kernels: LayerKernels, model: PreTrainedModel, attend: Attend) -> Fu
         counts[name] = len(new)
     summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     if not summary:
-        return FusedModel(model)
+        return FusedModel(model, "Layers keep torch's kernels: none has the parts that ours replace.")
     whole = copy_with(model, found)
-    if not is_close(_logits(whole, attend), _logits(model, attend)):
-        raise ArithmeticError("together they say something else")
+    whole_logits, logits = (partial(block_logits, each, attend) for each in (whole, model))
+    if differing := rows_that_differ(whole_logits, logits, trial_blocks(model, rows)):
+        raise ArithmeticError(f"together they say something else for {differing} rows")
     return FusedModel(whole, f"One kernel of our own each: {summary}.")
-
-
-def _logits(model: PreTrainedModel, attend: Attend) -> Tensor:
-    """Logits of a few tokens behind a short prefix."""
-    cache = BlockCache()
-    run_block(model, cache, chain_block(_PREFIX, 0, wanted=()), attend)
-    cache.commit(range(len(_PREFIX)))
-    logits = run_block(model, cache, chain_block(_BLOCK, len(_PREFIX), wanted=(0, 1, 2)), attend)[0]
-    return logits if torch.isfinite(logits).all() else torch.full_like(logits, torch.nan)

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from app.engine.attention import Attend
+from app.engine.device_faults import is_no_verdict
 from app.engine.fused_layers.modules import (
     FusedAttention,
     FusedGatedMLP,
@@ -40,7 +41,6 @@ from app.engine.fused_layers.trials import (
     mismatch_share,
     probe_attention,
 )
-from app.engine.memory import is_out_of_memory
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module |
         try:
             fused = make(module)
         except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
-            if is_out_of_memory(error):
+            if is_no_verdict(error):
                 raise
             log.info("%s keeps what it has: %s", type(module).__name__, error)  # it works in another way
             continue

@@ -1,8 +1,11 @@
 """In float64, torch's kernel forgets where a key lies."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
 from app.engine.block import Block, chain_block
@@ -28,3 +31,26 @@ def test_a_steady_pass_rounds_the_same_wherever_a_key_lies(heads: int) -> None:
     view = BlockView(block, 1080, sdpa.attend_batch_invariant)
     said = sdpa.attend_batch_invariant(queries, LayerCache(*spread), view, scoring)
     assert torch.equal(said[:, 57], expected[:, 0])
+
+
+class Launches(TorchDispatchMode):
+    """Counts operations."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_device_has_no_more_launches_for_more_heads() -> None:
+    """Each would be one more for every layer and step; no card is needed to count them."""
+    counts = []
+    for heads in (1, 8):
+        device = torch.device("meta")
+        states = torch.empty((1, heads, 2100, 128), dtype=torch.bfloat16, device=device)
+        view = BlockView(chain_block((0,), 2099, ()), 2099, sdpa.attend_batch_invariant, device)
+        with Launches() as launches:
+            sdpa.attend_batch_invariant(states[:, :, -1:], LayerCache(states, states), view, Scoring(0.1))
+        counts.append(launches.count)
+    assert counts[0] == counts[1]

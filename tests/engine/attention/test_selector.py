@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from app.engine.attention.selector import (
+    CARD_LIMIT,
+    INTERPRETED,
     SDPA,
     DeviceCapabilities,
     HeadShape,
@@ -14,9 +16,9 @@ from app.engine.attention.selector import (
     refusal,
 )
 from app.errors import AttentionUnavailable, BadOption
-from app.messages import AttentionName
+from app.messages import AttentionChoice, AttentionName
 
-CPU = DeviceCapabilities(torch.device("cpu"), has_triton=True)
+CPU = DeviceCapabilities(torch.device("cpu"), has_triton=True, trials=INTERPRETED)
 CARD = DeviceCapabilities(torch.device("cuda"), (9, 0), 232_448, has_triton=True, has_flash=True)
 LLAMA = HeadShape(32, 8, 128, torch.bfloat16)
 
@@ -52,13 +54,35 @@ def test_what_cannot_be_is_refused_with_a_reason(
         choose_attention(name, machine, heads)
 
 
+@pytest.mark.parametrize("choice", ["auto", "sdpa"])
+def test_a_card_with_torchs_attention_has_a_limit_for_the_cost_of_the_same_text(
+    choice: AttentionChoice,
+) -> None:
+    card = replace(CARD, has_triton=False, has_flash=False)
+    assert choose_attention(choice, card, LLAMA).same_text_limit == CARD_LIMIT
+
+
 def test_a_refusal_is_an_option_that_was_bad() -> None:
     assert issubclass(AttentionUnavailable, BadOption)
 
 
 def test_an_old_card_without_packages_has_torchs_own() -> None:
     found = choose_attention("auto", replace(CARD, has_triton=False, has_flash=False), LLAMA)
-    assert (found.name, found.note) == ("sdpa", "")
+    assert (found.name, found.note) == ("sdpa", "triton: it is not installed for this device")
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [
+        (
+            replace(CARD, capability=(7, 5)),
+            "triton: it needs a card of the Ampere generation or newer; flash: ",
+        ),
+        (replace(CARD, is_rocm=True, has_flash=False), "triton: it was never tried on AMD's cards"),
+    ],
+)
+def test_every_refusal_is_a_note(machine: DeviceCapabilities, words: str) -> None:
+    assert choose_attention("auto", machine, LLAMA).note.startswith(words)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card to try them on")

@@ -19,7 +19,8 @@ def fused_model(loaded: LoadedModel, kernels: LayerKernels) -> PreTrainedModel:
     """The loaded model with fused layers."""
     runner = loaded.runner
     assert isinstance(runner, BlockRunner)
-    return fuse_by(kernels, runner.model, runner._attention.attend).model
+    # Few rows: triton's interpreter takes long.
+    return fuse_by(kernels, runner.model, runner._attention.attend, rows=(3,)).model
 
 
 def fused_runner(loaded: LoadedModel, kernels: LayerKernels) -> BlockRunner:

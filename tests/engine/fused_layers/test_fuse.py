@@ -62,7 +62,45 @@ def test_it_is_told_what_runs_as_one_kernel() -> None:
 def test_where_nothing_can_be_replaced_the_model_is_what_it_was() -> None:
     model = model_of("gpt2")
     found = fuse_by(WrittenOut(), model, attend)
-    assert found.model is model and found.note == ""
+    assert found.model is model
+    assert found.note == "Layers keep torch's kernels: none has the parts that ours replace."
+
+
+class WrongForMany(WrittenOut):
+    """Right in every trial of a part, and for few rows of the whole."""
+
+    def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
+        said = super().rms_norm(states, weight, shape)
+        return said if states.shape[-2] < 33 else said + 1
+
+    def add_rms_norm(
+        self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
+    ) -> tuple[Tensor, Tensor]:
+        total, said = super().add_rms_norm(states, others, weight, shape)
+        return total, said if states.shape[-2] < 33 else said - 3
+
+
+def test_the_whole_model_is_tried_with_many_rows() -> None:
+    with pytest.raises(ArithmeticError, match="together they say something else for 33 rows"):
+        fuse_by(WrongForMany(), model_of(), attend)
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [
+        (DeviceCapabilities(CUDA, (9, 0)), "Triton is not installed for this device"),
+        (
+            DeviceCapabilities(CUDA, (7, 5), has_triton=True),
+            "ours need a card of the Ampere generation or newer",
+        ),
+        (DeviceCapabilities(CUDA, is_rocm=True), "ours were never tried on AMD's cards"),
+    ],
+)
+def test_a_card_that_cannot_have_them_is_told_why(machine: DeviceCapabilities, words: str) -> None:
+    model = model_of()
+    found = fuse(model, machine, attend)
+    assert found.model is model
+    assert found.note == f"Layers keep torch's kernels: {words}."
 
 
 class Broken(WrittenOut):

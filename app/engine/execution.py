@@ -1,0 +1,106 @@
+"""How a model is run on this machine: the fastest attention, layers and steps whose trial agrees, or torch's own.
+
+First the model is asked whether it can decode blocks at all, with torch's attention (`compatibility.py`). Then what
+is faster takes part: another backend, fused layers, recorded steps. Blocks of few and of many rows must have the
+logits that they have without these. Whatever they raise at load, the model runs without any of them, and notes say
+why.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from transformers import PreTrainedModel
+
+from app.engine.attention.selector import SDPA, Attention, DeviceCapabilities, torchs_own
+from app.engine.block import Block
+from app.engine.compatibility import (
+    block_logits,
+    check_sequential,
+    rows_that_differ,
+    tree_block,
+    trial_blocks,
+)
+from app.engine.device_faults import is_no_verdict
+from app.engine.fused_layers.fuse import FusedModel, fuse
+from app.engine.rotary import Rotary, rotary_of
+from app.engine.runner import BlockRunner, ModelRunner, SequentialRunner
+from app.engine.step_graphs import choose_steps
+from app.engine.steps import EagerSteps, Steps
+from app.errors import AttentionUnavailable, first_line
+from app.messages import AttentionChoice
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A model's runner. `lookahead_note` is why it decodes plainly; `attention` is what it then has no use for."""
+
+    runner: ModelRunner
+    attention: Attention
+    lookahead_note: str = ""
+    fused_note: str = ""
+
+
+def run_plainly(model: PreTrainedModel, context: int, note: str) -> Execution:
+    """One row at a time, with transformers' own attention and cache."""
+    runner = SequentialRunner(model, context)
+    check_sequential(runner, model)
+    return Execution(runner, SDPA, note)
+
+
+def run_in_blocks(
+    model: PreTrainedModel,
+    attention: Attention,
+    machine: DeviceCapabilities,
+    context: int,
+    choice: AttentionChoice = "auto",
+) -> Execution:
+    """Blocks by this attention, or by torch's where it fails; raises AttentionUnavailable if it was asked for."""
+    try:
+        fused = fuse(model, machine, attention.attend)
+        if attention.attend is not SDPA.attend or fused.model is not model:
+            rows = sorted({rows for rows, _ in machine.trials if rows > 1})
+            _check_blocks(fused.model, attention, model, trial_blocks(model, rows))
+        return _blocks(fused, attention, context, choose_steps)
+    except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
+        if is_no_verdict(error):
+            raise
+        reason = f"its trial with this model failed ({first_line(error)[:200]})"
+        log.info("%s: %s", attention.name, reason, exc_info=error)
+        if choice not in ("auto", "sdpa"):
+            raise AttentionUnavailable(choice, reason) from error
+    plain = FusedModel(model, f"Layers keep torch's kernels: {reason}.")
+    is_torchs = attention.attend is SDPA.attend
+    other = attention if is_torchs else torchs_own(machine, f"{attention.name}: {reason}")
+    return _blocks(plain, other, context, _eager)
+
+
+def _blocks(
+    fused: FusedModel,
+    attention: Attention,
+    context: int,
+    make_steps: Callable[[PreTrainedModel, Attention, Rotary, int], Steps],
+) -> Execution:
+    rotary = rotary_of(fused.model.config.get_text_config(decoder=True), context)
+    steps = make_steps(fused.model, attention, rotary, context)
+    runner = BlockRunner(fused.model, context, rotary, attention, steps)
+    return Execution(runner, attention, fused_note=fused.note)
+
+
+def _eager(model: PreTrainedModel, attention: Attention, _rotary: Rotary, _context: int) -> Steps:
+    return EagerSteps(model, attention)
+
+
+def _check_blocks(
+    fused: PreTrainedModel, attention: Attention, model: PreTrainedModel, blocks: Sequence[Block]
+) -> None:
+    """Raises whatever goes wrong, ArithmeticError where blocks say something else than by torch's kernels."""
+    found, expected = (
+        partial(block_logits, fused, attention.attend),
+        partial(block_logits, model, SDPA.attend),
+    )
+    if rows := rows_that_differ(found, expected, [tree_block(), *blocks]):
+        raise ArithmeticError(f"steps of {rows} rows say something else")

@@ -1,0 +1,74 @@
+"""A product with a weight of 8 bits that is read as it lies: our own kernel, for cards. Needs triton.
+
+torch's kernel for CUDA gives each thread one value of the product, so that neighbours read rows that lie far apart.
+Here a program has a tile of the product. It reads whole pieces of the weight's rows, widens them in registers to
+the type of the states, multiplies on the matrix unit, and scales the sum in the end: a row of the weight has one
+scale. A row's sum is added in pieces along the row, whatever other rows there are.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+COLUMNS = 32
+"""Rows of the weight in one program: 4,096 of them keep 128 multiprocessors busy."""
+
+PIECE = 256
+"""Bytes of a row of states that are multiplied at a time."""
+
+
+@triton.jit
+def int8_product_kernel(
+    states, values, scale, out, rows, columns,
+    SIZE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """A tile of states [rows, SIZE] times values [columns, SIZE] transposed, times scale [columns]."""
+    column = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    row = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)
+    is_row, is_column = row < rows, column < columns
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for start in range(0, SIZE, BLOCK_K):
+        place = start + tl.arange(0, BLOCK_K)
+        is_in = place < SIZE
+        given = tl.load(
+            states + row[:, None].to(tl.int64) * SIZE + place[None, :],
+            mask=is_row[:, None] & is_in[None, :],
+            other=0.0,
+        )
+        weight = tl.load(
+            values + column[None, :].to(tl.int64) * SIZE + place[:, None],
+            mask=is_column[None, :] & is_in[:, None],
+            other=0,
+        )
+        total += tl.dot(given, weight.to(given.dtype), input_precision="ieee")
+    factor = tl.load(scale + column, mask=is_column, other=0.0).to(tl.float32)
+    tl.store(
+        out + row[:, None].to(tl.int64) * columns + column[None, :],
+        (total * factor[None, :]).to(out.dtype.element_ty),
+        mask=is_row[:, None] & is_column[None, :],
+    )
+
+
+def int8_product(states: Tensor, values: Tensor, scale: Tensor) -> Tensor:
+    """States [rows, in] times values [out, in] transposed, times scale [out]."""
+    rows, size = states.shape
+    columns = len(values)
+    out = torch.empty((rows, columns), dtype=states.dtype, device=states.device)
+    # Float32 is multiplied without matrix units: larger tiles would spill registers.
+    tile = 16 if rows <= 16 or states.element_size() == 4 else 32 if rows <= 32 else 64
+    int8_product_kernel[(-(-columns // COLUMNS), -(-rows // tile))](
+        states.contiguous(),
+        values,
+        scale,
+        out,
+        rows,
+        columns,
+        SIZE=size,
+        BLOCK_M=tile,
+        BLOCK_N=COLUMNS,
+        BLOCK_K=PIECE // states.element_size(),
+        num_warps=4,
+        num_stages=4,
+    )
+    return out

@@ -1,0 +1,36 @@
+"""A device that is lost for good is told from errors after which the next request may work."""
+
+import logging
+
+import pytest
+
+from app.engine.device_faults import is_device_fault
+from app.engine.jobs import sentence_of
+
+LOST = (
+    "CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be",
+    "CUDA error: device-side assert triggered",
+    "Triton Error [CUDA]: unspecified launch failure",
+    "CUDA error: misaligned address",
+)
+
+
+@pytest.mark.parametrize("words", LOST)
+def test_a_lost_device_asks_for_a_restart(words: str, caplog: pytest.LogCaptureFixture) -> None:
+    error = RuntimeError(words)
+    assert is_device_fault(error)
+    with caplog.at_level(logging.CRITICAL):
+        assert sentence_of(error).endswith("): restart Foresight.")
+        assert "try again" not in sentence_of(error)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "CUDA out of memory. Tried to allocate",
+        "CUDA error: no kernel image is available",
+        "an illegal instruction",
+    ],
+)
+def test_other_errors_do_not(words: str) -> None:
+    assert not is_device_fault(RuntimeError(words))
