@@ -3,51 +3,27 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
 
-from app.engine.attention.selector import HeadShape
 from tests.engine.tiny import write_tiny
 from tools.gpu_report.__main__ import SECTIONS, write_report
-from tools.gpu_report.plan import Plan
+from tools.gpu_report.plan import Plan, tiny_plan
 
 CHECKOUT = Path(__file__).parents[2]
 ABSENT = ("gradio", "uvicorn", "starlette", "fastapi", "platformdirs", "torchao", "charset_normalizer")
-SHAPE = {
-    "model_type": "llama",
-    "vocab_size": 128,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 64,
-}
 
 
-def tiny_plan(model: Path) -> Plan:
-    return Plan(
-        device="cpu",
-        shapes={"tiny": SHAPE},
-        quantised_shape="tiny",
-        heads={"tiny": HeadShape(4, 2, 16, torch.float32)},
-        prefixes=(9,),
-        attention_rows=(3,),
-        context=8,
-        step_rows=(1, 2),
-        models=(model,),
-        reply_dtypes=("float32",),
-        prompts=1,
-        reply_tokens=8,
-        seconds=0.001,
-    )
+def plan_of(model: Path) -> Plan:
+    return replace(tiny_plan(), models=(model,))
 
 
 def test_every_section_writes_rows(tmp_path: Path) -> None:
-    report = write_report(tmp_path, tiny_plan(write_tiny(tmp_path / "model").path))
+    report = write_report(tmp_path, plan_of(write_tiny(tmp_path / "model").path))
     sections = report["sections"]
     for name, section in sections.items():
         if name != "Quantised steps" or find_spec("torchao"):
@@ -61,7 +37,7 @@ def test_every_section_writes_rows(tmp_path: Path) -> None:
 
 
 def test_a_section_that_fails_leaves_its_error_and_the_others_run(tmp_path: Path) -> None:
-    report = write_report(tmp_path, tiny_plan(tmp_path / "no model"))
+    report = write_report(tmp_path, plan_of(tmp_path / "no model"))
     assert "no model" in report["sections"]["Replies"]["error"]
     assert report["sections"]["Steps"]["rows"]
     assert "Failed: " in (tmp_path / "report.md").read_text()

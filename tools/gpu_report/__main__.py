@@ -9,7 +9,7 @@ in the report, and the next one runs.
 
 import json
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -21,13 +21,14 @@ import typer
 from app import __version__
 from app.engine.memory import release_memory
 from tools.gpu_report.kernels import attention_errors, attention_times
-from tools.gpu_report.plan import Plan, Row
+from tools.gpu_report.plan import Plan, Row, tiny_plan
 from tools.gpu_report.replies import replies
-from tools.gpu_report.steps import quantised_times, step_times
+from tools.gpu_report.steps import quantised_times, step_kernels, step_times
 
 NO_CUDA = "A GPU report needs a CUDA device, and torch finds none here: run it on a machine with one."
 
 SECTIONS: dict[str, Callable[[Plan], Iterator[Row]]] = {
+    "Kernels of a step": step_kernels,
     "Attention against float64": attention_errors,
     "Replies": replies,
     "Steps": step_times,
@@ -36,13 +37,13 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Row]]] = {
 }
 
 
-def write_report(folder: Path, plan: Plan) -> dict[str, Any]:
-    """Run all sections; both files are written after each of them."""
+def write_report(folder: Path, plan: Plan, sections: Sequence[str] = tuple(SECTIONS)) -> dict[str, Any]:
+    """Run these sections; both files are written after each of them."""
     folder.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = {"machine": _machine(plan), "sections": {}}
-    for name, section in SECTIONS.items():
+    for name in sections:
         typer.echo(f"{name}…")
-        report["sections"][name] = _run(section, plan)
+        report["sections"][name] = _run(SECTIONS[name], plan)
         (folder / "report.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
         (folder / "report.md").write_text(markdown(report), encoding="utf-8")
     return report
@@ -93,12 +94,18 @@ def _machine(plan: Plan) -> dict[str, str]:
 def main(
     folder: Annotated[Path, typer.Argument(help="Where report.json and report.md are written.")],
     device: Annotated[str, typer.Option(help="cuda, or cpu for trying the report itself.")] = "cuda",
+    section: Annotated[list[str] | None, typer.Option(help="Only this section; may be repeated.")] = None,
+    tiny: Annotated[bool, typer.Option("--tiny", help="Tiny shapes on the CPU, to try the report.")] = False,
 ) -> None:
     """Measure what this machine's CUDA card does."""
-    if device.startswith("cuda") and not torch.cuda.is_available():
+    if not tiny and device.startswith("cuda") and not torch.cuda.is_available():
         typer.echo(f"Error: {NO_CUDA}", err=True)
         raise typer.Exit(2)
-    report = write_report(folder, Plan(device=device))
+    if unknown := [name for name in section or () if name not in SECTIONS]:
+        typer.echo(f"Error: the report has no section {unknown[0]!r}, only {', '.join(SECTIONS)}.", err=True)
+        raise typer.Exit(2)
+    plan = tiny_plan() if tiny else Plan(device=device)
+    report = write_report(folder, plan, section or tuple(SECTIONS))
     failed = [name for name, section in report["sections"].items() if section["error"]]
     typer.echo(f"The report is in {folder}." + (f" Failed: {', '.join(failed)}." if failed else ""))
 

@@ -40,6 +40,16 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
 }
 """Configs of models that are made with random weights."""
+TINY: dict[str, Any] = {
+    "model_type": "llama",
+    "vocab_size": 128,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+}
 
 
 def _heads() -> dict[str, HeadShape]:
@@ -64,6 +74,7 @@ class Plan:
     attention_rows: tuple[int, ...] = (1, 16, 64, 128)
     context: int = 1024
     step_rows: tuple[int, ...] = (1, 8, 16, 32, 64, 96, 128)
+    kernel_rows: tuple[int, ...] = (1, 64)
     models: tuple[Path, ...] = field(default_factory=lambda: trained_models())
     reply_dtypes: tuple[DType, ...] = ("float32", "bfloat16")
     prompts: int = 20
@@ -80,6 +91,26 @@ class Plan:
         """The type of random weights."""
         dtype: torch.dtype = getattr(torch, self.dtype)
         return dtype
+
+
+def tiny_plan() -> Plan:
+    """Each section on a CPU, in seconds; without replies."""
+    return Plan(
+        device="cpu",
+        shapes={"tiny": TINY},
+        quantised_shape="tiny",
+        heads={"tiny": HeadShape(4, 2, 16, torch.float32)},
+        prefixes=(9,),
+        attention_rows=(3,),
+        context=8,
+        step_rows=(1, 2),
+        kernel_rows=(1, 2),
+        models=(),
+        reply_dtypes=("float32",),
+        prompts=1,
+        reply_tokens=8,
+        seconds=0.001,
+    )
 
 
 def trained_models() -> tuple[Path, ...]:

@@ -1,8 +1,10 @@
 """Steps of models with random weights: eager, with fused layers, as CUDA graphs, and with quantised weights."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
+from torch.profiler import profile
 from torch.utils.benchmark import Timer
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
@@ -18,6 +20,8 @@ from app.engine.step_graphs import choose_steps
 from app.quantisation import Quantisation
 from tools.gpu_report.plan import Plan, Row
 
+KERNELS = 15
+"""Lines for each step."""
 QUANTISATIONS: tuple[Quantisation, ...] = ("none", "int8", "int4")
 
 
@@ -29,6 +33,33 @@ def step_times(plan: Plan) -> Iterator[Row]:
         for rows in plan.step_rows:
             columns = {f"{kind} ms": _step_ms(runner, plan, rows) for kind, runner in runners.items()}
             yield {"model": name, "rows": rows, **columns}
+
+
+def step_kernels(plan: Plan) -> Iterator[Row]:
+    """The kernels of the first shape's step at few and at many rows: calls and milliseconds, the longest first.
+
+    The first row says whether steps are recorded, or why not."""
+    name = next(iter(plan.shapes))
+    runner = list(_runners(random_model(plan, name), plan).values())[-1]
+    yield {"model": name, "kernel": f"CUDA graphs: {runner.steps.note or 'used'}"}
+    for rows in plan.kernel_rows:
+        step = _step(runner, plan, rows)
+        with profile() as profiler:
+            step()
+        found = sorted(profiler.key_averages(), key=_device_us, reverse=True)[:KERNELS]
+        for one in found:
+            yield {
+                "model": name,
+                "rows": rows,
+                "kernel": one.key[:60],
+                "calls": one.count,
+                "ms": _device_us(one) / 1000,
+            }
+
+
+def _device_us(event: Any) -> float:
+    """Its own microseconds on the card; on the CPU where it ran there alone."""
+    return float(event.self_device_time_total or event.self_cpu_time_total)
 
 
 def quantised_times(plan: Plan) -> Iterator[Row]:
@@ -75,6 +106,13 @@ def _runners(model: PreTrainedModel, plan: Plan) -> dict[str, BlockRunner]:
 
 def _step_ms(runner: BlockRunner, plan: Plan, rows: int) -> float:
     """One block behind the context, from the host's call to the chosen tokens on the host."""
+    step = _step(runner, plan, rows)
+    measured = Timer("step()", globals={"step": step}).blocked_autorange(min_run_time=plan.seconds)
+    return 1000 * measured.median
+
+
+def _step(runner: BlockRunner, plan: Plan, rows: int) -> Callable[[], list[int]]:
+    """A step behind the context, warmed up."""
     source = torch.Generator().manual_seed(0)
     ids = torch.randint(runner.vocabulary, (plan.context + rows,), generator=source).tolist()
     for _ in runner.prefill(ids[: plan.context]):
@@ -87,5 +125,4 @@ def _step_ms(runner: BlockRunner, plan: Plan, rows: int) -> float:
 
     for _ in range(runner.steps.warm_up):
         step()
-    measured = Timer("step()", globals={"step": step}).blocked_autorange(min_run_time=plan.seconds)
-    return 1000 * measured.median
+    return step

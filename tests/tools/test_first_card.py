@@ -1,0 +1,42 @@
+"""The script for a new card: its trials run whatever becomes of the others, and their output is kept."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.first_card import Trial, run_all, short_trials, trials
+
+
+def test_each_trial_runs_within_its_limit_and_leaves_its_output(tmp_path: Path) -> None:
+    planned = [
+        Trial("speaks", 1, ("platform",)),
+        Trial("fails", 1, ("no_such_module",)),
+        Trial("hangs", 0.03, ("platform",), before="import time; time.sleep(60)"),
+        Trial("is alone", 1, ("platform",), before="import sys; print('triton' in sys.modules)"),
+    ]
+    found = [(outcome.trial.name, outcome.ending) for outcome in run_all(planned, tmp_path)]
+    assert found == [
+        ("speaks", "well"),
+        ("fails", "with exit code 1"),
+        ("hangs", "at its limit of 0.03 minutes"),
+        ("is alone", "well"),
+    ]
+    assert sys.platform[:3].lower() in (tmp_path / "1-speaks.txt").read_text().lower()
+    assert "no_such_module" in (tmp_path / "2-fails.txt").read_text()
+    assert "| hangs | at its limit of 0.03 minutes |" in (tmp_path / "summary.md").read_text()
+
+
+def test_the_trials_of_a_card_take_45_minutes_at_most(tmp_path: Path) -> None:
+    assert sum(trial.minutes for trial in trials(tmp_path)) <= 45
+
+
+def test_a_trial_needs_a_time_limit() -> None:
+    with pytest.raises(ValueError, match="got 0"):
+        Trial("endless", 0, ("platform",))
+
+
+@pytest.mark.thorough
+def test_the_short_form_runs_on_a_cpu(tmp_path: Path) -> None:
+    endings = {outcome.trial.name: outcome.ending for outcome in run_all(short_trials(tmp_path), tmp_path)}
+    assert set(endings.values()) == {"well"}, endings

@@ -1,0 +1,129 @@
+"""Everything worth knowing of a new card, in order of value, within 45 minutes.
+
+    python -m tools.first_card FOLDER
+
+Each trial is a process of its own with a time limit. Its output is kept in FOLDER, and the next one runs even if it
+fails. Needs torch, triton, transformers, numpy, typer, rich and pytest. `--short` runs small forms of the same trials
+on the CPU, to see that the script works.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import typer
+
+ROOT = Path(__file__).parents[1]
+CODE = """{before}
+import runpy, sys
+sys.argv[1:] = {arguments!r}
+runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
+"""
+CUDA_TESTS = (
+    "tests/engine/attention", "tests/engine/fused_layers", "tests/engine/test_graph_capture.py",
+    "tests/engine/test_step_graphs.py", "tests/engine/test_execution.py", "tests/engine/test_quantised_layers.py",
+)  # fmt: skip
+NO_TRITON = "import sys; sys.modules['triton'] = None"
+LITTLE_MEMORY = "import torch; torch.cuda.set_per_process_memory_fraction(0.005)"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A Python module with arguments; `before` is code that its process runs first.
+
+    Raises ValueError without a time limit."""
+
+    name: str
+    minutes: float
+    command: tuple[str, ...]
+    before: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.minutes <= 0:
+            raise ValueError(f"A trial needs a time limit above 0 minutes, got {self.minutes}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a trial ended, and after how many seconds."""
+
+    trial: Trial
+    ending: str
+    seconds: float
+
+
+def trials(folder: Path) -> list[Trial]:
+    """What a card is asked, most valuable first."""
+    same_text = ("tools.same_text", "--device", "cuda", "--prompts", "20")
+    without_compiler = {"PATH": "", "CC": "none", "TRITON_CACHE_DIR": str(folder / "empty-cache")}
+    return [
+        Trial("kernels", 4, ("tools.gpu_report", str(folder / "kernels"), "--section", "Kernels of a step")),
+        Trial("report", 14, ("tools.gpu_report", str(folder / "report"))),
+        Trial("tests", 9, ("pytest", "-q", "-W", "default", "-p", "no:cacheprovider", *CUDA_TESTS)),
+        Trial("same text", 6, ("tools.same_text", "--device", "cuda", "--prompts", "200")),
+        Trial("without triton", 3, same_text, before=NO_TRITON),
+        Trial("without a compiler", 3, same_text, environment=without_compiler),
+        Trial("with little memory", 2, same_text, before=LITTLE_MEMORY),
+        Trial("soak", 4, ("tools.soak", "--minutes", "3")),
+    ]
+
+
+def short_trials(folder: Path) -> list[Trial]:
+    """The same on a CPU, as small as can be."""
+    same_text = ("tools.same_text", "--dtype", "float32", "--prompts", "1", "--tokens", "8")
+    report = ("tools.gpu_report", str(folder / "kernels"), "--tiny")
+    return [
+        Trial("kernels", 3, (*report, "--section", "Kernels of a step")),
+        Trial("tests", 3, ("pytest", "-q", "-W", "default", "-p", "no:cacheprovider", CUDA_TESTS[2])),
+        Trial("same text", 3, same_text),
+        Trial("without triton", 3, same_text, before=NO_TRITON),
+    ]
+
+
+def run_all(planned: Sequence[Trial], folder: Path) -> Iterator[Outcome]:
+    """Run each trial; its output is written to a numbered file, and summary.md has a line for each so far."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = ["| trial | ended | seconds |", "|---|---|---|"]
+    for number, trial in enumerate(planned, 1):
+        outcome = run(trial, folder / f"{number}-{trial.name.replace(' ', '-')}.txt")
+        lines.append(f"| {trial.name} | {outcome.ending} | {outcome.seconds:.0f} |")
+        (folder / "summary.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        yield outcome
+
+
+def run(trial: Trial, output: Path) -> Outcome:
+    """One trial, ended at its time limit."""
+    module, *arguments = trial.command
+    code = CODE.format(before=trial.before, arguments=arguments, module=module)
+    begin = perf_counter()
+    with output.open("wb") as file:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **trial.environment},
+                stdout=file, stderr=subprocess.STDOUT, timeout=60 * trial.minutes, check=False,
+            )  # fmt: skip
+            ending = "well" if done.returncode == 0 else f"with exit code {done.returncode}"
+        except subprocess.TimeoutExpired:
+            ending = f"at its limit of {trial.minutes:g} minutes"
+    return Outcome(trial, ending, perf_counter() - begin)
+
+
+def main(
+    folder: Annotated[
+        Path, typer.Argument(help="Where the output of each trial and summary.md are written.")
+    ],
+    short: Annotated[bool, typer.Option("--short", help="Small trials on the CPU.")] = False,
+) -> None:
+    """Run all trials and say how each ended."""
+    for outcome in run_all((short_trials if short else trials)(folder), folder):
+        typer.echo(f"{outcome.trial.name} ended {outcome.ending} after {outcome.seconds:.0f} s")
+
+
+if __name__ == "__main__":
+    typer.run(main)
