@@ -18,6 +18,7 @@ from app.engine.attention import register
 from app.engine.attention.selector import Attention, HeadShape, capabilities_of, choose_attention
 from app.engine.compatibility import check_sequential, lookahead_note
 from app.engine.config_check import check_config_size
+from app.engine.cuda_segments import expand_segments
 from app.engine.fused_layers.fuse import FusedModel, fuse
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
 from app.engine.kv_cache import layer_windows
@@ -80,6 +81,7 @@ def load(folder: ModelFolder, choice: ModelChoice, sandbox: Sandbox | None = Non
     dtype = choose_dtype(choice.dtype, chosen.device)
     check_can_quantise(choice.quantisation)
     sum_exactly(chosen.device)
+    expand_segments(chosen.device)
     try:
         with panics_as_errors():
             loaded = _load(folder, choice, chosen.device, dtype, sandbox)

@@ -5,6 +5,7 @@ Which of both a model gets is chosen once, at load. Prompts are always read eage
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -12,6 +13,7 @@ from transformers import PreTrainedModel
 from app.engine.attention import Attend, BlockView
 from app.engine.attention.selector import Attention
 from app.engine.block import Block
+from app.engine.hardware import uploaded
 from app.engine.kv_cache import BlockCache
 from app.engine.step_profile import Buckets
 
@@ -71,11 +73,11 @@ def run_block(
     device = model.device
     view = BlockView(block, cache.length, attend, device)
     output = model(
-        input_ids=torch.tensor([block.tokens], device=device),
+        input_ids=uploaded(np.array([block.tokens]), device),
         position_ids=view.positions[None],
         past_key_values=cache,
         use_cache=True,
-        logits_to_keep=torch.tensor(block.wanted, dtype=torch.long, device=device),
+        logits_to_keep=uploaded(np.array(block.wanted, dtype=np.int64), device),
         block=view,
     )
     logits: Tensor = output.logits[0]
