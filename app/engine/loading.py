@@ -32,6 +32,7 @@ from app.engine.runner import BlockRunner, ModelRunner, SequentialRunner
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.engine.step_graphs import choose_steps
 from app.engine.step_profile import StepProfile
+from app.engine.steps import compile_variants
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
 from app.messages import ModelChoice, ModelFolder, ModelInfo
 
@@ -159,6 +160,7 @@ def prepare(
 
 def _make_runner(model: PreTrainedModel, info: ModelInfo, attention: Attention) -> ModelRunner:
     if not info.lookahead_note:
+        compile_variants(model, attention)
         rotary = rotary_of(model.config.get_text_config(decoder=True), info.context)
         steps = choose_steps(model, attention, rotary, info.context)
         return BlockRunner(model, info.context, rotary, attention, steps)

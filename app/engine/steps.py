@@ -12,10 +12,13 @@ from transformers import PreTrainedModel
 
 from app.engine.attention import Attend, BlockView
 from app.engine.attention.selector import Attention
-from app.engine.block import Block
+from app.engine.block import Block, chain_block
 from app.engine.hardware import uploaded
 from app.engine.kv_cache import BlockCache
 from app.engine.step_profile import Buckets
+
+_FEW = 3
+"""Tokens that are read to have kernels compiled: how many changes nothing about that."""
 
 
 class Steps(Protocol):
@@ -82,3 +85,9 @@ def run_block(
     )
     logits: Tensor = output.logits[0]
     return logits, view
+
+
+def compile_variants(model: PreTrainedModel, attention: Attention) -> None:
+    """Read a few tokens by every variant of the kernels, so that none is compiled while a reply waits for it."""
+    for attend in attention.variants:
+        run_block(model, BlockCache(), chain_block(range(_FEW), 0, wanted=(0,)), attend)
