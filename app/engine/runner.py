@@ -41,6 +41,7 @@ class ModelRunner(Protocol):
     it, so that the text is the same for every decoder."""
 
     context: int
+    is_asynchronous: bool  # whether a forward pass returns while the device still computes
     reused: int  # tokens of the newest prefill that were still in the cache
     same_text_buckets: Buckets
 
@@ -90,6 +91,7 @@ class BlockRunner:
         self._rotary = rotary
         self._cache = BlockCache() if cache is None else cache
         self._chunk = prefill_chunk(model.device)
+        self.is_asynchronous = model.device.type == "cuda"
         self._prefix: list[int] = []
         self._farthest = 0  # position that the prefix was last read up to
         self._block: Block | None = None
@@ -224,6 +226,7 @@ class SequentialRunner:
 
     def __init__(self, model: PreTrainedModel, context: int) -> None:
         self.context = context
+        self.is_asynchronous = model.device.type == "cuda"
         self.same_text_buckets: Buckets = ()
         self.buckets: Buckets = ()
         self.chunk = PREFILL_CHUNK  # rows that the model takes behind its state
