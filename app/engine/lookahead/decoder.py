@@ -150,6 +150,7 @@ class _DraftedPass:
         reply, layout, tree = self._reply, self._layout, self._tree
         self._choices = choices = reply.sampler(self._logits, SUCCESSORS, layout.sampled_positions)
         self._kept = kept = verify_and_commit(reply.runner, tree, choices.choose, reply.tokens, reply.stopper)
+        self._teach_successors()
         reply.window.shift(choices.ids[layout.top, 0].tolist())
         reply.tokens += kept.tokens
         rows, from_window = len(layout.block), kept.origins.count("window")
@@ -158,15 +159,25 @@ class _DraftedPass:
         self._split = reply.planner.observe(observed)
         return kept.reason
 
+    def _teach_successors(self) -> None:
+        """What the rows said is worth most to the very next draft. The guesses are judged before it is known."""
+        pool, tokens, choices = self._reply.pool, self._reply.tokens, self._choices
+        pool.observe(tokens, self._kept.tokens)
+        contexts = self._tree.contexts(tokens) + [last_tokens(line[:-1]) for line in self._lines()]
+        pool.learn_successors(np.array(contexts), pack_successors(choices.ids, choices.logits))
+
+    def _lines(self) -> list[list[int]]:
+        """The window's columns, each with what the model said behind it."""
+        return self._window.lines(self._tree.tokens[0], self._choices.ids[self._layout.top, 0].tolist())
+
     def report(self) -> Step:
-        """The pool learns from every row."""
+        """The pool learns the text and the window's n-grams."""
         kept, pool, tree = self._kept, self._reply.pool, self._tree
         new, tokens = len(kept.tokens), self._reply.tokens
-        before = tokens[:-new]
-        pool.observe(before, kept.tokens)
-        _teach(pool, tree, self._window, before, self._choices)
+        for line in self._lines():
+            pool.learn(line, 1, "window")
         pool.learn(tokens, new, "output")
-        trace = trace_of(tree, self._choices, kept.rows, self._window.shown(before[-1]))
+        trace = trace_of(tree, self._choices, kept.rows, self._window.shown(tree.tokens[0]))
         rows, is_covered = len(self._layout.block), len(tree) > 1
         return Step(kept.tokens, kept.origins, rows, is_covered, len(pool), kept.reason, self._split, trace)
 
@@ -194,15 +205,3 @@ def _draft(
     tree = pool.draft(tokens, rows, min(plan.depth, depth), plan.min_reach)
     tree.cut(planner.kept(tree.reaches, window.size))
     return tree
-
-
-def _teach(
-    pool: Pool, tree: DraftTree, window: JacobiWindow, tokens: Sequence[int], choices: Choices
-) -> None:
-    """Teach the pool what every row predicted: its successors, and the window's n-grams."""
-    contexts = tree.contexts(tokens)
-    predicted = choices.ids[len(tree) :, 0].tolist()
-    for line in window.lines(tokens[-1], predicted):
-        contexts.append(last_tokens(line[:-1]))
-        pool.learn(line, 1, "window")
-    pool.learn_successors(np.array(contexts), pack_successors(choices.ids, choices.logits))
