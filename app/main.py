@@ -39,6 +39,8 @@ cli.add_typer(models_cli, name="models")
 cli.add_typer(chats_cli, name="chats")
 documents_cli.command("ask")(ask_documents)
 cli.add_typer(documents_cli, name="documents")
+SWITCH_SECONDS = 0.0005
+"""How long a thread of the page may keep the interpreter from the engine's; Python's default is 5 ms, a step's."""
 HUB_HOSTS = ("huggingface.co", "hf.co")
 
 
@@ -130,6 +132,7 @@ def main() -> None:
     os.umask(0o077)
     replace_unprintable_characters()
     share_one_heap()
+    sys.setswitchinterval(SWITCH_SECONDS)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
         cli()

@@ -103,6 +103,15 @@ def test_what_the_app_and_its_libraries_write_is_the_owners_alone(tmp_path: Path
     assert set(modes.values()) == {0}, modes
 
 
+def test_threads_of_the_page_hold_the_engine_back_for_less_than_a_millisecond() -> None:
+    code = (
+        "import sys\nfrom app import main\n@main.cli.command()\ndef seconds(): print(sys.getswitchinterval())\n"
+        "sys.argv = ['foresight', 'seconds']\nmain.main()"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert float(said) < 0.001
+
+
 def test_a_data_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with start(tmp_path / "file", 7860) as app:

@@ -27,7 +27,7 @@ from app.engine.fused_layers.fuse import FusedModel, fuse
 from app.engine.rotary import Rotary, rotary_of
 from app.engine.runner import BlockRunner, ModelRunner, SequentialRunner
 from app.engine.step_graphs import choose_steps
-from app.engine.steps import EagerSteps, Steps
+from app.engine.steps import EagerSteps, Steps, compile_variants
 from app.errors import AttentionUnavailable, first_line
 from app.messages import AttentionChoice
 
@@ -62,6 +62,7 @@ def run_in_blocks(
     try:
         fused = fuse(model, machine, attention.attend)
         if attention.attend is not SDPA.attend or fused.model is not model:
+            compile_variants(fused.model, attention)
             rows = sorted({rows for rows, _ in machine.trials if rows > 1})
             _check_blocks(fused.model, attention, model, trial_blocks(model, rows))
         return _blocks(fused, attention, context, choose_steps)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from shutil import which
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -145,17 +144,17 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def uploaded(numbers: NDArray[np.int64], device: torch.device) -> Tensor:
+def uploaded(numbers: NDArray[Any], device: torch.device) -> Tensor:
     """Numbers on the device. From pinned memory, which torch keeps until it was read, so that nothing waits."""
     return _source(numbers, device).to(device, non_blocking=True)
 
 
-def upload_into(target: Tensor, numbers: NDArray[np.int64]) -> None:
+def upload_into(target: Tensor, numbers: NDArray[Any]) -> None:
     """Numbers in one copy to a place on the device, which waits for nothing either."""
     target.copy_(_source(numbers, target.device), non_blocking=True)
 
 
-def _source(numbers: NDArray[np.int64], device: torch.device) -> Tensor:
+def _source(numbers: NDArray[Any], device: torch.device) -> Tensor:
     source = torch.from_numpy(numbers)
     return source.pin_memory() if device.type == "cuda" else source
 

@@ -13,8 +13,10 @@ and is given the whole buffers. Another `version` says that a buffer was made an
 Sliding-window layers keep every row, too: their window is applied by the attention, by position.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,26 @@ from app.engine.hardware import uploaded
 
 CHUNK = 512
 """Rows by which a full buffer grows."""
+
+AHEAD = 2048
+"""Rows that are reserved behind a prompt: a buffer that grows is copied, and recorded steps are lost with it."""
+
+Allocate = Callable[[Tensor, int], Tensor]
+"""States [1, heads, rows, size] and a capacity -> an empty buffer [1, heads, capacity, size] like them."""
+
+
+def empty_rows(states: Tensor, capacity: int) -> Tensor:
+    """What buffers are allocated by, unless a test counts."""
+    batch, heads, _, size = states.shape
+    return states.new_empty((batch, heads, capacity, size))
+
+
+@dataclass(slots=True)
+class _Room:
+    """What all layers share: the allocator, and how many rows a buffer has at least."""
+
+    allocate: Allocate
+    rows: int = 0
 
 
 def layer_windows(config: PreTrainedConfig) -> list[int]:
@@ -58,16 +80,17 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     is_sliding = False
     is_croppable = True
 
-    def __init__(self) -> None:
+    def __init__(self, room: _Room) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._room = room
         self.length = 0
         self.version = 0
         self.slots: Tensor | None = None  # where rows go, if not behind the committed ones
         self.device = torch.device("cpu")
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        self.keys = _empty_like(key_states, 0)
-        self.values = _empty_like(value_states, 0)
+        self.keys = empty_rows(key_states, 0)
+        self.values = empty_rows(value_states, 0)
         self.device = key_states.device
         self.is_initialized = True
 
@@ -109,9 +132,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         """Shrink the buffers to so many rows, including the committed ones."""
         assert self.keys is not None and self.values is not None
         if max(self.keys.shape[2], self.values.shape[2]) > capacity:
-            self.version += 1
-            self.keys = _grown(self.keys, capacity, self.length)
-            self.values = _grown(self.values, capacity, self.length)
+            self._resize(self.keys, self.values, capacity)
 
     @property
     def capacity(self) -> int:
@@ -133,11 +154,21 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         """Both buffers, with room for so many rows."""
         assert self.keys is not None and self.values is not None
         if rows > self.capacity:
-            capacity = -(-rows // CHUNK) * CHUNK
-            self.version += 1
-            self.keys = _grown(self.keys, capacity, self.length)
-            self.values = _grown(self.values, capacity, self.length)
+            self._resize(self.keys, self.values, _whole_chunks(max(rows, self._room.rows)))
         return self.keys, self.values
+
+    def _resize(self, keys: Tensor, values: Tensor, capacity: int) -> None:
+        """Allocate both buffers anew. Where nothing is committed the old ones are freed before."""
+        self.version += 1
+        if not self.length:
+            self.keys, self.values = keys, values = empty_rows(keys, 0), empty_rows(values, 0)
+        self.keys = self._copied(keys, capacity)
+        self.values = self._copied(values, capacity)
+
+    def _copied(self, buffer: Tensor, capacity: int) -> Tensor:
+        copied = self._room.allocate(buffer, capacity)
+        copied[:, :, : self.length] = buffer[:, :, : self.length]
+        return copied
 
 
 def are_in_place(rows: Sequence[int]) -> bool:
@@ -145,22 +176,17 @@ def are_in_place(rows: Sequence[int]) -> bool:
     return all(row == place for place, row in enumerate(rows))
 
 
-def _empty_like(states: Tensor, capacity: int) -> Tensor:
-    batch, heads, _, size = states.shape
-    return states.new_empty((batch, heads, capacity, size))
-
-
-def _grown(buffer: Tensor, capacity: int, length: int) -> Tensor:
-    grown = _empty_like(buffer, capacity)
-    grown[:, :, :length] = buffer[:, :, :length]
-    return grown
+def _whole_chunks(rows: int) -> int:
+    return -(-rows // CHUNK) * CHUNK
 
 
 class BlockCache(Cache):
     """All layers' keys and values, with one committed length."""
 
-    def __init__(self) -> None:
-        super().__init__(layer_class_to_replicate=_Layer)
+    def __init__(self, allocate: Allocate = empty_rows) -> None:
+        self._room = _Room(allocate)
+        # transformers calls it whenever a layer is first written to.
+        super().__init__(layer_class_to_replicate=partial(_Layer, self._room))  # type: ignore[arg-type]
         self.length = 0
         self._known: list[_Layer] = []
 
@@ -204,19 +230,26 @@ class BlockCache(Cache):
         return sum(layer.version for layer in self._rows)
 
     def reserve(self, rows: int) -> None:
-        """Make room for so many rows in every layer that was ever written to; where that fails, in none."""
-        before = self.capacity
+        """Make room for so many rows in every layer, now or when it is first written to.
+
+        Where that fails, no layer has more room than before."""
+        before, self._room.rows = self.capacity, rows
         try:
             for layer in self._rows:
                 layer.reserve(rows)
         except Exception:
+            self._room.rows = before
             for layer in self._rows:
                 layer.give_back(before)
             raise
 
+    def reserve_ahead(self, rows: int, most: int) -> None:
+        """Make room for so many rows and for AHEAD more, but not for more than `most` if these are enough."""
+        self.reserve(max(rows, min(rows + AHEAD, most)))
+
     def give_back(self, rows: int) -> None:
         """Shrink the buffers to so many rows, at least the committed ones."""
-        capacity = -(-max(rows, self.length) // CHUNK) * CHUNK
+        capacity = self._room.rows = _whole_chunks(max(rows, self.length))
         for layer in self._rows:
             layer.give_back(capacity)
 

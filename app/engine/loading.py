@@ -19,6 +19,7 @@ from app.engine.attention import register
 from app.engine.attention.selector import SDPA, HeadShape, capabilities_of, choose_attention
 from app.engine.compatibility import lookahead_note
 from app.engine.config_check import check_config_size
+from app.engine.cuda_segments import expand_segments
 from app.engine.device_faults import is_no_verdict
 from app.engine.execution import run_in_blocks, run_plainly
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
@@ -79,6 +80,7 @@ def load(folder: ModelFolder, choice: ModelChoice, sandbox: Sandbox | None = Non
     dtype = choose_dtype(choice.dtype, chosen.device)
     check_can_quantise(choice.quantisation, dtype, chosen.device)
     sum_exactly(chosen.device)
+    expand_segments(chosen.device)
     try:
         with panics_as_errors():
             loaded = _load(folder, choice, chosen.device, dtype, sandbox)

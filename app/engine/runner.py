@@ -8,20 +8,24 @@ from collections.abc import Generator, Iterator, Sequence
 from inspect import signature
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention.selector import SDPA, Attention
 from app.engine.block import Block, chain_block, common_length, padded
-from app.engine.kv_cache import BlockCache, stock_cache
+from app.engine.hardware import uploaded
+from app.engine.kv_cache import AHEAD, BlockCache, stock_cache
+from app.engine.memory import is_out_of_memory
 from app.engine.rotary import Rotary, anchored
 from app.engine.step_profile import Buckets, bucket_for
 from app.engine.steps import EagerSteps, Steps, run_block
 from app.messages import MAX_ROWS, Prefilling
 
-PREFILL_CHUNK = 512
-"""Prompt tokens per forward pass: between two of them the person can stop, and sees progress."""
+PREFILL_CHUNK, CUDA_PREFILL_CHUNK = 512, 1024
+"""Prompt tokens per forward pass: between two of them the person can stop, and sees progress. With so many, a card
+multiplies for much longer than it reads weights and the host launches kernels."""
 
 PROGRESS_ROWS = 16
 """Rows between two reports of progress, where a prompt is read row by row."""
@@ -37,6 +41,7 @@ class ModelRunner(Protocol):
     it, so that the text is the same for every decoder."""
 
     context: int
+    is_asynchronous: bool  # whether a forward pass returns while the device still computes
     reused: int  # tokens of the newest prefill that were still in the cache
     same_text_buckets: Buckets
 
@@ -74,8 +79,9 @@ class BlockRunner:
         rotary: Rotary,
         attention: Attention = SDPA,
         steps: Steps | None = None,
+        cache: BlockCache | None = None,
     ) -> None:
-        """`steps` run the decoders' blocks; by default eagerly."""
+        """`steps` run the decoders' blocks; by default eagerly. `cache` is an empty one."""
         self.context = context
         self.reused = 0
         self.same_text_buckets: Buckets = ()
@@ -83,7 +89,9 @@ class BlockRunner:
         self._attention = attention
         self.steps = steps or EagerSteps(model, attention)
         self._rotary = rotary
-        self._cache = BlockCache()
+        self._cache = BlockCache() if cache is None else cache
+        self._chunk = prefill_chunk(model.device)
+        self.is_asynchronous = model.device.type == "cuda"
         self._prefix: list[int] = []
         self._farthest = 0  # position that the prefix was last read up to
         self._block: Block | None = None
@@ -107,8 +115,7 @@ class BlockRunner:
         # Keys of a table that depends on the text's length fit no text of another length.
         self._rewind(common_length(self._prefix, ids[:-1]) if self._rotary.kind == "fixed" else 0)
         self.reused = len(self._prefix)
-        if self._cache.capacity > max(ROOMY, MUCH * len(ids)):
-            self._cache.give_back(len(ids))
+        self._make_room(len(ids))
         logits = torch.empty(0)
         for chunk in self._read(ids):
             logits = chunk
@@ -176,12 +183,25 @@ class BlockRunner:
         if self._rotary.kind == "dynamic" and not self._prefix:
             # A pass at position 0 sets the table back, whatever lengths were read before.
             self._run(chain_block(ids[:1], 0, wanted=(0,)))
-        for start in range(len(self._prefix), len(ids), PREFILL_CHUNK):
-            chunk = ids[start : start + PREFILL_CHUNK]
+        for start in range(len(self._prefix), len(ids), self._chunk):
+            chunk = ids[start : start + self._chunk]
             block = chain_block(chunk, start, wanted=(len(chunk) - 1,))
             logits = self._run(anchored(block, farthest) if self._rotary.is_long(farthest + 1) else block)
             self.commit(range(len(chunk)))
             yield logits[0]
+
+    @torch.inference_mode()
+    def _make_room(self, rows: int) -> None:
+        """Reserve what a prompt and much of its reply need, once; a cache far too large gives the rest back."""
+        if self._cache.capacity > max(ROOMY, MUCH * rows):
+            self._cache.give_back(rows + AHEAD)
+            return
+        try:
+            self._cache.reserve_ahead(rows, self.context + MAX_ROWS)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            self._cache.reserve(rows)
 
     def _crosses_switch(self, position: int) -> bool:
         is_long = self._rotary.is_long(position + 1)
@@ -198,6 +218,11 @@ class BlockRunner:
         self._block = None
 
 
+def prefill_chunk(device: torch.device) -> int:
+    """How many prompt tokens a forward pass reads on this device."""
+    return CUDA_PREFILL_CHUNK if device.type == "cuda" else PREFILL_CHUNK
+
+
 class SequentialRunner:
     """Runs one row after the other on a model with transformers' own attention and cache."""
 
@@ -206,6 +231,7 @@ class SequentialRunner:
 
     def __init__(self, model: PreTrainedModel, context: int) -> None:
         self.context = context
+        self.is_asynchronous = model.device.type == "cuda"
         self.same_text_buckets: Buckets = ()
         self.buckets: Buckets = ()
         self.chunk = PREFILL_CHUNK  # rows that the model takes behind its state
@@ -251,11 +277,11 @@ class SequentialRunner:
             self.forget()
         device = self._model.device
         optional = {
-            "position_ids": torch.arange(start, start + len(tokens), device=device)[None],
+            "position_ids": uploaded(np.arange(start, start + len(tokens))[None], device),
             "logits_to_keep": 1,
         }
         output = self._model(
-            input_ids=torch.tensor([tokens], device=device),
+            input_ids=uploaded(np.array([tokens]), device),
             use_cache=True,
             **{name: value for name, value in optional.items() if name in self._accepts},
             **self._state,

@@ -39,13 +39,12 @@ from app.engine.step_profile import Buckets
 from app.engine.steps import EagerSteps, Steps, run_block
 from app.engine.tolerance import is_close
 from app.errors import first_line
+from app.messages import MAX_ROWS
 
 BUCKETS: Buckets = (1, 8, 16, 32, 64, 96, 128)
 """Row counts that steps are recorded for."""
 EAGER_STEPS = 2
 """Steps of a bucket before it is recorded."""
-AHEAD = 2048
-"""Rows that a full cache grows by, the context at most: with it all graphs are lost."""
 
 _TRIAL = (3, 1, 4, 1, 5, 9, 2, 6)
 _TRIAL_PREFIX = 5
@@ -172,7 +171,7 @@ class GraphSteps:
         if cache.capacity < needed:
             self._drop()
             try:
-                cache.reserve(max(needed, min(needed + AHEAD, self._context + BUCKETS[-1])))
+                cache.reserve_ahead(needed, self._context + MAX_ROWS)
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise

@@ -5,15 +5,20 @@ Which of both a model gets is chosen once, at load. Prompts are always read eage
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import Attend, BlockView
 from app.engine.attention.selector import Attention
-from app.engine.block import Block
+from app.engine.block import Block, chain_block
+from app.engine.hardware import uploaded
 from app.engine.kv_cache import BlockCache
 from app.engine.step_profile import Buckets
+
+_FEW = 3
+"""Tokens that are read to have kernels compiled: how many changes nothing about that."""
 
 
 class Steps(Protocol):
@@ -71,12 +76,18 @@ def run_block(
     device = model.device
     view = BlockView(block, cache.length, attend, device)
     output = model(
-        input_ids=torch.tensor([block.tokens], device=device),
+        input_ids=uploaded(np.array([block.tokens]), device),
         position_ids=view.positions[None],
         past_key_values=cache,
         use_cache=True,
-        logits_to_keep=torch.tensor(block.wanted, dtype=torch.long, device=device),
+        logits_to_keep=uploaded(np.array(block.wanted, dtype=np.int64), device),
         block=view,
     )
     logits: Tensor = output.logits[0]
     return logits, view
+
+
+def compile_variants(model: PreTrainedModel, attention: Attention) -> None:
+    """Read a few tokens by every variant of the kernels, so that none is compiled while a reply waits for it."""
+    for attend in attention.variants:
+        run_block(model, BlockCache(), chain_block(range(_FEW), 0, wanted=(0,)), attend)

@@ -19,7 +19,7 @@ from app.engine.attention.selector import SDPA, Attention
 from app.engine.block import Block, chain_block, padded
 from app.engine.decoders import make_decoder
 from app.engine.graph_capture import run_and_end
-from app.engine.kv_cache import CHUNK, BlockCache
+from app.engine.kv_cache import AHEAD, CHUNK, BlockCache
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.plain import plain
 from app.engine.probing import probe
@@ -42,12 +42,15 @@ FIXED = Rotary("fixed", 1024)
 
 
 def recorded(
-    eager: BlockRunner, capturer: SimulatedCapturer, attention: Attention = BY_PATHS
+    eager: BlockRunner,
+    capturer: SimulatedCapturer,
+    attention: Attention = BY_PATHS,
+    cache: BlockCache | None = None,
 ) -> tuple[BlockRunner, GraphSteps]:
     """A runner of the same model whose steps are recorded."""
     steps = GraphSteps(eager.model, attention, capturer, eager.context)
     rotary = rotary_of(eager.model.config.get_text_config(decoder=True), eager.context)
-    return BlockRunner(eager.model, eager.context, rotary, attention, steps), steps
+    return BlockRunner(eager.model, eager.context, rotary, attention, steps, cache), steps
 
 
 @pytest.fixture
@@ -122,10 +125,18 @@ def test_widths_of_the_same_text_are_recorded_as_they_are(eager: BlockRunner) ->
     assert (len(capturer.tapes), capturer.replays) == (1, 12 - 1 - EAGER_STEPS)
 
 
+class TightCache(BlockCache):
+    """Reserves nothing ahead."""
+
+    def reserve_ahead(self, rows: int, most: int) -> None:
+        del most
+        self.reserve(rows)
+
+
 def test_when_the_cache_grows_everything_is_recorded_anew(eager: BlockRunner) -> None:
     """And the tape fails where it would read a buffer that is gone."""
     capturer = SimulatedCapturer()
-    runner, steps = recorded(eager, capturer)
+    runner, steps = recorded(eager, capturer, cache=TightCache())
     prompt = numbers(CHUNK - 20)
     expected = says_plainly(eager, prompt)
     assert write(runner, prompt, plain).tokens == expected.tokens
@@ -135,7 +146,7 @@ def test_when_the_cache_grows_everything_is_recorded_anew(eager: BlockRunner) ->
 
 def test_a_prompt_that_makes_the_cache_grow_voids_what_was_recorded(eager: BlockRunner) -> None:
     capturer = SimulatedCapturer()
-    runner, _ = recorded(eager, capturer)
+    runner, _ = recorded(eager, capturer, cache=TightCache())
     write(runner, numbers(10), plain)
     longer = numbers(CHUNK + 10, seed=1)
     assert write(runner, longer, make_decoder(WIDE)).tokens == says_plainly(eager, longer).tokens
@@ -149,7 +160,7 @@ def test_a_short_prompt_behind_a_long_one_gives_room_back_and_writes_what_it_wro
     capturer = SimulatedCapturer()
     runner, _ = recorded(eager, capturer)
     short = numbers(20)
-    for prompt, chunks in ((numbers(ROOMY - 1), 8), (short, 8), (numbers(ROOMY + 1), 9), (short, 1)):
+    for prompt, chunks in ((numbers(ROOMY - AHEAD), 8), (short, 8), (numbers(ROOMY), 12), (short, 5)):
         said = write(runner, prompt, plain, limit=1 if len(prompt) > 20 else 12)
         assert room_of(runner) == chunks * CHUNK
     assert said.tokens == says_plainly(eager, short, limit=12).tokens

@@ -31,8 +31,8 @@ Paths = NDArray[np.int32]
 
 def row_paths(prefix_length: int, positions: NDArray[np.int64], visible: Visible) -> Paths:
     """The table of a block; raises ValueError for a row that sees two keys at one position."""
-    if len(positions) == 1 and positions[0] == prefix_length:
-        return _lone_row(prefix_length)
+    if _is_chain(prefix_length, positions, visible):
+        return _chain_paths(positions)
     straight = _straight(prefix_length, positions, visible)
     chunks = _chunks(positions, visible, straight)
     # A row that leaves positions out (an anchor) has nothing to find behind its straight part.
@@ -42,10 +42,24 @@ def row_paths(prefix_length: int, positions: NDArray[np.int64], visible: Visible
     return np.column_stack((positions, borders, slots)).astype(np.int32)
 
 
-def _lone_row(position: int) -> Paths:
-    """The usual table of plain decoding, for which the host has little time: all keys in their places."""
-    newest = np.arange(position + 1 - NEWEST, position + 1).clip(min=-1)
-    return np.array([(position, max(position + 1 - NEWEST, 0), *newest.tolist())], dtype=np.int32)
+def _is_chain(prefix_length: int, positions: NDArray[np.int64], visible: Visible) -> bool:
+    """Whether the rows go on straight behind the prefix: a prompt's chunk, a plain step."""
+    rows = len(positions)
+    if positions[-1] != prefix_length + rows - 1 or np.count_nonzero(visible) != rows * (rows + 1) // 2:
+        return False
+    if rows == 1:
+        return True
+    in_place = np.array_equal(positions, np.arange(prefix_length, prefix_length + rows))
+    return in_place and np.array_equal(visible, np.tri(rows, dtype=np.bool_))
+
+
+def _chain_paths(positions: NDArray[np.int64]) -> Paths:
+    """The table of a chain, for which the host has little time: all keys are in their places."""
+    table = np.empty((len(positions), SLOTS + NEWEST), dtype=np.int32)
+    table[:, POSITION] = positions
+    table[:, BORDER] = np.maximum(positions + 1 - NEWEST, 0)
+    table[:, SLOTS:] = np.maximum(positions[:, None] + np.arange(1 - NEWEST, 1), -1)
+    return table
 
 
 def _check(

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from app.engine.attention import sdpa
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
+from app.engine.attention.tiles import busy_programs
 from app.engine.block import chain_block
 from app.engine.device_faults import is_no_verdict
 from app.engine.tolerance import is_close
@@ -55,6 +56,7 @@ class Attention:
     batch_invariant: Attend
     note: str = ""  # why it is not the one that is best on this machine
     same_text_limit: float = inf
+    variants: tuple[Attend, ...] = ()  # together they need every kernel that `attend` may come to need
 
 
 SDPA = Attention("sdpa", sdpa.attend, sdpa.attend_batch_invariant)
@@ -70,6 +72,7 @@ class DeviceCapabilities:
     device: torch.device
     capability: tuple[int, int] = (0, 0)
     shared_memory: int = _SHARED_MEMORY
+    multiprocessors: int = 0  # 0: not known
     has_triton: bool = False
     has_flash: bool = False
     is_rocm: bool = False
@@ -102,6 +105,7 @@ def capabilities_of(device: torch.device) -> DeviceCapabilities:
         device,
         (properties.major, properties.minor),
         getattr(properties, "shared_memory_per_block_optin", _SHARED_MEMORY),
+        properties.multi_processor_count,
         has_triton,
         find_spec("flash_attn") is not None,
     )
@@ -162,8 +166,8 @@ def _tried(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -
     """The backend, if it attends as it should; else what went wrong."""
     try:
         attention = _make(name, machine, heads)
-        if name != "sdpa":
-            try_attention(attention.attend, machine.device, heads, machine.trials)
+        for attend in attention.variants or (() if name == "sdpa" else (attention.attend,)):
+            try_attention(attend, machine.device, heads, machine.trials)
     except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
         if is_no_verdict(error):
             raise
@@ -175,14 +179,18 @@ def _make(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) ->
     if name == "triton":
         from app.engine.attention.triton_backend import TritonAttention, on_device
 
-        fused = on_device(TritonAttention(machine.shared_memory, major=machine.capability[0]), machine.device)
-        return Attention(name, fused, fused)
+        busy = busy_programs(machine.multiprocessors)
+        fused = TritonAttention(machine.shared_memory, busy, major=machine.capability[0])
+        attend, *variants = (on_device(each, machine.device) for each in (fused, *fused.variants()))
+        return Attention(name, attend, attend, variants=tuple(variants))
     if name == "flash":
         from app.engine.attention.flash import FlashAttention, flash_over_cache
 
         other = torchs_own(machine) if refusal("triton", machine, heads) else _make("triton", machine, heads)
-        attend = FlashAttention(flash_over_cache(), other.attend)
-        return Attention(name, attend, other.batch_invariant, same_text_limit=other.same_text_limit)
+        flash = FlashAttention(flash_over_cache(), other.attend)
+        return Attention(
+            name, flash, other.batch_invariant, "", other.same_text_limit, (flash, *other.variants)
+        )
     return torchs_own(machine)
 
 

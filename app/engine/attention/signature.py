@@ -16,6 +16,7 @@ from torch import Tensor
 
 from app.engine.attention.paths import row_paths
 from app.engine.block import Block
+from app.engine.hardware import uploaded
 
 
 class LayerCache(NamedTuple):
@@ -60,7 +61,7 @@ class BlockView:
 
     def __post_init__(self) -> None:
         given = self.places
-        self.positions = torch.tensor(self.block.positions, device=self.device) if given is None else given
+        self.positions = uploaded(np.array(self.block.positions), self.device) if given is None else given
 
     def sight(self, window: int) -> Tensor | None:
         """[T, L + T], True where a query sees a key; None when it sees all. `window` 0 is no window."""
@@ -80,20 +81,20 @@ class BlockView:
         """Where each row finds its keys, int32 [T, 2 + n * NEWEST]: see `paths.py`."""
         if self.paths is None:
             table = row_paths(self.prefix_length, np.asarray(self.block.positions), self.block.visible)
-            self.paths = torch.from_numpy(table).to(self.device)
+            self.paths = uploaded(table, self.device)
         return self.paths
 
     def lengths(self) -> Tensor:
         """The prefix length, int32 [1]."""
         if self._lengths is None:
-            self._lengths = torch.tensor([self.prefix_length], dtype=torch.int32, device=self.device)
+            self._lengths = uploaded(np.array([self.prefix_length], dtype=np.int32), self.device)
         return self._lengths
 
     def _full(self) -> Tensor | None:
         rows = len(self.block)
         if rows == 1:  # it sees everything there is
             return None
-        visible = torch.from_numpy(self.block.visible).to(self.device)
+        visible = uploaded(self.block.visible, self.device)
         prefix = visible.new_ones((1, 1)).expand(rows, self.prefix_length)
         return torch.cat((prefix, visible), dim=1)
 

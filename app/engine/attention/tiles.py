@@ -15,8 +15,7 @@ GROUP_SPANS = 8
 rows (1 MiB for 64 rows of 32 heads of 128), short enough that 32k keys of 8 heads make 128 programs."""
 
 BUSY = 64
-"""Programs from which on each does a whole group: about half a large device's multiprocessors, each of which can
-read memory twice as fast as its share."""
+"""Programs that keep a device busy whose multiprocessors are not known."""
 
 HOPPER = 9
 """Major compute capability of the cards whose matrix unit takes 64 rows from 4 warps."""
@@ -67,6 +66,11 @@ def finish_warps(value_size: int, itemsize: int) -> int:
 def padded(size: int) -> int:
     """A head's values in a tile: a power of two, 16 at least. 80 -> 128."""
     return max(16, 1 << (size - 1).bit_length())
+
+
+def busy_programs(multiprocessors: int) -> int:
+    """How many programs keep a device busy: two on each multiprocessor, one computing while the other reads."""
+    return 2 * multiprocessors or BUSY
 
 
 def spans_per_program(positions: int, blocks: int, busy: int = BUSY) -> int:

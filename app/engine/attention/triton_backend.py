@@ -5,7 +5,8 @@ the grid comes from the buffers' shapes; what changes from step to step (prefix 
 read by the kernels from the one table of paths.
 """
 
-from dataclasses import dataclass, field
+import sys
+from dataclasses import dataclass, field, replace
 from math import e as euler
 from math import log2
 
@@ -29,6 +30,9 @@ from app.engine.attention.tiles import (
 
 SCRATCH = 1 << 26
 """Bytes of partial sums that a layer may have: what needs more, a long prompt's chunk, is done rows by rows."""
+
+_EVEN = 2
+"""Rows of the table of paths that begin at addresses of one alignment, which a kernel is compiled for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +58,16 @@ class TritonAttention:
         blocks = -(-rows * heads // keys.shape[1] // tiles.rows) * keys.shape[1]
         spans = spans_per_program(keys.shape[2], blocks, self.busy)
         parts = -(-keys.shape[2] // (SPAN * spans))
-        rows_at_once = max(1, self.scratch // (parts * heads * values.shape[3] * 4))
+        rows_at_once = max(1, self.scratch // (parts * heads * values.shape[3] * 4) // _EVEN) * _EVEN
         for first in range(0, rows, rows_at_once):
             part = slice(first, first + rows_at_once)
             work = _Work(query[:, :, part], keys, values, paths[part], out[:, part], scoring, tiles, spans)
             work.run(parts)
         return out
+
+    def variants(self) -> tuple["TritonAttention", "TritonAttention"]:
+        """With one span for each program, and with a whole group: all that is compiled for a kind of layer."""
+        return replace(self, busy=sys.maxsize), replace(self, busy=1)
 
     def _tiles_for(self, size: int, value_size: int, itemsize: int) -> Tiles:
         kind = (size, value_size, itemsize)
@@ -86,9 +94,9 @@ class _Work:
         _, heads, rows, _ = self.query.shape
         shared = self.keys.shape[1]
         packed = rows * (heads // shared)
-        sums = torch.empty((2, parts, shared, packed), dtype=torch.float32, device=self.query.device)
-        mixes = sums.new_empty((parts, shared, packed, self.values.shape[3]))
-        states = (self.query, self.keys, self.values, self.paths, sums[0], sums[1], mixes)
+        peaks = torch.empty((parts, shared, packed), dtype=torch.float32, device=self.query.device)
+        mixes = peaks.new_empty((*peaks.shape, self.values.shape[3]))
+        states = (self.query, self.keys, self.values, self.paths, peaks, torch.empty_like(peaks), mixes)
         prefix_kernel[(-(-packed // self.tiles.rows), shared, parts)](
             *states,
             packed,
@@ -104,7 +112,7 @@ class _Work:
         sinks = self.scoring.sinks
         finish_kernel[(rows, shared)](
             *states,
-            sums if sinks is None else sinks,
+            peaks if sinks is None else sinks,
             self.out,
             packed,
             *self._strides(),

@@ -12,11 +12,12 @@ the end rules cut a step's tokens before cache, pool and text see them.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from time import perf_counter
+from typing import Protocol
 
 import numpy as np
 
+from app.engine.block import chain_block
 from app.engine.lookahead.context_table import last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.entries import SUCCESSORS, pack_successors
@@ -24,12 +25,13 @@ from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.layout import lay_out
 from app.engine.lookahead.planning import DraftedStep, DraftPlan, DraftPlanner
 from app.engine.lookahead.pool import Pool
-from app.engine.lookahead.verification import most_drafts, trace_of, verify_and_commit
-from app.engine.plain import plain
+from app.engine.lookahead.verification import CommittedTokens, most_drafts, trace_of, verify_and_commit
 from app.engine.runner import ModelRunner
 from app.engine.sampling import Choices, Sampler
 from app.engine.step import Step
+from app.engine.step_order import run_steps
 from app.engine.stopping import StoppingCriteria
+from app.messages import Split, StopReason
 
 
 def lookahead(
@@ -42,63 +44,142 @@ def lookahead(
     pool: Pool,
 ) -> Iterator[Step]:
     """Drafts what the planner wants, verifies, commits; every row of the step teaches the pool."""
-    window = _open_window(planner, pool, tokens)
-    reason = None
-    while reason is None:
-        plan = planner.plan(window.size)
-        if plan.is_plain:
-            step = _plain_step(runner, tokens, sampler, stopper, planner, pool)
-        else:
-            step = _step(runner, tokens, sampler, stopper, planner, plan, pool, window)
-        reason = step.reason
-        yield step
+    return run_steps(_LookaheadSteps(runner, tokens, sampler, stopper, planner, pool), runner)
 
 
-def _plain_step(
-    runner: ModelRunner,
-    tokens: list[int],
-    sampler: Sampler,
-    stopper: StoppingCriteria,
-    planner: DraftPlanner,
-    pool: Pool,
-) -> Step:
+class _Pass(Protocol):
+    """One forward pass, launched when it is made."""
+
+    def finish(self) -> StopReason | None:
+        """Verify, commit, and tell the planner."""
+
+    def report(self) -> Step:
+        """What it came to; teaches the pool."""
+
+
+class _LookaheadSteps:
+    """One reply's steps."""
+
+    def __init__(
+        self,
+        runner: ModelRunner,
+        tokens: list[int],
+        sampler: Sampler,
+        stopper: StoppingCriteria,
+        planner: DraftPlanner,
+        pool: Pool,
+    ) -> None:
+        self.runner, self.tokens, self.sampler, self.stopper = runner, tokens, sampler, stopper
+        self.planner, self.pool = planner, pool
+        self.window = _open_window(planner, pool, tokens)
+        self.began = 0.0
+        self._launched: _Pass | None = None
+        self._finished: _Pass
+        self._reporting = 0.0  # seconds of a report that no pass ran beside
+
+    def launch(self) -> None:
+        """As the planner plans."""
+        self.began = perf_counter() - self._reporting
+        self._reporting = 0.0
+        plan = self.planner.plan(self.window.size)
+        self._launched = _PlainPass(self) if plan.is_plain else _DraftedPass(self, plan)
+
+    def finish(self) -> StopReason | None:
+        """Verify, commit."""
+        assert self._launched is not None
+        self._finished, self._launched = self._launched, None
+        return self._finished.finish()
+
+    def report(self) -> Step:
+        """Its time is the next step's, unless that one is on its way."""
+        began = perf_counter()
+        step = self._finished.report()
+        if self._launched is None:
+            self._reporting = perf_counter() - began
+        return step
+
+
+class _PlainPass:
     """One row, no draft."""
-    began = perf_counter()
-    step = next(plain(runner, tokens, sampler, stopper))
-    split = planner.observe_plain(perf_counter() - began)
-    pool.learn(tokens, 1, "output")
-    return replace(step, pool_size=len(pool), split=split)
+
+    def __init__(self, reply: _LookaheadSteps) -> None:
+        self._reply = reply
+        self._tree = DraftTree(reply.tokens[-1])
+        self._logits = reply.runner.forward(chain_block(self._tree.tokens, len(reply.tokens) - 1, (0,)))
+        self._kept: CommittedTokens
+        self._choices: Choices
+        self._split: Split
+
+    def finish(self) -> StopReason | None:
+        """One token."""
+        reply = self._reply
+        self._choices = choices = reply.sampler(self._logits, positions=(len(reply.tokens),))
+        self._kept = kept = verify_and_commit(
+            reply.runner, self._tree, choices.choose, reply.tokens, reply.stopper
+        )
+        reply.tokens += kept.tokens
+        self._split = reply.planner.observe_plain(perf_counter() - reply.began)
+        return kept.reason
+
+    def report(self) -> Step:
+        """The pool learns the token."""
+        kept, pool = self._kept, self._reply.pool
+        pool.learn(self._reply.tokens, 1, "output")
+        trace = trace_of(self._tree, self._choices, kept.rows)
+        return Step(kept.tokens, kept.origins, 1, False, len(pool), kept.reason, self._split, trace)
 
 
-def _step(
-    runner: ModelRunner,
-    tokens: list[int],
-    sampler: Sampler,
-    stopper: StoppingCriteria,
-    planner: DraftPlanner,
-    plan: DraftPlan,
-    pool: Pool,
-    window: JacobiWindow,
-) -> Step:
-    """One forward pass: appends what it commits to `tokens`, moves the window on."""
-    began = perf_counter()
-    window.fit(runner.horizon(len(tokens) - 1) - len(tokens), runner.max_rows - 1)
-    tree = _draft(planner, plan, pool, tokens, window, most_drafts(runner, tokens, stopper), runner.max_rows)
-    layout = lay_out(tree, window, len(tokens) - 1)
-    choices = sampler(runner.forward(layout.block), SUCCESSORS, layout.sampled_positions)
-    kept = verify_and_commit(runner, tree, choices.choose, tokens, stopper)
-    new, origins = kept.tokens, kept.origins
-    pool.observe(tokens, new)
-    _teach(pool, tree, window, tokens, choices)
-    trace = trace_of(tree, choices, kept.rows, window.shown(tokens[-1]))
-    window.shift(choices.ids[layout.top, 0].tolist())
-    tokens += new
-    pool.learn(tokens, len(new), "output")
-    rows, seconds = len(layout.block), perf_counter() - began
-    split = planner.observe(
-        DraftedStep(tree.reaches, window, rows, len(new), origins.count("window"), seconds)
-    )
-    return Step(new, origins, rows, len(tree) > 1, len(pool), kept.reason, split, trace)
+class _DraftedPass:
+    """A draft tree and the window."""
+
+    def __init__(self, reply: _LookaheadSteps, plan: DraftPlan) -> None:
+        self._reply = reply
+        runner, tokens, window = reply.runner, reply.tokens, reply.window
+        window.fit(runner.horizon(len(tokens) - 1) - len(tokens), runner.max_rows - 1)
+        depth = most_drafts(runner, tokens, reply.stopper)
+        self._tree = _draft(reply.planner, plan, reply.pool, tokens, window, depth, runner.max_rows)
+        self._window = window.copy()
+        self._layout = lay_out(self._tree, window, len(tokens) - 1)
+        self._logits = runner.forward(self._layout.block)
+        self._kept: CommittedTokens
+        self._choices: Choices
+        self._split: Split
+
+    def finish(self) -> StopReason | None:
+        """Commit the accepted path; the window moves on."""
+        reply, layout, tree = self._reply, self._layout, self._tree
+        self._choices = choices = reply.sampler(self._logits, SUCCESSORS, layout.sampled_positions)
+        self._kept = kept = verify_and_commit(reply.runner, tree, choices.choose, reply.tokens, reply.stopper)
+        self._teach_successors()
+        reply.window.shift(choices.ids[layout.top, 0].tolist())
+        reply.tokens += kept.tokens
+        rows, from_window = len(layout.block), kept.origins.count("window")
+        seconds = perf_counter() - reply.began
+        observed = DraftedStep(tree.reaches, reply.window, rows, len(kept.tokens), from_window, seconds)
+        self._split = reply.planner.observe(observed)
+        return kept.reason
+
+    def _teach_successors(self) -> None:
+        """What the rows said is worth most to the very next draft. The guesses are judged before it is known."""
+        pool, tokens, choices = self._reply.pool, self._reply.tokens, self._choices
+        pool.observe(tokens, self._kept.tokens)
+        contexts = self._tree.contexts(tokens) + [last_tokens(line[:-1]) for line in self._lines()]
+        pool.learn_successors(np.array(contexts), pack_successors(choices.ids, choices.logits))
+
+    def _lines(self) -> list[list[int]]:
+        """The window's columns, each with what the model said behind it."""
+        return self._window.lines(self._tree.tokens[0], self._choices.ids[self._layout.top, 0].tolist())
+
+    def report(self) -> Step:
+        """The pool learns the text and the window's n-grams."""
+        kept, pool, tree = self._kept, self._reply.pool, self._tree
+        new, tokens = len(kept.tokens), self._reply.tokens
+        for line in self._lines():
+            pool.learn(line, 1, "window")
+        pool.learn(tokens, new, "output")
+        trace = trace_of(tree, self._choices, kept.rows, self._window.shown(tree.tokens[0]))
+        rows, is_covered = len(self._layout.block), len(tree) > 1
+        return Step(kept.tokens, kept.origins, rows, is_covered, len(pool), kept.reason, self._split, trace)
 
 
 def _open_window(planner: DraftPlanner, pool: Pool, tokens: Sequence[int]) -> JacobiWindow:
@@ -124,15 +205,3 @@ def _draft(
     tree = pool.draft(tokens, rows, min(plan.depth, depth), plan.min_reach)
     tree.cut(planner.kept(tree.reaches, window.size))
     return tree
-
-
-def _teach(
-    pool: Pool, tree: DraftTree, window: JacobiWindow, tokens: Sequence[int], choices: Choices
-) -> None:
-    """Teach the pool what every row predicted: its successors, and the window's n-grams."""
-    contexts = tree.contexts(tokens)
-    predicted = choices.ids[len(tree) :, 0].tolist()
-    for line in window.lines(tokens[-1], predicted):
-        contexts.append(last_tokens(line[:-1]))
-        pool.learn(line, 1, "window")
-    pool.learn_successors(np.array(contexts), pack_successors(choices.ids, choices.logits))

@@ -68,7 +68,10 @@ class DraftTree:
 
     def visible(self) -> Visible:
         """[T, T]: each node sees its ancestors and itself."""
-        mask = np.eye(len(self), dtype=np.bool_)
+        rows = [1]
         for node in range(1, len(self)):
-            mask[node] |= mask[self.parents[node]]
-        return mask
+            rows.append(rows[self.parents[node]] | 1 << node)
+        width = -(-len(rows) // 8)
+        packed = np.frombuffer(b"".join(row.to_bytes(width, "little") for row in rows), dtype=np.uint8)
+        bits = np.unpackbits(packed.reshape(-1, width), axis=1, count=len(rows), bitorder="little")
+        return bits.view(np.bool_)

@@ -34,6 +34,12 @@ class JacobiWindow:
         self.width = width
         self.rows = [list(line[row : row + width]) for row in range(ngram - 1)]
 
+    def copy(self) -> "JacobiWindow":
+        """The guesses as they are now, whatever becomes of these."""
+        copied = JacobiWindow(0, len(self.rows) + 1, ())
+        copied.width, copied.rows = self.width, self.rows
+        return copied
+
     @property
     def size(self) -> int:
         """Rows of a block that the guesses take."""

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from app.engine.block import common_length
 from app.engine.lookahead.acceptance_estimator import (
     NUM_FOLLOWER_CODES,
+    RANKS,
     AcceptanceEstimator,
     follower_code,
     origin_of,
@@ -137,7 +138,8 @@ class ContextPool:
                     pushed += 1
                     heappush(heap, (bound * SUREST, pushed, added, [], 0))
             else:
-                edges = self.edges(contexts[node], len(context) + tree.depths[node])
+                least = floor / (tree.reaches[node] * trust)  # rarer ones are never added
+                edges = self.edges(contexts[node], len(context) + tree.depths[node], least)
             if place < len(edges):
                 pushed += 1
                 chance = min(edges[place][0] * trust, SUREST)
@@ -163,28 +165,32 @@ class ContextPool:
             line.append(edges[0][1] if edges else context[len(line) % len(context)])
         return line[len(context) :]
 
-    def edges(self, context: Sequence[int], position: int) -> list[Edge]:
-        """Guesses of the token at this position, behind a context; likeliest first."""
+    def edges(self, context: Sequence[int], position: int, least: float = 0.0) -> list[Edge]:
+        """Guesses of the token at this position, behind a context, at least so likely; likeliest first."""
         successors_found, successor_length, followers_found, follower_length = self._table.lookup(context)
         rates = self._estimator.rates
         codes = self._follower_codes(followers_found, follower_length) if follower_length else {}
-        first = successor_code(successor_length, 0) if successor_length else 0
         edges = []
-        for token, gap in self._rank(successors_found, position) if successors_found else ():
-            cell = (first + gap) * NUM_FOLLOWER_CODES + codes.pop(token, follower_length)
-            edges.append((rates[cell], token, cell))
+        if successors_found:
+            first = successor_code(successor_length, 0)
+            for token, gap in self._rank(successors_found, position):
+                cell = (first + gap) * NUM_FOLLOWER_CODES + codes.pop(token, follower_length)
+                if (rate := rates[cell]) >= least:
+                    edges.append((rate, token, cell))
+        base = successor_length * NUM_FOLLOWER_CODES
         for token, code in codes.items():
-            cell = successor_length * NUM_FOLLOWER_CODES + code
-            edges.append((rates[cell], token, cell))
+            if (rate := rates[base + code]) >= least:
+                edges.append((rate, token, base + code))
         edges.sort(reverse=True)
         return edges
 
     def _follower_codes(self, followers_found: Sequence[int], length: int) -> dict[int, int]:
         """Token -> seen code, newest first."""
         codes: dict[int, int] = {}
-        older = 0
+        older, reply = 0, self._reply
+        first, stride = follower_code(0, length, 0), LONGEST * RANKS
         for packed in followers_found:
-            token, source, is_new = unpack_follower(packed, self._reply)
-            codes[token] = follower_code(source, length, older + is_new)
+            token, source, is_new = unpack_follower(packed, reply)
+            codes[token] = first + source * stride + older + is_new
             older = 2
         return codes

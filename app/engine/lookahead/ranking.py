@@ -19,7 +19,7 @@ from functools import cache
 from itertools import accumulate
 from math import exp, log
 
-from app.engine.lookahead.entries import GAP_STEP, LEADS, MOST_GAP, gap_class, unpack_successor
+from app.engine.lookahead.entries import GAP_STEP, GAPS, LEADS, MOST_GAP, gap_class
 from app.engine.sampling import noise_key, noise_of
 from app.messages import Sampling
 
@@ -28,17 +28,34 @@ Rank = Callable[[Sequence[int], int], list[tuple[int, int]]]
 
 SUREST_LEAD = LEADS - 1
 
+HOPELESS = 12.0
+"""A token so far behind the likeliest, over temperature, is drawn six times in a million."""
+
 
 def likeliest_first(packed_successors: Sequence[int], position: int) -> list[tuple[int, int]]:
     """Greedy text goes on with the likeliest, wherever it stands."""
     del position
-    classes, lead = _classes(), LEADS
-    ranked = []
-    for packed in packed_successors:
-        token, gap = unpack_successor(packed)
-        ranked.append((token, lead + classes[gap]))
-        lead = 0
+    classes = _classes()
+    ranked = [((packed >> 10) - 1, classes[packed & MOST_GAP]) for packed in packed_successors]
+    token, gap = ranked[0]
+    ranked[0] = token, LEADS + gap
     return ranked
+
+
+POSITIONS = 64
+"""Positions whose noise is kept: a step looks 24 ahead."""
+
+
+class _Noise(dict[int, float]):
+    """The noise of one position's tokens, each made when it is first asked for."""
+
+    def __init__(self, key: int) -> None:
+        super().__init__()
+        self._key = key
+
+    def __missing__(self, token: int) -> float:
+        noise = self[token] = noise_of(self._key, token)
+        return noise
 
 
 class SampledRank:
@@ -47,26 +64,38 @@ class SampledRank:
     def __init__(self, sampling: Sampling) -> None:
         self._seed = sampling.seed
         self._temperature = sampling.temperature
+        self._step = GAP_STEP / sampling.temperature
+        self._noise: dict[int, _Noise] = {}
         self._top_k, self._top_p = sampling.top_k, sampling.top_p
-        self._farthest = -log(sampling.min_p) if sampling.min_p > 0 else float("inf")
+        self._farthest = min(-log(sampling.min_p), HOPELESS) if sampling.min_p > 0 else HOPELESS
 
     def __call__(self, packed_successors: Sequence[int], position: int) -> list[tuple[int, int]]:
         """Logits over temperature, and noise."""
-        key, temperature = noise_key(self._seed, position), self._temperature
-        scored = [
-            (noise_of(key, token) - behind, token) for token, behind in self._survivors(packed_successors)
-        ]
+        survivors = self._survivors(packed_successors)
+        if len(survivors) == 1:  # whatever its noise is
+            return [(survivors[0][0], LEADS + SUREST_LEAD)]
+        noise, temperature = self._noise_at(position), self._temperature
+        scored = [(noise[token] - behind, token) for token, behind in survivors]
         scored.sort(reverse=True)
         best = scored[0][0]
-        ranked = [(token, gap_class((best - score) * temperature)) for score, token in scored]
-        lead = ranked[1][1] if len(ranked) > 1 else SUREST_LEAD
-        return [(ranked[0][0], LEADS + lead), *ranked[1:]]
+        ranked = [(token, bisect_right(GAPS, (best - score) * temperature)) for score, token in scored]
+        ranked[0] = ranked[0][0], LEADS + ranked[1][1]
+        return ranked
+
+    def _noise_at(self, position: int) -> "_Noise":
+        """That of a position's tokens. Nodes of a depth share it; most positions come again in the next step."""
+        noise = self._noise.get(position)
+        if noise is None:
+            if len(self._noise) == POSITIONS:
+                self._noise.clear()
+            noise = self._noise[position] = _Noise(noise_key(self._seed, position))
+        return noise
 
     def _survivors(self, packed_successors: Sequence[int]) -> list[tuple[int, float]]:
         """(token, how far behind the likeliest, over temperature), likeliest first; never none of them."""
-        entries = [unpack_successor(packed) for packed in packed_successors]
-        step = GAP_STEP / self._temperature
-        behind = [(entries[0][0], 0.0), *((token, gap * step) for token, gap in entries[1:])]
+        step = self._step
+        behind = [((packed >> 10) - 1, (packed & MOST_GAP) * step) for packed in packed_successors]
+        behind[0] = behind[0][0], 0.0  # its gap is its lead
         kept = len(behind)
         if self._top_k:
             kept = min(kept, self._top_k)

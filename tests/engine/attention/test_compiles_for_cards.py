@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.engine.attention.compiling import AGAIN
 from tests.engine.offline_compiler import HOPPER, SHARED_MEMORY, Compiled
 
 
@@ -23,6 +24,10 @@ def test_half_precision_is_multiplied_by_matrix_units_and_float32_is_not(
     for each in kernels:
         wanted = "" if "float32" in each.launch else "HMMA" if each.kernel == "finish_kernel" else unit
         assert {name.split(".")[0] for name in each.instructions} == ({wanted} if wanted else set()), each
+
+
+def test_a_long_prompt_in_pieces_needs_no_kernel_of_its_own(kernels: list[Compiled]) -> None:
+    assert AGAIN not in {each.launch for each in kernels}
 
 
 @pytest.mark.thorough

@@ -1,6 +1,8 @@
 """Which backend a model gets, machine by machine."""
 
+import sys
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -103,6 +105,15 @@ def test_triton_runs_on_a_cpu_when_asked_for_in_its_interpreter() -> None:
     found = choose_attention("triton", CPU, LLAMA)
     assert found.name == "triton"
     assert found.attend is found.batch_invariant
+
+
+def test_the_kernels_are_told_the_cards_multiprocessors_and_tried_by_spans_and_by_groups() -> None:
+    backend = pytest.importorskip("app.engine.attention.triton_backend", reason="triton is not installed")
+    if not isinstance(backend.on_device(None, torch.device("cpu")), backend.Interpreted):
+        pytest.skip("triton was imported for a card")
+    found = choose_attention("triton", replace(CPU, multiprocessors=40), LLAMA)
+    attends = (found.attend, *found.variants)
+    assert [cast(Any, attend).fused.busy for attend in attends] == [80, sys.maxsize, 1]
 
 
 def test_this_machine_can_be_asked() -> None:

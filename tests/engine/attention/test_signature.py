@@ -1,6 +1,9 @@
 """What a pass and a layer are to attention."""
 
+from typing import Any
+
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from app.engine.attention import BlockView, sdpa
 from app.engine.block import chain_block
@@ -15,6 +18,27 @@ def test_layers_of_a_kind_share_one_mask() -> None:
     assert view.additive(3, 2, torch.float32) is view.additive(3, 2, torch.float32)
     assert view.path_table() is view.path_table()
     assert view.lengths() is view.lengths()
+
+
+class Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes for each copy to another device whether the host waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.waits: list[bool] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        del types
+        if "_to_copy" in str(func):
+            self.waits.append(not (kwargs or {}).get("non_blocking"))
+        return func(*args, **(kwargs or {}))
+
+
+def test_no_upload_of_a_pass_is_waited_for() -> None:
+    with Copies() as copies:
+        view = BlockView(chain_block((1, 2), 5, ()), 5, sdpa.attend, torch.device("meta"))
+        view.path_table(), view.lengths(), view.sight(0)
+    assert copies.waits == [False] * 4
 
 
 def test_masks_of_two_types_are_two() -> None:

@@ -6,6 +6,7 @@ from app.engine.attention.tiles import (
     GROUP_SPANS,
     SPAN,
     Tiles,
+    busy_programs,
     choose_tiles,
     finish_warps,
     padded,
@@ -60,6 +61,13 @@ def test_programs_do_whole_groups_where_there_are_enough_of_them() -> None:
     assert spans_per_program(1000, blocks=8) == 1
     assert spans_per_program(32_768, blocks=8) == GROUP_SPANS
     assert spans_per_program(1000, blocks=128) == GROUP_SPANS
+
+
+def test_the_grid_follows_the_card() -> None:
+    """A card with 24 multiprocessors does whole groups where one with 132 has spans to hand out."""
+    assert [busy_programs(multiprocessors) for multiprocessors in (24, 132, 0)] == [48, 264, 64]
+    assert spans_per_program(12_288, blocks=8, busy=busy_programs(24)) == GROUP_SPANS
+    assert spans_per_program(12_288, blocks=8, busy=busy_programs(132)) == 1
 
 
 @pytest.mark.parametrize("keys", [8, 48])

@@ -42,6 +42,7 @@ class ScriptedRunner:
         horizon: int = 10_000,
     ) -> None:
         self.context = context
+        self.is_asynchronous = False
         self.reused = 0
         self.same_text_buckets: tuple[int, ...] = ()
         self.prefix = list(prefix)
