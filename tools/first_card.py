@@ -2,9 +2,9 @@
 
     python -m tools.first_card FOLDER
 
-Each trial is a process of its own with a time limit. Its output is kept in FOLDER, and the next one runs even
-if it fails. Needs torch, triton, transformers, numpy, typer, rich and pytest. `--short` runs small forms of the same
-trials on the CPU, to see that the script works.
+Each trial is a process of its own with a time limit. Its output is kept in FOLDER, and the next one runs even if it
+fails. Needs torch, triton, transformers, numpy, typer, rich and pytest. `--short` runs small forms of all trials on
+the CPU, to see that the script works.
 """
 
 import os
