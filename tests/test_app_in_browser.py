@@ -147,7 +147,7 @@ def test_a_chat_that_outgrows_the_model_asks_first_and_shows_its_cut(person: Pag
     person.page.wait_for_function("document.querySelector('#meter').innerText.includes('of 1,024 tokens')")
     person.ask(long)
     person.send(long + "at last")
-    person.page.wait_for_selector(".question >> text=Nothing is left out unless you say so")
+    person.page.wait_for_selector(".question >> text=What should Foresight do?")
     person.page.keyboard.press("Escape")
     person.page.wait_for_selector(".question", state="detached")
     assert "at last" in person.page.input_value("#message textarea")
