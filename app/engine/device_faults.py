@@ -1,6 +1,13 @@
-"""Faults after which a CUDA context runs nothing any more: only a new process does. Known without torch."""
+"""What errors of a card mean, and what is said of them. Known without torch.
+
+After some faults a CUDA context runs nothing any more: only a new process does.
+"""
+
+import re
+from subprocess import CalledProcessError
 
 from app.engine.memory import is_out_of_memory
+from app.errors import first_line
 
 WORDS = (
     "illegal memory access",
@@ -14,6 +21,10 @@ WORDS = (
     "unspecified launch failure",
     "launch timed out",
     "uncorrectable ecc error",
+    "gpu is lost",
+    "cuda error: unknown error",
+    "cublas_status_execution_failed",
+    "cublas_status_internal_error",
 )
 """As the driver calls them, whether torch or Triton reports it."""
 
@@ -27,3 +38,13 @@ def is_device_fault(error: BaseException) -> bool:
 def is_no_verdict(error: BaseException) -> bool:
     """Whether an error says nothing about what was tried: memory ran out, or the device is lost."""
     return is_out_of_memory(error) or is_device_fault(error)
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a kernel could not be used, in at most 200 characters."""
+    if isinstance(error, CalledProcessError):
+        return "the C compiler failed: install gcc and Python's headers (python3-dev)"
+    lines = str(error).strip().splitlines()
+    # Triton's errors begin with a place in the kernel and end with what is wrong there.
+    is_place = len(lines) > 1 and re.fullmatch(r"at \d+:\d+:", lines[0].strip())
+    return (lines[-1].strip() if is_place else first_line(error))[:200]

@@ -22,13 +22,13 @@ from app.engine.compatibility import (
     tree_block,
     trial_blocks,
 )
-from app.engine.device_faults import is_no_verdict
+from app.engine.device_faults import is_no_verdict, reason_of
 from app.engine.fused_layers.fuse import FusedModel, fuse
 from app.engine.rotary import Rotary, rotary_of
 from app.engine.runner import BlockRunner, ModelRunner, SequentialRunner
 from app.engine.step_graphs import choose_steps
 from app.engine.steps import EagerSteps, Steps, compile_variants
-from app.errors import AttentionUnavailable, first_line
+from app.errors import AttentionUnavailable
 from app.messages import AttentionChoice
 
 log = logging.getLogger(__name__)
@@ -69,14 +69,15 @@ def run_in_blocks(
     except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
         if is_no_verdict(error):
             raise
-        reason = f"its trial with this model failed ({first_line(error)[:200]})"
+        reason = f"its trial with this model failed ({reason_of(error)})"
         log.info("%s: %s", attention.name, reason, exc_info=error)
         if choice not in ("auto", "sdpa"):
             raise AttentionUnavailable(choice, reason) from error
     plain = FusedModel(model, f"Layers keep torch's kernels: {reason}.")
     is_torchs = attention.attend is SDPA.attend
     other = attention if is_torchs else torchs_own(machine, f"{attention.name}: {reason}")
-    return _blocks(plain, other, context, _eager)
+    note = reason if machine.device.type == "cuda" else ""
+    return _blocks(plain, other, context, lambda model, attention, *_: EagerSteps(model, attention, note))
 
 
 def _blocks(
@@ -89,10 +90,6 @@ def _blocks(
     steps = make_steps(fused.model, attention, rotary, context)
     runner = BlockRunner(fused.model, context, rotary, attention, steps)
     return Execution(runner, attention, fused_note=fused.note)
-
-
-def _eager(model: PreTrainedModel, attention: Attention, _rotary: Rotary, _context: int) -> Steps:
-    return EagerSteps(model, attention)
 
 
 def _check_blocks(

@@ -43,9 +43,11 @@ class CudaGraphCapturer:
     def capture(self, work: Callable[[], None]) -> CapturedGraph:
         """Work that waits for the device is found out in a first run: an interrupted capture is no good state."""
         self._stream.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(self._stream), _waiting_refused():
-            work()
-        torch.cuda.synchronize(self._device)
+        try:
+            with torch.cuda.stream(self._stream), _waiting_refused():
+                work()
+        finally:  # kernels of a run that failed must not meet those of the eager step that follows
+            torch.cuda.synchronize(self._device)
         torch.cuda.empty_cache()  # what the first run took on that stream serves no other
         graph = torch.cuda.CUDAGraph()
         # Not torch.cuda.graph: when the end of a capture fails, that leaves the stream as the current one.

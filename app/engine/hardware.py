@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from app.engine.memory import is_out_of_memory
 from app.errors import BadOption, first_line
 from app.messages import Device, DType
 
@@ -107,7 +108,8 @@ def _problem_of(card: Card) -> tuple[str, str]:
     try:
         card.compute()
     except Exception as error:  # of many types: no kernels for it, a driver that is too old, no memory left
-        return f"The graphics card cannot be used ({first_line(error)[:200].rstrip('.:')})", FITTING
+        remedy = "close the programs that fill its memory" if is_out_of_memory(error) else FITTING
+        return f"The graphics card cannot be used ({first_line(error)[:200].rstrip('.:')})", remedy
     return "", ""
 
 

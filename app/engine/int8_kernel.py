@@ -18,7 +18,7 @@ PIECE = 256
 """Bytes of a row of states that are multiplied at a time."""
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def int8_product_kernel(
     states, values, scale, out, rows, columns,
     SIZE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,

@@ -55,7 +55,7 @@ CPU = torch.device("cpu")
 Choose = Callable[[int, torch.dtype, torch.device], Kernel]
 """(bits, type, device) -> the class of layers."""
 
-TRIED_ROWS = (3, 33, 128)
+TRIED_ROWS = (3, 20, 33, 128)
 """Rows that a kernel is tried with."""
 
 MISSING = (

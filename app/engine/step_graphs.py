@@ -29,6 +29,7 @@ from transformers import PreTrainedModel
 from app.engine.attention import BlockView
 from app.engine.attention.selector import Attention
 from app.engine.block import Block, chain_block, padded
+from app.engine.device_faults import reason_of
 from app.engine.graph_capture import CapturedGraph, CudaGraphCapturer, GraphCapturer
 from app.engine.hardware import upload_into
 from app.engine.kv_cache import BlockCache, are_in_place
@@ -38,7 +39,6 @@ from app.engine.step_inputs import StepInputs
 from app.engine.step_profile import Buckets
 from app.engine.steps import EagerSteps, Steps, run_block
 from app.engine.tolerance import is_close
-from app.errors import first_line
 from app.messages import MAX_ROWS
 
 BUCKETS: Buckets = (1, 8, 16, 32, 64, 96, 128)
@@ -264,7 +264,7 @@ def _says_the_same(model: PreTrainedModel, attention: Attention, steps: GraphSte
 
 def _reason(error: Exception) -> str:
     """Why a step could not be recorded, for a person to read."""
-    return f"its steps cannot be recorded ({first_line(error)[:200]})"
+    return f"its steps cannot be recorded ({reason_of(error)})"
 
 
 MOVES = 32

@@ -46,6 +46,10 @@ def overlapped(steps: ReplySteps) -> Iterator[Step]:
     """Each step is reported and shown while the next one is computed."""
     steps.launch()
     while steps.finish() is None:
-        steps.launch()
+        try:
+            steps.launch()
+        except Exception:  # what was committed is shown before the reply ends
+            yield steps.report()
+            raise
         yield steps.report()
     yield steps.report()

@@ -1,10 +1,11 @@
 """A device that is lost for good is told from errors after which the next request may work."""
 
 import logging
+from subprocess import CalledProcessError
 
 import pytest
 
-from app.engine.device_faults import is_device_fault
+from app.engine.device_faults import is_device_fault, reason_of
 from app.engine.jobs import sentence_of
 
 LOST = (
@@ -12,6 +13,8 @@ LOST = (
     "CUDA error: device-side assert triggered",
     "Triton Error [CUDA]: unspecified launch failure",
     "CUDA error: misaligned address",
+    "CUDA error: unknown error",
+    "CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx`",
 )
 
 
@@ -34,3 +37,11 @@ def test_a_lost_device_asks_for_a_restart(words: str, caplog: pytest.LogCaptureF
 )
 def test_other_errors_do_not(words: str) -> None:
     assert not is_device_fault(RuntimeError(words))
+
+
+def test_the_reason_of_a_kernels_failure_is_what_a_person_can_use() -> None:
+    of_triton = RuntimeError("at 33:12:\n    a = tl.dot(b, c)\n            ^\nshapes do not match")
+    assert reason_of(of_triton) == "shapes do not match"
+    assert "install gcc" in reason_of(CalledProcessError(1, ["/usr/bin/gcc", "/tmp/main.c"]))
+    assert reason_of(ValueError("one line\nanother")) == "one line"
+    assert len(reason_of(RuntimeError("x" * 500))) == 200

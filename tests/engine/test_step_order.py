@@ -55,6 +55,19 @@ def test_overlapped_it_is_reported_and_shown_while_the_next_is_computed() -> Non
     ]
 
 
+def test_a_finished_step_is_shown_although_the_next_cannot_be_launched() -> None:
+    class Failing(NotedSteps):
+        def launch(self) -> None:
+            if self._launched:
+                raise MemoryError
+            super().launch()
+
+    made = overlapped(Failing())
+    assert next(made).tokens == (1,)
+    with pytest.raises(MemoryError):
+        next(made)
+
+
 def shows(steps: NotedSteps, made: Iterator[Step]) -> list[int]:
     shown = []
     for step in made:

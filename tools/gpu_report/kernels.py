@@ -26,10 +26,11 @@ MAX_DEPTH = 20
 def attention_errors(plan: Plan) -> Iterator[Row]:
     """Each backend against sdpa in float64, for a random draft tree behind each prefix."""
     for name, heads in plan.heads.items():
+        backends = _available(plan, heads)
         for prefix, rows in product((0, *plan.prefixes), plan.attention_rows):
             layer = Layer(plan, heads, prefix, rows)
             expected = layer.exact()
-            for backend in _available(plan, heads):
+            for backend in backends:
                 error = layer.attended(backend).double().sub(expected).norm(dim=-1) / expected.norm(dim=-1)
                 worst = float(error.max().nan_to_num(nan=1e9))
                 yield {
@@ -46,10 +47,11 @@ def attention_errors(plan: Plan) -> Iterator[Row]:
 def attention_times(plan: Plan) -> Iterator[Row]:
     """Milliseconds of one layer's attention by backend."""
     for name, heads in plan.heads.items():
+        backends = _available(plan, heads)
         for prefix, rows in product(plan.prefixes, plan.attention_rows):
             layer = Layer(plan, heads, prefix, rows)
             row: Row = {"heads": name, "prefix": prefix, "rows": rows}
-            for backend in _available(plan, heads):
+            for backend in backends:
                 timer = Timer("attend(backend)", globals={"attend": layer.attended, "backend": backend})
                 row[f"{backend.name} ms"] = 1000 * timer.blocked_autorange(min_run_time=plan.seconds).median
             yield row

@@ -1,6 +1,6 @@
 """Steps of models with random weights: eager, with fused layers, as CUDA graphs, and with quantised weights."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -13,10 +13,12 @@ from app.engine.attention.selector import capabilities_of, choose_attention
 from app.engine.block import chain_block
 from app.engine.fused_layers.fuse import fuse
 from app.engine.loading import context_of, heads_of
+from app.engine.memory import is_out_of_memory, release_memory
 from app.engine.quantising import check_can_quantise, quantise
 from app.engine.rotary import Rotary
 from app.engine.runner import BlockRunner
 from app.engine.step_graphs import choose_steps
+from app.errors import first_line
 from app.quantisation import Quantisation
 from tools.gpu_report.plan import Plan, Row
 
@@ -28,26 +30,54 @@ QUANTISATIONS: tuple[Quantisation, ...] = ("none", "int8", "int4")
 def step_times(plan: Plan) -> Iterator[Row]:
     """Milliseconds of a step by its rows: eager or as graphs, with torch's or with fused layers."""
     for name in plan.shapes:
-        model = random_model(plan, name)
-        runners = _runners(model, plan)
-        for rows in plan.step_rows:
-            columns = {f"{kind} ms": _step_ms(runner, plan, rows) for kind, runner in runners.items()}
-            yield {"model": name, "rows": rows, **columns}
+        error = yield from _without_memory_yielded(_times_of(plan, name))
+        if error:
+            yield {"model": name, "error": error}
+
+
+def _times_of(plan: Plan, name: str) -> Iterator[Row]:
+    runners, _ = _runners(random_model(plan, name), plan)
+    for rows in plan.step_rows:
+        columns = {f"{kind} ms": _step_ms(runner, plan, rows) for kind, runner in runners.items()}
+        yield {"model": name, "rows": rows, **columns}
 
 
 def step_kernels(plan: Plan) -> Iterator[Row]:
-    """The kernels of the first shape's step at few and at many rows: calls and milliseconds, the longest first.
+    """The kernels of a step at few and at many rows: calls and milliseconds, the longest first.
 
-    The first row says whether steps are recorded, or why not."""
-    name = next(iter(plan.shapes))
-    runner = list(_runners(random_model(plan, name), plan).values())[-1]
-    yield {"model": name, "kernel": f"CUDA graphs: {runner.steps.note or 'used'}"}
+    Of the first shape that fits into memory. The first rows say what of the card is used, or why not."""
+    for name in plan.shapes:
+        error = yield from _without_memory_yielded(_kernels_of(plan, name))
+        if not error:
+            return
+        yield {"model": name, "error": error}
+
+
+def _without_memory_yielded(rows: Iterator[Row]) -> Generator[Row, None, str]:
+    """The rows; returns the error where memory ran out for the next one, and what was taken is free again."""
+    try:
+        yield from rows
+        return ""
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        reason = first_line(error)
+    release_memory()
+    return reason
+
+
+def _kernels_of(plan: Plan, name: str) -> Iterator[Row]:
+    runners, notes = _runners(random_model(plan, name), plan, ("fused graphs",))
+    runner = runners["fused graphs"]
+    for note in (*notes, f"CUDA graphs: {runner.steps.note or 'used'}"):
+        yield {"model": name, "kernel": note}
     for rows in plan.kernel_rows:
         step = _step(runner, plan, rows)
         with profile() as profiler:
             step()
-        found = sorted(profiler.key_averages(), key=_device_us, reverse=True)[:KERNELS]
-        for one in found:
+        events = profiler.key_averages()
+        on_card = [event for event in events if str(event.device_type).endswith("CUDA")]
+        for one in sorted(on_card or events, key=_device_us, reverse=True)[:KERNELS]:
             yield {
                 "model": name,
                 "rows": rows,
@@ -58,7 +88,7 @@ def step_kernels(plan: Plan) -> Iterator[Row]:
 
 
 def _device_us(event: Any) -> float:
-    """Its own microseconds on the card; on the CPU where it ran there alone."""
+    """Its own microseconds on the card, or on a machine without one on the CPU."""
     return float(event.self_device_time_total or event.self_cpu_time_total)
 
 
@@ -69,9 +99,9 @@ def quantised_times(plan: Plan) -> Iterator[Row]:
         model = random_model(plan, plan.quantised_shape)
         if quantisation != "none":
             quantise(model, quantisation, plan.torch_device)
-        runner = list(_runners(model, plan).values())[-1]
+        runners, _ = _runners(model, plan, ("fused graphs",))
         for rows in plan.step_rows:
-            yield {"weights": quantisation, "rows": rows, "ms": _step_ms(runner, plan, rows)}
+            yield {"weights": quantisation, "rows": rows, "ms": _step_ms(runners["fused graphs"], plan, rows)}
 
 
 def random_model(plan: Plan, name: str) -> PreTrainedModel:
@@ -86,22 +116,26 @@ def random_model(plan: Plan, name: str) -> PreTrainedModel:
     return model
 
 
-def _runners(model: PreTrainedModel, plan: Plan) -> dict[str, BlockRunner]:
-    """The same weights run in several ways; on a CPU all of them are eager."""
+KINDS = ("eager", "fused eager", "graphs", "fused graphs")
+"""Ways to run a model; on a CPU all of them are eager."""
+
+
+def _runners(
+    model: PreTrainedModel, plan: Plan, kinds: Sequence[str] = KINDS
+) -> tuple[dict[str, BlockRunner], list[str]]:
+    """The same weights run in these ways, and what attention and layers run by."""
     config = model.config.get_text_config(decoder=True)
     machine, context = capabilities_of(plan.torch_device), context_of(config)
     attention = choose_attention("auto", machine, heads_of(config, model.dtype))
-    fused, rotary = fuse(model, machine, attention.attend).model, Rotary("fixed", context)
-    return {
-        "eager": BlockRunner(model, context, rotary, attention),
-        "fused eager": BlockRunner(fused, context, rotary, attention),
-        "graphs": BlockRunner(
-            model, context, rotary, attention, choose_steps(model, attention, rotary, context)
-        ),
-        "fused graphs": BlockRunner(
-            fused, context, rotary, attention, choose_steps(fused, attention, rotary, context)
-        ),
-    }
+    fused, rotary = fuse(model, machine, attention.attend), Rotary("fixed", context)
+
+    def runner(kind: str) -> BlockRunner:
+        used = fused.model if "fused" in kind else model
+        steps = choose_steps(used, attention, rotary, context) if "graphs" in kind else None
+        return BlockRunner(used, context, rotary, attention, steps)
+
+    notes = [f"attention: {attention.name} {attention.note}".strip(), fused.note or "layers: torch's kernels"]
+    return {kind: runner(kind) for kind in kinds}, notes
 
 
 def _step_ms(runner: BlockRunner, plan: Plan, rows: int) -> float:

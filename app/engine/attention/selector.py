@@ -22,9 +22,9 @@ from app.engine.attention import sdpa
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
 from app.engine.attention.tiles import busy_programs
 from app.engine.block import chain_block
-from app.engine.device_faults import is_no_verdict
+from app.engine.device_faults import is_no_verdict, reason_of
 from app.engine.tolerance import is_close
-from app.errors import AttentionUnavailable, first_line
+from app.errors import AttentionUnavailable
 from app.messages import AttentionChoice, AttentionName
 
 AMPERE = (8, 0)
@@ -171,7 +171,7 @@ def _tried(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -
     except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
         if is_no_verdict(error):
             raise
-        return f"its trial failed ({first_line(error)[:200]})"
+        return f"its trial failed ({reason_of(error)})"
     return attention
 
 
@@ -218,9 +218,10 @@ def _random_states(
     heads: HeadShape, rows: int, end: int, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Queries [1, H, rows, D], keys and values [1, KV, end, D], the same ones each time."""
-    source = torch.Generator().manual_seed(0)
+    source = torch.Generator(device).manual_seed(0)
     shapes = ((heads.count, rows), (heads.shared, end), (heads.shared, end))
     query, keys, values = (
-        torch.randn((1, *shape, heads.size), generator=source).to(device, heads.dtype) for shape in shapes
+        torch.randn((1, *shape, heads.size), generator=source, device=device).to(heads.dtype)
+        for shape in shapes
     )
     return query, keys, values

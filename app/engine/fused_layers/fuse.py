@@ -14,11 +14,10 @@ from transformers import PreTrainedModel
 from app.engine.attention import Attend
 from app.engine.attention.selector import AMPERE, DeviceCapabilities
 from app.engine.compatibility import ROWS, block_logits, rows_that_differ, trial_blocks
-from app.engine.device_faults import is_no_verdict
+from app.engine.device_faults import is_no_verdict, reason_of
 from app.engine.fused_layers.replacements import Replaced, find_attentions, find_layers, find_mlps, find_norms
 from app.engine.fused_layers.shared_weight_copy import copy_with
 from app.engine.fused_layers.signature import LayerKernels
-from app.errors import first_line
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +46,7 @@ def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) ->
             raise
         log.info("layers keep torch's kernels, for ours failed their trial: %s", error)
         return FusedModel(
-            model, f"Layers keep torch's kernels: the trial of ours failed ({first_line(error)[:200]})."
+            model, f"Layers keep torch's kernels: the trial of ours failed ({reason_of(error)})."
         )
 
 
