@@ -101,6 +101,7 @@ def test_a_reply_goes_on_without_its_page_is_stopped_by_another_and_continued(
     choose(person, "#max-tokens input", "512")
 
 
+@pytest.mark.thorough
 def test_questions_and_replies_have_versions(person: PageDriver) -> None:
     first = person.ask("Hi there")
     person.edit_question("How do I list all files with ls?")
@@ -257,6 +258,7 @@ def test_a_race_and_an_xray_are_accessible(browser: Any, app: AppProcess) -> Non
         assert grave_by_day_and_by_night(driver.page) == []
 
 
+@pytest.mark.thorough
 def test_chats_outlive_the_app_and_private_ones_do_not(browser: Any, app: AppProcess) -> None:
     with PageDriver(browser, app.url) as driver:
         driver.wait_until_ready()

@@ -61,6 +61,7 @@ def test_the_chat_in_all_its_states(person: PageDriver, engine: ScriptedEngine) 
     assert grave_by_day_and_by_night(person.page) == []
 
 
+@pytest.mark.thorough
 def test_the_chat_while_it_is_written_and_when_it_failed(person: PageDriver, engine: ScriptedEngine) -> None:
     engine.text, engine.pause, engine.failure = "word " * 2000, 0.03, "Memory ran out."
     person.send("Talk")

@@ -190,6 +190,7 @@ def test_the_decoder_and_its_sizes_are_chosen_and_outlive_the_page(
     assert not person.page.is_checked("#same-text input")
 
 
+@pytest.mark.thorough
 def test_a_failure_is_a_calm_sentence_after_what_was_written(
     person: PageDriver, engine: ScriptedEngine
 ) -> None:

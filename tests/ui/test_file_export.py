@@ -82,6 +82,7 @@ def test_a_backup_that_the_disk_refuses_is_answered_with_why(
     assert list(uploads_dir(tmp_path).iterdir()) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.browser
 @pytest.mark.timeout(120)
 @pytest.mark.usefixtures("talked")

@@ -62,7 +62,7 @@ def ask(page: Any, words: str = "Hello?") -> None:
 @pytest.mark.timeout(600)
 def test_the_next_page_works_after_many_reloads(context: Any, running: Running) -> None:
     page = tab(context, running)
-    for number in range(10):
+    for number in range(8):
         page.goto(running.endpoint.origin, wait_until="commit" if number % 2 else "load")
     page.wait_for_selector("#status .status")
     ask(page)

@@ -1,6 +1,10 @@
 """The kernels of fused layers compile and link for real cards, and keep their registers."""
 
+import pytest
+
 from tests.engine.offline_compiler import SHARED_MEMORY, Compiled
+
+pytestmark = pytest.mark.thorough
 
 
 def test_every_kernel_fits_and_spills_nothing(card: tuple[int, int], kernels: list[Compiled]) -> None:

@@ -102,7 +102,7 @@ def test_a_citation_opens_its_passage_until_the_document_is_removed(
     ("scheme", "size"),
     [
         pytest.param("light", {"width": 400, "height": 800}, marks=pytest.mark.thorough),
-        ("dark", DESKTOP),
+        pytest.param("dark", DESKTOP, marks=pytest.mark.thorough),
         pytest.param("light", LAPTOP, marks=pytest.mark.thorough),
     ],
 )

@@ -137,7 +137,7 @@ def test_collections_are_created_renamed_and_deleted_by_keyboard(person: PageDri
     ("scheme", "size"),
     [
         pytest.param("light", DESKTOP, marks=pytest.mark.thorough),
-        ("dark", {"width": 400, "height": 800}),
+        pytest.param("dark", {"width": 400, "height": 800}, marks=pytest.mark.thorough),
     ],
 )
 def test_the_view_is_accessible(

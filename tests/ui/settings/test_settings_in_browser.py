@@ -66,6 +66,7 @@ def test_the_appearance_changes_at_once_and_survives_a_reload(person: PageDriver
     assert not person.is_dark()
 
 
+@pytest.mark.thorough
 def test_the_self_check_passes_chats_are_deleted_and_the_app_quits(
     person: PageDriver, running: Running
 ) -> None:

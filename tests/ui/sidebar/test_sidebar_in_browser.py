@@ -27,6 +27,7 @@ def bottom(person: PageDriver, selector: str) -> float:
     return float(box["y"] + box["height"])
 
 
+@pytest.mark.thorough
 def test_a_long_list_scrolls_above_what_stands_below_it(person: PageDriver) -> None:
     below = person.page.locator("#export-chats").bounding_box()["y"]
     assert bottom(person, "#chats") <= below
