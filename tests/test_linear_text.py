@@ -73,23 +73,28 @@ def read_all(parts: Iterable[object]) -> None:
         pass
 
 
-def in_steps(text: str, take: Callable[[str], object], steps: int = 25) -> None:
+def in_steps(text: str, take: Callable[[str], object], steps: int = 2) -> None:
     """Show a text as it grows."""
     step = max(len(text) // steps, 1)
     for end in range(step, len(text) + step, step):
         take(text[:end])
 
 
+def stopped() -> float:
+    """A clock by which rendering takes no time, so that nothing is put off."""
+    return 0.0
+
+
 def live_markdown(text: str) -> None:
-    in_steps(text, LiveMarkdown().update)
+    in_steps(text, LiveMarkdown(stopped).update)
 
 
 def live_reply(text: str) -> None:
-    in_steps(text, LiveReplyText().update)
+    in_steps(text, LiveReplyText(stopped).update)
 
 
 def live_code(text: str) -> None:
-    in_steps("```python\n" + text, LiveMarkdown().update)
+    in_steps("```python\n" + text, LiveMarkdown(stopped).update)
 
 
 def code(language: str) -> Read:
@@ -128,7 +133,7 @@ def line_of_writing(text: str) -> None:
 
 
 def passages_of(name: str) -> Read:
-    return lambda text: read_all(chunks(iter([text]), name))
+    return lambda text: read_all(chunks(iter([without_surrogates(text)]), name))
 
 
 def focus(text: str) -> None:
@@ -194,7 +199,9 @@ READERS: dict[str, Read] = {
     "line of writing": line_of_writing,
     "passages of writing": passages_of("a.md"),
     "passages of code": passages_of("a.py"),
-    "newer form": lambda text: is_new_version([text], [text], "a.txt"),
+    "newer form": lambda text: is_new_version(
+        [without_surrogates(text)], [without_surrogates(text)], "a.txt"
+    ),
     "index of documents": indexed,
     "folded": folded,
     "words of a question": lambda text: (terms(text), content_words(text)),

@@ -288,7 +288,10 @@ REFUSED: dict[str, tuple[str, Spoil]] = {
     "a shape of many sizes": ("weight", entry(shape=[1] * 100_000)),
     "a negative shape": ("weight", entry(shape=[-4096, -32])),
     "a type that is unknown": ("weight", entry(dtype="F2048")),
-    "a missing tensor": ("weights of tiny", header(lambda values: values.pop("model.norm.weight"))),
+    "a missing tensor": (
+        "model.safetensors is damaged",
+        header(lambda values: values.pop("model.norm.weight")),
+    ),
     "weights that are a pipe": ("model.safetensors", pipe("model.safetensors")),
     "weights that are a device": ("model.safetensors", link("model.safetensors", "/dev/zero")),
     "an index out of the folder": ("index.json", index("../../../../etc/passwd")),

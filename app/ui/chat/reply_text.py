@@ -1,5 +1,8 @@
 """A reply's text as HTML, whole or while it arrives: its thought, which can be folded, then its answer."""
 
+from collections.abc import Callable
+from time import perf_counter
+
 from app.conversation.thinking import split_thought
 from app.ui.chat.live_markdown import LiveMarkdown
 from app.ui.chat.markdown import render
@@ -32,8 +35,8 @@ def thought_summary(seconds: float, is_thinking: bool) -> str:
 class LiveReplyText:
     """A reply's HTML as far as its text has come. When it is done, the HTML is that of `reply_html`."""
 
-    def __init__(self) -> None:
-        self._thought, self._answer = LiveMarkdown(), LiveMarkdown()
+    def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
+        self._thought, self._answer = LiveMarkdown(clock), LiveMarkdown(clock)
         self._thought_block: tuple[str, ...] = ()
 
     def update(self, text: str, seconds: float = 0.0, is_done: bool = False) -> None:
