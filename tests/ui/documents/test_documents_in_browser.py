@@ -51,7 +51,7 @@ def search(person: PageDriver, question: str) -> None:
 
 def test_a_text_is_pasted_searched_read_and_removed(person: PageDriver) -> None:
     paste(person, TEXT, "Lease")
-    assert person.page.input_value("#paste textarea") == ""
+    person.page.wait_for_function("document.querySelector('#paste textarea').value === ''")
     search(person, "50: landlord")
     person.page.click("#search-results .open")
     person.page.wait_for_selector("#reading mark")
