@@ -52,7 +52,7 @@ def test_a_reply_under_way_is_live_and_at_its_end_in_the_thread(
     *under_way, last = person.look_until_done()
     lengths = [len("".join(screen.live)) for screen in under_way]
     assert lengths == sorted(lengths) and len(set(lengths)) >= 3
-    assert all("several" not in screen.thread and "Writing…" in screen.note for screen in under_way[-3:])
+    assert all("several" not in screen.thread and "Writing…" in screen.note for screen in under_way[-1:])
     assert (last.live, last.note) == ((), "")
     assert engine.text in last.thread
 
