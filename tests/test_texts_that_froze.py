@@ -21,7 +21,7 @@ from app.ui.chat.markdown import render
 from app.ui.chat.plain_text import PLAIN_BLOCK, RENDERED, TOO_LONG, typed_html
 from app.ui.chat.reply_text import LiveReplyText
 from tests.chats.conftest import chats, database
-from tests.test_linear_text import require_linear, seconds
+from tests.linear_time import require_linear, seconds
 
 __all__ = ["chats", "database"]
 

@@ -148,9 +148,15 @@ class OpenCode:
     def push(self, code: str) -> None:
         """More of it."""
         self._rest += code
-        while (cut := self._rest.find("\n", CHUNK) + 1) and not self.is_closed:
-            self._settled += coloured(self._rest[:cut], self._language)
-            self._rest = self._rest[cut:]
+        if self.is_closed:
+            return
+        begin = 0
+        pieces = [self._settled]
+        while cut := self._rest.find("\n", begin + CHUNK) + 1:
+            pieces.append(coloured(self._rest[begin:cut], self._language))
+            begin = cut
+        self._settled = "".join(pieces)
+        self._rest = self._rest[begin:]
 
     @property
     def is_closed(self) -> bool:

@@ -1,0 +1,108 @@
+"""What reads documents and questions takes linear time."""
+
+from pathlib import Path
+
+import pytest
+
+from app.document_messages import Passage
+from app.documents.chunking import chunks
+from app.documents.duplicates import is_new_version
+from app.documents.file_import import cleaned
+from app.documents.outline import (
+    FENCE,
+    CodeOutline,
+    Line,
+    WritingOutline,
+    joined_pages,
+    marked_heading,
+    numbered_heading,
+    underlined_heading,
+)
+from app.documents.reading.encodings import text_of
+from app.documents.reading.html import read_html
+from app.documents.reading.pdf import _tidied
+from app.documents.search.follow_up import self_contained
+from app.documents.search.snippets import sentences, snippet
+from app.documents.search.terms import content_words, folded, indexed, terms
+from app.text_normalisation import without_surrogates
+from tests.linear_time import LARGEST, QUICK, Read, read_all, require_linear, require_linear_for_quick_seeds
+from tests.text_seeds import SEEDS
+
+
+def heading(text: str) -> None:
+    outline = WritingOutline(1)
+    for line in (text, f"# {text}", f"chapter {text}"):
+        numbered_heading(line)
+        marked_heading(line)
+        outline.begins_section(Line(0, line), Line(0, ""))
+        outline.enter(Line(0, line))
+    underlined_heading("a heading", text)
+    joined_pages(f"page 1{text}", f"page 2{text}")
+
+
+def code_line(text: str) -> None:
+    outline = CodeOutline()
+    for line in (text, f"class {text}", f"pub({text}", f"static {text}"):
+        outline.enter(Line(0, line))
+
+
+def line_of_writing(text: str) -> None:
+    FENCE.match(text)
+    read_all(sentences(text))
+
+
+def passages_of(name: str) -> Read:
+    return lambda text: read_all(chunks(iter([without_surrogates(text)]), name))
+
+
+def focus(text: str) -> None:
+    snippet(Passage(1, 1, "a", 0, len(text), text), "what of the word", 500)
+
+
+def focus_on(text: str) -> None:
+    snippet(Passage(1, 1, "a", 0, 600, "One word. " * 60), text, 300)
+
+
+READERS: dict[str, Read] = {
+    "cleaned": cleaned,
+    "follow-up": lambda text: self_contained(text, [text, text]),
+    "heading": heading,
+    "line of code": code_line,
+    "line of writing": line_of_writing,
+    "passages of writing": passages_of("a.md"),
+    "passages of code": passages_of("a.py"),
+    "newer form": lambda text: is_new_version(
+        [without_surrogates(text)], [without_surrogates(text)], "a.txt"
+    ),
+    "index of documents": indexed,
+    "folded": folded,
+    "words of a question": lambda text: (terms(text), content_words(text)),
+    "snippet passage": focus,
+    "snippet by a question": focus_on,
+    "encoding": lambda text: text_of(text.encode("cp1252", "replace") + b"\xe9"),
+    "page of a PDF": _tidied,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_four_times_the_text_takes_no_sixteen_times_as_long(reader: str) -> None:
+    require_linear_for_quick_seeds(READERS[reader])
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("reader", READERS)
+def test_a_megabyte_of_anything_takes_a_thousand_times_as_long_as_a_kilobyte(reader: str, seed: str) -> None:
+    require_linear(READERS[reader], SEEDS[seed], LARGEST)
+
+
+@pytest.mark.parametrize("seed", ("newlines", "tags", "words", "ideographs"))
+def test_a_page_of_the_web_is_heard_in_linear_time(seed: str, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+
+    def read(text: str) -> None:
+        file.write_text(text, encoding="utf-8", errors="replace")
+        read_all(read_html(file, "page.html"))
+
+    require_linear(read, SEEDS[seed], QUICK)

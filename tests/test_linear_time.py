@@ -1,0 +1,72 @@
+"""What else reads a person's or a model's text takes linear time."""
+
+import json
+
+import pytest
+
+from app.chats import search as chat_search
+from app.chats.importing import parse_archive
+from app.commands.console import printable
+from app.conversation.source_prompt import quoted
+from app.conversation.thinking import split_thought
+from app.display_text import title_of
+from app.engine.text import StopFilter
+from app.errors import ImportBroken
+from app.models_registry.hub.hub_id import parse_hub_id
+from app.models_registry.locate import PATH_LIKE
+from app.text_normalisation import spaced, without_surrogates
+from tests.linear_time import LARGEST, Read, require_linear, require_linear_for_quick_seeds
+from tests.text_seeds import SEEDS
+
+
+def stops(text: str) -> None:
+    held = StopFilter(["END", text[:20]])
+    for at in range(0, len(text), 4):
+        held.push(text[at : at + 4])
+
+
+def library(text: str) -> None:
+    for file in (text, f'{{"chats": {text}', json.dumps({"chats": [{"messages": [{"text": text}]}]})):
+        try:
+            parse_archive(file)
+        except ImportBroken:
+            continue
+
+
+def hub_id(text: str) -> None:
+    for name in (text, f"org/{text}", f"org/name@{text}", f"https://huggingface.co/org/name/tree/{text}"):
+        try:
+            parse_hub_id(name)
+        except ValueError:  # an address of brackets is no address
+            continue
+        PATH_LIKE.match(name)
+
+
+READERS: dict[str, Read] = {
+    "title": title_of,
+    "thought": split_thought,
+    "opened thought": lambda text: split_thought(f"<think>{text}"),
+    "quoted passage": quoted,
+    "search": lambda text: (chat_search.fts_query(text), chat_search.excerpt("some words", text)),
+    "excerpt": lambda text: chat_search.excerpt(text, "word"),
+    "excerpt by itself": lambda text: chat_search.excerpt(text, text),
+    "index of chats": spaced,
+    "imported file": library,
+    "stop strings": stops,
+    "hub id": hub_id,
+    "printed": printable,
+    "argument": without_surrogates,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_four_times_the_text_takes_no_sixteen_times_as_long(reader: str) -> None:
+    require_linear_for_quick_seeds(READERS[reader])
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("reader", READERS)
+def test_a_megabyte_of_anything_takes_a_thousand_times_as_long_as_a_kilobyte(reader: str, seed: str) -> None:
+    require_linear(READERS[reader], SEEDS[seed], LARGEST)
