@@ -121,7 +121,7 @@ def test_a_continued_reply_keeps_its_words_on_the_page_while_it_waits(
 ) -> None:
     write_slowly(engine)
     person.ask("Hi")
-    until(lambda: person.look().live)
+    until(lambda: "word after" in "".join(person.look().live))
     stop(person)
     engine.pause = 0.3
     person.press("continue", person.messages[-1].id)
