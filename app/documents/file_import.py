@@ -100,13 +100,13 @@ class FileImport:
             document_table.set_progress(connection, self._task.document, done, total)
 
 
-def import_file(task: Task, inbox: PendingFiles, max_characters: int = MAX_BYTES) -> int:
+def import_file(task: Task, pending: PendingFiles, max_characters: int = MAX_BYTES) -> int:
     """Import a document's file, unless its text is stored; returns the document that has the text now."""
     with task.database.reading() as connection:
         if document_table.has_text(connection, task.document):
             return task.document
         about = document_table.document(connection, task.document)
-    reader = open_reader(inbox.path(task.document, about.source), about.source)
+    reader = open_reader(pending.path(task.document, about.source), about.source)
     file_import = FileImport(task, about.source, max_characters)
     try:
         file_import.read(reader)
@@ -115,7 +115,7 @@ def import_file(task: Task, inbox: PendingFiles, max_characters: int = MAX_BYTES
         reader.kill()
         file_import.drop()
         raise
-    inbox.drop(task.document)
+    pending.drop(task.document)
     return stored_in
 
 

@@ -155,7 +155,7 @@ def test_a_chat_that_is_deleted_while_it_is_written_leaves_an_empty_page(
     until(lambda: not person.services.is_busy)
 
 
-def test_a_seat_at_a_chat_that_never_was_is_an_empty_page(person: Visitor) -> None:
+def test_a_page_on_a_chat_that_never_was_is_an_empty_page(person: Visitor) -> None:
     person.state.open_chat(replace(person.state.version, chat=99))
     assert person.look().is_empty
 
