@@ -2,11 +2,13 @@
 
     stage(source, data_dir)     checks a backup, and keeps a copy of it with today's schema as restore.sqlite
     apply_staged(data_dir)      moves the database aside, and restore.sqlite into its place
+    discard_replaced(data_dir)  deletes what was moved aside
 
 Services keep ids and vectors of the database in memory, so it is exchanged only while nobody has it open. A crash
 between two moves is no harm: the next start goes on.
 """
 
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +22,8 @@ from app.errors import StoreFull, StoreNotUsable
 from app.settings import assets_dir
 
 STAGED = "restore.sqlite"
+KEPT = "before-restore-"
+"""What the names of files and folders begin with that a backup has replaced."""
 SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
 
 
@@ -41,7 +45,7 @@ def apply_staged(data_dir: Path, folders: Sequence[str] = ()) -> str:
     staged, database = data_dir / STAGED, data_dir / FILE_NAME
     if not staged.exists():
         return ""
-    kept = data_dir / time.strftime("before-restore-%Y%m%d-%H%M%S.sqlite")
+    kept = data_dir / time.strftime(f"{KEPT}%Y%m%d-%H%M%S.sqlite")
     try:
         for name in folders:
             _move(data_dir / name, kept.with_name(f"{kept.stem}-{name}"))
@@ -55,6 +59,15 @@ def apply_staged(data_dir: Path, folders: Sequence[str] = ()) -> str:
             "start Foresight again."
         ) from error
     return f"The backup was restored. What was here before is kept as {kept}."
+
+
+def discard_replaced(data_dir: Path) -> None:
+    """Deletes what backups have replaced, and a backup that waits for the next start."""
+    for path in (*data_dir.glob(f"{KEPT}*"), *data_dir.glob(STAGED)):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _read(source: Path, copy: sqlite3.Connection) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.database import Database, database_in
-from app.database.restoring import STAGED, apply_staged, stage
+from app.database.restoring import STAGED, apply_staged, discard_replaced, stage
 from app.errors import StoreError, StoreNotUsable, StoreTooNew
 from tests.database.test_database import names, put
 
@@ -134,3 +134,14 @@ def test_files_that_wait_for_documents_of_the_old_database_go_with_it(folder: Pa
     apply_staged(folder, ("inbox",))
     assert not (folder / "inbox").exists()
     assert next(folder.glob("before-restore-*-inbox/7.txt")).read_text() == "of the old document 7"
+
+
+def test_what_was_replaced_can_be_deleted_for_good(folder: Path, backup: Path) -> None:
+    (folder / "inbox").mkdir()
+    stage(backup, folder)
+    apply_staged(folder, ("inbox",))
+    stage(backup, folder)
+    discard_replaced(folder)
+    assert not [path for path in folder.iterdir() if "restore" in path.name]
+    with closing(database_in(folder)) as database:
+        assert names(database) == ["from the backup"]

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import gradio as gr
 
-from app.database.restoring import stage
+from app.database.restoring import discard_replaced, stage
 from app.messages import PRESETS, Decoding, ModelChoice, Options
 from app.model_messages import Precision, RowPrice
 from app.settings import Theme
@@ -116,6 +116,7 @@ class SettingsActions:
     def _delete_chats(self) -> None:
         self._services.conversations.delete_all()
         discard_all(self._data_dir)
+        discard_replaced(self._data_dir)
         self._services.chat = 0
         self._notify("All chats were deleted.")
 
