@@ -13,9 +13,10 @@ from app.conversation import ChatStores, Conversations
 from app.conversation.embedder import EngineEmbedder
 from app.conversation.race import Race
 from app.database import MEMORY, Database, database_in
+from app.database.restoring import apply_staged
 from app.desktop.log_file import log_path, write_log
 from app.desktop.window import show_window
-from app.documents import Documents
+from app.documents import PENDING_FOLDER, Documents
 from app.engine import Engine
 from app.errors import StoreError, impossible_values
 from app.machine_name import machine_name
@@ -60,7 +61,7 @@ def run_app(folder: DataFolder, opening: Opening, model: str | None, network_log
         return folder_here(settings.library.embedder, models.hub)  # it may be downloaded later
 
     with (
-        closing(database_in(folder.path)) as database,
+        closing(_open_database(folder.path)) as database,
         open_chat_stores(database) as stores,
         closing(models),
         _engine(located, folder.path / "steps") as engine,
@@ -98,6 +99,14 @@ def _stay(page: Running, folder: DataFolder, opening: Opening) -> None:
         page.wait()
     except KeyboardInterrupt:
         typer.echo("Closing.")
+
+
+def _open_database(data_dir: Path) -> Database:
+    """The database, after a backup that was staged took its place."""
+    restored = apply_staged(data_dir, (PENDING_FOLDER,))
+    database = database_in(data_dir)
+    database.note = " ".join(filter(None, (restored, database.note)))
+    return database
 
 
 @contextmanager

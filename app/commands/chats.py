@@ -1,4 +1,4 @@
-"""`python run.py chats …`: lists, searches, exports, imports and backs up chats, also while the app runs."""
+"""`python run.py chats …`: lists, searches, exports, imports, backs up and restores chats."""
 
 import sys
 import time
@@ -14,14 +14,18 @@ from app.chats import Chats
 from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable
 from app.commands.options import AsJson, DataDir
 from app.database import database_in
+from app.database.restoring import apply_staged, stage
 from app.display_text import counted
+from app.documents import PENDING_FOLDER
 from app.errors import BadOption
 from app.model_messages import gigabytes
-from app.settings import data_dir_or_default
+from app.settings import DataFolder, data_dir_or_default
 from app.text_normalisation import without_surrogates
 
 chats_cli = typer.Typer(
-    help="List, search, export, import and back up chats.", no_args_is_help=True, rich_markup_mode=None
+    help="List, search, export, import, back up and restore chats.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
@@ -119,8 +123,29 @@ def backup_chats(
         return print_json({"file": file, "size": size})
     print_text(
         f"Saved all chats and documents to {file} ({gigabytes(size)}). "
-        "To restore it, copy it over the database in the data folder."
+        "`python run.py chats restore FILE` brings them back."
     )
+    return None
+
+
+@chats_cli.command("restore")
+def restore_backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `chats backup` has saved.")],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replace all chats and documents by a backup; what was here before is kept in a file."""
+    folder = DataFolder(data_dir_or_default(data_dir))
+    with errors_as_sentences():
+        folder.hold()
+        try:
+            stage(file, folder.path)
+            restored = apply_staged(folder.path, (PENDING_FOLDER,))
+        finally:
+            folder.release()
+    if as_json:
+        return print_json({"restored": file})
+    print_text(restored)
     return None
 
 

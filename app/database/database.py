@@ -76,10 +76,10 @@ class Database:
         Reads the whole file. Raises StoreError when it cannot be checked now."""
         try:
             with store_errors(str(self.path)), self._own_connection() as connection:
-                problems = [*_broken_pages(connection), *_broken_indexes(connection)]
+                problem = damage_in(connection)
         except StoreBroken as error:
-            problems = [str(error.__cause__)]
-        return f"{self.path} is damaged: {problems[0]}." if problems else ""
+            problem = str(error.__cause__)
+        return f"{self.path} is damaged: {problem}." if problem else ""
 
     def backup(self, target: Path) -> None:
         """Copies everything into one file. An existing file is replaced once the copy is complete."""
@@ -236,6 +236,11 @@ def require_sqlite(version: tuple[int, ...], modules: set[str]) -> None:
 def _modules() -> set[str]:
     with closing(sqlite3.connect(MEMORY)) as connection:
         return {row[0] for row in connection.execute("SELECT name FROM pragma_module_list")}
+
+
+def damage_in(connection: sqlite3.Connection) -> str:
+    """What is damaged first, of all pages and indexes; "" for nothing."""
+    return next(iter([*_broken_pages(connection), *_broken_indexes(connection)]), "")
 
 
 def _broken_pages(connection: sqlite3.Connection) -> list[str]:

@@ -64,8 +64,13 @@ def _read(path: Path) -> Migration:
     return Migration(int(number), name, path.read_text(encoding="utf-8"))
 
 
+def version_of(connection: sqlite3.Connection) -> int:
+    """How many migrations have run; 0 for a database that is not ours."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
 def _done(connection: sqlite3.Connection, migrations: tuple[Migration, ...], path: str) -> int:
-    done = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    done = version_of(connection)
     if done > len(migrations):
         raise StoreTooNew(
             f"{path} was last used by a newer version of Foresight (schema {done}; this version has "

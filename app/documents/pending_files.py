@@ -10,7 +10,7 @@ from uuid import uuid4
 from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
 from app.text_normalisation import shown_name
 
-FOLDER_NAME = "documents-inbox"
+PENDING_FOLDER = "documents-inbox"
 MAX_BYTES = 300 * 2**20
 """Bytes of the largest file that is imported."""
 MAX_SUFFIX = 16
@@ -23,7 +23,7 @@ class PendingFiles:
     """A folder with a file for each document that is not imported yet, named by the document's id."""
 
     def __init__(self, data_dir: Path) -> None:
-        self._folder = data_dir / FOLDER_NAME
+        self._folder = data_dir / PENDING_FOLDER
 
     def lock_file(self) -> Path:
         """The lock of the processes that work on these documents."""

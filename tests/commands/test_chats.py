@@ -9,6 +9,7 @@ import pytest
 
 from app.chats import Chats
 from app.database import Database, database_in
+from app.settings import DataFolder
 from tests.chats.samples import FINISHED, answer
 from tests.commands.typed import Done, typed
 
@@ -74,9 +75,28 @@ def test_a_backup_made_while_the_app_has_them_open_is_whole(
         assert Chats(copy).summaries() == chats.summaries()
 
 
+def test_a_backup_is_restored_once_the_app_is_closed(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "copy.sqlite"
+    with closing(database_in(folder)) as database:
+        answer(Chats(database), Chats(database).create(title="Kept"), "Why?", "So.")
+    assert "chats restore FILE" in run("backup", file, "--data-dir", folder).stdout
+    with closing(database_in(folder)) as database:
+        Chats(database).delete_all()
+    in_use = DataFolder(folder)
+    in_use.hold()
+    refused = run("restore", file, "--data-dir", folder)
+    in_use.release()
+    assert (refused.returncode, "already running" in refused.stderr) == (1, True)
+    assert "What was here before is kept as" in run("restore", file, "--data-dir", folder).stdout
+    with closing(database_in(folder)) as database:
+        assert [chat.title for chat in Chats(database).summaries()] == ["Kept"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
+        (("restore", "run.py"), 1, "is not a whole backup of Foresight"),
+        (("restore", "nowhere.sqlite"), 1, "is not a whole backup of Foresight"),
         (("export", "999"), 1, "no longer there"),
         (("export", "--out", "nowhere/x.json"), 2, "Choose another file"),
         (("import", "nowhere.json"), 2, "cannot be read"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.documents import Documents
-from app.documents.pending_files import FOLDER_NAME, PendingFiles
+from app.documents.pending_files import PENDING_FOLDER, PendingFiles
 from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
 
 
@@ -35,7 +35,7 @@ def test_a_disk_that_takes_no_more_is_not_called_a_file_that_cannot_be_read(
     file.unlink()
     with pytest.raises(DocumentUnreadable, match=r"eggs\.txt cannot be read"):
         inbox.copy(file)
-    assert list((tmp_path / "data" / FOLDER_NAME).iterdir()) == []
+    assert list((tmp_path / "data" / PENDING_FOLDER).iterdir()) == []
 
 
 def test_a_copy_that_vanished_before_it_was_kept_is_a_sentence(file: Path, tmp_path: Path) -> None:

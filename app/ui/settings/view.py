@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import gradio as gr
 
+from app.database.restoring import discard_replaced, stage
 from app.messages import PRESETS, Decoding, ModelChoice, Options
 from app.model_messages import Precision, RowPrice
 from app.settings import Theme
@@ -21,7 +22,7 @@ from app.ui.services import Services
 from app.ui.settings.data_folder import measure_folder, open_folder
 from app.ui.settings.decoder_controls import DecoderControls, build_decoder_controls
 from app.ui.settings.render import cost_html, delete_chats_html, folder_html, restored_html, theme_html
-from app.ui.uploads import discard_all
+from app.ui.uploads import discard, discard_all, upload_at
 
 
 class SettingsActions:
@@ -71,6 +72,20 @@ class SettingsActions:
         if problem := open_folder(self._data_dir):
             self._notify(problem)
 
+    def restore_backup(self, path: str | None) -> None:
+        """Check an uploaded backup, delete the upload, and have the next start put it in place."""
+        upload = self._try(lambda: upload_at(path)) if path is not None else None
+        if upload is None:
+            return
+        try:
+            self._try(lambda: self._stage(upload))
+        finally:
+            discard(upload)
+
+    def _stage(self, backup: Path) -> None:
+        stage(backup, self._data_dir)
+        self._notify("The backup is ready. Quit Foresight and start it again to restore it.")
+
     def delete_chats(self) -> tuple[str, str]:
         """Delete all chats. Returns the data folder, and the closed question."""
         self._try(self._delete_chats)
@@ -101,6 +116,7 @@ class SettingsActions:
     def _delete_chats(self) -> None:
         self._services.conversations.delete_all()
         discard_all(self._data_dir)
+        discard_replaced(self._data_dir)
         self._services.chat = 0
         self._notify("All chats were deleted.")
 
@@ -128,6 +144,7 @@ class SettingsView:
     decoder: DecoderControls
     theme: gr.HTML
     folder: gr.HTML
+    backup: gr.UploadButton
     delete: gr.HTML
     before: PageValue[Any]
     restore: gr.Button
@@ -152,6 +169,7 @@ class SettingsView:
         events.on(decoder.presets.click, actions.preset, outputs=chosen)
         events.on(self.theme.click, actions.choose_theme)
         events.on(self.folder.click, actions.open_data_folder)
+        events.on(self.backup.upload, actions.restore_backup, self.backup)
         events.on(self.delete.click, actions.delete_chats, outputs=[self.folder, self.delete])
         restored = [self.before, self.restored, self.theme, *panel, *decoder.controls]
         events.on(self.restore.click, actions.restore, outputs=restored)
@@ -169,22 +187,35 @@ def build_settings_view(model: ModelChoice, options: OptionValues, theme: Theme)
             decoder = build_decoder_controls(options)
             with gr.Column(elem_classes="part"):
                 appearance = gr.HTML(theme_html(theme), elem_id="theme", js_on_load=LISTEN)
-            folder, delete = _folder()
+            folder, backup, delete = _folder()
             restore, restored, quit_app = _buttons()
         with gr.Column(elem_id="about", scale=0, min_width=320):
             about = build_about_view()
     before: PageValue[Any] = PageValue(lambda: None)
     return SettingsView(
-        model_controls, decoder, appearance, folder, delete, before, restore, restored, quit_app, about
+        model_controls,
+        decoder,
+        appearance,
+        folder,
+        backup,
+        delete,
+        before,
+        restore,
+        restored,
+        quit_app,
+        about,
     )
 
 
-def _folder() -> tuple[gr.HTML, gr.HTML]:
+def _folder() -> tuple[gr.HTML, gr.UploadButton, gr.HTML]:
     with gr.Column(elem_id="data", elem_classes="part"):
         gr.HTML("<h3>Data folder</h3>", js_on_load=None)
         # Apart, so that the open question stays when the sizes are drawn anew.
         folder = gr.HTML(elem_id="data-folder", js_on_load=LISTEN)
-        return folder, gr.HTML(delete_chats_html(), elem_id="delete-chats", js_on_load=LISTEN)
+        backup = gr.UploadButton(
+            "Restore a backup…", elem_id="restore-backup", size="sm", scale=0, file_types=[".sqlite"]
+        )
+        return folder, backup, gr.HTML(delete_chats_html(), elem_id="delete-chats", js_on_load=LISTEN)
 
 
 def _buttons() -> tuple[gr.Button, gr.HTML, gr.Button]:

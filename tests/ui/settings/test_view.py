@@ -1,5 +1,6 @@
 """The actions of the Settings view: they change the settings, report errors, and can be undone."""
 
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -8,7 +9,10 @@ import gradio as gr
 import pytest
 
 from app.chat_messages import ChatSettings, ChatVersion
+from app.chats import Chats
 from app.conversation import NewChat
+from app.database import database_in
+from app.database.restoring import apply_staged
 from app.messages import EngineStatus, Options, Sampling
 from app.settings import Settings
 from app.ui import Services
@@ -84,6 +88,29 @@ def test_a_preset_is_shown_and_remembered(actions: SettingsActions, services: Se
     assert actions.preset(press("preset", "13b")) == ("lookahead", 10, 5, 10)
     decoding = services.settings.options.decoding
     assert (decoding.decoder, decoding.window, decoding.ngram, decoding.guesses) == ("lookahead", 10, 5, 10)
+
+
+def test_a_backup_is_checked_and_waits_for_the_next_start(
+    actions: SettingsActions, services: Services, uploads: Path, tmp_path: Path, notified: list[str]
+) -> None:
+    services.conversations.stores.stored.create(title="Kept")
+    services.conversations.stores.stored.backup(uploads / "backup.sqlite")
+    actions.restore_backup(str(uploads / "backup.sqlite"))
+    assert notified == ["The backup is ready. Quit Foresight and start it again to restore it."]
+    assert not (uploads / "backup.sqlite").exists(), "an upload is read once"
+    assert "was restored" in apply_staged(tmp_path)
+    with closing(database_in(tmp_path)) as database:
+        assert [chat.title for chat in Chats(database).summaries()] == ["Kept"]
+
+
+def test_a_file_that_is_no_backup_is_refused(
+    actions: SettingsActions, uploads: Path, tmp_path: Path, notified: list[str]
+) -> None:
+    (uploads / "photo.sqlite").write_bytes(b"a photo")
+    actions.restore_backup(str(uploads / "photo.sqlite"))
+    actions.restore_backup(None)
+    assert ["is not a whole backup" in one for one in notified] == [True]
+    assert apply_staged(tmp_path) == ""
 
 
 def test_looks_are_remembered_and_nonsense_is_not(actions: SettingsActions, services: Services) -> None:

@@ -1,0 +1,120 @@
+"""Puts a backup in the place of the database: checked while the app runs, in place at the next start.
+
+    stage(source, data_dir)     checks a backup, and keeps a copy of it with today's schema as restore.sqlite
+    apply_staged(data_dir)      moves the database aside, and restore.sqlite into its place
+    discard_replaced(data_dir)  deletes what was moved aside
+
+Services keep ids and vectors of the database in memory, so it is exchanged only while nobody has it open. A crash
+between two moves is no harm: the next start goes on.
+"""
+
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from app.database.database import FILE_NAME, MEMORY, SUFFIXES, Database, damage_in
+from app.database.migrations import migrate, read_migrations, version_of
+from app.database.transactions import store_error_of
+from app.errors import StoreFull, StoreNotUsable
+from app.settings import assets_dir
+
+STAGED = "restore.sqlite"
+KEPT = "before-restore-"
+"""What the names of files and folders begin with that a backup has replaced."""
+SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
+
+
+def stage(source: Path, data_dir: Path) -> None:
+    """Checks a backup and keeps a copy of it for the next start. Raises StoreError; then nothing changes."""
+    draft = data_dir / f"{STAGED}.new"
+    try:
+        with _errors_of(source), closing(sqlite3.connect(draft, isolation_level=None)) as copy:
+            _read(source, copy)
+        draft.replace(data_dir / STAGED)
+    finally:
+        _remove(draft)
+
+
+def apply_staged(data_dir: Path, folders: Sequence[str] = ()) -> str:
+    """Puts the staged backup into the database's place; returns a sentence about it, "" where none is staged.
+
+    `folders` of the data folder belong to the database and are moved aside with it. Raises StoreNotUsable."""
+    staged, database = data_dir / STAGED, data_dir / FILE_NAME
+    if not staged.exists():
+        return ""
+    kept = data_dir / time.strftime(f"{KEPT}%Y%m%d-%H%M%S.sqlite")
+    try:
+        for name in folders:
+            _move(data_dir / name, kept.with_name(f"{kept.stem}-{name}"))
+        # The file itself last: until it is moved, the next start begins again.
+        for end in reversed(SUFFIXES):
+            _move(database.with_name(database.name + end), kept.with_name(kept.name + end))
+        staged.replace(database)
+    except OSError as error:
+        raise StoreNotUsable(
+            f"The backup could not be put in place ({error.strerror}). Check the permissions of {data_dir} and "
+            "start Foresight again."
+        ) from error
+    return f"The backup was restored. What was here before is kept as {kept}."
+
+
+def discard_replaced(data_dir: Path) -> None:
+    """Deletes what backups have replaced, and a backup that waits for the next start."""
+    for path in (*data_dir.glob(f"{KEPT}*"), *data_dir.glob(STAGED)):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _read(source: Path, copy: sqlite3.Connection) -> None:
+    """Copies a backup and migrates the copy to today's schema."""
+    copy.row_factory = sqlite3.Row
+    with closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as backup:
+        backup.backup(copy)
+    copy.execute("PRAGMA journal_mode = DELETE")
+    if not version_of(copy):
+        raise _no_backup(source, "it has other tables")
+    migrate(copy, read_migrations(assets_dir() / "migrations"), str(source))
+    if damage := damage_in(copy):
+        raise _no_backup(source, damage)
+    if _schema(copy) != _newest_schema():
+        raise _no_backup(source, "it has other tables")
+
+
+def _schema(connection: sqlite3.Connection) -> set[tuple[str, ...]]:
+    return {tuple(row) for row in connection.execute(SCHEMA)}
+
+
+def _newest_schema() -> set[tuple[str, ...]]:
+    with closing(Database(MEMORY)) as newest, newest.reading() as connection:
+        return _schema(connection)
+
+
+@contextmanager
+def _errors_of(source: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        if isinstance(translated := store_error_of(error, str(source), ""), StoreFull):
+            raise translated from error
+        raise _no_backup(source, str(error)) from error
+
+
+def _no_backup(source: Path, reason: str) -> StoreNotUsable:
+    return StoreNotUsable(
+        f"{source.name} is not a whole backup of Foresight ({reason}). Choose a file that Back up has saved."
+    )
+
+
+def _move(path: Path, target: Path) -> None:
+    if path.exists():
+        path.replace(target)
+
+
+def _remove(draft: Path) -> None:
+    for end in (*SUFFIXES, "-journal"):
+        draft.with_name(draft.name + end).unlink(missing_ok=True)

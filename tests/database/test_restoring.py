@@ -1,0 +1,147 @@
+"""Restoring a backup: what is checked, what is moved aside, and what a crash leaves."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from app.database import Database, database_in
+from app.database.restoring import STAGED, apply_staged, discard_replaced, stage
+from app.errors import StoreError, StoreNotUsable, StoreTooNew
+from tests.database.test_database import names, put
+
+
+@pytest.fixture
+def backup(tmp_path: Path) -> Path:
+    """A backup with one preset."""
+    with closing(Database(tmp_path / "old.sqlite")) as old:
+        put(old, "from the backup")
+        old.backup(tmp_path / "backup.sqlite")
+    return tmp_path / "backup.sqlite"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A data folder whose database has another preset."""
+    with closing(database_in(tmp_path / "data")) as database:
+        put(database, "from today")
+    yield tmp_path / "data"
+
+
+def kept_in(folder: Path) -> list[Path]:
+    return sorted(folder.glob("before-restore-*.sqlite"))
+
+
+def test_a_staged_backup_takes_the_place_of_the_database_and_what_was_there_is_kept(
+    folder: Path, backup: Path
+) -> None:
+    stage(backup, folder)
+    with closing(database_in(folder)) as database:
+        assert names(database) == ["from today"], "nothing changes while the app has it open"
+    sentence = apply_staged(folder)
+    with closing(database_in(folder)) as database:
+        assert names(database) == ["from the backup"]
+    (kept,) = kept_in(folder)
+    assert str(kept) in sentence
+    with closing(Database(kept)) as before:
+        assert names(before) == ["from today"]
+    assert apply_staged(folder) == "", "once"
+
+
+def test_an_older_schema_is_migrated(folder: Path, backup: Path, tmp_path: Path) -> None:
+    first = tmp_path / "first"
+    first.mkdir()
+    oldest = min(Path("assets/migrations").glob("*.sql"))
+    (first / oldest.name).write_bytes(oldest.read_bytes())
+    with closing(Database(tmp_path / "oldest.sqlite", first)) as old:
+        old.backup(backup)
+    stage(backup, folder)
+    apply_staged(folder)
+    with closing(database_in(folder)) as database:
+        assert database.is_healthy() == ""
+
+
+def make_empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def make_text(file: Path) -> None:
+    file.write_bytes(b"no database at all" * 500)
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:20_000])
+
+
+def delete(file: Path) -> None:
+    file.unlink()
+
+
+def change(statement: str, file: Path) -> None:
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute(statement)
+
+
+@pytest.mark.parametrize("spoil", [make_empty, make_text, cut, delete], ids=lambda spoil: spoil.__name__)
+def test_what_is_no_whole_backup_is_refused_and_changes_nothing(
+    folder: Path, backup: Path, spoil: object
+) -> None:
+    assert callable(spoil)
+    spoil(backup)
+    with pytest.raises(StoreNotUsable, match="is not a whole backup of Foresight"):
+        stage(backup, folder)
+    assert not list(folder.glob("restore*"))
+    assert apply_staged(folder) == ""
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "words"),
+    [
+        ("CREATE TABLE other (a)", StoreNotUsable, "other tables"),
+        (
+            "CREATE TRIGGER odd AFTER INSERT ON preset BEGIN DELETE FROM chat; END",
+            StoreNotUsable,
+            "other tables",
+        ),
+        ("PRAGMA user_version = 0", StoreNotUsable, "other tables"),
+        ("PRAGMA user_version = 99", StoreTooNew, "newer version"),
+    ],
+)
+def test_a_database_of_something_else_is_refused(
+    folder: Path, backup: Path, statement: str, error: type[StoreError], words: str
+) -> None:
+    change(statement, backup)
+    with pytest.raises(error, match=words):
+        stage(backup, folder)
+    assert not list(folder.glob("restore*"))
+
+
+def test_a_crash_between_two_moves_is_made_good_by_the_next_start(folder: Path, backup: Path) -> None:
+    stage(backup, folder)
+    (folder / "foresight.sqlite").rename(folder / "before-restore-1.sqlite")
+    apply_staged(folder)
+    with closing(database_in(folder)) as database:
+        assert names(database) == ["from the backup"]
+    assert not (folder / STAGED).exists()
+
+
+def test_files_that_wait_for_documents_of_the_old_database_go_with_it(folder: Path, backup: Path) -> None:
+    (folder / "inbox").mkdir()
+    (folder / "inbox" / "7.txt").write_text("of the old document 7")
+    stage(backup, folder)
+    apply_staged(folder, ("inbox",))
+    assert not (folder / "inbox").exists()
+    assert next(folder.glob("before-restore-*-inbox/7.txt")).read_text() == "of the old document 7"
+
+
+def test_what_was_replaced_can_be_deleted_for_good(folder: Path, backup: Path) -> None:
+    (folder / "inbox").mkdir()
+    stage(backup, folder)
+    apply_staged(folder, ("inbox",))
+    stage(backup, folder)
+    discard_replaced(folder)
+    assert not [path for path in folder.iterdir() if "restore" in path.name]
+    with closing(database_in(folder)) as database:
+        assert names(database) == ["from the backup"]
