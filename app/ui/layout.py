@@ -49,8 +49,11 @@ from app.ui.race.render import RaceRenderer
 from app.ui.race.view import RaceActions, RaceView, build_race_view
 from app.ui.services import Services
 from app.ui.settings.view import SettingsActions, SettingsView, build_settings_view
+from app.ui.sidebar.undo import UndoRenderer
 from app.ui.sidebar.view import SidebarActions, SidebarView, build_sidebar
 from app.ui.top_bar import Notice, TopBar, build_notice, build_top_bar
+from app.ui.welcome.offers import ModelGetter
+from app.ui.welcome.render import WelcomeRenderer
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +213,7 @@ def _connect_settings(
 
 
 def views_of(
-    page: Page, services: Services, inventory: InventoryCache, notice: Notice
+    page: Page, services: Services, inventory: InventoryCache, getter: ModelGetter, notice: Notice
 ) -> Callable[[PageSession], list[PolledRenderer]]:
     """Return what draws each page."""
     semantic_search = SemanticSearch(services)
@@ -227,6 +230,8 @@ def views_of(
             PolledRenderer(race.render, race.reads_database, ACTIVE_SECONDS),
             PolledRenderer(ModelsRenderer(services, inventory).render),
             PolledRenderer(documents.render),
+            PolledRenderer(WelcomeRenderer(services, inventory, getter).render),
+            PolledRenderer(UndoRenderer(chat_state).render, lambda: False),
             PolledRenderer(lambda: {"notice": notice.html()}, lambda: False),
         ]
 

@@ -22,6 +22,8 @@
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button[id^=to-], #new-chat");
     if (button) goTo(button.id === "new-chat" ? "chat" : button.id.slice("to-".length));
+    const other = event.target.closest("button[data-view]");
+    if (other) document.getElementById(`to-${other.dataset.view}`).click();
   });
 
   // Buttons inside a list. Rows move up while others go: what counts is the button that was pressed down on.
@@ -53,7 +55,7 @@
     const row = () => {
       const buttons = [...list.querySelectorAll("[data-ask]")];
       const now = buttons.find(({ dataset }) => dataset.do === asked.do && dataset.name === asked.name);
-      return now && (now.closest("li, .folder") ?? now.parentElement);
+      return now && (now.closest("li, .folder-row") ?? now.parentElement);
     };
     const input = Object.assign(document.createElement("input"), { value: asked.value, placeholder: asked.ask, className: "in-place" });
     input.setAttribute("aria-label", asked.ask);
