@@ -66,6 +66,7 @@ class Page:
     fill: gr.HTML
     top: TopBar
     sidebar: SidebarView
+    undo: gr.HTML
     chat: ChatView
     options: OptionPanel
     chat_settings: ChatSettingsPanel
@@ -103,6 +104,7 @@ def build_page(settings: Settings, fit_target: FitTarget, notice: Notice, events
         fill=fill,
         top=top,
         sidebar=sidebar,
+        undo=gr.HTML(elem_id="undo", js_on_load=LISTEN),
         chat=chat,
         options=options,
         chat_settings=chat_settings,
@@ -163,7 +165,7 @@ def _chosen(services: Services) -> tuple[Any, ...]:
 def _connect_chat(page: Page, services: Services, events: PageEvents) -> None:
     state, controls, chat = page.chat_state, page.controls, ChatActions(services, toast)
     page.chat.connect(page.question, chat, state, controls, events)
-    page.sidebar.connect(SidebarActions(services, toast), chat, state, events)
+    page.sidebar.connect(page.undo, SidebarActions(services, toast), chat, state, events)
     page.chat_settings.connect(ChatSettingsActions(services, toast), state, controls, events)
     page.xray.connect(state, events)
 

@@ -1,10 +1,11 @@
 (() => {
-  // The thread stays at its end while text arrives, unless the person scrolled up to read.
+  // The thread stays at its end while text arrives, unless the person scrolled up to read. An empty one begins above.
   const keepAtEnd = (thread) => {
     let atEnd = true;
-    const scrollToEnd = () => atEnd && (thread.scrollTop = thread.scrollHeight);
+    const isEmpty = () => document.body.hasAttribute("data-is-empty");
+    const scrollToEnd = () => atEnd && !isEmpty() && (thread.scrollTop = thread.scrollHeight);
     thread.addEventListener("scroll", () => {
-      atEnd = thread.scrollHeight - thread.scrollTop - thread.clientHeight < 48;
+      atEnd = isEmpty() || thread.scrollHeight - thread.scrollTop - thread.clientHeight < 48;
     });
     new MutationObserver(scrollToEnd).observe(thread, {
       childList: true, subtree: true, characterData: true,

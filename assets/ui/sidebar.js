@@ -5,6 +5,7 @@
   const HIDDEN = "foresight-sidebar"; // "hidden"
   const WIDTH = "foresight-sidebar-width";
   const [LEAST, MOST, STEP] = [180, 520, 16];
+  const WAIT_MS = 3000;
   const root = document.documentElement;
   const beside = window.matchMedia("(min-width: 1121px)");
 
@@ -93,6 +94,18 @@
     if (at < 0) search().focus();
     else all[Math.min(at, all.length - 1)]?.focus();
   };
+  // What was typed last may not be listed yet: then Enter waits for it.
+  const isListed = () => document.querySelector("#chats nav")?.dataset.search === search().value.trim();
+  const openFirst = () => {
+    if (isListed()) return chats()[0]?.click();
+    const drawn = new MutationObserver(() => {
+      if (!isListed()) return;
+      drawn.disconnect();
+      chats()[0]?.click();
+    });
+    drawn.observe(document.getElementById("chats"), { childList: true, subtree: true });
+    setTimeout(() => drawn.disconnect(), WAIT_MS);
+  };
   const inList = (event) => {
     const isSearch = event.target === search();
     const isChat = event.target.matches?.("#chats button.open");
@@ -100,7 +113,7 @@
     if (event.key === "Escape" && search().value) clearSearch();
     else if (event.key === "ArrowDown") move(event.target, 1);
     else if (event.key === "ArrowUp" && isChat) move(event.target, -1);
-    else if (event.key === "Enter" && isSearch && search().value.trim()) chats()[0]?.click();
+    else if (event.key === "Enter" && isSearch && search().value.trim()) openFirst();
     else return false;
     return true;
   };
@@ -108,7 +121,8 @@
   // What was deleted last comes back by Ctrl+Z, unless there is text to take back in the box that has the focus.
   const undo = ({ key, ctrlKey, metaKey, shiftKey, altKey, target }) => {
     const isUndo = key.toLowerCase() === "z" && (ctrlKey || metaKey) && !shiftKey && !altKey;
-    const button = isUndo && !target.value && !target.isContentEditable && document.querySelector("#undo [data-do=undo]");
+    const hasText = target.matches?.("textarea, input:not([type=range], [type=checkbox])") && target.value;
+    const button = isUndo && !hasText && document.querySelector("#undo [data-do=undo]");
     button && button.click();
     return Boolean(button);
   };

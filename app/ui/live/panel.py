@@ -47,7 +47,8 @@ def in_words(statistics: Statistics, decoder: DecoderName) -> str:
         return "Plain decoding: each forward pass wrote exactly one token."
     if not hero_number(statistics):
         return _why_one(statistics, decoder)
-    mean = f"{statistics.tokens_per_step:.1f}"
+    digits = 1 if statistics.tokens_per_step >= 1.05 else 2
+    mean = f"{statistics.tokens_per_step:.{digits}f}"
     return f"Each forward pass wrote {mean} tokens on average, all of them checked by the model."
 
 

@@ -190,17 +190,21 @@ class SidebarView:
     new_private_chat: gr.Button
     search: gr.Textbox
     chats: gr.HTML
-    undo: gr.HTML
     importing: gr.UploadButton
     file: gr.HTML
 
     def connect(
-        self, actions: SidebarActions, chat: ChatActions, state: PageValue[ChatState], events: PageEvents
+        self,
+        undo: gr.HTML,
+        actions: SidebarActions,
+        chat: ChatActions,
+        state: PageValue[ChatState],
+        events: PageEvents,
     ) -> None:
-        """Join the sidebar's events with their actions."""
+        """Join the sidebar's events with their actions; `undo` is the toast, which stands over all views."""
         events.on(self.new_chat.click, chat.new_chat, state)
         events.on(self.new_private_chat.click, chat.new_private_chat, state)
-        for buttons in (self.chats, self.undo):
+        for buttons in (self.chats, undo):
             events.on(buttons.click, actions.act, state, self.file)
         events.on(self.search.input, actions.search, [state, self.search], trigger_mode="always_last")
         events.on(self.importing.upload, actions.import_chats, [state, self.importing])
@@ -231,5 +235,4 @@ def build_sidebar() -> SidebarView:
             )
         file = build_file_output("save-chats")
         gr.HTML(EDGE, elem_id="sidebar-edge", js_on_load=None)
-    undo = gr.HTML(elem_id="undo", js_on_load=LISTEN)
-    return SidebarView(new_chat, private, search, chats, undo, importing, file)
+    return SidebarView(new_chat, private, search, chats, importing, file)

@@ -13,7 +13,7 @@ CPU_PARAMETERS = 4_500_000_000
 
 
 def best_models(inventory: Inventory) -> tuple[Recommendation, ...]:
-    """The largest chat model that suits this machine, then the largest of at most half that download, and so on.
+    """The largest first model that suits this machine, then the largest of at most half that download, and so on.
 
     So there is one to stay with, one that is here soon, and one that is quick."""
     chosen: list[Recommendation] = []
@@ -26,9 +26,8 @@ def best_models(inventory: Inventory) -> tuple[Recommendation, ...]:
 
 def _suits(one: Recommendation, inventory: Inventory) -> bool:
     entry, is_cpu = one.entry, inventory.memory.device == "cpu"
-    is_for_chat = entry.use == "chat" and not entry.is_gated
     is_quick = not is_cpu or entry.parameters <= CPU_PARAMETERS
-    return is_for_chat and is_quick and one.fit.verdict == "fits" and entry.size < inventory.disk.free
+    return entry.is_first and is_quick and one.fit.verdict == "fits" and entry.size < inventory.disk.free
 
 
 def usable(inventory: Inventory) -> tuple[InstalledModel, ...]:

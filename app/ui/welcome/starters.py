@@ -32,8 +32,8 @@ Tickets cost eight euros for adults and four for children; on the first Sunday o
 free. The old lighthouse behind the museum can be climbed from May to September, in groups of at most twelve \
 people, and only in dry weather."""
 FOR_DEMO = (
-    Starter("What can you do?", "The demo model introduces itself", "What can you do?"),
     Starter("Quote from a text", "Three sources, and a question about one of them", SOURCES),
+    Starter("What can you do?", "The demo model introduces itself", "What can you do?"),
     Starter(
         "How does lookahead decoding work?",
         "In three sentences, with lookahead",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.messages import EngineStatus
-from app.model_messages import DiskUse, Memory, Recommendation
+from app.model_messages import DiskUse, Memory, Recommendation, Verdict
 from app.settings import ModelSettings
 from app.ui import Services
 from app.ui.models.inventory import FitTarget, InstalledFit, Inventory, InventoryCache
@@ -34,9 +34,9 @@ READY = EngineStatus("ready", model=DEMO)
 GPU = Memory("cuda:0", 24 * GB, 24 * GB)
 
 
-def offer(repo: str, gigabytes: float, use: str = "chat", **more: object) -> Recommendation:
-    entry = make_entry(repo, use, int(gigabytes * GB), is_gated=bool(more.get("is_gated")))
-    return Recommendation(entry, make_fit(more.get("verdict", "fits")))  # type: ignore[arg-type]
+def offer(repo: str, gigabytes: float, verdict: Verdict = "fits", is_first: bool = True) -> Recommendation:
+    entry = make_entry(repo, size=int(gigabytes * GB))
+    return Recommendation(replace(entry, is_first=is_first), make_fit(verdict))
 
 
 SIZES = tuple(offer(f"org/{size:g}", size) for size in (0.3, 0.7, 1.5, 3, 4, 8, 16))
@@ -72,9 +72,8 @@ def test_the_largest_that_suits_is_offered_and_two_of_half_the_size_each() -> No
 
 def test_what_does_not_suit_this_machine_is_not_offered() -> None:
     offers = (
-        offer("org/gated", 4, is_gated=True), offer("org/code", 4, "code"),
-        offer("org/big", 4, verdict="too big"), offer("org/int4", 4, verdict="fits with int4"),
-        offer("org/good", 2),
+        offer("org/other", 4, is_first=False), offer("org/big", 4, "too big"),
+        offer("org/int4", 4, "fits with int4"), offer("org/good", 2),
     )  # fmt: skip
     assert names(best_models(inventory(offers=offers))) == ["org/good"]
     assert names(best_models(inventory(free=GB))) == ["org/0.7", "org/0.3"]
