@@ -75,7 +75,7 @@
     if (event.target.closest("#open-chats")) show(true);
     else if (event.target.closest("#hide-sidebar")) show(false);
     else if (isOver() && (!event.target.closest("#sidebar, #undo") || event.target.closest("[data-do=open], #begin button"))) show(false);
-    if (event.target.closest("#undo .hide")) event.target.closest(".undo").hidden = true;
+    if (event.target.closest("#undo .hide-undo")) event.target.closest(".undo").hidden = true;
   });
 
   // The list by the keyboard: arrow keys from the search to the chats and between them; Enter in the search opens the

@@ -120,7 +120,7 @@ def test_a_deletion_is_undone_by_ctrl_z_or_its_toast_on_any_view(person: PageDri
     page.keyboard.press("Control+z")
     assert page.locator("#undo .undo").count() == 1, "the box's own undo comes first"
     page.fill("#message textarea", "")
-    page.click("#undo .hide")
+    page.click("#undo .hide-undo")
     page.wait_for_selector("#undo .undo", state="hidden")
     page.keyboard.press("Control+z")
     page.wait_for_selector(".chat-line >> text=Chat number 39")
