@@ -134,7 +134,7 @@ class InstalledModel:
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """A recommended model. `size` is its download in bytes, `context` is in tokens."""
+    """A recommended model. `size` is its download in bytes, `context` in tokens; `is_first`: to begin with."""
 
     repo: str
     family: str
@@ -145,6 +145,7 @@ class CatalogueEntry:
     use: Use
     good_for: str
     is_gated: bool = False
+    is_first: bool = False
     wng: tuple[int, int, int] = (15, 5, 15)
 
     def __post_init__(self) -> None:

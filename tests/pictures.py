@@ -1,11 +1,22 @@
-"""Pictures of every view for docs/screenshots: `pytest tests/test_app_in_browser.py --screenshots DIR`."""
+"""Pictures of every view for docs/screenshots: `python -m tests.pictures MODEL DIR` with a model or its folder.
 
+`pytest tests/test_app_in_browser.py --thorough --screenshots DIR` takes them with the demo model."""
+
+import shutil
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
+from app.messages import ModelChoice
+from app.settings import Settings, SettingsFile
+from tests.conftest import CHROMIUM_ARGUMENTS, CHROMIUM_NAMES
 from tests.page_driver import DESKTOP, LAPTOP, LAST, PageDriver
+from tools.app_process import AppProcess
 
 QUESTION = "How does lookahead decoding work?"
+STARTER = "#starters button >> nth=2"
+"""One whose answer looks good in a picture: the demo model answers QUESTION, others write a table in HTML."""
 KEY = "The spare key of the boathouse lies under the blue pot."
 ROOMS = (
     "kitchen", "hall", "library", "cellar", "attic", "workshop", "laundry", "pantry", "bathroom", "porch", "stable",
@@ -49,7 +60,8 @@ def take_pictures(browser: Any, url: str, folder: Path) -> None:
 
 
 def _picture_chat(driver: PageDriver, folder: Path, name: str) -> None:
-    driver.ask(QUESTION)
+    driver.page.click(STARTER)
+    driver.wait_for_reply(timeout=300)
     _keep(driver, folder / f"chat-{name}")
     driver.page.click("#open-xray")
     driver.page.wait_for_selector("#xray-picture .xray")
@@ -90,3 +102,20 @@ def _keep(driver: PageDriver, file: Path) -> None:
     driver.page.mouse.move(0, 0)  # off everything that shows a hover
     driver.page.wait_for_timeout(400)
     driver.page.screenshot(path=file)
+
+
+def main(model: str, folder: Path) -> None:
+    """Take all pictures with this model."""
+    from playwright.sync_api import sync_playwright  # imported here: tests run without it
+
+    chromium = next(filter(None, map(shutil.which, CHROMIUM_NAMES)))
+    with tempfile.TemporaryDirectory() as data, sync_playwright() as driver:
+        SettingsFile(Path(data)).save(Settings(ModelChoice(model)))
+        with AppProcess(Path(data)) as app:
+            browser = driver.chromium.launch(executable_path=chromium, args=CHROMIUM_ARGUMENTS)
+            take_pictures(browser, app.url, folder)
+            browser.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -53,7 +53,7 @@ def test_the_demo_model_replies_with_auto_and_the_numbers_move(person: PageDrive
     assert len(person.observe("#live", seconds=60)) >= 3
     assert len(person.wait_for_reply()) > 10
     # On a machine that is busy with a browser auto may find that no draft pays, and write plainly.
-    assert float(person.text("#tokens-per-step")) >= 1
+    assert person.text("#tokens-per-step") or "one token" in person.text("#panel .in-words")
     assert person.page.locator(".chart polyline.tokens").count() == 1
     assert person.page.locator(".step-bars path").count() > 1
     person.press("Details")
@@ -69,7 +69,8 @@ def test_with_the_switch_off_the_next_reply_is_plain(person: PageDriver) -> None
     person.page.click("#lookahead input")
     person.page.wait_for_timeout(400)
     person.ask("Hi there")
-    assert person.text("#tokens-per-step") in ("1.00", "\N{EM DASH}")
+    assert person.page.locator("#tokens-per-step").count() == 0
+    assert "Plain decoding" in person.text("#panel .in-words")
     person.press("Details")
     assert "plain" in person.text(f"{LAST} .details")
     person.page.click("#lookahead input")

@@ -78,20 +78,9 @@ def pin(connection: sqlite3.Connection, chat: int, is_pinned: bool) -> None:
 
 
 def move(connection: sqlite3.Connection, chat: int, folder: str) -> None:
-    """Moves a chat into a folder, "" for none. A folder exists as long as it has chats."""
+    """Moves a chat into a folder, "" for none. A folder that does not exist yet is made."""
     require_chat(connection, chat)
     connection.execute("UPDATE chat SET folder = ? WHERE id = ?", (one_line(folder), chat))
-
-
-def folders(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """The folders that have chats, by name."""
-    rows = connection.execute("SELECT DISTINCT folder FROM chat WHERE deleted IS NULL AND folder <> ''")
-    return tuple(sorted((row["folder"] for row in rows), key=str.casefold))
-
-
-def rename_folder(connection: sqlite3.Connection, old: str, new: str) -> None:
-    """Renames the folder of all its chats, deleted ones included; with "" they are in no folder."""
-    connection.execute("UPDATE chat SET folder = ? WHERE folder = ?", (one_line(new), old))
 
 
 def count_from(connection: sqlite3.Connection, first: int) -> None:

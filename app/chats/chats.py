@@ -22,6 +22,7 @@ from app.chats import (
     chat_table,
     deletion,
     exporting,
+    folder_table,
     importing,
     message_paths,
     message_table,
@@ -81,12 +82,15 @@ class Chats:
     # The sidebar
 
     summaries = reads(chat_table.summaries)
-    folders = reads(chat_table.folders)
+    folders = reads(folder_table.folders)
+    in_folder = reads(folder_table.in_folder)
     search = reads(search.search)
     rename = writes(chat_table.rename)
     pin = writes(chat_table.pin)
     move = writes(chat_table.move)
-    rename_folder = writes(chat_table.rename_folder)
+    make_folder = writes(folder_table.make_folder)
+    rename_folder = writes(folder_table.rename_folder)
+    remove_folder = writes(folder_table.remove_folder)
     count_from = writes(chat_table.count_from)
 
     def create(self, settings: ChatSettings | None = None, folder: str = "", title: str = "") -> ChatVersion:

@@ -62,7 +62,8 @@ def _has_merged(connection: sqlite3.Connection, index: str, pages: int) -> bool:
 
 
 def delete_all(connection: sqlite3.Connection) -> None:
-    """Erases all chats at once."""
+    """Erases all chats and folders at once."""
     connection.execute("DELETE FROM chat")
+    connection.execute("DELETE FROM folder")
     for index in INDEXES:  # or the words would stay until they are merged
         connection.execute(f"INSERT INTO {index} ({index}) VALUES ('rebuild')")

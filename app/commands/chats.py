@@ -61,7 +61,7 @@ def search_chats(
     """Find chats that have all these words in their title or in one message."""
     query = without_surrogates(" ".join(words))
     with chats_in(data_dir) as chats:
-        found = chats.search(query, limit)
+        found = chats.search(query, limit)[:limit]
     if as_json:
         return print_json({"found": found})
     for result in found:

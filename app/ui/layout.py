@@ -49,8 +49,11 @@ from app.ui.race.render import RaceRenderer
 from app.ui.race.view import RaceActions, RaceView, build_race_view
 from app.ui.services import Services
 from app.ui.settings.view import SettingsActions, SettingsView, build_settings_view
+from app.ui.sidebar.undo import UndoRenderer
 from app.ui.sidebar.view import SidebarActions, SidebarView, build_sidebar
 from app.ui.top_bar import Notice, TopBar, build_notice, build_top_bar
+from app.ui.welcome.offers import ModelGetter
+from app.ui.welcome.render import WelcomeRenderer
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class Page:
     fill: gr.HTML
     top: TopBar
     sidebar: SidebarView
+    undo: gr.HTML
     chat: ChatView
     options: OptionPanel
     chat_settings: ChatSettingsPanel
@@ -100,6 +104,7 @@ def build_page(settings: Settings, fit_target: FitTarget, notice: Notice, events
         fill=fill,
         top=top,
         sidebar=sidebar,
+        undo=gr.HTML(elem_id="undo", js_on_load=LISTEN),
         chat=chat,
         options=options,
         chat_settings=chat_settings,
@@ -160,7 +165,7 @@ def _chosen(services: Services) -> tuple[Any, ...]:
 def _connect_chat(page: Page, services: Services, events: PageEvents) -> None:
     state, controls, chat = page.chat_state, page.controls, ChatActions(services, toast)
     page.chat.connect(page.question, chat, state, controls, events)
-    page.sidebar.connect(SidebarActions(services, toast), chat, state, events)
+    page.sidebar.connect(page.undo, SidebarActions(services, toast), chat, state, events)
     page.chat_settings.connect(ChatSettingsActions(services, toast), state, controls, events)
     page.xray.connect(state, events)
 
@@ -210,7 +215,7 @@ def _connect_settings(
 
 
 def views_of(
-    page: Page, services: Services, inventory: InventoryCache, notice: Notice
+    page: Page, services: Services, inventory: InventoryCache, getter: ModelGetter, notice: Notice
 ) -> Callable[[PageSession], list[PolledRenderer]]:
     """Return what draws each page."""
     semantic_search = SemanticSearch(services)
@@ -227,6 +232,8 @@ def views_of(
             PolledRenderer(race.render, race.reads_database, ACTIVE_SECONDS),
             PolledRenderer(ModelsRenderer(services, inventory).render),
             PolledRenderer(documents.render),
+            PolledRenderer(WelcomeRenderer(services, inventory, getter).render),
+            PolledRenderer(UndoRenderer(chat_state).render, lambda: False),
             PolledRenderer(lambda: {"notice": notice.html()}, lambda: False),
         ]
 

@@ -24,6 +24,8 @@ from app.ui.services import Services
 from app.ui.theme import asset, head, make_theme
 from app.ui.top_bar import Notice
 from app.ui.uploads import UploadSpaceCheck, named_files, upload_at
+from app.ui.welcome.offers import ModelGetter
+from app.ui.welcome.view import OfferActions
 
 BUSY_SECONDS, IDLE_SECONDS = 0.01, 0.1
 """How often Gradio's queue looks for events, while a page is used and while none is."""
@@ -135,14 +137,15 @@ def build_blocks(
 ) -> tuple[gr.Blocks, Callable[[PageSession], Sequence[PolledRenderer]]]:
     """Return the page as Gradio Blocks, and what draws each page."""
     inventory, notice = InventoryCache(services), Notice(app_context.note)
-    events = PageEvents(pages, toast)
+    events, getter = PageEvents(pages, toast), ModelGetter(services, inventory)
     blocks = PageBlocks(analytics_enabled=False, title="Foresight", fill_width=True, fill_height=True)
     with blocks:
         page = build_page(services.settings, inventory.target, notice, events)
         connect_page(blocks, page, services, inventory, app_context, endpoint, events)
+        page.chat.welcome.connect(blocks, OfferActions(services, inventory, getter, toast), events)
     # Gradio would keep some 10,000 sessions with a copy of the page's configuration each. The app has its own.
     blocks.state_session_capacity = SESSIONS
-    return blocks, views_of(page, services, inventory, notice)
+    return blocks, views_of(page, services, inventory, getter, notice)
 
 
 def _add_raising(app: fastapi.FastAPI, endpoint: Endpoint) -> None:

@@ -1,10 +1,11 @@
 (() => {
-  // The thread stays at its end while text arrives, unless the person scrolled up to read.
+  // The thread stays at its end while text arrives, unless the person scrolled up to read. An empty one begins above.
   const keepAtEnd = (thread) => {
     let atEnd = true;
-    const scrollToEnd = () => atEnd && (thread.scrollTop = thread.scrollHeight);
+    const isEmpty = () => document.body.hasAttribute("data-is-empty");
+    const scrollToEnd = () => atEnd && !isEmpty() && (thread.scrollTop = thread.scrollHeight);
     thread.addEventListener("scroll", () => {
-      atEnd = thread.scrollHeight - thread.scrollTop - thread.clientHeight < 48;
+      atEnd = isEmpty() || thread.scrollHeight - thread.scrollTop - thread.clientHeight < 48;
     });
     new MutationObserver(scrollToEnd).observe(thread, {
       childList: true, subtree: true, characterData: true,
@@ -22,6 +23,8 @@
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button[id^=to-], #new-chat");
     if (button) goTo(button.id === "new-chat" ? "chat" : button.id.slice("to-".length));
+    const other = event.target.closest("button[data-view]");
+    if (other) document.getElementById(`to-${other.dataset.view}`).click();
   });
 
   // Buttons inside a list. Rows move up while others go: what counts is the button that was pressed down on.
@@ -53,7 +56,7 @@
     const row = () => {
       const buttons = [...list.querySelectorAll("[data-ask]")];
       const now = buttons.find(({ dataset }) => dataset.do === asked.do && dataset.name === asked.name);
-      return now && (now.closest("li, .folder") ?? now.parentElement);
+      return now && (now.closest("li, .folder-row") ?? now.parentElement);
     };
     const input = Object.assign(document.createElement("input"), { value: asked.value, placeholder: asked.ask, className: "in-place" });
     input.setAttribute("aria-label", asked.ask);

@@ -43,17 +43,36 @@ def test_a_chat_is_called_by_its_first_question_until_the_person_says_otherwise(
     assert titles(chats) == ["What will it be?"]
 
 
-def test_folders_are_there_as_long_as_chats_are_in_them(chats: Chats) -> None:
+def test_a_folder_is_made_with_its_first_chat_or_by_hand_and_stays_until_it_is_removed(chats: Chats) -> None:
     first, second = chats.create(folder="Work").chat, chats.create(folder="art").chat
-    assert chats.folders() == ("art", "Work")
+    chats.make_folder("  Garden\nplans ")
+    chats.make_folder("art")
+    chats.make_folder(" ")
+    assert chats.folders() == ("art", "Garden plans", "Work")
+    chats.move(first, "")
+    chats.delete(second)
+    assert chats.folders() == ("art", "Garden plans", "Work"), "an empty folder stays"
+    assert (chats.remove_folder("art"), chats.remove_folder("Work")) == ((), ())
+    assert chats.folders() == ("Garden plans",)
+    chats.restore(second)
+    assert [line.folder for line in chats.summaries()] == ["", ""]
+
+
+def test_a_folder_is_renamed_into_another_one_and_removed_without_its_chats(chats: Chats) -> None:
+    first, second = chats.create(folder="Work").chat, chats.create(folder="art").chat
     chats.rename_folder("Work", "Play")
-    chats.move(second, "Play")
+    chats.rename_folder("art", "Play")
     assert chats.folders() == ("Play",)
-    assert {line.folder for line in chats.summaries()} == {"Play"}
-    chats.rename_folder("Play", "")
+    assert chats.in_folder("Play") == (first, second)
+    assert chats.remove_folder("Play") == (first, second)
     assert chats.folders() == ()
-    chats.move(first, "Work")
-    chats.delete(first)
+    assert [line.folder for line in chats.summaries()] == ["", ""]
+
+
+def test_a_folder_goes_with_all_chats(chats: Chats) -> None:
+    chats.create(folder="Work")
+    chats.make_folder("Garden")
+    chats.delete_all()
     assert chats.folders() == ()
 
 

@@ -73,13 +73,15 @@ def test_each_chat_is_found_once_by_its_newest_message(chats: Chats) -> None:
     assert [one.excerpt for one in chats.search("apple")] == ["\x02apple\x03 three"]
 
 
-def test_titles_come_before_messages_and_no_more_than_asked(chats: Chats) -> None:
-    for number in range(5):
+def test_all_chats_are_found_by_title_or_message_the_last_used_first(chats: Chats) -> None:
+    for number in range(40):
         answer(chats, chats.create(title=f"chat {number}"), "an apple", "yes")
     chats.create(title="apple")
-    assert found(chats, "apple") == ["apple", "chat 4", "chat 3", "chat 2", "chat 1", "chat 0"]
-    assert [one.summary.title for one in chats.search("apple", limit=3)] == ["apple", "chat 4", "chat 3"]
-    assert chats.search("apple", limit=1)[0].excerpt == "\x02apple\x03"
+    answer(chats, chats.create(title="newest"), "an apple", "yes")
+    expected = ["newest", "apple", *(f"chat {number}" for number in reversed(range(40)))]
+    assert found(chats, "apple") == expected
+    excerpts = [one.excerpt for one in chats.search("apple", excerpts=2)]
+    assert excerpts == ["an \x02apple\x03", "\x02apple\x03", *[""] * 40]
 
 
 def test_a_reply_is_found_once_it_is_complete_and_as_it_is_then(chats: Chats) -> None:

@@ -36,6 +36,20 @@ def schema(path: Path) -> list[tuple[str, str]]:
         return connection.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
 
 
+def test_the_folders_of_chats_become_folders_of_their_own(tmp_path: Path) -> None:
+    first = tmp_path / "migrations"
+    first.mkdir()
+    for path in [path for path in ALL if not path.stem.endswith("folders")]:
+        shutil.copy(path, first)
+    path = tmp_path / "foresight.sqlite"
+    with closing(Database(path, first)) as old, old.writing() as connection:
+        connection.execute("INSERT INTO chat (folder, created, updated) VALUES ('Work', 1, 1), ('', 1, 1)")
+    with closing(Database(path)) as new:
+        chats = Chats(new)
+        chats.move(1, "")
+        assert chats.folders() == ("Work",)
+
+
 @pytest.mark.parametrize("released", range(1, len(ALL) + 1))
 def test_a_chat_of_every_schema_is_there_in_the_newest(tmp_path: Path, released: int) -> None:
     first = tmp_path / "migrations"

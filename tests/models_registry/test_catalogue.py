@@ -1,5 +1,6 @@
 """The catalogue that ships with the app holds to its form, and its numbers to each other."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,14 @@ def test_there_is_something_for_everybody() -> None:
     parameters = [one.entry.parameters for one in CATALOGUE]
     assert parameters == sorted(parameters) and parameters[0] < 0.2e9 and 32e9 < parameters[-1] < 35e9
     assert len(CATALOGUE) >= 20 and len({one.entry.repo for one in CATALOGUE}) == len(CATALOGUE)
+
+
+def test_first_models_chat_need_no_account_and_are_there_for_small_and_large_machines() -> None:
+    first = [one.entry for one in CATALOGUE if one.entry.is_first]
+    assert all(entry.use == "chat" and not entry.is_gated for entry in first)
+    sizes = [entry.size for entry in first]
+    assert sizes[0] < 0.3e9 and sizes[-1] > 16e9
+    assert all(larger < 5 * smaller for smaller, larger in pairwise(sizes))
 
 
 @each(CATALOGUE)

@@ -58,7 +58,8 @@ def test_the_switch_takes_effect_on_the_next_reply(person: PageDriver, engine: S
     person.wait_for_reply()
     person.page.click("#lookahead input")
     person.press("Regenerate")
-    person.page.wait_for_function("document.querySelector('#tokens-per-step').innerText === '1.00'")
+    person.page.wait_for_selector("#panel >> text=Plain decoding")
+    assert person.page.locator("#tokens-per-step").count() == 0
     assert [request.options.decoding.decoder for request in engine.requests] == ["auto", "plain"]
     assert "Plain decoding" in person.text(".in-words")
 
@@ -134,10 +135,12 @@ def test_shift_enter_starts_a_new_line(person: PageDriver, engine: ScriptedEngin
 
 
 @pytest.mark.thorough
-def test_an_example_is_asked_with_one_click_and_a_new_chat_is_empty_again(person: PageDriver) -> None:
-    person.page.click("#examples button >> nth=0")
+def test_a_starter_is_asked_with_one_click_and_a_new_chat_is_empty_again(person: PageDriver) -> None:
+    person.page.fill("#message textarea", "half a thought")
+    person.page.click("#starters button >> nth=1")
     person.wait_for_reply()
-    assert "How does lookahead decoding work?" in person.text("#messages")
+    assert "What can you do?" in person.text("#messages")
+    assert person.page.input_value("#message textarea") == "half a thought"
     person.page.click("#new-chat")
     person.page.wait_for_selector("#welcome")
     assert person.page.locator("#messages article").count() == 0

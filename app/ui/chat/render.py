@@ -75,7 +75,7 @@ class ChatRenderer:
         chat = state.version.chat
         return (
             conversations.is_writing(chat), conversations.problem(chat), conversations.stores.changes, chat,
-            state.opened, state.message_limit, state.coloured, state.search, state.deleted, state.chat_limit,
+            state.opened, state.message_limit, state.coloured, state.search, state.chat_limit,
             state.expanded, state.is_private, state.settings, self._services.documents.changes,
         )  # fmt: skip
 

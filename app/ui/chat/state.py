@@ -12,6 +12,21 @@ CHAT_LIMIT = 100
 """How many chats the sidebar lists at first."""
 
 
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A chat or a folder that was deleted, so that it can be restored: `told` is the sentence about it.
+
+    `deleted` are the chats that went, `moved` those that stayed and are in no folder now; `folder` is the folder
+    that all of them were in, "" where none was removed. `opened` was the chat on the page; `at` is in seconds."""
+
+    told: str
+    deleted: tuple[int, ...] = ()
+    moved: tuple[int, ...] = ()
+    folder: str = ""
+    opened: int = 0
+    at: float = 0.0
+
+
 class SentTexts:
     """Tells what a page sent of a text from what another page stored.
 
@@ -45,8 +60,8 @@ class ChatState:
 
     `version` is the chat as the page was last drawn, by which a page that is out of date is noticed. A chat that is
     not begun yet is chat 0, with the `settings` it will have and whether it `is_private`. `opened` counts how often
-    the page changed its chat. `deleted` are chats that can be restored, with their titles, the newest last;
-    `expanded` tells which folders were expanded or collapsed."""
+    the page changed its chat. `deletions` can be undone, the newest last; `expanded` tells which folders were
+    expanded or collapsed."""
 
     version: ChatVersion = field(default_factory=ChatVersion)
     opened: int = 0
@@ -58,7 +73,7 @@ class ChatState:
     sent_prompts: SentTexts = field(default_factory=SentTexts)
     reply: ReplyProgress | None = None
     search: str = ""
-    deleted: tuple[tuple[int, str], ...] = ()
+    deletions: tuple[Deletion, ...] = ()
     expanded: Mapping[str, bool] = field(default_factory=dict)
     chat_limit: int = CHAT_LIMIT
 

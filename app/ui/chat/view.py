@@ -1,7 +1,6 @@
 """The chat's view: the thread, the reply being written, the message box, and what their events do."""
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -18,20 +17,9 @@ from app.ui.option_controls import OptionValues, to_options
 from app.ui.page_events import LISTEN, PageEvents
 from app.ui.page_sessions import PageValue
 from app.ui.services import Services
+from app.ui.welcome.view import WelcomeView, build_welcome
 
 MESSAGES = f"foresight.thread(element); {LISTEN}"
-EXAMPLES = (
-    "How does lookahead decoding work?",
-    "I want to book a table for two",
-    "How do I list all files with ls?",
-    "Write a Python function that returns the sum of a list.",
-)
-"""First messages that the small demo model answers well."""
-WELCOME = """
-<h1>Several tokens per step, all checked.</h1>
-<p>Foresight chats with a model on this computer and lets it write several tokens in one forward pass,
-each of them checked by the model itself. Send a message and watch the numbers beside the chat.</p>
-"""
 PRIVATE = (
     '<p id="private-note">This chat is private. It is never stored, and deleted when Foresight is closed.</p>'
 )
@@ -61,10 +49,6 @@ class ChatActions:
         question = self._try(state, PendingAction("ask", "", message.strip()), controls)
         return (gr.skip() if question is None or question else ""), question or NO_QUESTION
 
-    def send_example(self, text: str, state: ChatState, *controls: Any) -> tuple[Any, str]:
-        """Send one of the examples."""
-        return self.send(state, text, *controls)
-
     def act(self, state: ChatState, _message: str, event: gr.EventData, *controls: Any) -> tuple[Any, str]:
         """Do what a button in the thread or in a question says."""
         do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
@@ -73,6 +57,8 @@ class ChatActions:
             question = self._try(state, pending, controls, OVERFLOWS[do])
             is_sent = question == NO_QUESTION and pending.do == "ask"
             return ("" if is_sent else gr.skip()), question or NO_QUESTION
+        if do == "starter":
+            return gr.skip(), self._try(state, PendingAction("ask", "", value), controls) or NO_QUESTION
         if do == "new":
             self.new_chat(state)
         elif do == "earlier":
@@ -163,7 +149,7 @@ class ChatView:
 
     thread: gr.HTML
     live: gr.HTML
-    examples: tuple[gr.Button, ...]
+    welcome: WelcomeView
     message: gr.Textbox
     send: gr.Button
     stop: gr.Button
@@ -181,9 +167,7 @@ class ChatView:
         inputs, outputs = [state, self.message, *controls], [self.message, question]
         for sending in (self.send.click, self.message.submit):
             events.on(sending, actions.send, inputs, outputs)
-        for text, button in zip(EXAMPLES, self.examples, strict=True):
-            events.on(button.click, partial(actions.send_example, text), [state, *controls], outputs)
-        for buttons in (self.thread, question):
+        for buttons in (self.thread, self.welcome.starters, question):
             events.on(buttons.click, actions.act, inputs, outputs)
         events.on(self.message.input, actions.type, [state, self.message], trigger_mode="always_last")
         events.on(self.stop.click, actions.stop, state)
@@ -194,10 +178,7 @@ def build_chat() -> ChatView:
     """Build the chat inside the current Blocks."""
     with gr.Column(elem_id="chat", scale=1):
         with gr.Column(elem_id="thread"):
-            with gr.Column(elem_id="welcome"):
-                gr.HTML(WELCOME)
-                with gr.Row(elem_id="examples"):
-                    examples = tuple(gr.Button(text, size="sm") for text in EXAMPLES)
+            welcome = build_welcome()
             gr.HTML(PRIVATE, elem_id="private")
             thread = gr.HTML(elem_id="messages", js_on_load=MESSAGES)
             live = gr.HTML(elem_id="live", js_on_load=MESSAGES)
@@ -207,7 +188,7 @@ def build_chat() -> ChatView:
         )
         message, send, stop = _build_composer()
         gr.HTML(elem_id="meter", js_on_load=None)
-    return ChatView(thread, live, examples, message, send, stop, picker)
+    return ChatView(thread, live, welcome, message, send, stop, picker)
 
 
 def _build_composer() -> tuple[gr.Textbox, gr.Button, gr.Button]:

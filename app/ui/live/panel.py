@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from markupsafe import Markup
 
 from app.conversation import ReplyState
+from app.display_text import counted
 from app.messages import DecoderName, ModelInfo, Statistics
 from app.ui.live.charts import average_chart, length_histogram, step_bars
 from app.ui.live.step_history import StepHistory
@@ -17,20 +18,25 @@ UNKNOWN = "—"
 def panel_html(
     state: ReplyState, history: StepHistory, decoder: DecoderName, model: ModelInfo | None
 ) -> Markup:
-    """Return the whole panel. A low window can hide its `.more`."""
-    numbers = state.statistics
-    # A reply that was written before the app started has no history, only its sums.
-    has_charts = bool(history.means) or not numbers.steps
+    """Return the whole panel. A low window can hide its `.more`; before the first step there are no numbers."""
+    numbers, hero = state.statistics, hero_number(state.statistics)
     return render(
         "panel.html",
-        tokens_per_step=f"{numbers.tokens_per_step:.2f}" if numbers.steps else "",
+        tokens_per_step=hero,
         sentence=in_words(numbers, decoder),
-        auto_sentence=auto_in_words(numbers) if decoder == "auto" else "",
-        charts=_charts(history) if has_charts else None,
-        tiles=[_tile(*tile) for tile in _tiles(numbers)],
+        auto_sentence=auto_in_words(numbers) if decoder == "auto" and hero else "",
+        # A reply that was written before the app started has no history, only its sums.
+        charts=_charts(history) if history.means else None,
+        tiles=[_tile(*tile) for tile in _tiles(numbers)] if numbers.steps else [],
         origins=list(_origins(history)),
         notes=list(_notes(model)),
     )
+
+
+def hero_number(statistics: Statistics) -> str:
+    """Tokens per step where that is more than plain decoding writes; else nothing, and `in_words` says why."""
+    mean = f"{statistics.tokens_per_step:.2f}" if statistics.steps else ""
+    return mean if mean and float(mean) > 1 else ""
 
 
 def in_words(statistics: Statistics, decoder: DecoderName) -> str:
@@ -39,8 +45,21 @@ def in_words(statistics: Statistics, decoder: DecoderName) -> str:
         return "Send a message and watch how many tokens each forward pass writes."
     if decoder == "plain":
         return "Plain decoding: each forward pass wrote exactly one token."
-    mean = f"{statistics.tokens_per_step:.1f}"
+    if not hero_number(statistics):
+        return _why_one(statistics, decoder)
+    digits = 1 if statistics.tokens_per_step >= 1.05 else 2
+    mean = f"{statistics.tokens_per_step:.{digits}f}"
     return f"Each forward pass wrote {mean} tokens on average, all of them checked by the model."
+
+
+def _why_one(statistics: Statistics, decoder: DecoderName) -> str:
+    """Why each forward pass wrote a single token, although lookahead is on."""
+    one, split = "Each forward pass wrote one token:", statistics.split
+    if decoder == "auto" and split.cost and split.tree + split.window <= 1:
+        return f"{one} on this machine more rows cost more time than they save."
+    if not statistics.covered:
+        return f"{one} this text gave nothing to draft from. Text that repeats or quotes is faster."
+    return f"{one} the model chose otherwise than the drafts in {counted(statistics.covered, 'step')}."
 
 
 def auto_in_words(statistics: Statistics) -> str:

@@ -32,7 +32,6 @@ class ChatList:
     folders: tuple[str, ...] = ()
     search: str = ""
     found: tuple[ChatSearchResult, ...] = ()
-    deleted: tuple[str, ...] = ()
     limit: int = CHAT_LIMIT
     expanded: Mapping[str, bool] = field(default_factory=dict)
 
@@ -57,54 +56,51 @@ def chat_list(services: Services, state: ChatState) -> ChatList:
     chats = stores.summaries()
     return ChatList(
         chats, state.version.chat, frozenset(chat.id for chat in chats if conversations.is_writing(chat.id)),
-        stores.stored.folders(), search, stores.stored.search(state.search) if search else (),
-        tuple(title for _, title in state.deleted), state.chat_limit, state.expanded,
+        stores.stored.folders(), search, stores.stored.search(state.search, state.chat_limit) if search else (),
+        state.chat_limit, state.expanded,
     )  # fmt: skip
 
 
 def chat_list_html(chats: ChatList, today: date) -> Markup:
-    """Return the whole list. A deleted chat can be restored by the line at its end."""
-    groups, hidden = ([], 0) if chats.search else _groups(chats, today)
+    """Return the whole list."""
+    first, folders, later, hidden = ([], [], [], 0) if chats.search else _groups(chats, today)
+    found = [(result.summary, excerpt_html(result.excerpt)) for result in chats.found[: chats.limit]]
     return render(
         "chat_list.html",
-        groups=groups,
-        hidden=hidden,
+        first=first,
+        folders=folders,
+        later=later,
+        hidden=hidden + max(0, len(chats.found) - chats.limit),
         list=chats,
-        found=[(result.summary, excerpt_html(result.excerpt)) for result in chats.found],
+        found=found,
         is_private=is_private,
-        last_deleted=chats.deleted[-1] if chats.deleted else None,
-        deleted_before=len(chats.deleted) - 1,
     )
 
 
-def _groups(chats: ChatList, today: date) -> tuple[list[Group], int]:
-    """The groups, and how many chats of them are not listed."""
-    folders, loose = _by_folder(chats.chats)
+def _groups(chats: ChatList, today: date) -> tuple[list[Group], list[Group], list[Group], int]:
+    """The groups above the folders, the folders, those below them, and how many chats of all are not listed."""
+    folders, loose = _by_folder(chats)
     by_title: dict[str, list[ChatSummary]] = {title: [] for title in (*FIRST, *LATER)}
     for chat in loose[: chats.limit]:
         by_title[group_of(chat, today)].append(chat)
-    groups = [
-        *_headings(FIRST, by_title),
-        *(_folder(name, folders[name], chats) for name in sorted(folders, key=str.casefold)),
-        *_headings(LATER, by_title),
+    listed = [
+        Group(name, folders[name], chats.is_expanded(name, folders[name]))
+        for name in sorted(folders, key=str.casefold)
     ]
-    expanded = [members for name, members in folders.items() if chats.is_expanded(name, members)]
-    return groups, sum(max(0, len(members) - chats.limit) for members in (loose, *expanded))
+    expanded = [group.chats for group in listed if group.is_expanded]
+    hidden = sum(max(0, len(members) - chats.limit) for members in (loose, *expanded))
+    return list(_headings(FIRST, by_title)), listed, list(_headings(LATER, by_title)), hidden
 
 
 def _headings(titles: Iterable[str], by_title: Mapping[str, Sequence[ChatSummary]]) -> Iterator[Group]:
     return (Group(title, by_title[title]) for title in titles if by_title[title])
 
 
-def _folder(name: str, chats: Sequence[ChatSummary], listed: ChatList) -> Group:
-    return Group(name, chats, listed.is_expanded(name, chats))
-
-
-def _by_folder(chats: Iterable[ChatSummary]) -> tuple[dict[str, list[ChatSummary]], list[ChatSummary]]:
+def _by_folder(listed: ChatList) -> tuple[dict[str, list[ChatSummary]], list[ChatSummary]]:
     """The chats by folder, and those in none; pinned ones stand above all folders."""
-    folders: dict[str, list[ChatSummary]] = {}
+    folders: dict[str, list[ChatSummary]] = {name: [] for name in listed.folders}
     loose: list[ChatSummary] = []
-    for chat in chats:
+    for chat in listed.chats:
         members = folders.setdefault(chat.folder, []) if chat.folder and not chat.is_pinned else loose
         members.append(chat)
     return folders, loose

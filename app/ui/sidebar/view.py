@@ -1,14 +1,15 @@
-"""The sidebar: buttons for new chats, the search, the list of chats, and importing and exporting all of them."""
+"""The sidebar: buttons for new chats, the search, the list of chats, undo, importing and exporting."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from time import monotonic
 
 import gradio as gr
 
 from app.chat_messages import ChatVersion, ImportResult
 from app.display_text import counted
 from app.errors import AppError, ChatNotFound
-from app.ui.chat.state import ChatState
+from app.ui.chat.state import ChatState, Deletion
 from app.ui.chat.view import ChatActions
 from app.ui.error_handling import Notify, succeeded, try_or_notify
 from app.ui.file_export import BACKUP, CHATS, build_file_output, file_html
@@ -24,6 +25,10 @@ EXPORT = (
     f'<a href="{CHATS}" download title="Every chat in one file, which can be imported again">Export all</a>'
     f'<a href="{BACKUP}" download title="A copy of the whole database, with your documents">Back up</a>'
 )
+EDGE = (
+    '<div role="separator" tabindex="0" aria-orientation="vertical" aria-label="Width of the sidebar"></div>'
+)
+"""What is dragged to resize the sidebar: see assets/ui/sidebar.js."""
 
 
 class SidebarActions:
@@ -45,7 +50,10 @@ class SidebarActions:
         self._folder_actions: dict[str, Callable[[ChatState, str, str], None]] = {
             "collapse": lambda state, folder, _: _expand(state, folder, False),
             "expand": lambda state, folder, _: _expand(state, folder, True),
+            "make-folder": lambda state, _, name: self._make_folder(state, name),
             "rename-folder": self._rename_folder,
+            "remove-folder": lambda state, folder, _: self._remove_folder(state, folder),
+            "delete-folder": lambda state, folder, _: self._delete_folder(state, folder),
         }
 
     def act(self, state: ChatState, event: gr.EventData) -> str:
@@ -95,31 +103,56 @@ class SidebarActions:
         self._services.chat = chat
 
     def _delete(self, state: ChatState, chat: int) -> None:
-        title = self._title(chat)
+        told, opened = f"“{self._title(chat)}” was deleted.", state.version.chat
+        self._hide(state, chat)
+        _remember(state, Deletion(told, (chat,), opened=opened if opened == chat else 0))
+
+    def _hide(self, state: ChatState, chat: int) -> None:
         self._stores.of(chat).delete(chat)
         self._services.conversations.stop(chat)
-        state.deleted = (*state.deleted, (chat, title))
         if self._services.chat == chat:
             self._services.chat = 0
         if state.version.chat == chat:
             state.new_chat()
 
     def _restore(self, state: ChatState) -> None:
-        """Restore the chat that was deleted last; then the one before can be restored."""
-        if not state.deleted:
+        """Undo the last deletion; then the one before can be undone."""
+        if not state.deletions:
             raise ChatNotFound
-        *before, (chat, _) = state.deleted
-        try:
+        *before, last = state.deletions
+        state.deletions = tuple(before)
+        for chat in last.deleted:
             self._stores.of(chat).restore(chat)
-        except ChatNotFound:  # all chats were deleted for good: it cannot be offered again
-            state.deleted = tuple(before)
-            raise
-        state.deleted = tuple(before)
+        if last.folder:
+            self._stores.stored.make_folder(last.folder)
+        for chat in (*last.deleted, *last.moved) if last.folder else ():
+            self._stores.stored.move(chat, last.folder)
+        if last.opened and not state.version.chat:
+            self._open(state, last.opened)
 
     def _move(self, state: ChatState, chat: int, folder: str) -> None:
         """Move a chat into a folder, and expand that."""
         self._stores.of(chat).move(chat, folder.strip())
         _expand(state, folder.strip(), True)
+
+    def _make_folder(self, state: ChatState, name: str) -> None:
+        self._stores.stored.make_folder(name)
+        _expand(state, " ".join(name.split()), True)
+
+    def _remove_folder(self, state: ChatState, folder: str) -> None:
+        """Remove a folder; its chats are in none then."""
+        moved = self._stores.stored.remove_folder(folder)
+        stay = f" {_its_chats(len(moved))} still there." if moved else ""
+        _remember(state, Deletion(f"The folder “{folder}” was removed.{stay}", moved=moved, folder=folder))
+
+    def _delete_folder(self, state: ChatState, folder: str) -> None:
+        """Delete a folder with its chats."""
+        opened, chats = state.version.chat, self._stores.stored.in_folder(folder)
+        for chat in chats:
+            self._hide(state, chat)
+        self._stores.stored.remove_folder(folder)
+        told = f"The folder “{folder}” and {counted(len(chats), 'chat')} were deleted."
+        _remember(state, Deletion(told, chats, folder=folder, opened=opened if opened in chats else 0))
 
     def _rename_folder(self, state: ChatState, old: str, new: str) -> None:
         self._stores.stored.rename_folder(old, new)
@@ -131,6 +164,14 @@ class SidebarActions:
 
 def _expand(state: ChatState, folder: str, is_expanded: bool) -> None:
     state.expanded = {**state.expanded, folder: is_expanded}
+
+
+def _remember(state: ChatState, deletion: Deletion) -> None:
+    state.deletions = (*state.deletions, replace(deletion, at=monotonic()))
+
+
+def _its_chats(count: int) -> str:
+    return "Its chat is" if count == 1 else f"Its {count:,} chats are"
 
 
 def import_summary(imported: ImportResult) -> str:
@@ -153,12 +194,18 @@ class SidebarView:
     file: gr.HTML
 
     def connect(
-        self, actions: SidebarActions, chat: ChatActions, state: PageValue[ChatState], events: PageEvents
+        self,
+        undo: gr.HTML,
+        actions: SidebarActions,
+        chat: ChatActions,
+        state: PageValue[ChatState],
+        events: PageEvents,
     ) -> None:
-        """Join the sidebar's events with their actions."""
+        """Join the sidebar's events with their actions; `undo` is the toast, which stands over all views."""
         events.on(self.new_chat.click, chat.new_chat, state)
         events.on(self.new_private_chat.click, chat.new_private_chat, state)
-        events.on(self.chats.click, actions.act, state, self.file)
+        for buttons in (self.chats, undo):
+            events.on(buttons.click, actions.act, state, self.file)
         events.on(self.search.input, actions.search, [state, self.search], trigger_mode="always_last")
         events.on(self.importing.upload, actions.import_chats, [state, self.importing])
 
@@ -169,6 +216,13 @@ def build_sidebar() -> SidebarView:
         with gr.Row(elem_id="begin"):
             new_chat = gr.Button("New chat", elem_id="new-chat", size="sm", scale=1, min_width=0)
             private = gr.Button("Private", elem_id="new-private-chat", size="sm", scale=0, min_width=0)
+            gr.Button(
+                "\N{LEFT-POINTING DOUBLE ANGLE QUOTATION MARK}",
+                elem_id="hide-sidebar",
+                size="sm",
+                scale=0,
+                min_width=0,
+            )
         search = gr.Textbox(
             elem_id="chat-search", label="Search chats", show_label=False, container=False, max_lines=1,
             placeholder="Search chats  (Ctrl+K)",
@@ -180,4 +234,5 @@ def build_sidebar() -> SidebarView:
                 "Import…", elem_id="import-chats", size="sm", scale=0, min_width=0, file_types=[".json"]
             )
         file = build_file_output("save-chats")
+        gr.HTML(EDGE, elem_id="sidebar-edge", js_on_load=None)
     return SidebarView(new_chat, private, search, chats, importing, file)

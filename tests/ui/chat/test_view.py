@@ -8,7 +8,7 @@ import pytest
 from app.messages import Options, Sampling
 from app.ui.option_controls import to_values
 from tests.fakes import ScriptedEngine
-from tests.ui.chat.people import SKIPPED, Visitor, until
+from tests.ui.chat.people import SKIPPED, Visitor, pressed, until
 
 KEPT = (SKIPPED, "")
 """The box as it is, and no question."""
@@ -46,7 +46,8 @@ def test_a_chat_begins_with_its_first_message_and_goes_on_with_the_next(person: 
 
 
 def test_an_example_is_a_message(person: Visitor) -> None:
-    assert person.actions.send_example("An example?", person.state, *person.controls) == SENT
+    starter = pressed("starter", "0", "An example?")
+    assert person.actions.act(person.state, "half a thought", starter, *person.controls) == (SKIPPED, "")
     assert person.texts[0] == "An example?"
 
 

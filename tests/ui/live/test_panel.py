@@ -1,5 +1,6 @@
 """The live numbers: what they say before, during and after a reply."""
 
+import re
 from dataclasses import replace
 from typing import get_args
 
@@ -7,7 +8,7 @@ import pytest
 
 from app.conversation import ReplyState
 from app.messages import DecoderName, Split, Statistics
-from app.ui.live.panel import auto_in_words, in_words, panel_html, seconds_in_words
+from app.ui.live.panel import auto_in_words, hero_number, in_words, panel_html, seconds_in_words
 from app.ui.live.step_history import StepHistory, extend
 from app.ui.live.tokens import ORIGINS
 from tests.fakes import DEMO
@@ -32,10 +33,37 @@ def test_every_number_is_shown() -> None:
     assert ">2.30</b>" in html
 
 
-def test_unknown_numbers_are_not_zeros() -> None:
+def test_before_the_first_step_there_is_a_sentence_and_no_empty_number_or_chart() -> None:
     html = drawn(Statistics())
-    assert ">0</dd>" not in html
-    assert html.count("—</dd>") == 6
+    assert "Send a message" in html
+    assert not re.search("<dl|<svg|tokens-per-step|by-origin", html)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "decoder", "why"),
+    [
+        (replace(NUMBERS, tokens=20, covered=0), "lookahead", "this text gave nothing to draft from"),
+        (replace(NUMBERS, tokens=20), "lookahead", "the model chose otherwise than the drafts in 15 steps"),
+        (
+            replace(NUMBERS, tokens=20, split=Split(1, 0, 1.0)),
+            "auto",
+            "more rows cost more time than they save",
+        ),
+        (replace(NUMBERS, tokens=20, split=Split(8, 0, 1.1)), "auto", "the model chose otherwise"),
+        (replace(NUMBERS, tokens=20), "plain", "exactly one token"),
+    ],
+)
+def test_a_number_that_is_no_gain_gives_way_to_one_sentence_why(
+    numbers: Statistics, decoder: DecoderName, why: str
+) -> None:
+    html = drawn(numbers, decoder)
+    assert "tokens-per-step" not in html and html.count('class="in-words"') == 1
+    assert why in html
+
+
+def test_the_number_is_shown_from_what_is_drawn_as_more_than_one() -> None:
+    assert hero_number(replace(NUMBERS, tokens=1004, steps=1000)) == ""
+    assert hero_number(replace(NUMBERS, tokens=1006, steps=1000)) == "1.01"
 
 
 def test_the_sentence_says_what_tokens_per_step_means() -> None:
@@ -127,4 +155,4 @@ def test_tokens_are_counted_by_origin_and_every_origin_is_listed() -> None:
     assert listed.count("<li ") == len(ORIGINS)
     assert "<span>window</span>" in listed
     assert "<b>2</b><em>33%</em>" in listed
-    assert drawn(Statistics()).count('class="none">0') == len(ORIGINS)
+    assert listed.count('class="none">0') == len(ORIGINS) - 3

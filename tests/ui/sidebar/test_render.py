@@ -49,7 +49,7 @@ def test_private_and_pinned_chats_come_first_and_folders_before_days() -> None:
         line(4, "a", folder="Garden"), line(5, "old", days=5),
     )  # fmt: skip
     html = chat_list_html(ChatList(lines, expanded={"Work": True, "Garden": True}), TODAY)
-    assert headings(html) == ["Private", "Pinned", "Garden1", "Work1", "Today", "Last 7 days"]
+    assert headings(html) == ["Private", "Pinned", "Folders", "Garden1", "Work1", "Today", "Last 7 days"]
     assert titles(html) == ["secret", "top", "a", "b", "new", "old"]
 
 
@@ -64,7 +64,7 @@ def test_every_folder_is_listed_with_its_count_however_old_its_chats_are() -> No
     new = tuple(line(chat) for chat in range(1, 101))
     old = tuple(line(chat, days=20, folder="Archive") for chat in range(101, 251))
     html = chat_list_html(ChatList((*new, *old)), TODAY)
-    assert headings(html) == ["Archive150", "Today"]
+    assert headings(html) == ["Folders", "Archive150", "Today"]
     assert (len(titles(html)), "more</button>" in html) == (100, False)
     expanded = chat_list_html(ChatList((*new, *old), expanded={"Archive": True}), TODAY)
     assert len(titles(expanded)) == 200 and "Show 50 more" in expanded
@@ -109,10 +109,22 @@ def test_nothing_found_is_said() -> None:
     assert "No chat contains “roses”" in chat_list_html(ChatList((line(1),), search="roses"), TODAY)
 
 
-def test_a_deleted_chat_can_be_brought_back() -> None:
-    html = chat_list_html(ChatList((line(1),), deleted=("Tulips",)), TODAY)
-    assert "“Tulips” was deleted" in html
-    assert 'data-do="undo"' in html
+def test_all_that_is_found_is_counted_and_listed_as_far_as_asked() -> None:
+    found = tuple(ChatSearchResult(line(chat), "") for chat in range(1, 151))
+    html = chat_list_html(ChatList((line(1),), search="chat", found=found, limit=100), TODAY)
+    assert "150 chats found" in html and "Show 50 more" in html
+    assert len(titles(html)) == 100
+
+
+def test_an_empty_folder_is_listed_and_can_only_be_removed_without_chats() -> None:
+    html = chat_list_html(ChatList(folders=("Work",), expanded={"Work": True}), TODAY)
+    assert headings(html) == ["Folders", "Work0"]
+    assert "Empty." in html
+    assert re.findall(r'data-do="(\w+-folder)"', html) == ["make-folder", "rename-folder", "remove-folder"]
+    full = chat_list_html(
+        ChatList((line(1, folder="Work"), line(2, folder="Work")), folders=("Work",)), TODAY
+    )
+    assert "Delete with 2 chats" in full and "Empty." not in full
 
 
 def test_private_chats_are_neither_pinned_nor_moved() -> None:

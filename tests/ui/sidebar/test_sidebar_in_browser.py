@@ -1,10 +1,11 @@
-"""The list of chats in a real Chromium, when it is longer than its window."""
+"""The sidebar in a real Chromium: its width, the search by the keyboard, undo, folders, and a long list."""
 
 from typing import Any
 
 import pytest
 
 from app.ui import Running, Services
+from tests.accessibility import grave_findings
 from tests.page_driver import PageDriver
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
@@ -42,3 +43,103 @@ def test_a_long_list_scrolls_above_what_stands_below_it(person: PageDriver) -> N
 def test_the_menu_of_the_last_chat_can_be_used(person: PageDriver) -> None:
     person.do_with_chat("Chat number 0", "rename", "Found again")
     person.page.wait_for_selector(".chat-line >> text=Found again")
+
+
+def width(person: PageDriver) -> float:
+    return float(person.page.locator("#sidebar").bounding_box()["width"])
+
+
+def titles(person: PageDriver) -> list[str]:
+    return [str(title) for title in person.page.locator(".chat-line .open span").all_inner_texts()]
+
+
+def focused(person: PageDriver) -> str:
+    return str(
+        person.page.evaluate(
+            "document.activeElement.closest('.chat-line')?.innerText ?? document.activeElement.id"
+        )
+    )
+
+
+def test_the_sidebar_is_resized_and_hidden_and_stays_so(person: PageDriver) -> None:
+    page, edge = person.page, "#sidebar-edge [role=separator]"
+    before = width(person)
+    box = page.locator(edge).bounding_box()
+    page.mouse.move(box["x"] + 4, 300)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 104, 300, steps=4)
+    page.mouse.up()
+    assert width(person) == pytest.approx(before + 100, abs=6)
+    page.focus(edge)
+    page.keyboard.press("ArrowLeft")
+    resized = width(person)
+    assert int(page.get_attribute(edge, "aria-valuenow")) == resized == pytest.approx(before + 84, abs=6)
+    person.reload()
+    assert width(person) == resized
+    page.keyboard.press("Control+b")
+    page.wait_for_selector("#sidebar", state="hidden")
+    assert page.get_attribute("#open-chats", "aria-expanded") == "false"
+    person.reload()
+    assert page.locator("#sidebar").is_hidden()
+    assert page.locator("#chat").bounding_box()["x"] == 0
+    page.click("#open-chats")
+    page.wait_for_selector("#sidebar", state="visible")
+    page.dblclick(edge)
+    assert width(person) == before
+    assert grave_findings(page) == []
+
+
+def test_the_search_is_used_by_the_keyboard_alone(person: PageDriver) -> None:
+    page = person.page
+    page.keyboard.press("Control+k")
+    page.keyboard.type("number 1")
+    page.wait_for_selector("text=11 chats found")
+    assert titles(person)[:2] == ["Chat number 19", "Chat number 18"]
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert "Chat number 18" in focused(person)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".chat-line[aria-current] >> text=Chat number 18")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("text=11 chats found", state="detached")
+    assert page.input_value("#chat-search :is(input, textarea)") == ""
+    page.keyboard.type("number 7")
+    page.wait_for_selector("text=1 chat found")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".chat-line[aria-current] >> text=Chat number 7")
+
+
+def test_a_deletion_is_undone_by_ctrl_z_or_its_toast_on_any_view(person: PageDriver) -> None:
+    page = person.page
+    person.do_with_chat("Chat number 39", "delete")
+    page.wait_for_selector("#undo .undo >> text=“Chat number 39” was deleted.")
+    page.click("#to-models")
+    assert page.locator("#undo [data-do=undo]").is_visible()
+    page.click("#to-chat")
+    page.fill("#message textarea", "typed")
+    page.keyboard.press("Control+z")
+    assert page.locator("#undo .undo").count() == 1, "the box's own undo comes first"
+    page.fill("#message textarea", "")
+    page.click("#undo .hide-undo")
+    page.wait_for_selector("#undo .undo", state="hidden")
+    page.keyboard.press("Control+z")
+    page.wait_for_selector(".chat-line >> text=Chat number 39")
+    page.wait_for_selector("#undo .undo", state="detached")
+
+
+def test_a_folder_is_made_and_deleted_where_it_is_seen(person: PageDriver, services: Services) -> None:
+    page, store = person.page, services.conversations.stores.stored
+    page.click("[data-do=make-folder]")
+    page.fill(".in-place", "Plans")
+    page.press(".in-place", "Enter")
+    page.wait_for_selector(".fold >> text=Plans")
+    person.do_with_chat("Chat number 39", "move", "Plans")
+    page.wait_for_selector(".folder + ul .chat-line")
+    assert grave_findings(page) == []
+    page.hover(".folder")
+    page.click(".folder summary")
+    page.click("[data-do=delete-folder]")
+    page.wait_for_selector(".fold", state="detached")
+    page.click("#undo [data-do=undo]")
+    page.wait_for_selector(".fold >> text=Plans")
+    assert [line.folder for line in store.summaries() if line.title == "Chat number 39"] == ["Plans"]

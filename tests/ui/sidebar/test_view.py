@@ -9,6 +9,7 @@ import pytest
 
 from app.errors import NotUploaded
 from app.ui import Services
+from app.ui.sidebar.undo import UndoRenderer
 from app.ui.sidebar.view import SidebarActions
 from tests.fakes import ScriptedEngine
 from tests.ui.chat.people import Visitor, pressed, until
@@ -37,6 +38,11 @@ class Librarian(Visitor):
     def sidebar(self) -> str:
         """The list as it is drawn."""
         return self.look().sidebar
+
+    @property
+    def toast(self) -> str:
+        """What stands in the toast."""
+        return str(UndoRenderer(self.state).render()["undo"])
 
 
 @pytest.fixture
@@ -99,7 +105,8 @@ def test_a_chat_is_put_into_a_folder_and_out_of_it(person: Librarian) -> None:
     person.do("move", chat, " Work ")
     assert f'data-do="open" data-name="{chat}"' in person.sidebar.partition("<span>Work</span>")[2]
     person.do("move", chat, "")
-    assert "<span>Work</span>" not in person.sidebar
+    inside, _, outside = person.sidebar.partition("<span>Work</span>")[2].partition("Today")
+    assert "Empty." in inside and f'data-name="{chat}"' in outside
 
 
 def test_a_folder_is_collapsed_and_expanded(person: Librarian) -> None:
@@ -127,18 +134,83 @@ def test_a_deleted_chat_can_be_brought_back(person: Librarian) -> None:
     kept, chat = person.begin("Stay?"), person.begin("Go?")
     person.do("open", kept)
     person.do("delete", chat)
-    assert "“Go?” was deleted" in person.sidebar
+    assert "“Go?” was deleted" in person.toast
     assert f'data-do="open" data-name="{chat}"' not in person.sidebar
     assert "Stay?" in person.look().thread
     person.do("undo")
     assert f'data-do="open" data-name="{chat}"' in person.sidebar
-    assert "was deleted" not in person.sidebar
+    assert person.toast == ""
 
 
-def test_deleting_the_chat_that_is_shown_leaves_an_empty_page(person: Librarian) -> None:
-    person.do("delete", person.begin("One?"))
+def test_deleting_the_chat_that_is_shown_leaves_an_empty_page_and_undo_shows_it_again(
+    person: Librarian,
+) -> None:
+    chat = person.begin("One?")
+    person.do("delete", chat)
     assert person.look().is_empty
     assert (person.state.version.chat, person.services.chat) == (0, 0)
+    person.do("undo")
+    assert "One?" in person.look().thread
+    assert (person.state.version.chat, person.services.chat) == (chat, chat)
+
+
+def test_undo_leaves_the_chat_that_was_opened_since(person: Librarian) -> None:
+    other, chat = person.begin("Other?"), person.begin("One?")
+    person.do("delete", chat)
+    person.do("open", other)
+    person.do("undo")
+    assert person.state.version.chat == other
+
+
+def test_an_empty_folder_is_made_and_removed_and_comes_back(person: Librarian) -> None:
+    store = person.services.conversations.stores.stored
+    person.do("make-folder", "", " Garden  plans ")
+    assert store.folders() == ("Garden plans",) and "Empty." in person.sidebar
+    person.do("remove-folder", "Garden plans")
+    assert (store.folders(), person.toast.count("The folder “Garden plans” was removed.")) == ((), 1)
+    person.do("undo")
+    assert (store.folders(), person.toast, person.heard) == (("Garden plans",), "", [])
+
+
+def test_a_folder_is_removed_without_its_chats_and_comes_back_around_them(person: Librarian) -> None:
+    store = person.services.conversations.stores.stored
+    chats = [store.create(folder="Work").chat for _ in range(2)]
+    person.do("remove-folder", "Work")
+    assert "Its 2 chats are still there." in person.toast
+    assert [line.folder for line in store.summaries()] == ["", ""]
+    person.do("undo")
+    assert store.in_folder("Work") == tuple(chats)
+
+
+def test_a_folder_is_deleted_with_its_chats_and_comes_back_with_them(person: Librarian) -> None:
+    store = person.services.conversations.stores.stored
+    chat = person.begin("One?")
+    person.do("move", chat, "Work")
+    other = store.create(folder="Work").chat
+    person.do("delete-folder", "Work")
+    assert (store.folders(), store.summaries(), person.look().is_empty) == ((), (), True)
+    assert "The folder “Work” and 2 chats were deleted." in person.toast
+    person.do("undo")
+    assert store.in_folder("Work") == (chat, other)
+    assert "One?" in person.look().thread
+
+
+def test_undo_is_offered_for_a_minute(person: Librarian) -> None:
+    person.do("delete", person.begin("One?"))
+    at = person.state.deletions[0].at
+    moments = iter((at + 1, at + 59, at + 61))
+    toast = UndoRenderer(person.state, lambda: next(moments))
+    first = toast.render()
+    assert "One?" in str(first["undo"])
+    assert toast.render() is first, "nothing is sent again"
+    assert toast.render()["undo"] == ""
+
+
+def test_no_title_is_markup_in_the_toast(person: Librarian) -> None:
+    chat = person.begin("One?")
+    person.do("rename", chat, "<img src=x>")
+    person.do("delete", chat)
+    assert "<img" not in person.toast
 
 
 def test_deleting_a_chat_that_is_being_written_stops_its_reply_and_undo_brings_what_came(
@@ -170,12 +242,12 @@ def test_deletions_are_undone_one_after_the_other_the_last_one_first(person: Lib
     first, second = person.begin("First?"), person.begin("Second?")
     person.do("delete", first)
     person.do("delete", second)
-    assert "“Second?” and 1 other chat were deleted" in person.sidebar
+    assert "“Second?” was deleted." in person.toast
     person.do("undo")
-    assert "“First?” was deleted." in person.sidebar
+    assert "“First?” was deleted." in person.toast
     person.do("undo")
     assert {line.id for line in person.services.conversations.stores.summaries()} == {first, second}
-    assert "was deleted" not in person.sidebar and person.heard == []
+    assert person.toast == "" and person.heard == []
 
 
 def test_a_deletion_that_cannot_be_undone_is_told_and_offered_no_more(person: Librarian) -> None:
@@ -183,7 +255,7 @@ def test_a_deletion_that_cannot_be_undone_is_told_and_offered_no_more(person: Li
     person.services.conversations.delete_all()
     person.do("undo")
     assert "no longer there" in person.heard[0]
-    assert "was deleted" not in person.sidebar
+    assert person.toast == ""
 
 
 def test_undoing_nothing_is_told(person: Librarian) -> None:

@@ -1,0 +1,85 @@
+"""Renders what an empty chat offers: the model's starters, and models to get while the demo model is in use."""
+
+from collections.abc import Sequence
+from math import ceil
+
+from app.messages import EngineStatus
+from app.model_messages import Download, InstalledModel, Recommendation, gigabytes
+from app.settings import DEMO_MODEL
+from app.ui.models.inventory import Inventory, InventoryCache
+from app.ui.models.render import download_words
+from app.ui.page_stream import Parts
+from app.ui.services import Services
+from app.ui.templates import parameters_in_words, render
+from app.ui.welcome.offers import ModelGetter, other_models, usable
+from app.ui.welcome.starters import starters_for
+
+MEGABITS = 50
+"""The speed of a connection, in Mbit/s, that the time of a download is told for."""
+
+
+class WelcomeRenderer:
+    """Renders the offers of one page, and has a model that was asked for here loaded once it is downloaded."""
+
+    def __init__(self, services: Services, inventory: InventoryCache, getter: ModelGetter) -> None:
+        self._services = services
+        self._inventory = inventory
+        self._getter = getter
+        self._inputs: object = None
+        self._parts: Parts = {}
+
+    def render(self) -> Parts:
+        """The parts; the same object while nothing has changed."""
+        services = self._services
+        inventory, downloads = self._inventory.get(), services.models.downloads()
+        name, status = services.model.name, services.engine.status()
+        inputs = (inventory, downloads, name, status.phase)
+        if inputs != self._inputs:
+            self._getter.load_downloaded()
+            self._inputs = inputs
+            is_demo = name == DEMO_MODEL
+            self._parts = {
+                "starters": render("starters.html", starters=starters_for(name)),
+                "offers": offers_html(inventory, downloads, status) if is_demo and inventory else "",
+            }
+        return self._parts
+
+
+def offers_html(inventory: Inventory, downloads: Sequence[Download], status: EngineStatus) -> str:
+    """The models to get or to load, with what they take and how far their downloads are."""
+    by_name = {download.name: download for download in downloads}
+    installed = usable(inventory)
+    others = () if inventory.library.is_offline else other_models(inventory, installed)
+    return render(
+        "offers.html",
+        parameters=parameters_in_words(status.model.parameters) if status.model else "",
+        installed=[_installed(model) for model in installed],
+        others=[_offer(one, by_name.get(one.entry.repo)) for one in others],
+        megabits=MEGABITS,
+    )
+
+
+def _installed(model: InstalledModel) -> dict[str, str]:
+    return {
+        "path": str(model.path),
+        "name": model.name,
+        "facts": f"{gigabytes(model.size)} · on this computer",
+    }
+
+
+def _offer(one: Recommendation, download: Download | None) -> dict[str, object]:
+    entry = one.entry
+    facts = f"{gigabytes(entry.size)} · {minutes_in_words(entry.size)}"
+    return {
+        "entry": entry,
+        "facts": download_words(download) or "Queued" if download else facts,
+        "download": download,
+        "is_stopped": download is not None and download.state in ("paused", "failed"),
+    }
+
+
+def minutes_in_words(size: int) -> str:
+    """How long so many bytes take at `MEGABITS`: "about 9 min"."""
+    minutes = ceil(size * 8 / (MEGABITS * 1_000_000) / 60)
+    hours, rest = divmod(minutes, 60)
+    return f"about {hours} h {rest} min" if hours else f"about {minutes} min"
