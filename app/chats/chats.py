@@ -21,7 +21,9 @@ from app.chats import (
     chat_settings,
     chat_table,
     deletion,
+    draft_table,
     exporting,
+    forking,
     importing,
     message_paths,
     message_table,
@@ -35,6 +37,7 @@ from app.errors import ChatNotFound, StoreError
 from app.messages import Role
 
 EVERYTHING = 2**31
+EDITED = "Edited by you."
 PURGE_SECONDS = 0.5
 """How long the end of the app may wait for a large full-text index."""
 
@@ -110,6 +113,11 @@ class Chats:
     save_preset = writes(chat_settings.save_preset)
     delete_preset = writes(chat_settings.delete_preset)
 
+    # Drafts
+
+    draft = reads(draft_table.draft)
+    set_draft = writes(draft_table.set_draft)
+
     # Messages
 
     thread = reads(message_paths.thread)
@@ -151,7 +159,25 @@ class Chats:
         with self.database.writing() as connection:
             return tree_changes.continue_reply(connection, version, message, self._now())
 
+    def edit_reply(self, version: ChatVersion, message: int, text: str) -> ChatVersion:
+        """Adds a version of a reply with the person's own text."""
+        with self.database.writing() as connection:
+            parent = message_table.parent(connection, message)
+            sources = message_paths.message(connection, message).content.sources
+            content = MessageContent(text, "done", EDITED, sources=sources)
+            return tree_changes.add(connection, version, "assistant", content, parent, self._now(), "")[0]
+
+    def fork(self, chat: int, message: int) -> ChatVersion:
+        """Begins a new chat with the messages of this one down to a message."""
+        with self.database.writing() as connection:
+            return forking.fork(connection, chat, message, self._now())
+
     # Deleting
+
+    def remove(self, version: ChatVersion, message: int) -> ChatVersion:
+        """Deletes a message with all that follows it."""
+        with self.database.writing() as connection:
+            return tree_changes.remove(connection, version, message, self._now())
 
     restore = writes(deletion.restore)
 

@@ -47,11 +47,12 @@
   };
 
   // Gradio keeps the values of its boxes: an event of Gradio's fills them when their value was changed elsewhere.
-  const filled = { "system-prompt": "0.0" };
+  const filled = { "system-prompt": "0.0", draft: "", model: undefined };
   const fill = (name, value) => {
     const hasChanged = filled[name] !== undefined && filled[name] !== value;
+    const isTyped = filled[name] === "" && document.querySelector("#message textarea")?.value; // before the page was drawn
     filled[name] = value;
-    if (hasChanged) window.foresight.fill("click", { do: name });
+    if (hasChanged && !isTyped) window.foresight.fill("click", { do: name });
   };
 
   const showNote = (text, button) => {
@@ -65,13 +66,14 @@
   const draw = (parts) => {
     for (const [name, value] of Object.entries(parts)) {
       const element = document.getElementById(name);
-      if (name === "system-prompt" || name === "model") fill(name, value);
+      if (name in filled) fill(name, value);
       else if (name === "problem") showNote((problem = value));
       else if (typeof value === "boolean") document.body.toggleAttribute(`data-${name}`, value);
       else if (typeof value === "object") drawBlocks(inside(element), value);
       else if (element?.tagName === "BUTTON") label(element, value);
       else if (element) redraw(inside(element), value);
     }
+    document.dispatchEvent(new CustomEvent("foresight-drawn", { detail: parts }));
   };
 
   const reloadButton = () => {

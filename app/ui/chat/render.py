@@ -142,7 +142,8 @@ class ChatRenderer:
 
     @property
     def _leaves_out(self) -> bool:
-        return self._services.conversations.leaves_out(self._state.version.chat)
+        is_rolling = self._services.settings.chats.rolling_context
+        return is_rolling or self._services.conversations.leaves_out(self._state.version.chat)
 
     def _unstored(self) -> ReplyProgress | None:
         """The reply that is being written, or could not be stored at its end: it stands below the messages."""
@@ -162,6 +163,8 @@ class ChatRenderer:
             "status": status_html(status),
             "meter": meter_html(self._meter.fit, self._leaves_out),
             "collection-picker": self._collections,
+            "chat-id": str(chat),
+            "draft": str(state.opened),
             "is-busy": self._is_writing,
             "is-empty": not thread.messages and not thread.earlier,
             "is-private": is_private(chat) if chat else state.is_private,

@@ -11,6 +11,7 @@ from app.conversation import ChatTooLong, Continuation, NewChat, NewQuestion, Ov
 from app.messages import Options
 from app.ui.chat.chat_settings import save_settings, settings_of
 from app.ui.chat.context_meter import PendingAction, overflow_html, pending_action
+from app.ui.chat.message_changes import CHANGES, WARMER, delete_question_html, same_text_question_html
 from app.ui.chat.messages import MESSAGE_LIMIT
 from app.ui.chat.state import ChatState
 from app.ui.error_handling import Notify, succeeded, try_or_notify
@@ -35,10 +36,11 @@ each of them checked by the model itself. Send a message and watch the numbers b
 PRIVATE = (
     '<p id="private-note">This chat is private. It is never stored, and deleted when Foresight is closed.</p>'
 )
+JUMP = '<button type="button" id="jump-to-latest" class="act">Jump to latest</button>'
 NO_QUESTION = ""
 OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "shorter": "shorter"}
 """The buttons of the question that is asked before anything is left out."""
-ACTIONS = ("regenerate", "continue", "edit", "version")
+ACTIONS = ("regenerate", "continue", "edit", *CHANGES)
 """The buttons below a message that change the chat."""
 
 
@@ -68,6 +70,8 @@ class ChatActions:
     def act(self, state: ChatState, _message: str, event: gr.EventData, *controls: Any) -> tuple[Any, str]:
         """Do what a button in the thread or in a question says."""
         do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
+        if do in ("warmer", "same"):
+            return gr.skip(), self._regenerate(state, pending_action(value), controls, do == "warmer")
         if do in OVERFLOWS:
             pending = pending_action(value)
             question = self._try(state, pending, controls, OVERFLOWS[do])
@@ -75,6 +79,8 @@ class ChatActions:
             return ("" if is_sent else gr.skip()), question or NO_QUESTION
         if do == "new":
             self.new_chat(state)
+        elif do == "ask-delete":
+            return gr.skip(), try_or_notify(self._notify, lambda: self._delete_question(state, int(name)), "")
         elif do == "earlier":
             state.message_limit += MESSAGE_LIMIT
         elif do == "colours":
@@ -84,8 +90,12 @@ class ChatActions:
         return gr.skip(), NO_QUESTION
 
     def type(self, state: ChatState, message: str) -> None:
-        """Have what is being typed counted."""
-        state.draft = message
+        """Have what is being typed counted and kept."""
+        if state.sent and message.strip() == state.sent:
+            return  # the event comes late: it is on its way already
+        state.draft, state.sent = message, ""
+        if not (state.is_private and not state.version.chat):  # a private chat has no place yet
+            self._services.conversations.drafts.keep(state.version.chat, message)
 
     def stop(self, state: ChatState) -> None:
         """Stop the reply that is being written in this chat; its text stays."""
@@ -113,13 +123,41 @@ class ChatActions:
         chosen = others if collection in settings.collections else (*others, collection)
         save_settings(self._services, state, replace(settings, collections=chosen))
 
+    def _delete_question(self, state: ChatState, message: int) -> str:
+        thread = self._services.conversations.thread(state.version.chat, state.message_limit)
+        return delete_question_html(thread, message)
+
+    def _regenerate(
+        self, state: ChatState, pending: PendingAction, controls: tuple[Any, ...], is_warmer: bool
+    ) -> str:
+        values = OptionValues(*controls)
+        values = values._replace(temperature=WARMER) if is_warmer else values
+        return self._try(state, pending, values, is_meant=True) or NO_QUESTION
+
+    def _writes_the_same(self, state: ChatState, pending: PendingAction, controls: tuple[Any, ...]) -> bool:
+        """Whether another answer would have the text of one that is there: at temperature 0, by the same model."""
+        if pending.do != "regenerate":
+            return False
+        options = to_options(OptionValues(*controls), self._services.settings.options)
+        model = self._services.engine.status().model
+        return options.sampling.temperature == 0 and self._services.conversations.has_written(
+            state.version.chat, int(pending.name), options, model
+        )
+
     def _try(
-        self, state: ChatState, pending: PendingAction, controls: tuple[Any, ...], overflow: Overflow = "ask"
+        self,
+        state: ChatState,
+        pending: PendingAction,
+        controls: tuple[Any, ...],
+        overflow: Overflow = "ask",
+        is_meant: bool = False,
     ) -> str | None:
         """Do it. The result is "" once it is done, the question to answer first, or None where it was refused."""
 
         def run() -> str:
             try:
+                if not is_meant and self._writes_the_same(state, pending, controls):
+                    return same_text_question_html(pending)
                 self._do(state, pending, controls, overflow)
             except ChatTooLong as error:
                 return overflow_html(error.fit, pending)
@@ -131,12 +169,19 @@ class ChatActions:
         self, state: ChatState, pending: PendingAction, controls: tuple[Any, ...], overflow: Overflow
     ) -> None:
         version, opened = state.version, state.opened
-        if pending.do == "version":
-            version = self._services.conversations.stores.of(version.chat).show(version, int(pending.name))
+        asked = version.chat
+        if change := CHANGES.get(pending.do):
+            version = change(self._services.conversations.stores, version, int(pending.name), pending.value)
         else:
             options = to_options(OptionValues(*controls), self._services.settings.options)
             version = self._services.conversations.start(self._turn(state, pending, options, overflow))
-        if state.finish(version, opened):  # an action may take seconds, and the person need not wait for it
+        if pending.do == "ask":
+            self._services.conversations.drafts.keep(asked, "")
+            state.sent = pending.value.strip()
+        if version.chat != asked and asked:
+            state.open_chat(version)
+            self._services.chat = version.chat
+        elif state.finish(version, opened):  # an action may take seconds, and the person need not wait for it
             self._services.chat = version.chat
 
     def _turn(self, state: ChatState, pending: PendingAction, options: Options, overflow: Overflow) -> Turn:
@@ -168,6 +213,7 @@ class ChatView:
     send: gr.Button
     stop: gr.Button
     collection_picker: gr.HTML
+    address: gr.HTML
 
     def connect(
         self,
@@ -202,12 +248,16 @@ def build_chat() -> ChatView:
             thread = gr.HTML(elem_id="messages", js_on_load=MESSAGES)
             live = gr.HTML(elem_id="live", js_on_load=MESSAGES)
             gr.HTML(elem_id="reply-note", js_on_load=None)
+        gr.HTML(JUMP, elem_id="jump", js_on_load=None)
         picker = gr.HTML(
             elem_id="collection-picker", js_on_load=f"foresight.collectionPicker(element); {LISTEN}"
         )
         message, send, stop = _build_composer()
         gr.HTML(elem_id="meter", js_on_load=None)
-    return ChatView(thread, live, examples, message, send, stop, picker)
+        address = gr.HTML(
+            elem_id="address", elem_classes="hidden-output", js_on_load="foresight.address(trigger)"
+        )
+    return ChatView(thread, live, examples, message, send, stop, picker, address)
 
 
 def _build_composer() -> tuple[gr.Textbox, gr.Button, gr.Button]:
