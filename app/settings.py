@@ -76,11 +76,13 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChatDefaults:
-    """What the model reads of every chat. With `rolling_context` the oldest messages are left out of a chat that is
-    too long, without asking; with `keeps_thoughts` earlier answers are sent with their reasoning."""
+    """What holds for every chat. With `rolling_context` the oldest messages are left out of a chat that is
+    too long, without asking; with `keeps_thoughts` earlier answers are sent with their reasoning; with
+    `titles_by_model` the model titles a new chat when it is idle."""
 
     rolling_context: bool = False
     keeps_thoughts: bool = False
+    titles_by_model: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,11 @@ def set_question_title(connection: sqlite3.Connection, chat: int, title: str) ->
         set_title(connection, chat, unused_title(connection, title), is_named=False)
 
 
+def suggest_title(connection: sqlite3.Connection, chat: int, title: str) -> None:
+    """Takes over a title that was written for the chat, unless the person has named it."""
+    set_question_title(connection, chat, one_line(title))
+
+
 def set_title(connection: sqlite3.Connection, chat: int, title: str, is_named: bool) -> None:
     """Writes a title and its full-text index."""
     stored = storable(title)

@@ -87,6 +87,7 @@ class Chats:
     folders = reads(chat_table.folders)
     search = reads(search.search)
     rename = writes(chat_table.rename)
+    suggest_title = writes(chat_table.suggest_title)
     pin = writes(chat_table.pin)
     move = writes(chat_table.move)
     rename_folder = writes(chat_table.rename_folder)

@@ -19,6 +19,7 @@ from app.conversation.reply import Reply
 from app.conversation.reply_recorder import ReplyDraft, ReplyRecorder
 from app.conversation.retrieval import DocumentSearch
 from app.conversation.thinking import without_thoughts
+from app.conversation.titles import ChatTitles
 from app.conversation.turn import ReplySettings, Turn, context_of
 from app.errors import AppError, StoreError
 from app.messages import Message, ModelInfo, Options, Request
@@ -62,6 +63,7 @@ class Conversations:
     def __init__(self, engine: ReplyEngine, stores: ChatStores, documents: DocumentSearch) -> None:
         self.stores = stores
         self.drafts = Drafts(stores)
+        self._titles = ChatTitles(engine, stores, lambda: self.is_busy)
         self._engine = engine
         self._prompts = PromptBuilder(engine.reader, documents)
         self._started: Mapping[int, StartedReply] = {}
@@ -219,6 +221,16 @@ class Conversations:
             if reply.problem:
                 self._unsaved[chat] = reply
             self._recorders.pop(chat, None)
+        started = self._started.get(chat)
+        if started and started.settings.titles_chats and self._is_first(chat, reply.message):
+            self._titles.begin(chat, started.settings)
+
+    def _is_first(self, chat: int, message: int) -> bool:
+        """Whether this is the chat's first answer, and it is complete."""
+        with suppress(AppError):  # deleted meanwhile
+            store = self.stores.of(chat)
+            return len(store.path_ids(chat, message)) == 2 and store.message(message).content.state == "done"
+        return False
 
     def _require_ready(self, chat: int) -> None:
         """Raises StillWriting, and StoreError while the chat's newest reply still cannot be stored."""

@@ -83,7 +83,7 @@ class Services:
         chats = self._settings.chats
         if overflow == "ask" and chats.rolling_context:
             overflow = "oldest"
-        return ReplySettings(self.model, options, overflow, chats.keeps_thoughts)
+        return ReplySettings(self.model, options, overflow, chats.keeps_thoughts, chats.titles_by_model)
 
     def asked_anew(
         self, chat: int, message: int, options: Options, overflow: Overflow = "ask"

@@ -136,8 +136,8 @@ class ChatActions:
 
     def _writes_the_same(self, state: ChatState, pending: PendingAction, controls: tuple[Any, ...]) -> bool:
         """Whether another answer would have the text of one that is there: at temperature 0, by the same model."""
-        if pending.do != "regenerate":
-            return False
+        if pending.do != "regenerate" or settings_of(self._services, state).collections:
+            return False  # its documents may have changed
         options = to_options(OptionValues(*controls), self._services.settings.options)
         model = self._services.engine.status().model
         return options.sampling.temperature == 0 and self._services.conversations.has_written(

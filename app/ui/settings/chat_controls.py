@@ -13,6 +13,7 @@ from app.ui.services import Services
 
 SWITCHES = (
     ("rolling_context", "Rolling context", "A chat that is too long goes on without its oldest messages, unasked"),
+    ("titles_by_model", "Titles by the model", "The model titles a new chat once it is idle"),
     ("keeps_thoughts", "Send earlier reasoning", "The model reads the reasoning of earlier answers, too"),
 )  # fmt: skip
 """The field of `ChatDefaults`, the label, and what it does."""
