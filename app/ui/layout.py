@@ -19,6 +19,7 @@ from app.conversation.race_setup import ready_prompts
 from app.settings import Settings
 from app.ui.about.view import AboutActions
 from app.ui.app_context import AppContext, Endpoint
+from app.ui.chat.attaching import Attaching
 from app.ui.chat.chat_settings import ChatSettingsActions, ChatSettingsPanel, settings_of
 from app.ui.chat.opening import ChatOpener
 from app.ui.chat.render import ChatRenderer
@@ -165,6 +166,8 @@ def _chosen(services: Services) -> tuple[Any, ...]:
 def _connect_chat(page: Page, services: Services, events: PageEvents) -> None:
     state, controls, chat = page.chat_state, page.controls, ChatActions(services, toast)
     page.chat.connect(page.question, chat, state, controls, events)
+    attaching = Attaching(services, toast)
+    events.on(page.chat.attach.upload, attaching.attach_files, [state, page.chat.attach])
     page.sidebar.connect(SidebarActions(services, toast), chat, state, events)
     page.chat_settings.connect(ChatSettingsActions(services, toast), state, controls, events)
     page.xray.connect(state, events)

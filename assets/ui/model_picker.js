@@ -28,6 +28,7 @@
 
   document.addEventListener("click", ({ target }) => {
     if (target.closest("#model-button")) return show(!isOpen());
+    if (target.closest("[data-opens=model-button]")) return setTimeout(() => show(true));
     if (!isOpen() || !target.isConnected) return;
     const view = target.closest("[data-view]:not(body)")?.dataset.view;
     if (view) document.getElementById(`to-${view}`).click();

@@ -3,11 +3,16 @@
 import json
 from collections.abc import Callable
 from dataclasses import astuple
+from typing import Any
 
-from app.chat_messages import ChatVersion, Thread
+from app.chat_messages import ChatVersion
 from app.conversation import ChatStores
 from app.display_text import counted
+from app.ui.chat.chat_settings import settings_of
 from app.ui.chat.context_meter import PendingAction
+from app.ui.chat.state import ChatState
+from app.ui.option_controls import OptionValues, to_options
+from app.ui.services import Services
 from app.ui.templates import render
 
 Change = Callable[[ChatStores, ChatVersion, int, str], ChatVersion]
@@ -24,8 +29,9 @@ WARMER = 0.7
 """The temperature that is offered for another answer where 0 would repeat the text."""
 
 
-def delete_question_html(thread: Thread, message: int) -> str:
+def delete_question(services: Services, state: ChatState, message: int) -> str:
     """Return the question before a message is deleted: what follows it goes, too."""
+    thread = services.conversations.thread(state.version.chat, state.message_limit)
     ids = [each.id for each in thread.messages]
     following = len(ids) - ids.index(message) - 1 if message in ids else 0
     rest = (
@@ -39,3 +45,15 @@ def delete_question_html(thread: Thread, message: int) -> str:
 def same_text_question_html(pending: PendingAction) -> str:
     """Return the question before an answer is written again at temperature 0."""
     return render("same_text_question.html", warmer=WARMER, pending=json.dumps(astuple(pending)))
+
+
+def writes_the_same(
+    services: Services, state: ChatState, pending: PendingAction, controls: tuple[Any, ...]
+) -> bool:
+    """Whether an answer written anew would have the text of one that is there: at temperature 0, by this model."""
+    if pending.do != "regenerate" or settings_of(services, state).collections:
+        return False  # documents may have changed since
+    options = to_options(OptionValues(*controls), services.settings.options)
+    model, chat = services.engine.status().model, state.version.chat
+    is_greedy = options.sampling.temperature == 0
+    return is_greedy and services.conversations.has_written(chat, int(pending.name), options, model)

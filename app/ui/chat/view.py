@@ -9,10 +9,18 @@ import gradio as gr
 from app.chat_messages import ChatVersion
 from app.conversation import ChatTooLong, Continuation, NewChat, NewQuestion, Overflow, Regeneration, Turn
 from app.messages import Options
+from app.ui.chat.attaching import Attaching
 from app.ui.chat.chat_settings import save_settings, settings_of
 from app.ui.chat.context_meter import PendingAction, overflow_html, pending_action
-from app.ui.chat.message_changes import CHANGES, WARMER, delete_question_html, same_text_question_html
+from app.ui.chat.message_changes import (
+    CHANGES,
+    WARMER,
+    delete_question,
+    same_text_question_html,
+    writes_the_same,
+)
 from app.ui.chat.messages import MESSAGE_LIMIT
+from app.ui.chat.shortening import beginning_that_fits
 from app.ui.chat.state import ChatState
 from app.ui.error_handling import Notify, succeeded, try_or_notify
 from app.ui.option_controls import OptionValues, to_options
@@ -40,6 +48,8 @@ JUMP = '<button type="button" id="jump-to-latest" class="act">Jump to latest</bu
 NO_QUESTION = ""
 OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "shorter": "shorter"}
 """The buttons of the question that is asked before anything is left out."""
+ANSWERS = (*OVERFLOWS, "cut", "attach", "warmer", "same")
+"""The buttons of all questions before a message is sent."""
 ACTIONS = ("regenerate", "continue", "edit", *CHANGES)
 """The buttons below a message that change the chat."""
 
@@ -50,6 +60,7 @@ class ChatActions:
     def __init__(self, services: Services, notify: Notify) -> None:
         self._services = services
         self._notify = notify
+        self._attaching = Attaching(services, notify)
 
     def open_last(self, state: ChatState) -> None:
         """Have a new page show the chat that was open last."""
@@ -70,17 +81,13 @@ class ChatActions:
     def act(self, state: ChatState, _message: str, event: gr.EventData, *controls: Any) -> tuple[Any, str]:
         """Do what a button in the thread or in a question says."""
         do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
-        if do in ("warmer", "same"):
-            return gr.skip(), self._regenerate(state, pending_action(value), controls, do == "warmer")
-        if do in OVERFLOWS:
-            pending = pending_action(value)
-            question = self._try(state, pending, controls, OVERFLOWS[do])
-            is_sent = question == NO_QUESTION and pending.do == "ask"
-            return ("" if is_sent else gr.skip()), question or NO_QUESTION
+        if do in ANSWERS:
+            return self._answer(state, do, pending_action(value), controls)
         if do == "new":
             self.new_chat(state)
         elif do == "ask-delete":
-            return gr.skip(), try_or_notify(self._notify, lambda: self._delete_question(state, int(name)), "")
+            asked = partial(delete_question, self._services, state, int(name))
+            return gr.skip(), try_or_notify(self._notify, asked, NO_QUESTION)
         elif do == "earlier":
             state.message_limit += MESSAGE_LIMIT
         elif do == "colours":
@@ -88,6 +95,22 @@ class ChatActions:
         elif do in ACTIONS:
             return gr.skip(), self._try(state, PendingAction(do, name, value), controls) or NO_QUESTION
         return gr.skip(), NO_QUESTION
+
+    def _answer(
+        self, state: ChatState, answer: str, pending: PendingAction, controls: tuple[Any, ...]
+    ) -> tuple[Any, str]:
+        """Do what was chosen in a question, with the action that waited for it."""
+        match answer:
+            case "cut":
+                return self._send_beginning(state, pending.value, controls)
+            case "attach":
+                is_attached = self._attaching.attach_text(state, pending.value)
+                return ("" if is_attached else gr.skip()), NO_QUESTION
+            case "warmer" | "same":
+                return gr.skip(), self._regenerate(state, pending, controls, answer == "warmer")
+        question = self._try(state, pending, controls, OVERFLOWS[answer])
+        is_sent = question == NO_QUESTION and pending.do == "ask"
+        return ("" if is_sent else gr.skip()), question or NO_QUESTION
 
     def type(self, state: ChatState, message: str) -> None:
         """Have what is being typed counted and kept."""
@@ -123,10 +146,6 @@ class ChatActions:
         chosen = others if collection in settings.collections else (*others, collection)
         save_settings(self._services, state, replace(settings, collections=chosen))
 
-    def _delete_question(self, state: ChatState, message: int) -> str:
-        thread = self._services.conversations.thread(state.version.chat, state.message_limit)
-        return delete_question_html(thread, message)
-
     def _regenerate(
         self, state: ChatState, pending: PendingAction, controls: tuple[Any, ...], is_warmer: bool
     ) -> str:
@@ -134,15 +153,13 @@ class ChatActions:
         values = values._replace(temperature=WARMER) if is_warmer else values
         return self._try(state, pending, values, is_meant=True) or NO_QUESTION
 
-    def _writes_the_same(self, state: ChatState, pending: PendingAction, controls: tuple[Any, ...]) -> bool:
-        """Whether another answer would have the text of one that is there: at temperature 0, by the same model."""
-        if pending.do != "regenerate" or settings_of(self._services, state).collections:
-            return False  # its documents may have changed
+    def _send_beginning(self, state: ChatState, text: str, controls: tuple[Any, ...]) -> tuple[Any, str]:
+        """Send as much of the message as fits. The rest stays in the box."""
         options = to_options(OptionValues(*controls), self._services.settings.options)
-        model = self._services.engine.status().model
-        return options.sampling.temperature == 0 and self._services.conversations.has_written(
-            state.version.chat, int(pending.name), options, model
-        )
+        settings = settings_of(self._services, state)
+        sent = beginning_that_fits(self._services.conversations, settings, text, options)
+        question = self._try(state, PendingAction("ask", "", sent), controls, "oldest") if sent else None
+        return (text[len(sent) :].lstrip() if question == NO_QUESTION else gr.skip()), question or NO_QUESTION
 
     def _try(
         self,
@@ -156,7 +173,7 @@ class ChatActions:
 
         def run() -> str:
             try:
-                if not is_meant and self._writes_the_same(state, pending, controls):
+                if not is_meant and writes_the_same(self._services, state, pending, controls):
                     return same_text_question_html(pending)
                 self._do(state, pending, controls, overflow)
             except ChatTooLong as error:
@@ -214,6 +231,7 @@ class ChatView:
     stop: gr.Button
     collection_picker: gr.HTML
     address: gr.HTML
+    attach: gr.UploadButton
 
     def connect(
         self,
@@ -252,16 +270,19 @@ def build_chat() -> ChatView:
         picker = gr.HTML(
             elem_id="collection-picker", js_on_load=f"foresight.collectionPicker(element); {LISTEN}"
         )
-        message, send, stop = _build_composer()
+        attach, message, send, stop = _build_composer()
         gr.HTML(elem_id="meter", js_on_load=None)
         address = gr.HTML(
             elem_id="address", elem_classes="hidden-output", js_on_load="foresight.address(trigger)"
         )
-    return ChatView(thread, live, examples, message, send, stop, picker, address)
+    return ChatView(thread, live, examples, message, send, stop, picker, address, attach)
 
 
-def _build_composer() -> tuple[gr.Textbox, gr.Button, gr.Button]:
+def _build_composer() -> tuple[gr.UploadButton, gr.Textbox, gr.Button, gr.Button]:
     with gr.Row(elem_id="composer"):
+        attach = gr.UploadButton(
+            "Attach", elem_id="attach", size="sm", scale=0, min_width=0, file_count="multiple",
+        )  # fmt: skip
         message = gr.Textbox(
             elem_id="message",
             show_label=False,
@@ -275,4 +296,4 @@ def _build_composer() -> tuple[gr.Textbox, gr.Button, gr.Button]:
         )
         send = gr.Button("Send", elem_id="send", variant="primary", scale=0, min_width=0)
         stop = gr.Button("Stop", elem_id="stop", variant="primary", scale=0, min_width=0)
-    return message, send, stop
+    return attach, message, send, stop

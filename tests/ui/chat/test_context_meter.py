@@ -43,8 +43,8 @@ def test_without_a_model_there_is_no_meter() -> None:
     [
         (FULL, ["oldest", "shorter", "new", "no"]),
         (ContextFit(1020, 1024, 256, 4, 300), ["oldest", "new", "no"]),
-        (ContextFit(900, 1024, 256, 0, 900), ["shorter", "new", "no"]),
-        (ContextFit(5000, 1024, 256, 2, 4000), ["new", "no"]),
+        (ContextFit(900, 1024, 256, 0, 900), ["shorter", "cut", "attach", "no", "no"]),
+        (ContextFit(5000, 1024, 256, 2, 4000), ["cut", "attach", "no", "no"]),
     ],
 )
 def test_only_what_helps_is_offered(fit: ContextFit, choices: list[str]) -> None:
