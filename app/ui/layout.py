@@ -146,7 +146,8 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
             temperature = services.settings.options.sampling.temperature
             return gr.skip(), gr.skip(), temperature, *astuple(services.settings.model)
         if event._data.get("do") == "draft":
-            return opener.draft(state), gr.skip(), gr.skip(), *(gr.skip() for _ in model)
+            left, typed = (str(event._data.get(key, "")) for key in ("name", "value"))
+            return opener.draft(state, left, typed), gr.skip(), gr.skip(), *(gr.skip() for _ in model)
         system = try_or_notify(toast, lambda: settings_of(services, state).system, gr.skip())
         return gr.skip(), system, gr.skip(), *(gr.skip() for _ in model)
 

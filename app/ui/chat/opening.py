@@ -1,5 +1,7 @@
 """Opening a chat by its address, with what was typed in it and not sent yet."""
 
+from typing import Any
+
 import gradio as gr
 
 from app.ui.chat.state import ChatState
@@ -23,12 +25,19 @@ class ChatOpener:
             state.new_chat()
             self._services.chat = 0
 
-    def draft(self, state: ChatState) -> str:
-        """Return what was typed in this chat and not sent yet; nothing for a private one that is not begun."""
-        chat = state.version.chat
-        if not chat and state.is_private:
-            return ""
-        state.draft = try_or_notify(self._notify, lambda: self._services.conversations.drafts.of(chat), "")
+    def draft(self, state: ChatState, left: str, typed: str) -> Any:
+        """Keep what was typed in the chat that the page left ("" for a page that is new), and return what was typed
+        in the one that it shows. What is typed before a new page is drawn stays."""
+        drafts, chat = self._services.conversations.drafts, state.version.chat
+        state.filled = state.opened
+        if left == "" and typed:
+            state.draft = typed
+            return gr.skip()
+        if left.isdecimal() and typed.strip() != state.sent:
+            drafts.keep(int(left), typed)
+        # A private chat that is not begun has no place for a draft.
+        is_kept = chat or not state.is_private
+        state.draft = try_or_notify(self._notify, lambda: drafts.of(chat), "") if is_kept else ""
         return state.draft
 
     def _open(self, state: ChatState, chat: int) -> None:

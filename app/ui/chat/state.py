@@ -45,7 +45,8 @@ class ChatState:
 
     `version` is the chat as the page was last drawn, by which a page that is out of date is noticed. A chat that is
     not begun yet is chat 0, with the `settings` it will have and whether it `is_private`. `opened` counts how often
-    the page changed its chat; `sent` is the message that was sent last, until another one is typed. `deleted` are
+    the page changed its chat; `sent` is the message that was sent last, until another one is typed;
+    `filled` is `opened` as it was when the message box was filled. `deleted` are
     chats that can be restored, with their titles, the newest last; `expanded` tells which folders were expanded or
     collapsed."""
 
@@ -57,6 +58,7 @@ class ChatState:
     coloured: frozenset[int] = frozenset()
     draft: str = ""
     sent: str = ""
+    filled: int = 0
     sent_prompts: SentTexts = field(default_factory=SentTexts)
     reply: ReplyProgress | None = None
     search: str = ""
@@ -68,7 +70,6 @@ class ChatState:
         """Show this chat, from its newest messages on."""
         self.version, self.message_limit, self.coloured = version, MESSAGE_LIMIT, frozenset()
         self.is_private, self.settings, self.sent_prompts = False, ChatSettings(), SentTexts()
-        self.sent = ""
         self.opened += 1
 
     def new_chat(self, is_private: bool = False) -> None:

@@ -117,7 +117,8 @@ class ChatActions:
         if state.sent and message.strip() == state.sent:
             return  # the event comes late: it is on its way already
         state.draft, state.sent = message, ""
-        if not (state.is_private and not state.version.chat):  # a private chat has no place yet
+        # The box may still have the text of the chat before; a private chat that is not begun has no place.
+        if state.filled == state.opened and not (state.is_private and not state.version.chat):
             self._services.conversations.drafts.keep(state.version.chat, message)
 
     def stop(self, state: ChatState) -> None:
