@@ -6,7 +6,7 @@ from itertools import chain, count
 from pathlib import Path
 
 from app.conversation import is_private
-from app.display_text import counted, title_of
+from app.display_text import title_of
 from app.document_messages import Collection
 from app.errors import AppError
 from app.ui.chat.chat_settings import save_settings, settings_of
@@ -18,8 +18,6 @@ from app.ui.uploads import discard, upload_at
 PREFIX = "Attached: "
 """How the name of a chat's own collection begins."""
 PRIVATE = "A private chat stores nothing, so nothing can be attached to it. Attach files to another chat."
-
-READ = "The chat searches what it says once it is read: Documents shows how far that is."
 
 
 def listed(collections: Sequence[Collection], chosen: Sequence[int]) -> list[Collection]:
@@ -45,8 +43,8 @@ class Attaching:
         files: list[Path] = try_or_notify(self._notify, lambda: [upload_at(path) for path in given], [])
         try:
             add = self._services.documents.add_uploads
-            if files and self._attach(state, files[0].name, lambda into: add(into, files)):
-                self._notify(f"{counted(len(files), 'file')} attached. {READ}")
+            if files:
+                self._attach(state, files[0].name, lambda into: add(into, files))
         finally:
             for file in files:
                 discard(file)
