@@ -75,13 +75,26 @@ class ModelSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ChatDefaults:
+    """What holds for every chat. With `rolling_context` the oldest messages are left out of a chat that is
+    too long, without asking; with `keeps_thoughts` earlier answers are sent with their reasoning; with
+    `titles_by_model` the model titles a new chat when it is idle."""
+
+    rolling_context: bool = False
+    keeps_thoughts: bool = False
+    titles_by_model: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
-    """The person's choices."""
+    """The person's choices. Until a temperature is chosen, it is the loaded model's own."""
 
     model: ModelChoice = field(default_factory=lambda: ModelChoice(DEMO_MODEL))
     options: Options = field(default_factory=Options)
     library: ModelSettings = field(default_factory=ModelSettings)
     theme: Theme = "system"
+    chats: ChatDefaults = field(default_factory=ChatDefaults)
+    is_temperature_chosen: bool = False
 
     def __post_init__(self) -> None:
         require_one_of(Theme, "theme", self.theme)
@@ -142,6 +155,9 @@ def _from_json(saved: dict[str, Any]) -> Settings:
         ),
         library=ModelSettings(**{**library, "folders": tuple(library.get("folders", ()))}),
         theme=saved.get("theme", "system"),
+        chats=ChatDefaults(**saved.get("chats", {})),
+        # Older files do not tell: what they have may have been chosen.
+        is_temperature_chosen=saved.get("is_temperature_chosen", True),
     )
 
 

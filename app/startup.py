@@ -71,6 +71,7 @@ def run_app(folder: DataFolder, opening: Opening, model: str | None, network_log
         app_context = AppContext(folder.path, models.hub.root, log, network_log, database, database.note)
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)
         services = Services(conversations, engine, models, race, documents, file, settings)
+        services.follow_model(settings.model.name)
         in_browser = opening.in_browser and not opening.is_native
         page = serve(services, app_context, opening.port, in_browser, opening.is_native, opening.has_token)
         folder.announce(page.url)

@@ -66,6 +66,7 @@ class ScriptedModels:
         ]
         self.hits = [SearchHit("somebody/small-one", 1234, 5), SearchHit("other/small-two", 7, is_gated=True)]
         self.fits: dict[str, Fit] = {}
+        self.temperatures: dict[str, float] = {}
         self.on_the_way: tuple[Download, ...] = ()
         self.calls: list[tuple[str, str]] = []
         self.used: list[ModelSettings] = []
@@ -107,6 +108,9 @@ class ScriptedModels:
     def row_price(self, name: str, precision: Precision) -> RowPrice | None:
         self._do("row price", name)
         return RowPrice(logits=1_000, cache=500) if precision == "float32" else None
+
+    def own_temperature(self, name: str) -> float:
+        return self.temperatures.get(name, 0.0)
 
     def search(self, words: str) -> Sequence[SearchHit]:
         self._do("search", words)

@@ -84,6 +84,15 @@ class PageDriver:
         self.page.hover(LAST)
         self.page.click(f"{LAST} footer button >> text={words}")
 
+    def regenerate(self) -> None:
+        """Have the last answer written again by the same settings, which is asked about at temperature 0."""
+        self.press("Regenerate")
+        self.page.click(".question [data-do=same]")
+
+    def open_tab(self, tab: str) -> None:
+        """Open a tab of the panel beside the chat: settings, live or xray."""
+        self.page.click(f"#side-tab-{tab}")
+
     def open_chat(self, title: str) -> None:
         """Go to a chat of the list."""
         self.page.click(f".chat-line .open >> text={title}")

@@ -43,9 +43,11 @@ def person(browser: Any, app: AppProcess) -> Iterator[PageDriver]:
 
 def choose(person: PageDriver, selector: str, value: str) -> None:
     """Write a number into its box; the next reply is written with it."""
+    person.open_tab("settings")
     person.page.fill(selector, value)
     person.page.press(selector, "Tab")
     person.page.wait_for_timeout(400)
+    person.open_tab("live")
 
 
 def test_the_demo_model_replies_with_auto_and_the_numbers_move(person: PageDriver) -> None:
@@ -111,7 +113,7 @@ def test_questions_and_replies_have_versions(person: PageDriver) -> None:
     person.page.click("article.user [aria-label='Previous version']")
     person.page.wait_for_selector("article.user .versions >> text=1/2")
     assert person.last_answer() == first
-    person.press("Regenerate")
+    person.regenerate()
     person.page.wait_for_selector(f"{LAST} .versions >> text=2/2")
     person.wait_for_reply()
 
@@ -162,7 +164,7 @@ def test_a_chat_that_outgrows_the_model_asks_first_and_shows_its_cut(person: Pag
 
 @pytest.mark.thorough
 def test_instructions_hold_for_their_chat_alone(person: PageDriver) -> None:
-    person.page.click("#chat-settings .label-wrap")
+    person.open_tab("settings")
     person.page.fill("#system textarea", "Answer in one word.")  # as pasting does: no key is pressed
     person.page.wait_for_timeout(1500)
     person.ask("Hi there")

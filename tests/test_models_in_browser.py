@@ -165,6 +165,7 @@ def test_a_broken_model_says_so_and_the_one_before_answers_on(person: PageDriver
 def test_switching_under_a_reply_asks_first(person: PageDriver) -> None:
     person.page.click("#to-chat")
     person.page.click("#new-chat")
+    person.open_tab("settings")
     person.page.fill("#temperature input[type=number]", "2")
     person.page.press("#temperature input[type=number]", "Tab")
     person.send("Tell me everything that you know about the commands of a shell")

@@ -60,7 +60,13 @@ def rename(connection: sqlite3.Connection, chat: int, title: str) -> None:
 def set_question_title(connection: sqlite3.Connection, chat: int, title: str) -> None:
     """Takes over the title of the first question, unless the person has named the chat."""
     if not require_chat(connection, chat)["is_named"]:
-        set_title(connection, chat, title, is_named=False)
+        set_title(connection, chat, "", is_named=False)  # its own old title is no other chat's
+        set_title(connection, chat, unused_title(connection, title), is_named=False)
+
+
+def suggest_title(connection: sqlite3.Connection, chat: int, title: str) -> None:
+    """Takes over a title that was written for the chat, unless the person has named it."""
+    set_question_title(connection, chat, one_line(title))
 
 
 def set_title(connection: sqlite3.Connection, chat: int, title: str, is_named: bool) -> None:
@@ -69,6 +75,15 @@ def set_title(connection: sqlite3.Connection, chat: int, title: str, is_named: b
     connection.execute("UPDATE chat SET title = ?, is_named = ? WHERE id = ?", (stored, is_named, chat))
     connection.execute("DELETE FROM chat_words WHERE rowid = ?", (chat,))
     connection.execute("INSERT INTO chat_words (rowid, title) VALUES (?, ?)", (chat, spaced(stored)))
+
+
+def unused_title(connection: sqlite3.Connection, title: str) -> str:
+    """The title, with the first free number behind it where another chat has it: Dinner, Dinner (2), Dinner (3)."""
+    rows = connection.execute("SELECT title FROM chat WHERE deleted IS NULL AND title <> ''")
+    taken, number, free = {row["title"] for row in rows}, 2, title
+    while free in taken:
+        free, number = f"{title} ({number})", number + 1
+    return free
 
 
 def pin(connection: sqlite3.Connection, chat: int, is_pinned: bool) -> None:

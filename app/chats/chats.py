@@ -21,8 +21,10 @@ from app.chats import (
     chat_settings,
     chat_table,
     deletion,
+    draft_table,
     exporting,
     folder_table,
+    forking,
     importing,
     message_paths,
     message_table,
@@ -36,6 +38,7 @@ from app.errors import ChatNotFound, StoreError
 from app.messages import Role
 
 EVERYTHING = 2**31
+EDITED = "Edited by you."
 PURGE_SECONDS = 0.5
 """How long the end of the app may wait for a large full-text index."""
 
@@ -86,6 +89,7 @@ class Chats:
     in_folder = reads(folder_table.in_folder)
     search = reads(search.search)
     rename = writes(chat_table.rename)
+    suggest_title = writes(chat_table.suggest_title)
     pin = writes(chat_table.pin)
     move = writes(chat_table.move)
     make_folder = writes(folder_table.make_folder)
@@ -113,6 +117,11 @@ class Chats:
     presets = reads(chat_settings.presets)
     save_preset = writes(chat_settings.save_preset)
     delete_preset = writes(chat_settings.delete_preset)
+
+    # Drafts
+
+    draft = reads(draft_table.draft)
+    set_draft = writes(draft_table.set_draft)
 
     # Messages
 
@@ -155,7 +164,25 @@ class Chats:
         with self.database.writing() as connection:
             return tree_changes.continue_reply(connection, version, message, self._now())
 
+    def edit_reply(self, version: ChatVersion, message: int, text: str) -> ChatVersion:
+        """Adds a version of a reply with the person's own text."""
+        with self.database.writing() as connection:
+            parent = message_table.parent(connection, message)
+            sources = message_paths.message(connection, message).content.sources
+            content = MessageContent(text, "done", EDITED, sources=sources)
+            return tree_changes.add(connection, version, "assistant", content, parent, self._now(), "")[0]
+
+    def fork(self, chat: int, message: int) -> ChatVersion:
+        """Begins a new chat with the messages of this one down to a message."""
+        with self.database.writing() as connection:
+            return forking.fork(connection, chat, message, self._now())
+
     # Deleting
+
+    def remove(self, version: ChatVersion, message: int) -> ChatVersion:
+        """Deletes a message with all that follows it."""
+        with self.database.writing() as connection:
+            return tree_changes.remove(connection, version, message, self._now())
 
     restore = writes(deletion.restore)
 

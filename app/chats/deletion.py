@@ -34,8 +34,9 @@ def restore(connection: sqlite3.Connection, chat: int) -> None:
 
 
 def empty(connection: sqlite3.Connection) -> None:
-    """Deletes the messages, titles and settings of hidden chats."""
+    """Deletes the messages, drafts, titles and settings of hidden chats."""
     connection.execute(f"DELETE FROM message WHERE chat IN ({HIDDEN})")
+    connection.execute(f"DELETE FROM draft WHERE chat IN ({HIDDEN})")
     connection.execute(f"DELETE FROM chat_words WHERE rowid IN ({HIDDEN})")
     connection.execute(
         "UPDATE chat SET title = '', folder = '', system = '', sampling = NULL, shown = 0, deleted = -1"
@@ -65,5 +66,6 @@ def delete_all(connection: sqlite3.Connection) -> None:
     """Erases all chats and folders at once."""
     connection.execute("DELETE FROM chat")
     connection.execute("DELETE FROM folder")
+    connection.execute("DELETE FROM draft")
     for index in INDEXES:  # or the words would stay until they are merged
         connection.execute(f"INSERT INTO {index} ({index}) VALUES ('rebuild')")

@@ -7,7 +7,7 @@ from app.chats.chat_settings import settings_of
 from app.chats.chat_table import require_chat
 from app.chats.message_table import chat_of, require_in, stored, tree_of
 from app.chats.message_tree import ROOT, MessageTree
-from app.messages import Message
+from app.messages import Message, Role
 
 TEXTS = "SELECT id, role, text, state FROM message WHERE chat = ?"
 
@@ -48,7 +48,7 @@ def path_ids(connection: sqlite3.Connection, chat: int, upto: int) -> tuple[int,
 
 def texts_before(connection: sqlite3.Connection, chat: int, upto: int | None = None) -> tuple[Message, ...]:
     """What the model reads before a new question below a message, by default below the shown leaf."""
-    return _texts(_without_failed_turns(_path(connection, chat, upto)))
+    return _texts(_without_unanswered(_without_failed_turns(_path(connection, chat, upto)), "user"))
 
 
 def _path(connection: sqlite3.Connection, chat: int, upto: int | None) -> list[sqlite3.Row]:
@@ -75,7 +75,15 @@ def _prompt_path(path: list[sqlite3.Row]) -> list[sqlite3.Row]:
     """The path with its last message as it is: the person asks about it now. An empty last reply is left out."""
     if path and path[-1]["role"] == "assistant" and not path[-1]["text"]:
         path = path[:-1]
-    return [*_without_failed_turns(path[:-1]), *path[-1:]]
+    before = _without_failed_turns(path[:-1])
+    return [*_without_unanswered(before, path[-1]["role"]), *path[-1:]] if path else []
+
+
+def _without_unanswered(path: list[sqlite3.Row], then: Role) -> list[sqlite3.Row]:
+    """The path without questions whose answers were deleted: some templates refuse two in a row. A message by
+    `then` follows."""
+    roles = [*(row["role"] for row in path), then]
+    return [row for at, row in enumerate(path) if roles[at : at + 2] != ["user", "user"]]
 
 
 def _without_failed_turns(path: list[sqlite3.Row]) -> list[sqlite3.Row]:

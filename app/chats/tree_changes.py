@@ -81,6 +81,19 @@ def show(connection: sqlite3.Connection, version: ChatVersion, message: int) -> 
     return _show(connection, version, tree.newest_below(message))
 
 
+def remove(connection: sqlite3.Connection, version: ChatVersion, message: int, now: float) -> ChatVersion:
+    """Deletes a message with all that follows it. Another version of it is shown then, or what is before it."""
+    shown = _claim(connection, version, now)
+    tree = tree_of(connection, version.chat)
+    if message not in tree:
+        raise ChatNotFound("message")
+    others = [other for other in tree.versions(message) if other != message]
+    if message in tree.path_to(shown):
+        shown = tree.newest_below(others[-1]) if others else tree.parent(message)
+    connection.execute("DELETE FROM message WHERE id = ?", (message,))
+    return _show(connection, version, shown)
+
+
 def _claim(connection: sqlite3.Connection, version: ChatVersion, now: float | None) -> int:
     """Increments the version and returns the shown leaf. Raises ChatNotFound, StaleChat."""
     row = require_chat(connection, version.chat)

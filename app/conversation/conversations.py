@@ -12,14 +12,17 @@ from time import monotonic
 from app.chat_messages import ChatSettings, ChatVersion, MessageContent, Thread
 from app.chats import ChatStores
 from app.conversation.context_window import ContextFit
+from app.conversation.drafts import Drafts
 from app.conversation.engine_protocol import ReplyEngine
 from app.conversation.prompt_builder import PreparedReply, PromptBuilder
 from app.conversation.reply import Reply
 from app.conversation.reply_recorder import ReplyDraft, ReplyRecorder
 from app.conversation.retrieval import DocumentSearch
+from app.conversation.thinking import without_thoughts
+from app.conversation.titles import ChatTitles
 from app.conversation.turn import ReplySettings, Turn, context_of
 from app.errors import AppError, StoreError
-from app.messages import Message, Options, Request
+from app.messages import Message, ModelInfo, Options, Request
 
 CLOSING_SECONDS = 0.5
 
@@ -59,6 +62,8 @@ class Conversations:
 
     def __init__(self, engine: ReplyEngine, stores: ChatStores, documents: DocumentSearch) -> None:
         self.stores = stores
+        self.drafts = Drafts(stores)
+        self._titles = ChatTitles(engine, stores, lambda: self.is_busy)
         self._engine = engine
         self._prompts = PromptBuilder(engine.reader, documents)
         self._started: Mapping[int, StartedReply] = {}
@@ -76,6 +81,8 @@ class Conversations:
         with self._lock:
             self._require_ready(turn.version.chat)
         context = turn.context(self.stores)
+        if not turn.settings.keeps_thoughts:
+            context = replace(context, history=without_thoughts(context.history))
         # Without the lock: a search may wait for the embedding of the question.
         retrieved = self._prompts.retrieve(context, turn.settings.options)
         with self._lock:
@@ -98,12 +105,14 @@ class Conversations:
     def delete_all(self) -> None:
         """Stops every reply and deletes every chat for good."""
         self.stop_all()
+        self.drafts.clear()
         self.stores.delete_all()
 
     def close(self) -> None:
         """Waits a moment until every reply is stored; the engine must have ended them.
 
         A reply that did not end is stored except for its last second. The next start marks it as interrupted."""
+        self.drafts.save()
         deadline = monotonic() + CLOSING_SECONDS
         for recorder in tuple(self._recorders.values()):
             recorder.join(max(0.0, deadline - monotonic()))
@@ -137,6 +146,17 @@ class Conversations:
         contents = (store.message(version).content for version in store.message(message).versions)
         return tuple(each.provenance.options for each in contents if each.provenance)
 
+    def has_written(self, chat: int, message: int, options: Options, model: ModelInfo | None) -> bool:
+        """Whether this answer has a complete version by this model with these options."""
+        store = self.stores.of(chat)
+        contents = (store.message(version).content for version in store.message(message).versions)
+        return any(
+            each.state == "done"
+            and each.provenance
+            and (each.provenance.options, each.provenance.model) == (options, model)
+            for each in contents
+        )
+
     def thread(self, chat: int, newest: int) -> Thread:
         """The newest messages of a chat as they are stored."""
         return self.stores.of(chat).thread(chat, newest)
@@ -146,14 +166,20 @@ class Conversations:
         return chat in self._leaving_out
 
     def fit(
-        self, chat_settings: ChatSettings, messages: tuple[Message, ...], options: Options
+        self,
+        chat_settings: ChatSettings,
+        messages: tuple[Message, ...],
+        options: Options,
+        keeps_thoughts: bool = False,
     ) -> ContextFit | None:
         """How a prompt of these messages fits the context; None without a model."""
-        return self._prompts.fit(chat_settings, messages, options)
+        sent = messages if keeps_thoughts else without_thoughts(messages)
+        return self._prompts.fit(chat_settings, sent, options)
 
     def prompt_of(self, chat: int, message: int) -> tuple[Message, ...]:
         """The prompt of this answer, sources included. Raises DocumentNotFound, ChatNotFound."""
         context = context_of(self.stores, chat, message)
+        context = replace(context, history=without_thoughts(context.history))
         written = self.stores.of(chat).message(message).content
         retrieved = self._prompts.retrieve(replace(context, written=written), Options())
         return self._prompts.messages(context, retrieved)
@@ -195,6 +221,16 @@ class Conversations:
             if reply.problem:
                 self._unsaved[chat] = reply
             self._recorders.pop(chat, None)
+        started = self._started.get(chat)
+        if started and started.settings.titles_chats and self._is_first(chat, reply.message):
+            self._titles.begin(chat, started.settings)
+
+    def _is_first(self, chat: int, message: int) -> bool:
+        """Whether this is the chat's first answer, and it is complete."""
+        with suppress(AppError):  # deleted meanwhile
+            store = self.stores.of(chat)
+            return len(store.path_ids(chat, message)) == 2 and store.message(message).content.state == "done"
+        return False
 
     def _require_ready(self, chat: int) -> None:
         """Raises StillWriting, and StoreError while the chat's newest reply still cannot be stored."""

@@ -8,10 +8,10 @@ reply merely mentions ends nothing.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.chat_messages import MessageContent
-from app.messages import Piece
+from app.messages import Message, Piece
 
 OPENING, END = "<think>", "</think>"
 _CLOSING = re.compile(END)
@@ -46,6 +46,16 @@ def split_thought(text: str) -> SplitReply:
         return SplitReply(thought[: end.start()].strip("\n"), thought[end.end() :].lstrip("\n"))
     return (
         SplitReply(thought=thought.lstrip("\n"), is_thinking=True) if is_opened else SplitReply(answer=text)
+    )
+
+
+def without_thoughts(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The messages, answers without their thoughts. An answer that is nothing but thought stays."""
+    return tuple(
+        replace(message, content=split_thought(message.content).answer or message.content)
+        if message.role == "assistant"
+        else message
+        for message in messages
     )
 
 

@@ -22,11 +22,14 @@ Messages = tuple[Message, ...]
 
 @dataclass(frozen=True, slots=True)
 class ReplySettings:
-    """The model and the options of one reply, and what to do when the chat is too long."""
+    """The model and the options of one reply, what to do when the chat is too long, whether earlier answers are
+    sent with their reasoning, and whether the model may title a new chat."""
 
     model: ModelChoice
     options: Options
     overflow: Overflow = "ask"
+    keeps_thoughts: bool = False
+    titles_chats: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from app.models_registry.device_memory import memories
 from app.models_registry.downloads.downloads import Downloads, SavedDownloads
 from app.models_registry.downloads.fetcher import disk_use
 from app.models_registry.files.config import read_config
+from app.models_registry.files.generation import USUAL, own_temperature
 from app.models_registry.fit_estimate import judge_folder, row_price
 from app.models_registry.hub import hub
 from app.models_registry.hub.hub import Hub
@@ -86,6 +87,11 @@ class ModelLibrary:
         """What a row of a step takes with this model; None where it is not on this machine. Raises ModelError."""
         folder = find_here(name, self._hub)
         return row_price(read_config(folder, name), precision) if folder else None
+
+    def own_temperature(self, name: str) -> float:
+        """The temperature that a model asks for, the usual one where it is not on this machine."""
+        folder = find_here(name, self._hub)
+        return own_temperature(folder) if folder else USUAL
 
     def search(self, words: str) -> list[SearchHit]:
         """Models on the hub with these words, the most downloaded first. Raises ModelError."""

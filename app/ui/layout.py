@@ -2,8 +2,8 @@
 
 top      brand  status                       Chat  Models  Documents  Race  Settings
 #notice  what must be known first, if anything
-#main    sidebar | thread, message box | live numbers, reply options, chat settings
-#models, #documents, #race, #settings    the other views;   #reading opens beside any, #xray and questions over them
+#main    sidebar | thread, message box | the panel's tabs: settings, live numbers, X-ray
+#models, #documents, #race, #settings    the other views;   #reading opens beside any, questions over them
 
 All views are built, and one of them is shown at a time: see assets/ui/foresight.js.
 """
@@ -19,7 +19,9 @@ from app.conversation.race_setup import ready_prompts
 from app.settings import Settings
 from app.ui.about.view import AboutActions
 from app.ui.app_context import AppContext, Endpoint
-from app.ui.chat.chat_settings import ChatSettingsActions, ChatSettingsPanel, build_chat_settings, settings_of
+from app.ui.chat.attaching import Attaching
+from app.ui.chat.chat_settings import ChatSettingsActions, ChatSettingsPanel, settings_of
+from app.ui.chat.opening import ChatOpener
 from app.ui.chat.render import ChatRenderer
 from app.ui.chat.state import ChatState
 from app.ui.chat.view import ChatActions, ChatView, build_chat
@@ -28,7 +30,7 @@ from app.ui.documents.render import DocumentsRenderer
 from app.ui.documents.semantic_search import SemanticSearch
 from app.ui.documents.view import DocumentsActions, DocumentsView, build_documents_view
 from app.ui.error_handling import try_or_notify
-from app.ui.live.view import XrayRenderer, XrayView, build_live_panel, build_xray
+from app.ui.live.view import XrayRenderer, XrayView
 from app.ui.model_controls import load_model
 from app.ui.models.actions import ModelsActions
 from app.ui.models.inventory import FitTarget, InventoryCache
@@ -38,7 +40,6 @@ from app.ui.option_controls import (
     OptionActions,
     OptionPanel,
     OptionValues,
-    build_option_panel,
     saved_with,
     to_values,
 )
@@ -49,6 +50,7 @@ from app.ui.race.render import RaceRenderer
 from app.ui.race.view import RaceActions, RaceView, build_race_view
 from app.ui.services import Services
 from app.ui.settings.view import SettingsActions, SettingsView, build_settings_view
+from app.ui.side_panel import build_side_panel
 from app.ui.sidebar.undo import UndoRenderer
 from app.ui.sidebar.view import SidebarActions, SidebarView, build_sidebar
 from app.ui.top_bar import Notice, TopBar, build_notice, build_top_bar
@@ -94,10 +96,7 @@ def build_page(settings: Settings, fit_target: FitTarget, notice: Notice, events
     build_notice(notice, events)
     with gr.Row(elem_id="main"):
         sidebar, chat = build_sidebar(), build_chat()
-        with gr.Column(elem_id="side", scale=0, min_width=320):
-            build_live_panel()
-            options = build_option_panel(settings.options)
-            chat_settings = build_chat_settings()
+        side = build_side_panel(settings.options)
     return Page(
         chat_state=PageValue(ChatState),
         session=session,
@@ -106,14 +105,16 @@ def build_page(settings: Settings, fit_target: FitTarget, notice: Notice, events
         sidebar=sidebar,
         undo=gr.HTML(elem_id="undo", js_on_load=LISTEN),
         chat=chat,
-        options=options,
-        chat_settings=chat_settings,
+        options=side.options,
+        chat_settings=side.chat_settings,
         question=gr.HTML(elem_id="chat-question", elem_classes="asks", js_on_load=LISTEN),
         models=build_models_view(fit_target, settings.library),
         documents=build_documents_view(),
         race=build_race_view(ready_prompts()[0].text, settings.options.decoding),
-        settings=build_settings_view(settings.model, to_values(settings.options), settings.theme),
-        xray=build_xray(),
+        settings=build_settings_view(
+            settings.model, to_values(settings.options), settings.theme, settings.chats
+        ),
+        xray=side.xray,
         document_panel=build_document_panel(),
     )
 
@@ -133,7 +134,7 @@ def connect_page(
 
 def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: PageEvents) -> None:
     built = _chosen(services)
-    chat = ChatActions(services, toast)
+    chat, opener = ChatActions(services, toast), ChatOpener(services, toast)
 
     def opened(request: gr.Request) -> tuple[Any, ...]:
         """Return the page's session, and what was chosen since the page was built, when the app started.
@@ -145,15 +146,21 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
         return page_session.session, *(gr.skip() if chosen == then else chosen for chosen, then in now)
 
     def filled(state: ChatState, event: gr.EventData) -> tuple[Any, ...]:
-        """Return another chat's system prompt, or the model that another page has chosen."""
+        """Return another chat's draft or system prompt, or the model and the temperature that hold now."""
         if event._data.get("do") == "model":
-            return gr.skip(), *astuple(services.settings.model)
+            temperature = services.settings.options.sampling.temperature
+            return gr.skip(), gr.skip(), temperature, *astuple(services.settings.model)
+        if event._data.get("do") == "draft":
+            left, typed = (str(event._data.get(key, "")) for key in ("name", "value"))
+            return opener.draft(state, left, typed), gr.skip(), gr.skip(), *(gr.skip() for _ in model)
         system = try_or_notify(toast, lambda: settings_of(services, state).system, gr.skip())
-        return system, *(gr.skip() for _ in model)
+        return gr.skip(), system, gr.skip(), *(gr.skip() for _ in model)
 
     model = page.settings.model.inputs
     events.on(blocks.load, opened, outputs=[page.session, *page.controls, *model, page.models.is_offline])
-    events.on(page.fill.click, filled, page.chat_state, [page.chat_settings.system, *model])
+    events.on(page.chat.address.click, opener.open_chat, page.chat_state)
+    boxes = [page.chat.message, page.chat_settings.system, page.options.temperature, *model]
+    events.on(page.fill.click, filled, page.chat_state, boxes)
 
 
 def _chosen(services: Services) -> tuple[Any, ...]:
@@ -165,6 +172,8 @@ def _chosen(services: Services) -> tuple[Any, ...]:
 def _connect_chat(page: Page, services: Services, events: PageEvents) -> None:
     state, controls, chat = page.chat_state, page.controls, ChatActions(services, toast)
     page.chat.connect(page.question, chat, state, controls, events)
+    attaching = Attaching(services, toast)
+    events.on(page.chat.attach.upload, attaching.attach_files, [state, page.chat.attach])
     page.sidebar.connect(page.undo, SidebarActions(services, toast), chat, state, events)
     page.chat_settings.connect(ChatSettingsActions(services, toast), state, controls, events)
     page.xray.connect(state, events)
@@ -174,7 +183,7 @@ def _connect_models(page: Page, services: Services, inventory: InventoryCache, e
     actions, options = ModelsActions(services, inventory, toast), OptionActions(services)
     model = page.settings.model
     events.on(page.top.to_models.click, actions.open)
-    page.models.connect(actions, events)
+    page.models.connect(actions, page.top.picker, events)
     load = partial(load_model, actions.ask_or_load)
     for loading in (model.load.click, model.name.submit):
         events.on(loading, load, model.inputs, [model.problem, page.models.dialog])
@@ -210,6 +219,7 @@ def _connect_settings(
 ) -> None:
     opening = page.top.to_settings
     actions = SettingsActions(services, app_context.data_dir, toast, endpoint.quit_requested.set)
+    page.settings.chats.connect(services, toast, events)
     page.settings.connect(actions, page.options.controls, opening, events)
     page.settings.about.connect(AboutActions(services, app_context, endpoint), opening, events)
 

@@ -111,15 +111,24 @@ class OptionPanel:
     controls: tuple[gr.components.Component, ...]
     problem: gr.HTML
 
+    @property
+    def temperature(self) -> gr.components.Component:
+        """The temperature's slider."""
+        return self.controls[OptionValues._fields.index("temperature")]
 
-def build_option_panel(options: Options) -> OptionPanel:
-    """Build the panel inside the current Blocks."""
+
+def build_lookahead_switch(options: Options) -> gr.Checkbox:
+    """Build the switch inside the current Blocks: it stands above the live numbers, which it changes."""
+    return gr.Checkbox(
+        to_values(options).lookahead, label="Lookahead", info="Takes effect on the next reply",
+        elem_id="lookahead", elem_classes="switch",
+    )  # fmt: skip
+
+
+def build_option_panel(options: Options, lookahead: gr.Checkbox) -> OptionPanel:
+    """Build the other controls inside the current Blocks."""
     now = to_values(options)
     with gr.Column(elem_id="reply-options"):
-        lookahead = gr.Checkbox(
-            now.lookahead, label="Lookahead", info="Takes effect on the next reply", elem_id="lookahead",
-            elem_classes="switch",
-        )  # fmt: skip
         temperature = gr.Slider(
             0, 2, now.temperature, step=0.05, label="Temperature", info="0 always takes the likeliest token",
             elem_id="temperature",

@@ -80,7 +80,10 @@ class Services:
 
     def asked(self, options: Options, overflow: Overflow = "ask") -> ReplySettings:
         """What a reply is to be written with now."""
-        return ReplySettings(self.model, options, overflow)
+        chats = self._settings.chats
+        if overflow == "ask" and chats.rolling_context:
+            overflow = "oldest"
+        return ReplySettings(self.model, options, overflow, chats.keeps_thoughts, chats.titles_by_model)
 
     def asked_anew(
         self, chat: int, message: int, options: Options, overflow: Overflow = "ask"
@@ -100,7 +103,30 @@ class Services:
 
     def choose_options(self, options: Options) -> None:
         """Remember these options. Raises SettingsNotSaved, after which they hold until the app ends."""
-        self._choose(lambda settings: replace(settings, options=options))
+
+        def chosen(settings: Settings) -> Settings:
+            is_same = options.sampling.temperature == settings.options.sampling.temperature
+            is_chosen = settings.is_temperature_chosen or not is_same
+            return replace(settings, options=options, is_temperature_chosen=is_chosen)
+
+        self._choose(chosen)
+
+    def restore_options(self) -> None:
+        """Forget all options that were chosen; the temperature is the model's own again."""
+        self._choose(lambda settings: replace(settings, options=Options(), is_temperature_chosen=False))
+        self.follow_model(self._settings.model.name)
+
+    def follow_model(self, name: str) -> None:
+        """Take over the temperature of the model that is used now, unless one was chosen."""
+        own = self.models.own_temperature(name)
+
+        def following(settings: Settings) -> Settings:
+            if settings.is_temperature_chosen:
+                return settings
+            sampling = replace(settings.options.sampling, temperature=own)
+            return replace(settings, options=replace(settings.options, sampling=sampling))
+
+        self._choose(following)
 
     def choose_model(self, choice: ModelChoice) -> None:
         """Have the worker load this model; once it is loaded it is remembered."""
@@ -111,6 +137,10 @@ class Services:
         """Save the theme. Raises SettingsNotSaved as above."""
         self._choose(lambda settings: replace(settings, theme=theme))
 
+    def choose_chat_defaults(self, **changes: bool) -> None:
+        """Save what holds for all chats. Raises SettingsNotSaved as above."""
+        self._choose(lambda settings: replace(settings, chats=replace(settings.chats, **changes)))
+
     def choose_library(self, library: ModelSettings) -> None:
         """Follow these settings for models, and remember them. Raises SettingsNotSaved as above."""
         self.models.use(library)
@@ -120,6 +150,7 @@ class Services:
         if self._loading == choice:
             self._loading = None
         if is_loaded:
+            self.follow_model(choice.name)
             self._choose(lambda settings: replace(settings, model=choice))
 
     def _choose(self, change: Callable[[Settings], Settings]) -> None:

@@ -12,6 +12,15 @@ from app.ui.theme import asset
 MOSTLY_QUANTISED = 0.8
 """Share of the weights from which on a model is simply called quantised."""
 
+TOGGLE_SIDE = (
+    '<button type="button" id="toggle-side" aria-controls="side" title="Show or hide the panel (Ctrl+.)"'
+    ' aria-label="Panel" aria-expanded="true"><svg viewBox="0 0 20 16" aria-hidden="true">'
+    '<rect x="1" y="1" width="18" height="14" rx="3"/><path d="M13 1v14"/></svg></button>'
+    '<button type="button" id="open-shortcuts" title="Keyboard shortcuts (?)" aria-label="Keyboard shortcuts">'
+    "?</button>"
+)
+SKIP = '<button type="button" id="skip-to-message">Skip to the message box</button>'
+
 PHASES = {
     "starting": "Starting…",
     "loading": "Loading the model…",
@@ -75,6 +84,7 @@ class Notice:
 class TopBar:
     """The bar's components, as far as they have events."""
 
+    picker: gr.HTML
     to_models: gr.Button
     to_settings: gr.Button
 
@@ -89,7 +99,9 @@ def build_top_bar() -> TopBar:
         _view_button("Documents")
         _view_button("Race")
         to_settings = _view_button("Settings")
-    return TopBar(to_models, to_settings)
+        gr.HTML(TOGGLE_SIDE, elem_id="side-switch", js_on_load=None)
+    picker = gr.HTML(elem_id="model-picker", js_on_load=f"foresight.modelPicker(element, trigger); {LISTEN}")
+    return TopBar(picker, to_models, to_settings)
 
 
 def _view_button(view: str) -> gr.Button:
@@ -99,7 +111,7 @@ def _view_button(view: str) -> gr.Button:
 def _brand() -> str:
     sign = "\N{TRIGRAM FOR HEAVEN}"
     chats = f'<button type="button" id="open-chats" aria-label="Chats" aria-expanded="false">{sign}</button>'
-    return f"{chats}{asset('icon.svg').read_text(encoding='utf-8')}<span>Foresight</span>"
+    return f"{SKIP}{chats}{asset('icon.svg').read_text(encoding='utf-8')}<span>Foresight</span>"
 
 
 def build_notice(notice: Notice, events: PageEvents) -> None:

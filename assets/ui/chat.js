@@ -63,7 +63,7 @@
     const message = button.closest(".message");
     if (button.dataset.do === "colours") {
       shown.add(key(idOf(button), "colours"));
-    } else if (button.dataset.do === "edit") {
+    } else if (button.dataset.do.startsWith("edit")) {
       const text = message.querySelector(".editor textarea").value;
       if (!text.trim() || event.detail > 1) return event.stopImmediatePropagation(); // nor twice by a double click
       button.dataset.value = text;
@@ -77,7 +77,10 @@
     const button = event.target.closest("button");
     if (!button) return;
     if (button.dataset.copy) copy(button);
-    else if (button.dataset.show) toggle(button.closest(".message"), button.dataset.show);
+    else if (button.dataset.show) {
+      button.closest("details.menu")?.removeAttribute("open");
+      toggle(button.closest(".message"), button.dataset.show);
+    }
     else if (button.dataset.do) accompany(event, button);
   };
 
@@ -89,7 +92,7 @@
       toggle(editor.closest(".message"), "editor");
     } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.repeat) {
       event.preventDefault();
-      editor.querySelector("[data-do=edit]").click();
+      editor.querySelector("[data-do]").click();
     }
   };
 

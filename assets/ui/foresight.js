@@ -1,17 +1,4 @@
 (() => {
-  // The thread stays at its end while text arrives, unless the person scrolled up to read. An empty one begins above.
-  const keepAtEnd = (thread) => {
-    let atEnd = true;
-    const isEmpty = () => document.body.hasAttribute("data-is-empty");
-    const scrollToEnd = () => atEnd && !isEmpty() && (thread.scrollTop = thread.scrollHeight);
-    thread.addEventListener("scroll", () => {
-      atEnd = isEmpty() || thread.scrollHeight - thread.scrollTop - thread.clientHeight < 48;
-    });
-    new MutationObserver(scrollToEnd).observe(thread, {
-      childList: true, subtree: true, characterData: true,
-    });
-  };
-
   // Views, of which the chat opens first: #to-models leads to #models. All stay built, so that going between
   // them loses nothing.
   const goTo = (view) => {
@@ -19,6 +6,7 @@
     for (const button of document.querySelectorAll("button[id^=to-]")) {
       button.setAttribute("aria-current", button.id === `to-${view}` ? "page" : "false");
     }
+    document.dispatchEvent(new CustomEvent("foresight-view"));
   };
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button[id^=to-], #new-chat");
@@ -158,9 +146,9 @@
     const buttons = document.querySelectorAll("button[id^=to-]");
     if (!thread || questions.length < QUESTIONS || buttons.length < VIEWS) return;
     whenBuilt.disconnect();
-    keepAtEnd(thread);
+    window.foresight.keepAtEnd(thread);
     questions.forEach(focusQuestions);
-    goTo("chat");
+    goTo(window.foresight.firstView());
   });
   whenBuilt.observe(document, { childList: true, subtree: true });
 })();

@@ -29,13 +29,26 @@
     const open = () => {
       before = document.activeElement;
       document.body.dataset.xray = "open";
+      setRole("dialog");
       send("open");
       part("[data-move=live]").focus();
     };
     const close = () => {
       delete document.body.dataset.xray;
-      send("close");
+      if (!isInTab) send("close");
+      setRole(null);
       before?.focus();
+    };
+    // In its tab beside the chat it is no dialog: see assets/ui/side.js.
+    let isInTab = false;
+    window.foresight.showXray = (isShown) => {
+      if (isShown !== isInTab && !isOpen()) send(isShown ? "open" : "close");
+      isInTab = isShown;
+    };
+    const setRole = (role) => {
+      for (const [name, value] of [["role", role], ["aria-modal", role && "true"], ["aria-labelledby", role && "xray-title"]]) {
+        value ? place.setAttribute(name, value) : place.removeAttribute(name);
+      }
     };
 
     const updateControls = () => {
@@ -56,6 +69,7 @@
     bar.addEventListener("click", (event) => {
       const move = event.target.closest("[data-move]")?.dataset.move;
       if (move === "close") close();
+      else if (move === "enlarge") open();
       else if (move === "live") send(drawn().live === "no" ? "live" : "pause");
       else if (move) send(move);
     });
@@ -83,9 +97,6 @@
       (event.shiftKey ? last : one).focus();
     };
 
-    place.setAttribute("role", "dialog");
-    place.setAttribute("aria-modal", "true");
-    place.setAttribute("aria-labelledby", "xray-title");
     place.addEventListener("click", (event) => event.target === place && close());
     document.addEventListener("click", (event) => event.target.closest("#open-xray") && open());
     new MutationObserver(updateControls).observe(picture, { childList: true, subtree: true, attributes: true });

@@ -47,11 +47,14 @@
   };
 
   // Gradio keeps the values of its boxes: an event of Gradio's fills them when their value was changed elsewhere.
-  const filled = { "system-prompt": "0.0" };
-  const fill = (name, value) => {
+  const filled = { "system-prompt": "0.0", draft: "", model: undefined };
+  const fill = (name, value, leaving) => {
     const hasChanged = filled[name] !== undefined && filled[name] !== value;
     filled[name] = value;
-    if (hasChanged) window.foresight.fill("click", { do: name });
+    if (!hasChanged) return;
+    // What stands in the message box belongs to the chat that is left; events of single keys may come too late.
+    const typed = name === "draft" ? { name: leaving, value: document.querySelector("#message textarea")?.value ?? "" } : {};
+    window.foresight.fill("click", { do: name, ...typed });
   };
 
   const showNote = (text, button) => {
@@ -62,16 +65,21 @@
   };
 
   let problem = "";
+  let chat = ""; // "" before one is drawn
   const draw = (parts) => {
+    const isSecret = chat === "0" && document.body.hasAttribute("data-is-private");
+    const leaving = isSecret ? "private" : chat;
+    chat = parts["chat-id"] ?? chat;
     for (const [name, value] of Object.entries(parts)) {
       const element = document.getElementById(name);
-      if (name === "system-prompt" || name === "model") fill(name, value);
+      if (name in filled) fill(name, value, leaving);
       else if (name === "problem") showNote((problem = value));
       else if (typeof value === "boolean") document.body.toggleAttribute(`data-${name}`, value);
       else if (typeof value === "object") drawBlocks(inside(element), value);
       else if (element?.tagName === "BUTTON") label(element, value);
       else if (element) redraw(inside(element), value);
     }
+    document.dispatchEvent(new CustomEvent("foresight-drawn", { detail: parts }));
   };
 
   const reloadButton = () => {

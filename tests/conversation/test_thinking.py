@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.chat_messages import MessageContent
-from app.conversation.thinking import SplitReply, ThoughtClock, split_thought
-from app.messages import Piece, Statistics
+from app.conversation.thinking import SplitReply, ThoughtClock, split_thought, without_thoughts
+from app.messages import Message, Piece, Statistics
 
 NOTHING = MessageContent()
 MENTIONED = "The tag `</think>` ends it."
@@ -69,3 +69,16 @@ def test_pieces_change_nothing_but_when(pieces: list[str]) -> None:
     counts = [so_far.count("</think>") for so_far in accumulate(pieces)]
     wanted = spoken.thought.count("</think>") + 1
     assert seconds == (next(at for at, count in enumerate(counts, 1) if count >= wanted) if ended else 0)
+
+
+def test_earlier_answers_are_sent_without_their_thoughts() -> None:
+    messages = (
+        Message("user", "Why <think>x</think>?"),
+        Message("assistant", "<think>\nHm.\n</think>\n\nSo."),
+        Message("assistant", "<think>\nHm."),
+    )
+    assert [message.content for message in without_thoughts(messages)] == [
+        "Why <think>x</think>?",
+        "So.",
+        "<think>\nHm.",
+    ]

@@ -8,7 +8,7 @@ import pytest
 from app.ui import Running
 from tests.accessibility import grave_by_day_and_by_night, grave_findings
 from tests.fakes import ScriptedEngine
-from tests.page_driver import PageDriver
+from tests.page_driver import LAST, PageDriver
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -55,9 +55,14 @@ def test_the_chat_in_all_its_states(person: PageDriver, engine: ScriptedEngine) 
     person.page.wait_for_selector(".coloured")
     person.page.hover(".message.user")
     person.page.click(".message.user footer [data-show=editor]")
-    person.page.click("#chat-settings button")
-    person.page.click("#reply-options .label-wrap")
     person.page.click("#fewer-numbers")
+    person.page.click(f"{LAST} footer .menu summary")
+    assert grave_by_day_and_by_night(person.page) == []
+    person.open_tab("settings")
+    person.page.click("#reply-options .label-wrap")
+    assert grave_by_day_and_by_night(person.page) == []
+    person.page.click("#model-button")
+    person.page.wait_for_selector(".picker .row")
     assert grave_by_day_and_by_night(person.page) == []
 
 
@@ -97,6 +102,7 @@ def test_the_list_of_chats(person: PageDriver) -> None:
 @pytest.mark.thorough
 def test_a_chat_that_outgrew_its_context(person: PageDriver, engine: ScriptedEngine) -> None:
     engine.words.context = 24
+    person.open_tab("settings")
     person.page.fill("#max-tokens input", "30")
     person.send("one two three four five")
     person.wait_for_reply()

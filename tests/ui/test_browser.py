@@ -78,7 +78,7 @@ def test_a_reply_is_written_anew(person: PageDriver, engine: ScriptedEngine) -> 
     person.send("Hi")
     person.wait_for_reply()
     engine.text = "Another answer."
-    person.press("Regenerate")
+    person.regenerate()
     person.page.wait_for_function("document.querySelector('#messages').innerText.includes('Another')")
     assert person.page.locator("#messages article.assistant").count() == 1
     assert person.text(f"{LAST} .versions span") == "2/2"
@@ -149,6 +149,7 @@ def test_a_starter_is_asked_with_one_click_and_a_new_chat_is_empty_again(person:
 def test_a_bad_value_is_told_near_its_box_and_the_message_is_kept(
     person: PageDriver, engine: ScriptedEngine
 ) -> None:
+    person.open_tab("settings")
     person.page.fill("#max-tokens input", "0")
     person.page.wait_for_selector("#problem .problem")
     assert person.text("#problem") == "Max new tokens must be at least 1, got 0."
@@ -162,7 +163,9 @@ def test_a_bad_value_is_told_near_its_box_and_the_message_is_kept(
 
 @pytest.mark.thorough
 def test_options_outlive_the_page(person: PageDriver) -> None:
+    person.open_tab("settings")
     person.page.fill("#max-tokens input", "99")
+    person.open_tab("live")
     person.page.click("#lookahead input")
     person.page.wait_for_timeout(400)
     person.reload()

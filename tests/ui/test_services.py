@@ -92,7 +92,7 @@ def test_what_two_threads_choose_while_a_third_is_saved_all_holds(
         pool.submit(engine.end_loading, True)
         sleep(0.05)  # both have begun, most likely
         file.go_on.set()
-    chosen = Settings(ModelChoice("org/model"), SAMPLED, theme="dark")
+    chosen = Settings(ModelChoice("org/model"), SAMPLED, theme="dark", is_temperature_chosen=True)
     assert slow.settings == SettingsFile(tmp_path).load() == chosen
 
 
@@ -154,3 +154,35 @@ def test_the_panel_knows_how_the_running_reply_was_asked_for(services: Services)
     chat = begin(services, replace(GREEDY, decoding=Decoding("plain")))
     services.choose_options(GREEDY)
     assert services.asked_decoder(chat) == "plain"
+
+
+def test_the_temperature_is_the_models_own_until_one_is_chosen(
+    services: Services, engine: ScriptedEngine, models: ScriptedModels
+) -> None:
+    models.temperatures = {"org/warm": 0.6, "org/cold": 0.2}
+
+    def load(name: str) -> None:
+        services.choose_model(ModelChoice(name))
+        engine.end_loading(True)
+
+    def temperature() -> float:
+        return services.settings.options.sampling.temperature
+
+    load("org/warm")
+    assert temperature() == 0.6
+    services.choose_options(replace(services.settings.options, max_new_tokens=7))
+    load("org/cold")
+    assert temperature() == 0.2, "another option was chosen, and no temperature"
+    services.choose_options(replace(services.settings.options, sampling=Sampling(0.9)))
+    load("org/warm")
+    assert temperature() == 0.9
+    services.restore_options()
+    assert temperature() == 0.6
+
+
+def test_a_rolling_context_leaves_out_the_oldest_unasked(services: Services) -> None:
+    assert services.asked(GREEDY).overflow == "ask"
+    services.choose_chat_defaults(rolling_context=True, keeps_thoughts=True)
+    asked = services.asked(GREEDY)
+    assert (asked.overflow, asked.keeps_thoughts) == ("oldest", True)
+    assert services.asked(GREEDY, "shorter").overflow == "shorter"

@@ -133,6 +133,7 @@ def _report(training: Training, elapsed: float) -> None:
 def _check(training: Training, batch: Batch, folder: Path) -> None:
     with torch.no_grad():
         print(f"held-out loss {training.loss(batch).item():.3f}", flush=True)  # noqa: T201
+    training.model.generation_config.do_sample = False
     training.model.save_pretrained(folder)
 
 

@@ -122,16 +122,15 @@ class ChatSettingsPanel:
 
 def build_chat_settings() -> ChatSettingsPanel:
     """Build the panel inside the current Blocks."""
-    with gr.Accordion("Instructions for this chat", open=False, elem_id="chat-settings"):
+    with gr.Column(elem_id="chat-settings"):
+        with gr.Row(elem_id="preset-row"):
+            presets = gr.Dropdown(
+                [], elem_id="presets", label="Preset", allow_custom_value=True, value=None, min_width=100,
+            )  # fmt: skip
+            save = gr.Button("Save", elem_id="save-preset", size="sm", scale=0, min_width=0)
+            delete = gr.Button("Delete", elem_id="delete-preset", size="sm", scale=0, min_width=0)
         system = gr.Textbox(
             elem_id="system", label="System prompt", lines=3, max_lines=8, placeholder="You are a careful editor.",
-            info="The model reads it before the chat. It applies to this chat from the next message on.",
+            info="For this chat, from the next message on. A preset has it and the sampling below.",
         )  # fmt: skip
-        presets = gr.Dropdown(
-            [], elem_id="presets", label="Preset", allow_custom_value=True, value=None, min_width=100,
-            info="A system prompt with the sampling below. Choose one, or type a new name and save.",
-        )  # fmt: skip
-        with gr.Row(elem_classes="pair"):
-            save = gr.Button("Save preset", elem_id="save-preset", size="sm")
-            delete = gr.Button("Delete preset", elem_id="delete-preset", size="sm")
     return ChatSettingsPanel(system, presets, save, delete)

@@ -63,7 +63,8 @@ class ContextMeter:
     def _current_key(self, thread: Thread, state: ChatState, status: EngineStatus) -> tuple[object, ...]:
         is_writing = self._services.conversations.is_writing(thread.version.chat)
         longest = self._services.settings.options.max_new_tokens
-        return thread.version, state.draft, status.model, longest, thread.settings, is_writing
+        chats = self._services.settings.chats
+        return thread.version, state.draft, status.model, longest, thread.settings, is_writing, chats
 
     def _count(self, thread: Thread, draft: str, options: Options) -> ContextFit | None:
         chat, conversations = thread.version.chat, self._services.conversations
@@ -72,7 +73,8 @@ class ContextMeter:
             prompt = (*(store.texts_before(chat) if chat else ()), Message("user", draft))
         else:
             prompt = store.path_texts(chat) if chat else ()
-        return conversations.fit(thread.settings, prompt, options) if prompt else None
+        keeps_thoughts = self._services.settings.chats.keeps_thoughts
+        return conversations.fit(thread.settings, prompt, options, keeps_thoughts) if prompt else None
 
 
 def meter_html(fit: ContextFit | None, leaves_out: bool = False) -> str:
@@ -82,9 +84,14 @@ def meter_html(fit: ContextFit | None, leaves_out: bool = False) -> str:
     return render(
         "context_meter.html",
         is_full=not (fit.fits or (leaves_out and fit.fits_without_oldest)),
-        share=f"{min(1.0, fit.tokens / fit.context):.4f}",
+        share=f"{min(1.0, _sent(fit, leaves_out) / fit.context):.4f}",
         words=in_words(fit, leaves_out),
     )
+
+
+def _sent(fit: ContextFit, leaves_out: bool) -> int:
+    """The tokens that would be sent."""
+    return fit.kept_tokens if leaves_out and not fit.fits and fit.fits_without_oldest else fit.tokens
 
 
 def in_words(fit: ContextFit, leaves_out: bool = False) -> str:
@@ -93,7 +100,8 @@ def in_words(fit: ContextFit, leaves_out: bool = False) -> str:
     if fit.fits:
         return used
     if leaves_out and fit.fits_without_oldest:
-        return f"{used}: the {fit.left_out} oldest messages are not sent."
+        sent = f"{fit.kept_tokens:,} of {fit.context:,} tokens"
+        return f"{sent}: the {fit.left_out} oldest messages are not sent."
     return (
         f"{used}: too long with {fit.reserve:,} reserved for the reply. You will be asked what to leave out."
     )
@@ -117,6 +125,7 @@ def overflow_html(fit: ContextFit, pending: PendingAction) -> str:
         context=f"{fit.context:,}",
         left_out=fit.left_out if fit.fits_without_oldest else 0,
         room=f"{fit.room:,}" if fit.can_be_shorter else "",
+        is_message_too_long=pending.do == "ask" and not fit.fits_without_oldest,
         pending=json.dumps(astuple(pending)),
     )
 

@@ -1,7 +1,8 @@
 """LaTeX as MathML: where formulas stand in Markdown, and what of a formula reaches the page.
 
-Formulas are $x$, \\(x\\) within a line, $$x$$ and \\[x\\] on their own. A price is no formula: "$5 and $6" has a
-space before its second $, "$5-$10" a digit behind it, and so has "CA$6" a letter before its first.
+Formulas are $x$, \\(x\\) within a line, $$x$$, \\[x\\] and \\begin{align}…\\end{align} on their own. A
+price is no formula: "$5 and $6" has a space before its second $, "$5-$10" a digit behind it, and so has "CA$6" a
+letter before its first.
 
 latex2mathml's own text output undoes the escaping of what stands in \\text{…}. So only its tree is used, and
 written here: tags and attributes from a list, every text escaped.
@@ -38,6 +39,11 @@ ATTRIBUTES = frozenset(
 )
 PARTS = {"mfrac": 2, "mroot": 2, "msub": 2, "msup": 2, "msubsup": 3, "munder": 2, "mover": 2, "munderover": 3}
 """Elements that must have so many parts."""
+_ENVIRONMENT = re.compile(
+    r"\\begin\{((?:align|aligned|alignat|equation|gather|gathered|multline|split|cases)\*?)\}"
+)
+_ALIGNED = re.compile(r"\\(begin|end)\{(?:align|aligned|gather|gathered|multline|split)\*?\}")
+_PLAIN = re.compile(r"\\(?:begin|end)\{equation\*?\}")
 _PLAIN_VALUE = re.compile(r"[\w .,#%+-]{0,60}")
 # Macros can grow without end when they are expanded.
 _REFUSED = re.compile(r"\\(?:re)?newcommand|\\def\b|\\let\b|\\DeclareMathOperator")
@@ -58,11 +64,18 @@ def _mathml(latex: str, is_display: bool) -> str:
     if not latex or len(latex) > LONGEST or _REFUSED.search(latex):
         return ""
     try:
-        tree = convert_to_element(latex, display="block" if is_display else "inline")
+        tree = convert_to_element(_known(latex), display="block" if is_display else "inline")
     except Exception:
         # Its errors have no common base, and odd LaTeX raises IndexError and StopIteration, too.
         return ""
     return _written(tree) if _is_whole(tree) else ""
+
+
+def _known(latex: str) -> str:
+    """The LaTeX with the environments that latex2mathml knows. It would number the equations of the others."""
+    if "\\begin" not in latex:
+        return latex
+    return _PLAIN.sub("", _ALIGNED.sub(r"\\\1{align*}", latex))
 
 
 def _is_whole(tree: Element) -> bool:
@@ -95,6 +108,7 @@ def add_formulas(markdown: MarkdownIt) -> None:
     markdown.inline.ruler.before("escape", "formula", _inline_rule)
     options = {"alt": ["paragraph", "blockquote", "list"]}
     markdown.block.ruler.before("fence", "formula", _block_rule, options)  # type: ignore[arg-type]
+    markdown.block.ruler.before("fence", "environment", _environment_rule, options)  # type: ignore[arg-type]
 
 
 def _inline_rule(state: StateInline, silent: bool) -> bool:
@@ -125,7 +139,7 @@ def _find(text: str, start: int) -> tuple[str, int, bool] | None:
     return (found[1], found.end() - start, False) if found else None
 
 
-@lru_cache(maxsize=len(CLOSING))
+@lru_cache(maxsize=16)
 def _last(text: str, mark: str) -> int:
     """Where a mark stands last, -1 for nowhere: a text of openings alone is not searched from each of them."""
     return text.rfind(mark)
@@ -149,10 +163,30 @@ def _block_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     return False
 
 
+def _environment_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """An environment that begins and ends with a line of its own, without marks around it."""
+    found = None if state.is_code_block(start) else _ENVIRONMENT.match(_line(state, start))
+    if not found or state.bMarks[start] > _last(state.src, rf"\end{{{found[1]}}}"):
+        return False
+    lines: list[str] = []
+    for number in range(start, min(end, start + MOST_LINES)):
+        lines.append(_line(state, number))
+        if not lines[-1] or state.sCount[number] < state.blkIndent:
+            return False
+        if lines[-1].endswith(rf"\end{{{found[1]}}}"):
+            source = "\n".join(lines)
+            return _push_block(state, start, source, source, silent)
+    return False
+
+
 def _end_block(state: StateBlock, start: int, source: str, silent: bool) -> bool:
     latex = source[2:-2]
     if CLOSING[source[:2]] != source[-2:] or CLOSING[source[:2]] in latex or not latex.strip():
         return False
+    return _push_block(state, start, source, latex, silent)
+
+
+def _push_block(state: StateBlock, start: int, source: str, latex: str, silent: bool) -> bool:
     if not silent:
         token = state.push("formula", "", 0)
         token.block, token.content = True, source

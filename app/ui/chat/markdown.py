@@ -1,9 +1,9 @@
 """Markdown as HTML that is safe to show, whoever wrote it.
 
-CommonMark with tables and strikethrough. Tags show as they are written, pictures as their words (nothing is ever
-fetched), links lead to http, https and mailto alone. Definitions like "[1]: there" are text, since replies list
-their sources so; with that every block of the text means the same whatever comes before it, and a text can be
-rendered in parts:
+CommonMark with tables, strikethrough, task lists and bare links. Tags show as they are written, pictures as their
+words (nothing is ever fetched), links lead to http, https and mailto alone. Definitions like "[1]: there" are text,
+since replies list their sources so; with that every block of the text means the same whatever comes before it, and
+a text can be rendered in parts:
 
     render("# A\\n\\nb\\n") == render("# A\\n") + render("\\nb\\n")
 
@@ -16,6 +16,7 @@ from functools import cache, lru_cache
 from html import escape
 from typing import Any
 
+from linkify_it import LinkifyIt
 from markdown_it import MarkdownIt
 from markdown_it.parser_inline import ParserInline
 from markdown_it.renderer import RendererHTML
@@ -25,6 +26,7 @@ from markdown_it.token import Token
 from app.ui.chat.code import code_html
 from app.ui.chat.formulas import add_formulas, formula_html
 from app.ui.chat.plain_text import plain_html, rendered_part
+from app.ui.chat.task_lists import add_task_lists
 
 KEPT_TEXTS = 512
 """How many rendered texts are kept."""
@@ -55,10 +57,11 @@ class SafeMarkdown(MarkdownIt):
     """A parser that knows which links are safe; the others it leaves as text."""
 
     def __init__(self) -> None:
-        options = {"html": False, "xhtmlOut": False, "maxNesting": DEEPEST}
+        options = {"html": False, "xhtmlOut": False, "maxNesting": DEEPEST, "linkify": True}
         super().__init__("commonmark", options)
         self.inline = BoundedInline()
-        self.enable(["table", "strikethrough"]).disable(["html_block", "html_inline", "reference"])
+        self.linkify = LinkifyIt(options={"fuzzy_link": False, "fuzzy_email": False, "fuzzy_ip": False})
+        self.enable(["table", "strikethrough", "linkify"]).disable(["html_block", "html_inline", "reference"])
 
     def normalizeLink(self, url: str) -> str:  # noqa: N802
         return super().normalizeLink(url) if len(url) <= LONGEST_LINK else ""
@@ -84,6 +87,7 @@ def parser() -> MarkdownIt:
     markdown = SafeMarkdown()
     markdown.inline.ruler.at("newline", _newline)
     add_formulas(markdown)
+    add_task_lists(markdown)
     for name, rule in RULES.items():
         markdown.add_render_rule(name, rule)
     return markdown

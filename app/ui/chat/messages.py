@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from app.chat_messages import MessageContent, StoredMessage, Thread
-from app.messages import Role
+from app.messages import Role, Statistics
 from app.ui.chat.citations import cited_html, sources_html
 from app.ui.chat.plain_text import typed_html
 from app.ui.chat.provenance import REASONS, provenance_html
@@ -47,13 +47,15 @@ class ThreadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """A quiet button: an action `do` on the message `name`, or what the page does itself: `copy` or `show`."""
+    """A quiet button: an action `do` on the message `name`, or what the page does itself: `copy`, `show`, or a
+    tab of the panel to open, `side`."""
 
     label: str
     do: str = ""
     name: int = 0
     copy: str = ""
     show: str = ""
+    side: str = ""
     about: str = ""
     is_disabled: bool = False
 
@@ -91,6 +93,7 @@ def _message(message: StoredMessage, options: ThreadOptions, is_last: bool) -> d
         "buttons": list(
             _answer_buttons(message, options) if is_answer else _question_buttons(message, options)
         ),
+        "menu": list(_menu(message, options)),
         "details": provenance_html(written.provenance) if written.provenance and is_complete else "",
     }
 
@@ -127,6 +130,14 @@ def _question_buttons(message: StoredMessage, options: ThreadOptions) -> Iterato
         yield Button("Edit", show="editor", is_disabled=options.is_busy)
 
 
+def _menu(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]:
+    """What is rarely done with a message."""
+    if message.role == "assistant":
+        yield Button("Edit", show="editor", is_disabled=options.is_busy)
+    yield Button("Fork into a new chat", do="fork", name=message.id, is_disabled=options.is_busy)
+    yield Button("Delete…", do="ask-delete", name=message.id, is_disabled=options.is_busy)
+
+
 def _answer_buttons(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]:
     written = message.content
     yield Button("Copy", copy="message", about="Copy answer")
@@ -139,6 +150,15 @@ def _answer_buttons(message: StoredMessage, options: ThreadOptions) -> Iterator[
         yield Button("Colours", do="colours", name=message.id)
     if written.provenance:
         yield Button("Details", show="details")
+        if speed := speed_in_words(written.provenance.statistics):
+            yield Button(speed, side="live", about=f"{speed}: open the live numbers")
+
+
+def speed_in_words(statistics: Statistics) -> str:
+    """How fast a reply was written: "1.6 tokens/step · 47 tok/s"; nothing for one without a step."""
+    if not statistics.steps or not statistics.seconds:
+        return ""
+    return f"{statistics.tokens_per_step:.1f} tokens/step · {statistics.tokens_per_second:,.0f} tok/s"
 
 
 def can_continue(written: MessageContent) -> bool:

@@ -13,6 +13,7 @@ from app.conversation import ReplyState, is_private
 from app.document_messages import Collection
 from app.errors import ChatNotFound
 from app.messages import DecoderName, EngineStatus, Finished, ModelInfo
+from app.ui.chat.attaching import listed
 from app.ui.chat.context_meter import COUNT_SECONDS, ContextMeter, meter_html
 from app.ui.chat.messages import ThreadOptions, thread_html
 from app.ui.chat.reply_progress import ReplyProgress
@@ -95,7 +96,8 @@ class ChatRenderer:
             self._prompt_changes += not self._state.sent_prompts.has(system)
         self._sidebar = chat_list_html(chat_list(self._services, self._state), date.today())
         self._collections = collection_picker_html(
-            self._services.documents.collections(), self._thread.settings.collections
+            listed(self._services.documents.collections(), self._thread.settings.collections),
+            self._thread.settings.collections,
         )
         self._follow_reply(chat)
         self._key = key
@@ -142,7 +144,8 @@ class ChatRenderer:
 
     @property
     def _leaves_out(self) -> bool:
-        return self._services.conversations.leaves_out(self._state.version.chat)
+        is_rolling = self._services.settings.chats.rolling_context
+        return is_rolling or self._services.conversations.leaves_out(self._state.version.chat)
 
     def _unstored(self) -> ReplyProgress | None:
         """The reply that is being written, or could not be stored at its end: it stands below the messages."""
@@ -162,6 +165,8 @@ class ChatRenderer:
             "status": status_html(status),
             "meter": meter_html(self._meter.fit, self._leaves_out),
             "collection-picker": self._collections,
+            "chat-id": str(chat),
+            "draft": str(state.opened),
             "is-busy": self._is_writing,
             "is-empty": not thread.messages and not thread.earlier,
             "is-private": is_private(chat) if chat else state.is_private,

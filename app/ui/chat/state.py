@@ -60,8 +60,9 @@ class ChatState:
 
     `version` is the chat as the page was last drawn, by which a page that is out of date is noticed. A chat that is
     not begun yet is chat 0, with the `settings` it will have and whether it `is_private`. `opened` counts how often
-    the page changed its chat. `deletions` can be undone, the newest last; `expanded` tells which folders were
-    expanded or collapsed."""
+    the page changed its chat. `sent` is the message that was sent last, until another one is typed; `filled` is
+    `opened` as it was when the message box was filled. `deletions` can be undone, the newest last; `expanded` tells
+    which folders were expanded or collapsed."""
 
     version: ChatVersion = field(default_factory=ChatVersion)
     opened: int = 0
@@ -70,6 +71,8 @@ class ChatState:
     message_limit: int = MESSAGE_LIMIT
     coloured: frozenset[int] = frozenset()
     draft: str = ""
+    sent: str = ""
+    filled: int = 0
     sent_prompts: SentTexts = field(default_factory=SentTexts)
     reply: ReplyProgress | None = None
     search: str = ""

@@ -1,6 +1,7 @@
 """The chat's view: the thread, the reply being written, the message box, and what their events do."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -8,9 +9,18 @@ import gradio as gr
 from app.chat_messages import ChatVersion
 from app.conversation import ChatTooLong, Continuation, NewChat, NewQuestion, Overflow, Regeneration, Turn
 from app.messages import Options
+from app.ui.chat.attaching import Attaching
 from app.ui.chat.chat_settings import save_settings, settings_of
 from app.ui.chat.context_meter import PendingAction, overflow_html, pending_action
+from app.ui.chat.message_changes import (
+    CHANGES,
+    WARMER,
+    delete_question,
+    same_text_question_html,
+    writes_the_same,
+)
 from app.ui.chat.messages import MESSAGE_LIMIT
+from app.ui.chat.shortening import beginning_that_fits
 from app.ui.chat.state import ChatState
 from app.ui.error_handling import Notify, succeeded, try_or_notify
 from app.ui.option_controls import OptionValues, to_options
@@ -23,10 +33,13 @@ MESSAGES = f"foresight.thread(element); {LISTEN}"
 PRIVATE = (
     '<p id="private-note">This chat is private. It is never stored, and deleted when Foresight is closed.</p>'
 )
+JUMP = '<button type="button" id="jump-to-latest" class="act">Jump to latest</button>'
 NO_QUESTION = ""
 OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "shorter": "shorter"}
 """The buttons of the question that is asked before anything is left out."""
-ACTIONS = ("regenerate", "continue", "edit", "version")
+ANSWERS = (*OVERFLOWS, "cut", "attach", "warmer", "same")
+"""The buttons of all questions before a message is sent."""
+ACTIONS = ("regenerate", "continue", "edit", *CHANGES)
 """The buttons below a message that change the chat."""
 
 
@@ -36,6 +49,7 @@ class ChatActions:
     def __init__(self, services: Services, notify: Notify) -> None:
         self._services = services
         self._notify = notify
+        self._attaching = Attaching(services, notify)
 
     def open_last(self, state: ChatState) -> None:
         """Have a new page show the chat that was open last."""
@@ -52,15 +66,15 @@ class ChatActions:
     def act(self, state: ChatState, _message: str, event: gr.EventData, *controls: Any) -> tuple[Any, str]:
         """Do what a button in the thread or in a question says."""
         do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
-        if do in OVERFLOWS:
-            pending = pending_action(value)
-            question = self._try(state, pending, controls, OVERFLOWS[do])
-            is_sent = question == NO_QUESTION and pending.do == "ask"
-            return ("" if is_sent else gr.skip()), question or NO_QUESTION
+        if do in ANSWERS:
+            return self._answer(state, do, pending_action(value), controls)
         if do == "starter":
             return gr.skip(), self._try(state, PendingAction("ask", "", value), controls) or NO_QUESTION
         if do == "new":
             self.new_chat(state)
+        elif do == "ask-delete":
+            asked = partial(delete_question, self._services, state, int(name))
+            return gr.skip(), try_or_notify(self._notify, asked, NO_QUESTION)
         elif do == "earlier":
             state.message_limit += MESSAGE_LIMIT
         elif do == "colours":
@@ -69,9 +83,30 @@ class ChatActions:
             return gr.skip(), self._try(state, PendingAction(do, name, value), controls) or NO_QUESTION
         return gr.skip(), NO_QUESTION
 
+    def _answer(
+        self, state: ChatState, answer: str, pending: PendingAction, controls: tuple[Any, ...]
+    ) -> tuple[Any, str]:
+        """Do what was chosen in a question, with the action that waited for it."""
+        match answer:
+            case "cut":
+                return self._send_beginning(state, pending.value, controls)
+            case "attach":
+                is_attached = self._attaching.attach_text(state, pending.value)
+                return ("" if is_attached else gr.skip()), NO_QUESTION
+            case "warmer" | "same":
+                return gr.skip(), self._regenerate(state, pending, controls, answer == "warmer")
+        question = self._try(state, pending, controls, OVERFLOWS[answer])
+        is_sent = question == NO_QUESTION and pending.do == "ask"
+        return ("" if is_sent else gr.skip()), question or NO_QUESTION
+
     def type(self, state: ChatState, message: str) -> None:
-        """Have what is being typed counted."""
-        state.draft = message
+        """Have what is being typed counted and kept."""
+        if state.sent and message.strip() == state.sent:
+            return  # the event comes late: it is on its way already
+        state.draft, state.sent = message, ""
+        # The box may still have the text of the chat before; a private chat that is not begun has no place.
+        if state.filled == state.opened and not (state.is_private and not state.version.chat):
+            self._services.conversations.drafts.keep(state.version.chat, message)
 
     def stop(self, state: ChatState) -> None:
         """Stop the reply that is being written in this chat; its text stays."""
@@ -99,13 +134,35 @@ class ChatActions:
         chosen = others if collection in settings.collections else (*others, collection)
         save_settings(self._services, state, replace(settings, collections=chosen))
 
+    def _regenerate(
+        self, state: ChatState, pending: PendingAction, controls: tuple[Any, ...], is_warmer: bool
+    ) -> str:
+        values = OptionValues(*controls)
+        values = values._replace(temperature=WARMER) if is_warmer else values
+        return self._try(state, pending, values, is_meant=True) or NO_QUESTION
+
+    def _send_beginning(self, state: ChatState, text: str, controls: tuple[Any, ...]) -> tuple[Any, str]:
+        """Send as much of the message as fits. The rest stays in the box."""
+        options = to_options(OptionValues(*controls), self._services.settings.options)
+        settings = settings_of(self._services, state)
+        sent = beginning_that_fits(self._services.conversations, settings, text, options)
+        question = self._try(state, PendingAction("ask", "", sent), controls, "oldest") if sent else None
+        return (text[len(sent) :].lstrip() if question == NO_QUESTION else gr.skip()), question or NO_QUESTION
+
     def _try(
-        self, state: ChatState, pending: PendingAction, controls: tuple[Any, ...], overflow: Overflow = "ask"
+        self,
+        state: ChatState,
+        pending: PendingAction,
+        controls: tuple[Any, ...],
+        overflow: Overflow = "ask",
+        is_meant: bool = False,
     ) -> str | None:
         """Do it. The result is "" once it is done, the question to answer first, or None where it was refused."""
 
         def run() -> str:
             try:
+                if not is_meant and writes_the_same(self._services, state, pending, controls):
+                    return same_text_question_html(pending)
                 self._do(state, pending, controls, overflow)
             except ChatTooLong as error:
                 return overflow_html(error.fit, pending)
@@ -117,12 +174,19 @@ class ChatActions:
         self, state: ChatState, pending: PendingAction, controls: tuple[Any, ...], overflow: Overflow
     ) -> None:
         version, opened = state.version, state.opened
-        if pending.do == "version":
-            version = self._services.conversations.stores.of(version.chat).show(version, int(pending.name))
+        asked = version.chat
+        if change := CHANGES.get(pending.do):
+            version = change(self._services.conversations.stores, version, int(pending.name), pending.value)
         else:
             options = to_options(OptionValues(*controls), self._services.settings.options)
             version = self._services.conversations.start(self._turn(state, pending, options, overflow))
-        if state.finish(version, opened):  # an action may take seconds, and the person need not wait for it
+        if pending.do == "ask":
+            self._services.conversations.drafts.keep(asked, "")
+            state.sent = pending.value.strip()
+        if version.chat != asked and asked:
+            state.open_chat(version)
+            self._services.chat = version.chat
+        elif state.finish(version, opened):  # an action may take seconds, and the person need not wait for it
             self._services.chat = version.chat
 
     def _turn(self, state: ChatState, pending: PendingAction, options: Options, overflow: Overflow) -> Turn:
@@ -154,6 +218,8 @@ class ChatView:
     send: gr.Button
     stop: gr.Button
     collection_picker: gr.HTML
+    address: gr.HTML
+    attach: gr.UploadButton
 
     def connect(
         self,
@@ -183,16 +249,23 @@ def build_chat() -> ChatView:
             thread = gr.HTML(elem_id="messages", js_on_load=MESSAGES)
             live = gr.HTML(elem_id="live", js_on_load=MESSAGES)
             gr.HTML(elem_id="reply-note", js_on_load=None)
+        gr.HTML(JUMP, elem_id="jump", js_on_load=None)
         picker = gr.HTML(
             elem_id="collection-picker", js_on_load=f"foresight.collectionPicker(element); {LISTEN}"
         )
-        message, send, stop = _build_composer()
+        attach, message, send, stop = _build_composer()
         gr.HTML(elem_id="meter", js_on_load=None)
-    return ChatView(thread, live, welcome, message, send, stop, picker)
+        address = gr.HTML(
+            elem_id="address", elem_classes="hidden-output", js_on_load="foresight.address(trigger)"
+        )
+    return ChatView(thread, live, welcome, message, send, stop, picker, address, attach)
 
 
-def _build_composer() -> tuple[gr.Textbox, gr.Button, gr.Button]:
+def _build_composer() -> tuple[gr.UploadButton, gr.Textbox, gr.Button, gr.Button]:
     with gr.Row(elem_id="composer"):
+        attach = gr.UploadButton(
+            "Attach", elem_id="attach", size="sm", scale=0, min_width=0, file_count="multiple",
+        )  # fmt: skip
         message = gr.Textbox(
             elem_id="message",
             show_label=False,
@@ -206,4 +279,4 @@ def _build_composer() -> tuple[gr.Textbox, gr.Button, gr.Button]:
         )
         send = gr.Button("Send", elem_id="send", variant="primary", scale=0, min_width=0)
         stop = gr.Button("Stop", elem_id="stop", variant="primary", scale=0, min_width=0)
-    return message, send, stop
+    return attach, message, send, stop

@@ -155,7 +155,7 @@ def build_live_panel() -> None:
 
 
 def build_xray() -> XrayView:
-    """Build the X-ray inside the current Blocks, outside of all views."""
+    """Build the X-ray inside the current Blocks: in a tab of the panel, from which it opens over the page."""
     with gr.Column(elem_id="xray"):
         bar = gr.HTML(_bar(), elem_id="xray-bar", js_on_load="foresight.xray(element, trigger)")
         gr.HTML(elem_id="xray-picture", js_on_load=None)
@@ -175,5 +175,6 @@ def _bar() -> str:
         '<input type="range" min="1" max="1" value="1" aria-label="Step">'
         "<output>No steps yet</output>"
         '<button type="button" class="act" data-move="export">Export JSON</button>'
+        '<button type="button" class="act" data-move="enlarge">Enlarge</button>'
         '<button type="button" class="act" data-move="close" title="Close (Esc)">Close</button>'
     )

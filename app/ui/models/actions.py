@@ -37,11 +37,13 @@ class ModelsActions:
             "delete-now": self._delete,
             "unload-now": self._stop_and_unload,
             "forget-folder": self._remove_folder,
+            "renew": lambda _: self._inventory.refresh(),
         }
         self._with_dialog: dict[str, Callable[[str, str], str]] = {
             "cancel": self._cancel,
             "delete": self._confirm_delete,
             "load": self._load_installed,
+            "choose": lambda _, value: self._load(ModelChoice(*json.loads(value))),
             "load-download": self._load_download,
             "load-now": self._stop_and_load,
             "unload": self._unload,

@@ -20,6 +20,7 @@ from app.model_messages import (
     gigabytes,
 )
 from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache, is_same_model
+from app.ui.models.picker import picker_html
 from app.ui.page_stream import Parts
 from app.ui.services import Services
 from app.ui.templates import parameters_in_words, render_macro
@@ -79,6 +80,7 @@ class ModelsRenderer:
                 "downloads": downloads_html(downloads),
                 "loaded": loaded_html(inventory, status),
                 "installed": installed_html(inventory, status),
+                "model-picker": picker_html(inventory, status, choice),
                 "catalogue": catalogue_html(inventory, installed_or_downloading(inventory, downloads)),
                 "access-note": token_html(inventory),
                 # Not HTML: the page fills the model boxes of the settings again when it changes.

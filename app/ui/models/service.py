@@ -45,6 +45,9 @@ class ModelsService(Protocol):
     def row_price(self, name: str, precision: Precision) -> RowPrice | None:
         """The memory that a row of a decoding step takes with this model, if it is installed."""
 
+    def own_temperature(self, name: str) -> float:
+        """The temperature that a model asks for, a usual one where it asks for none."""
+
     def search(self, words: str) -> Sequence[SearchHit]:
         """Search the hub."""
 

@@ -44,11 +44,19 @@ class ModelsView:
     add_folder: gr.Button
     dialog: gr.HTML
 
-    def connect(self, actions: ModelsActions, events: PageEvents) -> None:
+    def connect(self, actions: ModelsActions, picker: gr.HTML, events: PageEvents) -> None:
         """Join events with actions. Buttons in a list arrive as one event: see assets/ui/foresight.js."""
         for submitted in (self.search.click, self.text.submit):
             events.on(submitted, actions.search, self.text, [self.found, self.results])
-        lists = (self.results, self.catalogue, self.downloads, self.loaded, self.installed, self.dialog)
+        lists = (
+            self.results,
+            self.catalogue,
+            self.downloads,
+            self.loaded,
+            self.installed,
+            self.dialog,
+            picker,
+        )
         for one in lists:
             events.on(one.click, actions.click, self.found, [self.found, self.results, self.dialog])
         for control in (self.weights, self.context):

@@ -9,9 +9,9 @@ from typing import Any, get_args
 import gradio as gr
 
 from app.database.restoring import discard_replaced, stage
-from app.messages import PRESETS, Decoding, ModelChoice, Options
+from app.messages import PRESETS, Decoding, ModelChoice
 from app.model_messages import Precision, RowPrice
-from app.settings import Theme
+from app.settings import ChatDefaults, Theme
 from app.ui.about.view import AboutView, build_about_view
 from app.ui.error_handling import Notify, try_or_notify
 from app.ui.model_controls import ModelControls, build_model_controls
@@ -19,6 +19,7 @@ from app.ui.option_controls import OptionValues, to_values
 from app.ui.page_events import LISTEN, PageEvents
 from app.ui.page_sessions import PageValue
 from app.ui.services import Services
+from app.ui.settings.chat_controls import ChatControls, build_chat_controls
 from app.ui.settings.data_folder import measure_folder, open_folder
 from app.ui.settings.decoder_controls import DecoderControls, build_decoder_controls
 from app.ui.settings.render import cost_html, delete_chats_html, folder_html, restored_html, theme_html
@@ -94,9 +95,9 @@ class SettingsActions:
     def restore(self) -> tuple[Any, ...]:
         """Restore the default options and appearance. The model stays. Keeps the settings for `undo`."""
         before = self._services.settings
-        self._try(lambda: self._services.choose_options(Options()))
+        self._try(self._services.restore_options)
         self._try(lambda: self._services.choose_theme("system"))
-        return before, restored_html(), theme_html("system"), *to_values(Options())
+        return before, restored_html(), theme_html("system"), *to_values(self._services.settings.options)
 
     def undo(self, before: Any) -> tuple[Any, ...]:
         """Undo `restore`."""
@@ -142,6 +143,7 @@ class SettingsView:
 
     model: ModelControls
     decoder: DecoderControls
+    chats: ChatControls
     theme: gr.HTML
     folder: gr.HTML
     backup: gr.UploadButton
@@ -179,12 +181,15 @@ class SettingsView:
         events.on(opening.click, actions.cost, sizes, decoder.cost)
 
 
-def build_settings_view(model: ModelChoice, options: OptionValues, theme: Theme) -> SettingsView:
+def build_settings_view(
+    model: ModelChoice, options: OptionValues, theme: Theme, defaults: ChatDefaults
+) -> SettingsView:
     """Create the components inside the current Blocks."""
     with gr.Row(elem_id="settings"):
         with gr.Column(elem_id="choices", scale=1):
             model_controls = build_model_controls(model)
             decoder = build_decoder_controls(options)
+            chats = build_chat_controls(defaults)
             with gr.Column(elem_classes="part"):
                 appearance = gr.HTML(theme_html(theme), elem_id="theme", js_on_load=LISTEN)
             folder, backup, delete = _folder()
@@ -195,6 +200,7 @@ def build_settings_view(model: ModelChoice, options: OptionValues, theme: Theme)
     return SettingsView(
         model_controls,
         decoder,
+        chats,
         appearance,
         folder,
         backup,

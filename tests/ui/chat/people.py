@@ -1,5 +1,6 @@
 """Somebody at a page of the services, without the page: their state, what they do, and what they are told."""
 
+import json
 from collections.abc import Callable
 from time import monotonic, sleep
 from typing import Any
@@ -82,6 +83,13 @@ class Visitor:
     def press(self, do: str, name: object = "", value: str = "") -> tuple[Any, str]:
         """Press a button in the thread or in a question."""
         return self.actions.act(self.state, "", pressed(do, name, value), *self.controls)
+
+    def regenerate(self, message: int) -> None:
+        """Have the answer written anew, even if it will be the same."""
+        _, question = self.press("regenerate", message)
+        if question:
+            self.press("same", "", json.dumps(["regenerate", str(message), ""]))
+        self.wait()
 
     def wait(self) -> None:
         """Until the chat's reply is stored, and seen."""

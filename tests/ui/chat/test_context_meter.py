@@ -43,8 +43,8 @@ def test_without_a_model_there_is_no_meter() -> None:
     [
         (FULL, ["oldest", "shorter", "new", "no"]),
         (ContextFit(1020, 1024, 256, 4, 300), ["oldest", "new", "no"]),
-        (ContextFit(900, 1024, 256, 0, 900), ["shorter", "new", "no"]),
-        (ContextFit(5000, 1024, 256, 2, 4000), ["new", "no"]),
+        (ContextFit(900, 1024, 256, 0, 900), ["shorter", "cut", "attach", "no", "no"]),
+        (ContextFit(5000, 1024, 256, 2, 4000), ["cut", "attach", "no", "no"]),
     ],
 )
 def test_only_what_helps_is_offered(fit: ContextFit, choices: list[str]) -> None:
@@ -67,6 +67,6 @@ def test_the_question_says_the_numbers() -> None:
 
 def test_what_is_left_out_by_agreement_is_said_and_no_alarm() -> None:
     fit = ContextFit(1100, 1024, 256, left_out=4, kept_tokens=500)
-    assert in_words(fit, leaves_out=True) == "1,100 of 1,024 tokens: the 4 oldest messages are not sent."
+    assert in_words(fit, leaves_out=True) == "500 of 1,024 tokens: the 4 oldest messages are not sent."
     assert 'class="meter"' in meter_html(fit, leaves_out=True)
     assert 'class="meter full"' in meter_html(ContextFit(1100, 1024, 256, 4, 1000), leaves_out=True)

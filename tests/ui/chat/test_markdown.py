@@ -87,7 +87,7 @@ def test_links_open_elsewhere_and_tell_nothing() -> None:
 
 
 def test_definitions_of_sources_stay_visible() -> None:
-    assert "[1]: http://there" in render("as in [1]\n\n[1]: http://there")
+    assert '<p>[1]: <a href="http://there"' in render("as in [1]\n\n[1]: http://there")
 
 
 def test_line_breaks_and_indentation_stay_without_a_fence() -> None:
@@ -181,3 +181,34 @@ def test_what_was_typed_stays_as_it_was_typed() -> None:
         '<p class="typed">  *args and __init__\n\n\n    x &lt;b&gt;</p><div class="code">'
     )
     assert typed_html(typed).endswith('<p class="typed">end</p>')
+
+
+def test_task_lists_have_boxes() -> None:
+    html = render("- [ ] to do\n- [x] *done*\n- [x]no box\n")
+    assert html.count("<input") == 2 and html.count(" checked") == 1
+    assert '<li class="task"><input type="checkbox" disabled aria-label="To do">to do</li>' in html
+    assert "<li>[x]no box</li>" in html
+
+
+def test_bare_links_lead_there_and_nowhere_else() -> None:
+    assert 'href="https://a.example/b_c_d"' in render("See https://a.example/b_c_d.")
+    for text in (
+        "example.com",
+        "javascript:alert(1)",
+        "ftp://a.example",
+        "me@a.example",
+        "`https://a.example`",
+    ):
+        assert "<a" not in render(text)
+
+
+@pytest.mark.parametrize("name", ["align", "aligned", "align*", "split"])
+def test_equations_are_aligned(name: str) -> None:
+    latex = rf"\begin{{{name}}} a &= b \\ c &= d \end{{{name}}}"
+    for text in (latex, f"$${latex}$$", latex.replace(r"\\ ", "\\\\\n")):
+        html = render(f"So\n\n{text}\n")
+        assert html.count('<mtd columnalign="right">') == 2 and "&amp;" not in html
+
+
+def test_an_environment_without_an_end_is_text() -> None:
+    assert "<math" not in render("\\begin{align}\na &= b\n\n\\end{align}")

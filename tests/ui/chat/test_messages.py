@@ -35,7 +35,7 @@ def message_html(message: StoredMessage, options: ThreadOptions = ThreadOptions(
 
 
 def actions(html: str) -> list[str]:
-    return re.findall(r'data-do="([a-z]+)"', html)
+    return re.findall(r'data-do="([a-z-]+)"', html)
 
 
 def ended(reason: StopReason) -> MessageContent:
@@ -46,7 +46,7 @@ def test_a_question_shows_what_was_typed_and_can_be_edited() -> None:
     html = message_html(QUESTION)
     assert '<p class="typed">Is &lt;it&gt;?</p>' in html
     assert '<div class="raw" hidden>Is &lt;it&gt;?</div>' in html
-    assert actions(html) == ["edit"]
+    assert actions(html) == ["edit", "fork", "ask-delete"]
     assert 'aria-label="Your message"' in html
 
 
@@ -54,7 +54,7 @@ def test_an_answer_can_be_written_anew() -> None:
     html = message_html(ANSWER)
     assert 'data-do="regenerate" data-name="7"' in html
     assert 'aria-label="Answer"' in html
-    assert actions(html) == ["regenerate"]
+    assert actions(html) == ["edit-reply", "regenerate", "fork", "ask-delete"]
 
 
 def test_an_answer_that_is_being_written_has_no_buttons() -> None:
@@ -116,7 +116,7 @@ def test_one_version_has_no_arrows() -> None:
 
 def test_nothing_can_be_changed_while_a_reply_is_written() -> None:
     html = message_html(replace(ANSWER, versions=(3, 7, 12)), ThreadOptions(is_busy=True))
-    assert html.count("disabled") == 3
+    assert html.count("disabled") == 6
 
 
 def test_colours_come_when_they_are_asked_for() -> None:
@@ -186,3 +186,12 @@ def test_an_empty_thread_is_nothing() -> None:
 )
 def test_a_thought_says_how_long_it_took(seconds: float, words: str) -> None:
     assert thought_summary(seconds, is_thinking=False) == words
+
+
+def test_a_reply_shows_how_fast_it_was_and_leads_to_the_live_numbers() -> None:
+    html = message_html(replace(ANSWER, content=ended("end")))
+    words = f"{PROVENANCE.statistics.tokens_per_step:.1f} tokens/step"
+    assert re.search(rf'class="quiet chip" data-side="live"[^>]*>{words} · [\d,]+ tok/s</button>', html)
+    unmeasured = replace(PROVENANCE, statistics=Statistics())
+    content = replace(ANSWER.content, provenance=unmeasured)
+    assert "chip" not in message_html(replace(ANSWER, content=content)), "a reply without a step"

@@ -154,7 +154,7 @@ def test_regenerating_takes_seeds_that_no_version_has(person: Visitor, engine: S
 
 def test_regenerating_greedily_changes_no_seed(person: Visitor, engine: ScriptedEngine) -> None:
     person.get("One")
-    person.press("regenerate", person.messages[-1].id)
+    person.regenerate(person.messages[-1].id)
     assert [request.options.sampling.seed for request in engine.requests] == [0, 0]
 
 
@@ -162,8 +162,7 @@ def test_another_version_is_shown(person: Visitor, engine: ScriptedEngine) -> No
     person.get("One")
     first = person.messages[-1].id
     engine.text = "Something else."
-    person.press("regenerate", first)
-    person.wait()
+    person.regenerate(first)
     assert person.texts == ["One", "Something else."]
     person.press("version", first)
     assert person.texts == ["One", "Hello there, friend."]

@@ -1,0 +1,52 @@
+"""The list that the model's button in the bar opens: what is installed, the precision, and Unload."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import astuple, replace
+from typing import cast, get_args
+
+from markupsafe import Markup
+
+from app.messages import DType, EngineStatus, ModelChoice
+from app.model_messages import gigabytes
+from app.quantisation import Quantisation
+from app.ui.models.inventory import Inventory, WeightPrecision, is_same_model
+from app.ui.templates import render_macro
+
+
+def picker_html(inventory: Inventory | None, status: EngineStatus, choice: ModelChoice) -> Markup:
+    """Return the list. `choice` is the model that the next message goes to."""
+    weights = inventory.target.weights if inventory else "auto"
+    return render_macro(
+        "model_picker.html",
+        "picker",
+        rows=list(_rows(inventory, status)) if inventory else None,
+        weights=weights,
+        precisions=[
+            (each, _is_chosen(each, choice), _with(choice, each)) for each in get_args(WeightPrecision)
+        ],
+        name=status.model.name if status.model else "",
+    )
+
+
+def _rows(inventory: Inventory, status: EngineStatus) -> Iterator[dict[str, object]]:
+    for one in inventory.installed:
+        if one.model.state != "ready":
+            continue
+        is_loaded = status.model is not None and is_same_model(one.model, status.model)
+        fit = one.fit.verdict if one.fit and one.fit.verdict != "fits" else ""
+        facts = " · ".join(filter(None, (gigabytes(one.model.size), fit)))
+        yield {"name": one.model.name, "path": one.model.path, "facts": facts, "is_loaded": is_loaded}
+
+
+def _is_chosen(weights: str, choice: ModelChoice) -> bool:
+    return weights == (choice.quantisation if choice.quantisation != "none" else choice.dtype)
+
+
+def _with(choice: ModelChoice, weights: str) -> str:
+    """The same model with weights of this precision, as a button carries it."""
+    if weights in get_args(Quantisation):
+        changed = replace(choice, dtype="auto", quantisation=cast(Quantisation, weights))
+    else:
+        changed = replace(choice, dtype=cast(DType, weights), quantisation="none")
+    return json.dumps(astuple(changed))

@@ -1,0 +1,43 @@
+// The page's address names what it shows: #/chat/12, #/chat for a new one, #/models. So reloading stays there, and Back
+// goes back.
+(() => {
+  const VIEWS = ["chat", "models", "documents", "race", "settings"];
+  const NEW = "0";
+  let shown = null; // the chat, null before the server has drawn one
+  let open = () => {};
+
+  const wanted = () => {
+    const [, view, chat] = /^#\/([a-z]+)(?:\/(\d+))?$/.exec(location.hash) ?? [];
+    return VIEWS.includes(view) ? { view, chat: chat ?? NEW } : null;
+  };
+  const write = (isReplaced) => {
+    const { view } = document.body.dataset;
+    const hash = view === "chat" && shown !== NEW ? `#/chat/${shown}` : `#/${view}`;
+    if (hash !== location.hash) history[isReplaced ? "replaceState" : "pushState"](null, "", hash);
+  };
+
+  window.foresight.firstView = () => wanted()?.view ?? "chat";
+  // Call with the trigger of the component that opens chats.
+  window.foresight.address = (trigger) => (open = (chat) => trigger("click", { do: "open", name: chat }));
+
+  document.addEventListener("foresight-view", () => shown !== null && write());
+  document.addEventListener("foresight-drawn", ({ detail }) => {
+    const drawn = detail["chat-id"];
+    if (drawn === undefined) return;
+    const to = shown === null && wanted();
+    // A new chat that becomes one of the list is the same place; an empty one is none to go back to.
+    const isReplaced = shown === null || shown === NEW;
+    shown = drawn;
+    if (to?.view === "chat" && to.chat !== drawn) open((shown = to.chat));
+    else write(isReplaced);
+  });
+
+  addEventListener("popstate", () => {
+    const to = wanted();
+    if (!to) return;
+    const isOther = to.view === "chat" && to.chat !== shown;
+    if (isOther) shown = to.chat;
+    if (to.view !== document.body.dataset.view) document.getElementById(`to-${to.view}`)?.click();
+    if (isOther) open(to.chat);
+  });
+})();

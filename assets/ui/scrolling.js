@@ -1,0 +1,43 @@
+// Where the thread stands: at its end while text arrives, unless the person scrolled up to read. Sending and opening a
+// chat lead back to the end, and so does a button that stands there meanwhile. The message box has the focus.
+(() => {
+  const NEAR = 48;
+  const SENDS = "#send, #begin button, [data-do]:is([data-do=starter], [data-do=regenerate], [data-do=continue], [data-do=edit], [data-do=open])";
+  const box = () => document.querySelector("#message textarea");
+
+  window.foresight.focusMessage = () => box()?.focus();
+
+  window.foresight.keepAtEnd = (thread) => {
+    let atEnd = true;
+    const show = (isAtEnd) => {
+      atEnd = isAtEnd;
+      document.body.toggleAttribute("data-is-away", !atEnd);
+    };
+    const isEmpty = () => document.body.hasAttribute("data-is-empty"); // an empty chat begins at its top
+    const stay = () => atEnd && !isEmpty() && (thread.scrollTop = thread.scrollHeight);
+    const toEnd = () => {
+      show(true);
+      stay();
+    };
+    thread.addEventListener("scroll", () =>
+      show(isEmpty() || thread.scrollHeight - thread.scrollTop - thread.clientHeight < NEAR),
+    );
+    new MutationObserver(stay).observe(thread, { childList: true, subtree: true, characterData: true });
+    new ResizeObserver(stay).observe(thread); // the message box below it grows, the panel beside it is closed
+    document.addEventListener("click", ({ target }) => {
+      if (target.closest(SENDS)) toEnd();
+      if (target.closest("#jump-to-latest")) {
+        toEnd();
+        window.foresight.focusMessage();
+      }
+      // Later: the list of chats gives the focus back when it closes.
+      if (target.closest("#begin button, #skip-to-message")) setTimeout(window.foresight.focusMessage);
+    });
+    document.addEventListener("keydown", ({ target, key, shiftKey }) => {
+      if (key === "Enter" && !shiftKey && target === box()) toEnd();
+    });
+    // Gradio builds some of the page anew until the server has drawn it.
+    const begin = () => document.activeElement === document.body && window.foresight.focusMessage();
+    document.addEventListener("foresight-drawn", begin, { once: true });
+  };
+})();

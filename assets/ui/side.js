@@ -1,0 +1,94 @@
+// The panel beside the chat: its tabs, whether it is closed, and its width. All of that is remembered.
+(() => {
+  const KEY = "foresight-side";
+  const TABS = ["settings", "live", "xray"];
+  const [LEAST, STEP] = [256, 16]; // pixels
+  const kept = { tab: "live", isClosed: false, width: 0 };
+  try {
+    Object.assign(kept, JSON.parse(localStorage.getItem(KEY) ?? "{}"));
+  } catch {
+    localStorage.removeItem(KEY);
+  }
+  const most = () => Math.round(innerWidth * 0.5);
+  const edge = () => document.getElementById("side-edge");
+  const side = () => document.getElementById("side");
+
+  const keep = (change) => {
+    Object.assign(kept, change);
+    localStorage.setItem(KEY, JSON.stringify(kept));
+    apply();
+  };
+  const setWidth = (pixels) => keep({ width: Math.round(Math.min(Math.max(pixels, LEAST), most())) });
+
+  const apply = () => {
+    if (!TABS.includes(kept.tab)) kept.tab = "live";
+    document.body.dataset.side = kept.tab;
+    document.body.toggleAttribute("data-is-side-closed", kept.isClosed);
+    if (kept.width) document.documentElement.style.setProperty("--side", `${Math.min(kept.width, most())}px`);
+    for (const tab of document.querySelectorAll("#side-tabs [role=tab]")) {
+      const isChosen = tab.dataset.side === kept.tab;
+      tab.setAttribute("aria-selected", isChosen);
+      tab.tabIndex = isChosen ? 0 : -1;
+    }
+    document.getElementById("toggle-side")?.setAttribute("aria-expanded", !kept.isClosed);
+    edge()?.setAttribute("aria-valuemax", most());
+    edge()?.setAttribute("aria-valuenow", Math.round(side().offsetWidth));
+    window.foresight.showXray?.(kept.tab === "xray" && !kept.isClosed);
+  };
+
+  window.foresight.toggleSide = () => keep({ isClosed: !kept.isClosed });
+
+  document.addEventListener("click", ({ target }) => {
+    const tab = target.closest("[data-side]:not(body)")?.dataset.side;
+    if (tab) {
+      keep({ tab, isClosed: false });
+      if (side().getBoundingClientRect().top > innerHeight) side().scrollIntoView(); // narrow: it is below the chat
+    }
+    if (target.closest("#close-side, #toggle-side")) {
+      window.foresight.toggleSide();
+      document.getElementById("toggle-side").focus();
+    }
+  });
+
+  const tabKeys = (event) => {
+    const tabs = [...document.querySelectorAll("#side-tabs [role=tab]")];
+    const step = { ArrowLeft: tabs.length - 1, ArrowRight: 1 }[event.key];
+    const at = tabs.indexOf(event.target);
+    if (!step || at < 0) return;
+    event.preventDefault();
+    const next = tabs[(at + step) % tabs.length];
+    next.click();
+    next.focus();
+  };
+  const edgeKeys = (event) => {
+    const step = { ArrowLeft: STEP, ArrowRight: -STEP }[event.key];
+    if (event.target !== edge() || !step) return;
+    event.preventDefault();
+    setWidth(side().offsetWidth + step);
+  };
+  document.addEventListener("keydown", (event) => {
+    tabKeys(event);
+    edgeKeys(event);
+  });
+
+  const drag = (line) => {
+    line.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      line.setPointerCapture(event.pointerId);
+    });
+    line.addEventListener("pointermove", (event) => {
+      if (line.hasPointerCapture(event.pointerId)) setWidth(side().getBoundingClientRect().right - event.clientX);
+    });
+  };
+
+  // Call once the panel is there.
+  window.foresight.side = () => {
+    for (const tab of TABS) {
+      const page = document.getElementById(`side-${tab}`);
+      page.setAttribute("role", "tabpanel");
+      page.setAttribute("aria-labelledby", `side-tab-${tab}`);
+    }
+    drag(edge());
+    apply();
+  };
+})();

@@ -1,0 +1,84 @@
+"""Chats are titled by the model when it is idle, and keep their question's title otherwise."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from time import monotonic, sleep
+
+import pytest
+
+from app.chat_messages import ChatVersion
+from app.chats import Chats, ChatStores
+from app.conversation import Conversations, NewChat, NewQuestion
+from app.conversation.titles import ChatTitles, clean_title
+from app.conversation.turn import ReplySettings
+from app.database import MEMORY, Database
+from app.messages import ModelChoice, Options
+from tests.fakes import FakeDocumentSearch, ScriptedEngine
+
+ASKED = ReplySettings(ModelChoice("demo"), Options(), titles_chats=True)
+
+
+@pytest.fixture
+def stores() -> Iterator[ChatStores]:
+    with closing(Database(MEMORY)) as stored, closing(Database(MEMORY)) as private:
+        yield ChatStores(Chats(stored), Chats(private))
+
+
+@pytest.fixture
+def conversations(stores: ChatStores) -> Iterator[Conversations]:
+    engine = ScriptedEngine()
+    with closing(Conversations(engine, stores, FakeDocumentSearch())) as opened:
+        opened._titles = ChatTitles(engine, stores, lambda: opened.is_busy, seconds=0.0)
+        engine.text = "Tables for two"
+        yield opened
+
+
+def until_titled(stores: ChatStores, title: str) -> None:
+    deadline = monotonic() + 10
+    while monotonic() < deadline and [line.title for line in stores.summaries()] != [title]:
+        sleep(0.02)
+    assert [line.title for line in stores.summaries()] == [title]
+
+
+def test_a_new_chat_is_titled_after_its_first_answer(
+    conversations: Conversations, stores: ChatStores
+) -> None:
+    place = conversations.start(NewChat(ChatVersion(), ASKED, "I want to book something"))
+    until_titled(stores, "Tables for two")
+    assert [message.role for message in conversations.thread(place.chat, 10).messages] == [
+        "user",
+        "assistant",
+    ]
+
+
+def test_a_title_that_the_person_gave_stays(conversations: Conversations, stores: ChatStores) -> None:
+    place = conversations.start(NewChat(ChatVersion(), ASKED, "I want to book something"))
+    stores.stored.rename(place.chat, "Mine")
+    sleep(0.3)
+    until_titled(stores, "Mine")
+
+
+def test_a_later_answer_titles_nothing(conversations: Conversations, stores: ChatStores) -> None:
+    plain = ReplySettings(ModelChoice("demo"), Options())
+    place = conversations.start(NewChat(ChatVersion(), plain, "First question"))
+    while conversations.is_busy:
+        sleep(0.02)
+    conversations.start(NewQuestion(place, ASKED, "Second question"))
+    sleep(0.3)
+    until_titled(stores, "First question")
+
+
+@pytest.mark.parametrize(
+    ("written", "title"),
+    [
+        ("Tables for two", "Tables for two"),
+        (' "Tables for two." ', "Tables for two"),
+        ("<think>\nHm.\n</think>\n\nTables for two\nand more", "Tables for two"),
+        ("**Tables**", "Tables"),
+        ("Title: Tables for two", "Tables for two"),
+        ("", ""),
+        ("I would be glad to help you with a title for this chat", ""),
+    ],
+)
+def test_what_is_no_title_is_not_taken(written: str, title: str) -> None:
+    assert clean_title(written) == title

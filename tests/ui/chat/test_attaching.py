@@ -1,0 +1,63 @@
+"""Files are attached to one chat."""
+
+from pathlib import Path
+
+from app.ui.chat.attaching import PRIVATE, Attaching, listed
+from app.ui.chat.chat_settings import settings_of
+from tests.fake_documents import ScriptedDocuments
+from tests.ui.chat.people import Visitor
+
+
+def attach(person: Visitor, *files: Path) -> None:
+    Attaching(person.services, person.heard.append).attach_files(person.state, [str(file) for file in files])
+
+
+def written(folder: Path, name: str) -> Path:
+    file = folder / name
+    file.write_text(f"What {name} says.")
+    return file
+
+
+def test_files_are_searched_by_their_chat_alone(
+    person: Visitor, other: Visitor, documents: ScriptedDocuments, uploads: Path
+) -> None:
+    person.get("One")
+    file = written(uploads, "rules.txt")
+    attach(person, file)
+    attach(person, written(uploads, "more.txt"))
+    assert not file.exists(), "the upload"
+    assert [name for name, _ in documents.uploads] == ["rules.txt", "more.txt"]
+    assert list(documents.names.values()) == ["Attached: rules.txt"], "a chat has one collection of its own"
+    chosen = settings_of(person.services, person.state).collections
+    assert listed(documents.collections(), chosen) and not listed(documents.collections(), ())
+    assert "Attached: rules.txt" in person.look().picker
+    assert "rules" not in other.look().picker
+    other.get("Two")
+    attach(other, written(uploads, "rules.txt"))
+    assert list(documents.names.values()) == ["Attached: rules.txt", "Attached: rules.txt (2)"]
+
+
+def test_what_is_attached_before_the_first_message_is_the_new_chats(
+    person: Visitor, documents: ScriptedDocuments, uploads: Path
+) -> None:
+    attach(person, written(uploads, "rules.txt"))
+    person.get("What do the rules say?")
+    assert settings_of(person.services, person.state).collections == tuple(documents.names)
+
+
+def test_nothing_is_attached_to_a_private_chat(
+    person: Visitor, documents: ScriptedDocuments, uploads: Path
+) -> None:
+    person.actions.new_private_chat(person.state)
+    file = written(uploads, "rules.txt")
+    attach(person, file)
+    assert person.heard == [PRIVATE] and not documents.names and not file.exists()
+
+
+def test_a_long_text_is_attached_as_a_document(person: Visitor, documents: ScriptedDocuments) -> None:
+    attaching = Attaching(person.services, person.heard.append)
+    assert attaching.attach_text(person.state, "A long story\n\nIt goes on.")
+    assert list(documents.names.values()) == ["Attached: A long story"]
+    documents.refuses = "The disk is full."
+    assert not attaching.attach_text(person.state, "Another")
+    assert person.heard == ["The disk is full."]

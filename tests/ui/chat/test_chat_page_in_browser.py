@@ -1,0 +1,95 @@
+"""The chat's page by keyboard and mouse, in a real Chromium: where it stands, what it remembers, what it opens."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.ui import Running
+from tests.fakes import ScriptedEngine
+from tests.page_driver import LAST, PageDriver
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+BOX = "#message textarea"
+LONG = "and so it goes, line after line\n\n" * 60
+
+
+@pytest.fixture
+def person(browser: Any, running: Running) -> Iterator[PageDriver]:
+    with PageDriver(browser, running.url) as driver:
+        yield driver
+        assert driver.complaints == []
+
+
+def is_focused(person: PageDriver, selector: str) -> bool:
+    return bool(person.page.evaluate("one => document.activeElement.matches(one)", selector))
+
+
+def test_sending_leads_to_the_end_and_a_button_leads_back(person: PageDriver, engine: ScriptedEngine) -> None:
+    engine.text = LONG
+    person.ask("Talk")
+    person.page.evaluate("document.getElementById('thread').scrollTop = 0")
+    person.page.wait_for_selector("#jump-to-latest")
+    person.page.click("#jump-to-latest")
+    person.page.wait_for_selector("#jump-to-latest", state="hidden")
+    assert is_focused(person, BOX)
+    person.page.evaluate("document.getElementById('thread').scrollTop = 0")
+    person.page.wait_for_selector("#jump-to-latest")
+    person.send("On")
+    person.page.wait_for_selector("#jump-to-latest", state="hidden")
+
+
+def test_the_address_names_the_chat_and_each_chat_keeps_its_draft(person: PageDriver) -> None:
+    person.page.wait_for_function("document.activeElement.matches('#message textarea')")
+    person.ask("One")
+    person.page.type(BOX, "half a thought")
+    assert person.page.url.endswith("#/chat/1")
+    person.page.keyboard.press("Control+Shift+O")
+    person.page.wait_for_selector("#welcome")
+    person.page.wait_for_function("document.querySelector('#message textarea').value === ''")
+    assert is_focused(person, BOX)
+    person.page.click("#to-models")
+    person.page.go_back()
+    person.page.go_back()
+    person.page.wait_for_selector("#messages .said >> text=One")
+    person.page.wait_for_function("document.querySelector('#message textarea').value === 'half a thought'")
+    person.reload()
+    person.page.wait_for_selector("#messages .said >> text=One")
+    person.page.wait_for_function("document.querySelector('#message textarea').value === 'half a thought'")
+
+
+def test_the_panel_has_tabs_closes_and_keeps_its_width(person: PageDriver) -> None:
+    person.ask("One")
+    person.page.click("#side-tab-settings")
+    assert person.page.is_visible("#system") and not person.page.is_visible("#panel")
+    person.page.focus("#side-edge")
+    before = person.page.locator("#side").bounding_box()["width"]
+    person.page.keyboard.press("ArrowLeft")
+    person.page.keyboard.press("Control+.")
+    assert not person.page.is_visible("#side")
+    person.reload()
+    assert not person.page.is_visible("#side")
+    person.page.click(f"{LAST} .chip")
+    assert person.page.is_visible("#panel")
+    assert person.page.locator("#side").bounding_box()["width"] == before + 16
+    person.page.click("#side-tab-xray")
+    person.page.wait_for_selector("#xray-picture .xray")
+    person.page.click("#xray [data-move=enlarge]")
+    assert person.page.get_attribute("#xray", "role") == "dialog"
+    person.page.keyboard.press("Escape")
+    assert person.page.is_visible("#xray-picture") and not person.page.get_attribute("#xray", "role")
+
+
+def test_a_sheet_lists_the_shortcuts_and_a_box_takes_its_own_keys(person: PageDriver) -> None:
+    person.page.type(BOX, "Why?")
+    assert not person.page.is_visible("#shortcuts")
+    person.page.focus("#toggle-side")
+    person.page.keyboard.press("?")
+    assert "New chat" in person.text("#shortcuts")
+    person.page.keyboard.press("Escape")
+    assert not person.page.is_visible("#shortcuts")
+    first = "document.querySelector('.gradio-container :is(button, a, input, textarea)').id"
+    assert person.page.evaluate(first) == "skip-to-message"
+    person.page.focus("#skip-to-message")
+    person.page.keyboard.press("Enter")
+    person.page.wait_for_function("document.activeElement.matches('#message textarea')")
