@@ -154,7 +154,7 @@ def test_an_open_menu_takes_escape(page: Any) -> None:
     page.click("summary")
     page.press("#rename", "Escape")
     assert page.evaluate("told") == []
-    assert page.locator("details.menu").get_attribute("open") is None
+    assert page.locator("#main > details.menu").get_attribute("open") is None
     assert page.evaluate("document.activeElement.textContent") == "More"
 
 
