@@ -15,6 +15,7 @@ from app.engine.attention import Attend
 from app.engine.attention.selector import AMPERE, DeviceCapabilities
 from app.engine.compatibility import ROWS, block_logits, rows_that_differ, trial_blocks
 from app.engine.device_faults import is_no_verdict, reason_of
+from app.engine.fused_layers.products import join_products
 from app.engine.fused_layers.replacements import Replaced, find_attentions, find_layers, find_mlps, find_norms
 from app.engine.fused_layers.shared_weight_copy import copy_with
 from app.engine.fused_layers.signature import LayerKernels
@@ -88,8 +89,10 @@ def fuse_by(
     summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     if not summary:
         return FusedModel(model, "Layers keep torch's kernels: none has the parts that ours replace.")
+    joined = join_products(model, found.values())
     whole = copy_with(model, found)
     whole_logits, logits = (partial(block_logits, each, attend) for each in (whole, model))
     if differing := rows_that_differ(whole_logits, logits, trial_blocks(model, rows)):
         raise ArithmeticError(f"together they say something else for {differing} rows")
-    return FusedModel(whole, f"One kernel of our own each: {summary}.")
+    note = f"One kernel of our own each: {summary}."
+    return FusedModel(whole, f"{note} Joined products: {joined}." if joined else note)
