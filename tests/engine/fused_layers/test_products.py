@@ -8,6 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from app.engine.fused_layers.products import JoinedProduct, SeparateProducts, join_products, joined_product
+from app.engine.same_bits import layers_with_rows
+from tests.engine.architectures import LLAMA
+from tests.engine.fused_layers.fusing import fused_runner
+from tests.engine.replies import load, numbers
+from tools.layer_launches import WrittenOut
 
 
 class Holder(nn.Module):
@@ -92,3 +97,11 @@ def test_where_memory_runs_out_the_rest_stay_apart() -> None:
 
     assert join_products(model, [first, second], scarce) == 1
     assert isinstance(first.products, JoinedProduct) and isinstance(second.products, SeparateProducts)
+
+
+def test_same_text_compares_the_bits_of_joined_products() -> None:
+    runner = fused_runner(load(LLAMA.make().bfloat16()), WrittenOut())
+    joined = {module.product for module in runner.model.modules() if isinstance(module, JoinedProduct)}
+    compared = {layer for layer, _rows in layers_with_rows(runner, numbers(16))}
+    assert len(joined) == 4  # two kinds in each of two layers, of which one each is compared
+    assert len(joined & compared) == 2
