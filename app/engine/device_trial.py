@@ -34,7 +34,7 @@ def device_fault(device: torch.device, run: Callable[[PreTrainedModel], list[Ten
     try:
         model = _small_model()
         expected = run(model)
-        model.to(device)
+        model.train(False).to(device)
         found = run(model)
     except Exception as error:  # a driver's, or torch's for what the device lacks: each has types of its own
         return refused_because(error)
@@ -54,9 +54,11 @@ def _small_model() -> PreTrainedModel:
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=256,
-        attn_implementation=NAME,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = LlamaForCausalLM(config)
-    return model.requires_grad_(False).train(False)
+        model: PreTrainedModel = LlamaForCausalLM(config)
+    model.set_attn_implementation(NAME)
+    model.requires_grad_(False)
+    model.train(False)
+    return model

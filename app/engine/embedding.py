@@ -110,7 +110,7 @@ def embed_anywhere(model: SentenceModel, texts: Sequence[str]) -> np.ndarray:
         if model.model.device.type == "cpu" or not is_out_of_memory(error):
             raise
         log.info("texts are embedded on the CPU: %s", refused_because(error))
-    model.model.to("cpu")
+    model.model.train(False).to("cpu")
     return model.embed(texts)
 
 
@@ -140,14 +140,14 @@ def on_device(read: SentenceModel, device: torch.device) -> SentenceModel:
     if device.type == "cpu":
         return read
     try:
-        read.model.to(device)
+        read.model.train(False).to(device)
         if np.isfinite(read.embed([_TRIAL])).all():
             return read
         reason = "a vector was not finite"
     except Exception as error:  # a driver's, a library's: each has types of its own
         reason = refused_because(error)
     log.info("texts are embedded on the CPU: %s", reason)
-    read.model.to("cpu")
+    read.model.train(False).to("cpu")
     return read
 
 

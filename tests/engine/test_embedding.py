@@ -140,6 +140,9 @@ class FullCard:
         self.model = self
         self.device = torch.device("cuda")
 
+    def train(self, _mode: bool) -> "FullCard":
+        return self
+
     def to(self, device: str) -> None:
         self.device = torch.device(device)
 
