@@ -168,8 +168,9 @@ class ModelInfo:
     """The loaded model.
 
     `lookahead_note` is why it decodes plainly, "" where lookahead works; `same_text_note` is which steps write the
-    same text. `attention_note`, `graphs_note` (CUDA graphs) and `device_note` are why nothing better is used;
-    `attention` is "" where the model keeps its own. `fused_note` is which layers run in our own kernels.
+    same text, or why none do. `attention_note`, `graphs_note` (CUDA graphs) and `device_note` are why nothing
+    better is used; `attention` is "" where the model keeps its own. `fused_note` is which layers run in our own
+    kernels, or why none do.
     `quantised_share` is the share of its parameters."""
 
     name: str
@@ -181,6 +182,7 @@ class ModelInfo:
     dtype: str
     device: str
     lookahead_note: str = ""
+    same_text: bool = True
     same_text_note: str = ""
     quantisation: Quantisation = "none"
     quantised_share: float = 0.0
@@ -188,8 +190,21 @@ class ModelInfo:
     attention_note: str = ""
     graphs: bool = False
     graphs_note: str = ""
+    fused: bool = False
     fused_note: str = ""
     device_note: str = ""
+
+    @property
+    def refusals(self) -> dict[str, str]:
+        """Why something that is faster or more exact is not used here, by what it is."""
+        found = {
+            "device": self.device_note,
+            "attention": self.attention_note,
+            "graphs": self.graphs_note,
+            "fused": "" if self.fused else self.fused_note,
+            "same-text": "" if self.same_text else self.same_text_note,
+        }
+        return {name: note for name, note in found.items() if note}
 
 
 @dataclass(frozen=True, slots=True)

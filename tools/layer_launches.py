@@ -24,8 +24,9 @@ from app.engine import attention
 from app.engine.attention import register
 from app.engine.attention.sdpa import attend
 from app.engine.block import chain_block
+from app.engine.cache_slots import CacheSlots
 from app.engine.fused_layers.fuse import fuse_by
-from app.engine.fused_layers.signature import Activation, NormShape
+from app.engine.fused_layers.signature import Activation, HeadNorms, NormShape
 from app.engine.kv_cache import BlockCache
 from app.engine.steps import run_block
 
@@ -70,10 +71,21 @@ class WrittenOut:
                 return nn.functional.silu(gate) * up
             return nn.functional.gelu(gate, approximate="tanh") * up
 
-    def apply_rotary(self, query: Tensor, keys: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-        """Query [1, H, T, D] and keys [1, KV, T, D] turned by cos and sin [1, T, W]."""
+    def write_rotated(
+        self,
+        states: tuple[Tensor, Tensor, Tensor],
+        tables: tuple[Tensor, Tensor],
+        slots: CacheSlots,
+        norms: HeadNorms | None = None,
+    ) -> Tensor:
+        """Rotate queries [1, H, T, D] and keys, and write keys and values [1, KV, T, D] to the cache."""
         with self._one("rotary turn"):
-            return _turned(query, cos[:, None], sin[:, None]), _turned(keys, cos[:, None], sin[:, None])
+            query, keys, values = states
+            if norms:
+                query, keys = _normed(query, norms.query, norms.shape), _normed(keys, norms.keys, norms.shape)
+            cos, sin = (table[:, None] for table in tables)
+            slots.write(_turned(keys, cos, sin), values)
+            return _turned(query, cos, sin)
 
     @contextmanager
     def _one(self, name: str) -> Iterator[None]:

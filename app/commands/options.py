@@ -91,7 +91,9 @@ QuantisationOption = Annotated[
         "--quantisation", help="Quantise weights to 8 or 4 bits, to fit a larger model; needs torchao."
     ),
 ]
-DeviceOption = Annotated[Device, typer.Option("--device", help="auto uses CUDA where it is available.")]
+DeviceOption = Annotated[
+    Device, typer.Option("--device", help="auto uses CUDA, or an Apple GPU that passes a trial.")
+]
 AttentionOption = Annotated[
     AttentionChoice,
     typer.Option("--attention", help="The attention backend; auto uses the best one that works here."),

@@ -28,7 +28,15 @@ VALUES = 1 << 22
 
 def sampler_for(sampling: Sampling, device: str) -> Sampler:
     """The sampler that suits logits on this device ("cpu", "cuda:0", ...)."""
-    return make_batched_sampler(sampling) if device.startswith("cuda") else make_sampler(sampling)
+    if device.startswith("cuda"):
+        return make_batched_sampler(sampling)
+    sampler = make_sampler(sampling)
+    return sampler if device.startswith("cpu") else partial(_on_host, sampler=sampler)
+
+
+def _on_host(logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, sampler: Sampler) -> Choices:
+    """Noise is drawn in float64, which an Apple GPU does not have."""
+    return sampler(logits.cpu(), likely, positions)
 
 
 def make_batched_sampler(sampling: Sampling) -> Sampler:

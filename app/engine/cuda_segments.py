@@ -3,10 +3,13 @@
 Without them a freed buffer serves only what is as small or smaller, so that each larger one is reserved on top.
 """
 
+import os
 import sys
 from typing import Protocol
 
 import torch
+
+_VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 _TRIAL_BYTES = 32 << 20
 """More than the allocator's small segments, so that the driver is asked."""
@@ -14,6 +17,9 @@ _TRIAL_BYTES = 32 << 20
 
 class SegmentAllocator(Protocol):
     """The allocator of one device."""
+
+    def is_configured(self) -> bool:
+        """Whether the person has set the allocator up."""
 
     def expand_segments(self, is_wanted: bool) -> None:
         """Whether new segments are to grow."""
@@ -27,6 +33,10 @@ class TorchAllocator:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
+
+    def is_configured(self) -> bool:
+        """By one of the environment variables that torch reads."""
+        return any(os.environ.get(name) for name in _VARIABLES)
 
     def expand_segments(self, is_wanted: bool) -> None:
         """The setting, for the whole process."""
@@ -45,7 +55,9 @@ def expand_segments(device: torch.device) -> bool:
 
 
 def try_expanding(allocator: SegmentAllocator) -> bool:
-    """Whether segments grow now. Some drivers, such as those of virtual cards, refuse it."""
+    """Whether segments grow by our setting now. Some drivers, such as those of virtual cards, refuse it."""
+    if allocator.is_configured():
+        return False
     try:
         allocator.expand_segments(True)
         allocator.allocate()

@@ -5,8 +5,9 @@ After some faults a CUDA context runs nothing any more: only a new process does.
 
 import re
 from subprocess import CalledProcessError
+from traceback import clear_frames
 
-from app.engine.memory import is_out_of_memory
+from app.engine.memory import is_out_of_memory, is_uninitialised, release_memory
 from app.errors import first_line
 
 WORDS = (
@@ -40,8 +41,24 @@ def is_no_verdict(error: BaseException) -> bool:
     return is_out_of_memory(error) or is_device_fault(error)
 
 
+def refused_because(error: BaseException) -> str:
+    """Why what was tried is not used; raises the error again where the device is lost.
+
+    Where memory ran out, what the trial took is freed: what is used instead may need less."""
+    if is_device_fault(error):
+        raise error
+    reason = reason_of(error)
+    if is_out_of_memory(error):
+        if error.__traceback__:
+            clear_frames(error.__traceback__)  # they hold the trial's tensors
+        release_memory()
+    return reason
+
+
 def reason_of(error: BaseException) -> str:
     """Why a kernel could not be used, in at most 200 characters."""
+    if is_out_of_memory(error) and not is_uninitialised(error):
+        return "memory ran out"
     if isinstance(error, CalledProcessError):
         return "the C compiler failed: install gcc and Python's headers (python3-dev)"
     lines = str(error).strip().splitlines()

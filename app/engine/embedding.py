@@ -7,6 +7,7 @@ of two is their cosine.
 """
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -20,12 +21,17 @@ from torch.nn import Embedding
 from torch.nn.functional import normalize
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from app.engine.device_faults import refused_because
 from app.engine.hardware import choose_device
 from app.engine.loading import HERE
 from app.engine.memory import is_out_of_memory
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.errors import AppError, ModelBroken, first_line
 from app.messages import Device, ModelFolder
+
+log = logging.getLogger(__name__)
+
+_TRIAL = "A first text."
 
 Pool = Callable[[Tensor, Tensor], Tensor]
 """(rows[n, tokens, width], which tokens count[n, tokens, 1]) -> vectors[n, width]."""
@@ -89,11 +95,23 @@ class SentenceModels:
             if self._sandbox:
                 self._sandbox.check_tokenizer(folder)
             self._model, self._folder = load_sentence_model(folder), folder
-        return self._model.embed(texts)
+        return embed_anywhere(self._model, texts)
 
     def close(self) -> None:
         """Let go of the model."""
         self._model = self._folder = None
+
+
+def embed_anywhere(model: SentenceModel, texts: Sequence[str]) -> np.ndarray:
+    """The vectors of texts; on the CPU from now on where memory runs out on the device, as beside a chat."""
+    try:
+        return model.embed(texts)
+    except Exception as error:
+        if model.model.device.type == "cpu" or not is_out_of_memory(error):
+            raise
+        log.info("texts are embedded on the CPU: %s", refused_because(error))
+    model.model.train(False).to("cpu")
+    return model.embed(texts)
 
 
 def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> SentenceModel:
@@ -113,8 +131,24 @@ def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> Sentenc
             "download it again, or choose another one."
         ) from error
     model.requires_grad_(False)
-    model.train(False).to(choose_device(device).device)
-    return SentenceModel(model, tokenizer, pool, _most_tokens(folder.path, model, tokenizer))
+    read = SentenceModel(model.train(False), tokenizer, pool, _most_tokens(folder.path, model, tokenizer))
+    return on_device(read, choose_device(device).device)
+
+
+def on_device(read: SentenceModel, device: torch.device) -> SentenceModel:
+    """The model on a device, or on the CPU where a first text fails there: no person asked for that device."""
+    if device.type == "cpu":
+        return read
+    try:
+        read.model.train(False).to(device)
+        if np.isfinite(read.embed([_TRIAL])).all():
+            return read
+        reason = "a vector was not finite"
+    except Exception as error:  # a driver's, a library's: each has types of its own
+        reason = refused_because(error)
+    log.info("texts are embedded on the CPU: %s", reason)
+    read.model.train(False).to("cpu")
+    return read
 
 
 def _mean(rows: Tensor, counts: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from app.engine.compatibility import (
     tree_block,
     trial_blocks,
 )
-from app.engine.device_faults import is_no_verdict, reason_of
+from app.engine.device_faults import refused_because
 from app.engine.fused_layers.fuse import FusedModel, fuse
 from app.engine.rotary import Rotary, rotary_of
 from app.engine.runner import BlockRunner, ModelRunner, SequentialRunner
@@ -41,6 +41,7 @@ class Execution:
     runner: ModelRunner
     attention: Attention
     lookahead_note: str = ""
+    fused: bool = False
     fused_note: str = ""
 
 
@@ -67,9 +68,7 @@ def run_in_blocks(
             _check_blocks(fused.model, attention, model, trial_blocks(model, rows))
         return _blocks(fused, attention, context, choose_steps)
     except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
-        if is_no_verdict(error):
-            raise
-        reason = f"its trial with this model failed ({reason_of(error)})"
+        reason = f"its trial with this model failed ({refused_because(error)})"
         log.info("%s: %s", attention.name, reason, exc_info=error)
         if choice not in ("auto", "sdpa"):
             raise AttentionUnavailable(choice, reason) from error
@@ -89,7 +88,7 @@ def _blocks(
     rotary = rotary_of(fused.model.config.get_text_config(decoder=True), context)
     steps = make_steps(fused.model, attention, rotary, context)
     runner = BlockRunner(fused.model, context, rotary, attention, steps)
-    return Execution(runner, attention, fused_note=fused.note)
+    return Execution(runner, attention, fused=fused.is_fused, fused_note=fused.note)
 
 
 def _check_blocks(

@@ -1,6 +1,7 @@
 """Where a model runs and how precisely, unless the person says otherwise."""
 
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from shutil import which
 from typing import Any, Protocol
@@ -19,7 +20,6 @@ INDEX = "https://download.pytorch.org/whl"
 CUDA_TORCH = f'run pip uninstall -y torch, then pip install "torch>=2.11,<2.14" --index-url {INDEX}/cu130'
 """PyPI has torch with CUDA for Linux alone."""
 OLDER_DRIVER = f"update the NVIDIA driver, or install torch from {INDEX}/cu126"
-UNTRIED_APPLE = "The Apple GPU is not used, for Foresight's attention was never tried on one"
 
 
 class Card(Protocol):
@@ -84,8 +84,14 @@ class ChosenDevice:
     note: str = ""
 
 
-def choose_device(choice: Device, card: Card | None = None) -> ChosenDevice:
-    """The CUDA device where there is one that works, else the CPU.
+FaultOf = Callable[[torch.device], str]
+"""Why a device fails a trial; "" where it passes."""
+
+
+def choose_device(
+    choice: Device, card: Card | None = None, fault_of: FaultOf = lambda _device: "nothing was tried on it"
+) -> ChosenDevice:
+    """The CUDA device where there is one that works, an Apple GPU if it passes the trial, else the CPU.
 
     Raises BadOption for "cuda" where none can be used."""
     if choice == "cpu":
@@ -97,8 +103,18 @@ def choose_device(choice: Device, card: Card | None = None) -> ChosenDevice:
     if choice == "cuda":
         raise BadOption(f"{problem}: choose --device cpu, or {remedy}.")
     if problem == NO_CARD:
-        return ChosenDevice(torch.device("cpu"), f"{UNTRIED_APPLE}." if card.is_apple() else "")
+        return _apple_or_cpu(card, fault_of)
     return ChosenDevice(torch.device("cpu"), f"{problem}, so the CPU is used. To use it, {remedy}.")
+
+
+def _apple_or_cpu(card: Card, fault_of: FaultOf) -> ChosenDevice:
+    if not card.is_apple():
+        return ChosenDevice(torch.device("cpu"))
+    apple = torch.device("mps")
+    if reason := fault_of(apple):
+        words = f"The Apple GPU is not used, for its trial failed ({reason.rstrip('.')})."
+        return ChosenDevice(torch.device("cpu"), words)
+    return ChosenDevice(apple)
 
 
 def _problem_of(card: Card) -> tuple[str, str]:
@@ -123,20 +139,22 @@ def _problem_without_card(name: str, cuda: str) -> tuple[str, str]:
 
 
 def choose_dtype(choice: DType, device: torch.device) -> torch.dtype:
-    """bfloat16 where the machine multiplies it natively, else float16 on CUDA and float32 on a CPU."""
+    """bfloat16 where the machine multiplies it natively, else float16 on CUDA and float32 elsewhere."""
     if choice != "auto":
         return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[choice]
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
-    return torch.bfloat16 if _cpu_has_bfloat16() else torch.float32
+    return torch.bfloat16 if device.type == "cpu" and _cpu_has_bfloat16() else torch.float32
 
 
 def sum_exactly(device: torch.device) -> None:
     """Have cuBLAS add its partial sums in float32, for the whole process.
 
     By default it may round them to half precision where it cuts a product's sums in parts, as it does for few rows:
-    a row's bits would depend on the number of rows all the more. TF32 is off by default."""
+    a row's bits would depend on the number of rows all the more. TF32 is off by default. cuDNN's attention is left
+    out: it plans anew for each length of a text, and no trial at load meets all of its plans."""
     if device.type == "cuda":
+        torch.backends.cuda.enable_cudnn_sdp(False)
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
         torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
 
@@ -148,12 +166,12 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 def uploaded(numbers: NDArray[Any], device: torch.device) -> Tensor:
     """Numbers on the device. From pinned memory, which torch keeps until it was read, so that nothing waits."""
-    return _source(numbers, device).to(device, non_blocking=True)
+    return _source(numbers, device).to(device, non_blocking=device.type == "cuda")
 
 
 def upload_into(target: Tensor, numbers: NDArray[Any]) -> None:
     """Numbers in one copy to a place on the device, which waits for nothing either."""
-    target.copy_(_source(numbers, target.device), non_blocking=True)
+    target.copy_(_source(numbers, target.device), non_blocking=target.device.type == "cuda")
 
 
 def _source(numbers: NDArray[Any], device: torch.device) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from app.engine.device_faults import is_device_fault
 from app.engine.embedding_job import EmbeddingJob
-from app.engine.memory import is_out_of_memory
+from app.engine.memory import is_out_of_memory, is_uninitialised
 from app.errors import AppError, EngineClosed, ModelTooLarge, first_line
 from app.messages import Event, Failed, Loading, ModelChoice, Request
 from app.step_trace import Margin
@@ -101,6 +101,12 @@ def sentence_of(error: Exception) -> str:
     """An error as a sentence. An unexpected one is logged with its traceback."""
     if isinstance(error, AppError):
         return str(error)
+    if is_uninitialised(error):
+        log.exception("cuBLAS could not start", exc_info=error)
+        return (
+            f"The matrix library of the graphics card could not start ({first_line(error)[:200]}): close other "
+            "programs that use it, then restart Foresight. If it fails again, choose --device cpu."
+        )
     if is_out_of_memory(error):
         return str(
             ModelTooLarge(

@@ -31,6 +31,7 @@ from transformers.cache_utils import (
     DynamicSlidingWindowLayer,
 )
 
+from app.engine.cache_slots import CacheSlots
 from app.engine.hardware import uploaded
 
 CHUNK = 512
@@ -97,21 +98,17 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     def update(
         self, key_states: Tensor, value_states: Tensor, *_args: Any, **_kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Write a block behind the committed rows; returns committed and block rows as views.
+        """Write a block behind the committed rows; returns committed and block rows as views."""
+        slots = self.slots_for(key_states, value_states)
+        slots.write(key_states, value_states)
+        return slots.up_to(key_states.shape[2])
 
-        Into given slots it is written by the device alone, and the whole buffers are returned."""
+    def slots_for(self, key_states: Tensor, value_states: Tensor) -> CacheSlots:
+        """Where states like these are to be written."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        if self.slots is not None:
-            keys, values = self._buffers(0)
-            keys.index_copy_(2, self.slots, key_states)
-            values.index_copy_(2, self.slots, value_states)
-            return keys, values
-        end = self.length + key_states.shape[2]
-        keys, values = self._buffers(end)
-        keys[:, :, self.length : end] = key_states
-        values[:, :, self.length : end] = value_states
-        return keys[:, :, :end], values[:, :, :end]
+        rows = 0 if self.slots is not None else self.length + key_states.shape[2]
+        return CacheSlots(*self._buffers(rows), self.length, self.slots)
 
     def keep(self, rows: Tensor, end: int) -> None:
         """Move these block rows (absolute, ascending) down behind the committed ones, up to row `end`."""
@@ -196,6 +193,12 @@ class BlockCache(Cache):
         if len(self._known) != len(self.layers):
             self._known = [layer for layer in self.layers if isinstance(layer, _Layer)]
         return self._known
+
+    def slots_for(self, layer: int, key_states: Tensor, value_states: Tensor) -> CacheSlots:
+        """Where a layer is to write states like these, for kernels that write them themselves."""
+        while len(self.layers) <= layer:
+            self.layers.append(_Layer(self._room))
+        return self._rows[layer].slots_for(key_states, value_states)
 
     def commit(self, rows: Sequence[int]) -> None:
         """Keep these rows of the newest block, in this order, and forget its other rows."""

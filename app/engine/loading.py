@@ -21,6 +21,7 @@ from app.engine.compatibility import lookahead_note
 from app.engine.config_check import check_config_size
 from app.engine.cuda_segments import expand_segments
 from app.engine.device_faults import is_no_verdict
+from app.engine.device_trial import device_fault
 from app.engine.execution import run_in_blocks, run_plainly
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
 from app.engine.kv_cache import layer_windows
@@ -76,7 +77,7 @@ def load(folder: ModelFolder, choice: ModelChoice, sandbox: Sandbox | None = Non
     """Read a model from its folder. Raises ModelError with a sentence for whatever is wrong with its files.
 
     Its tokenizer and its chat template are tried in the sandbox first; without one they are trusted."""
-    chosen = choose_device(choice.device)
+    chosen = choose_device(choice.device, fault_of=device_fault)
     dtype = choose_dtype(choice.dtype, chosen.device)
     check_can_quantise(choice.quantisation, dtype, chosen.device)
     sum_exactly(chosen.device)
@@ -157,6 +158,7 @@ def prepare(
         quantised_share=quantised / parameters,
         attention="" if note else execution.attention.name,
         attention_note="" if note else execution.attention.note,
+        fused=execution.fused,
         fused_note=execution.fused_note,
     )
     vocabulary = int(text_config.vocab_size)

@@ -41,11 +41,12 @@ def measured(loaded: LoadedModel, cache: MeasurementCache, progress: Progress) -
         profile = probe(runner, partial(progress, "Measuring the model's step"))
         if profile.is_whole:
             cache.write("step", cache_key, asdict(profile))
+    is_same_text = runner.model.dtype.itemsize >= 4 or bool(profile.bucket_sets)
     return replace(
         loaded,
         profile=profile,
         cache_key=cache_key,
-        info=replace(loaded.info, same_text_note=profile.note),
+        info=replace(loaded.info, same_text=is_same_text, same_text_note=profile.note),
         statistics=_experience(loaded, runner, cache, cache_key, progress, profile.free.buckets[-1]),
     )
 

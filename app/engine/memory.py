@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+UNINITIALISED = "cublas_status_not_initialized"
+
 WORDS = (
     "not enough memory",
     "can't allocate memory",
@@ -19,7 +21,7 @@ WORDS = (
     "failed to map segment",  # a library that did not get in
     "can't start new thread",  # for want of a stack
     "cublas_status_alloc_failed",
-    "cublas_status_not_initialized",  # its handle found no room
+    UNINITIALISED,  # its handle found no room
 )
 
 
@@ -32,6 +34,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     return is_ours and any(words in str(error).lower() for words in WORDS)
 
 
+def is_uninitialised(error: BaseException) -> bool:
+    """Whether cuBLAS could not begin: mostly for want of memory, but a broken driver or library says the same."""
+    return UNINITIALISED in str(error).lower()
+
+
 def release_memory(cuda: Any = None) -> None:
     """Free unused memory, and cuBLAS's workspace: each stream that was ever used has one.
 
@@ -39,6 +46,8 @@ def release_memory(cuda: Any = None) -> None:
     import torch  # not before there is a model: whoever recognises errors may have failed to import it
 
     gc.collect()
+    if torch.backends.mps.is_available():
+        torch.mps.empty_cache()
     cuda = cuda or torch.cuda
     if not cuda.is_initialized():
         return

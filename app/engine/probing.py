@@ -89,6 +89,10 @@ def _refusal_of_same_text(timer: "_StepTimer", buckets: Buckets) -> str:
     runner, limit = timer.runner, timer.runner.attention.same_text_limit
     if limit == inf:
         return ""
+    if not limit:
+        return (
+            f"{dtype_name(runner.model.dtype)}: the text may differ with lookahead on and off on this device"
+        )
     text = _text(runner, LONG_PREFIX)
     prefix = max(len(text) - MEASURED_BUCKETS[-1], PREFIX)
     long = replace(timer, text=text, prefix=prefix, end=timer.clock() + LONGEST / 4)

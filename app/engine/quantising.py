@@ -14,13 +14,14 @@ for every decoder.
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from app.engine.device_faults import is_no_verdict
+from app.engine.device_faults import refused_because
 from app.engine.hardware import dtype_name
 from app.engine.kv_cache import layer_windows
 from app.engine.quantised_layers import (
@@ -52,7 +53,15 @@ FASTEST: Mapping[tuple[str, torch.dtype, int], Kernel] = {
 ANYWHERE: Mapping[int, Kernel] = {8: TiledInt8Linear, 4: TiledInt4Linear}
 CPU = torch.device("cpu")
 
-Choose = Callable[[int, torch.dtype, torch.device], Kernel]
+
+class FoundKernel(NamedTuple):
+    """The class of layers to use. `reason` is why it is not a kernel that reads the numbers; "" where it is one."""
+
+    kernel: Kernel
+    reason: str = ""
+
+
+FindKernel = Callable[[int, torch.dtype, torch.device], FoundKernel]
 """(bits, type, device) -> the class of layers."""
 
 TRIED_ROWS = (3, 20, 33, 128)
@@ -68,7 +77,7 @@ def check_can_quantise(
     quantisation: Quantisation,
     dtype: torch.dtype = torch.float32,
     device: torch.device = CPU,
-    choose: "Choose | None" = None,
+    find: "FindKernel | None" = None,
 ) -> None:
     """Raises BadOption before any weight is read: where torchao is missing, and where a card has no kernel.
 
@@ -77,10 +86,11 @@ def check_can_quantise(
         return
     torchao()
     bits = {"int8": 8, "int4": 4}[quantisation]
-    if device.type == "cuda" and (choose or choose_kernel)(bits, dtype, device) is ANYWHERE[bits]:
+    reason = (find or find_kernel)(bits, dtype, device).reason if device.type != "cpu" else ""
+    if reason:
         raise BadOption(
-            f"This card has no kernel for {quantisation} weights in {dtype_name(dtype)} (int8 needs Triton, int4 a "
-            "card of the Ampere generation and bfloat16): choose another quantisation, or --device cpu."
+            f"This device has no kernel for {quantisation} weights in {dtype_name(dtype)} ({reason}): "
+            "choose another quantisation, or --device cpu."
         )
 
 
@@ -101,7 +111,7 @@ def quantise(model: PreTrainedModel, quantisation: Quantisation, device: torch.d
     if quantisation == "none":
         return 0
     before = model.num_parameters()
-    kernels = {bits: choose_kernel(bits, model.dtype, device) for bits in ANYWHERE}
+    kernels = {bits: find_kernel(bits, model.dtype, device).kernel for bits in ANYWHERE}
     linears = list(_linears(model, quantisation))
     table = _quantise_embedding(model, device) if linears else None
     for parent, name, bits, is_tied in linears:
@@ -171,38 +181,36 @@ def _numbers(weight: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
     return found.qdata, found.scale, found.zero_point.float()
 
 
-def choose_kernel(bits: int, dtype: torch.dtype, device: torch.device) -> Kernel:
+def find_kernel(bits: int, dtype: torch.dtype, device: torch.device) -> FoundKernel:
     """The fastest class of layers that works on this machine."""
-    fastest = (
-        _int8_of_cards() if (device.type, bits) == ("cuda", 8) else FASTEST.get((device.type, dtype, bits))
-    )
-    return fastest if fastest and works(fastest, dtype, device) else ANYWHERE[bits]
-
-
-def _int8_of_cards() -> Kernel | None:
-    """Our own kernel, where triton is installed."""
     try:
-        from app.engine.int8_linear import TritonInt8Linear
-    except Exception as error:  # none, or one that does not suit this torch
-        log.info("int8 has no kernel without triton: %s", error)
-        return None
+        kernel = _fastest(bits, dtype, device)
+        reason = fault_of(kernel, dtype, device) if kernel else f"there is none for {dtype_name(dtype)}"
+    except Exception as error:  # a package's, a compiler's, a driver's: each has types of its own
+        kernel, reason = None, refused_because(error)
+        log.info("%s bits have no kernel here: %s", bits, error)
+    return FoundKernel(kernel) if kernel and not reason else FoundKernel(ANYWHERE[bits], reason)
+
+
+def _fastest(bits: int, dtype: torch.dtype, device: torch.device) -> Kernel | None:
+    """By device, type and bits; raises what an import raises."""
+    if (device.type, bits) != ("cuda", 8):
+        return FASTEST.get((device.type, dtype, bits))
+    if find_spec("triton") is None:
+        raise BadOption("it needs Triton, which is not installed for this device")
+    from app.engine.int8_linear import TritonInt8Linear
+
     return TritonInt8Linear
 
 
 @torch.inference_mode()
-def works(kernel: Kernel, dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether this machine's kernel makes the product that it should, tried on a small layer."""
+def fault_of(kernel: Kernel, dtype: torch.dtype, device: torch.device) -> str:
+    """What is wrong with the products of this machine's kernel, tried on a small layer; "" for nothing."""
     weight = torch.linspace(-9, 9, 64 * 256, device=device).sin().reshape(64, 256)
     numbers = quantised(weight, kernel.bits, device)
     for rows in TRIED_ROWS:
         states = torch.linspace(-9, 9, rows * 256, device=device).cos().reshape(rows, 256)
-        try:
-            product = kernel(numbers, None, dtype)(states.to(dtype)).float()
-        except Exception as error:  # another device, a torch whose kernels have other names, a compiler's own
-            if is_no_verdict(error):
-                raise
-            log.info("%s does not work here: %s", kernel.__name__, error)
-            return False
+        product = kernel(numbers, None, dtype)(states.to(dtype)).float()
         if not torch.allclose(product, states @ numbers.dense().t(), rtol=0.05, atol=0.5):
-            return False
-    return True
+            return f"its products for {rows} rows are wrong"
+    return ""

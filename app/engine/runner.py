@@ -30,6 +30,7 @@ multiplies for much longer than it reads weights and the host launches kernels."
 PROGRESS_ROWS = 16
 """Rows between two reports of progress, where a prompt is read row by row."""
 
+ENOUGH = 512  # rows of room behind a prompt, such as a chat's next turn: it keeps the buffers and what was recorded
 MUCH, ROOMY = 4, 4096
 """A prompt that needs so little of the cache's room gives the rest back, unless it is but so many rows."""
 
@@ -194,10 +195,15 @@ class BlockRunner:
     def _make_room(self, rows: int) -> None:
         """Reserve what a prompt and much of its reply need, once; a cache far too large gives the rest back."""
         if self._cache.capacity > max(ROOMY, MUCH * rows):
+            self.steps.release()
             self._cache.give_back(rows + AHEAD)
             return
+        most = self.context + MAX_ROWS
+        if self._cache.capacity >= max(rows, min(rows + ENOUGH, most)):
+            return
+        self.steps.release()  # their memory is free before the buffers grow
         try:
-            self._cache.reserve_ahead(rows, self.context + MAX_ROWS)
+            self._cache.reserve_ahead(rows, most)
         except Exception as error:
             if not is_out_of_memory(error):
                 raise

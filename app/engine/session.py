@@ -19,7 +19,7 @@ from app.engine.loading import LoadedModel, load
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.measurement_cache import open_cache
 from app.engine.measuring import keep, measured
-from app.engine.memory import peak_bytes, release_memory, restart_peak
+from app.engine.memory import is_uninitialised, peak_bytes, release_memory, restart_peak
 from app.engine.prompt import begun, encode, make_reader
 from app.engine.reader import CachedTokenReader
 from app.engine.sampling import likeliest
@@ -108,7 +108,7 @@ class Session:
         folder = self._locate(choice.name, progress)
         before = self._folder, self._choice
         try:
-            return self._load(folder, choice, progress)
+            return self._load_or_retry(folder, choice, progress)
         except EngineClosed:
             raise
         except Exception as error:
@@ -173,6 +173,17 @@ class Session:
         except Exception:
             self.forget()
             raise
+
+    def _load_or_retry(self, folder: ModelFolder, choice: ModelChoice, progress: Progress) -> LoadedModel:
+        """Where cuBLAS could not start, which it says for want of memory, once more with all memory freed."""
+        try:
+            return self._load(folder, choice, progress)
+        except Exception as error:
+            if not is_uninitialised(error):
+                raise
+            log.warning("cuBLAS could not start, so the model is loaded once more: %s", error)
+            clear_frames(error.__traceback__)
+        return self._load(folder, choice, progress)
 
     def _load(self, folder: ModelFolder, choice: ModelChoice, progress: Progress) -> LoadedModel:
         progress(f"Loading {folder.name}", 0, 0)

@@ -49,6 +49,7 @@ EAGER_STEPS = 2
 _TRIAL = (3, 1, 4, 1, 5, 9, 2, 6)
 _TRIAL_PREFIX = 5
 _NO_MEMORY = "memory ran out"
+_NO_ROOM = f"{_NO_MEMORY} when the cache was to grow for recorded steps"
 
 
 @dataclass(slots=True)
@@ -169,20 +170,22 @@ class GraphSteps:
         What was recorded over other buffers is dropped, and before they grow."""
         needed = cache.length + rows
         if cache.capacity < needed:
-            self._drop()
+            self.release()
             try:
                 cache.reserve_ahead(needed, self._context + MAX_ROWS)
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
-                self.note = f"{_NO_MEMORY} when the cache was to grow for recorded steps"
+                self.note = _NO_ROOM
                 return False
+        self.note = "" if self.note == _NO_ROOM else self.note
         if self._cache is not cache or self._version != cache.version:
-            self._drop()
+            self.release()
             self._cache, self._version = cache, cache.version
         return True
 
-    def _drop(self) -> None:
+    def release(self) -> None:
+        """Drop all graphs: they are recorded anew."""
         if self._captured:
             self._captured.clear()
             self._moves = None
@@ -205,7 +208,7 @@ class GraphSteps:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
-        self._drop()
+        self.release()
         self._logits, self._cache = torch.empty(0), None
         self.note, self.buckets = _reason(error), ()
 

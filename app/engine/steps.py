@@ -44,6 +44,9 @@ class Steps(Protocol):
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
         """Keep these rows of the newest block: ascending, the first is row 0."""
 
+    def release(self) -> None:
+        """Let go of what is kept for the cache's buffers, which are about to be made anew."""
+
 
 class EagerSteps:
     """Launches each kernel of a step anew."""
@@ -66,6 +69,9 @@ class EagerSteps:
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
         """Move the rows layer by layer."""
         cache.commit(rows)
+
+    def release(self) -> None:
+        """Nothing is kept."""
 
 
 @torch.inference_mode()

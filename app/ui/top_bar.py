@@ -53,8 +53,7 @@ def _quantisation_in_words(model: ModelInfo) -> list[str]:
 
 def _in_short(model: ModelInfo) -> str:
     """The model in one line, and where to read what this machine has and is not used."""
-    is_refused = model.device_note or model.attention_note or model.graphs_note
-    return f"{describe(model)} · see About for what is not used" if is_refused else describe(model)
+    return f"{describe(model)} · see About for what is not used" if model.refusals else describe(model)
 
 
 def status_html(status: EngineStatus) -> str:

@@ -9,10 +9,16 @@ from app.engine.cuda_segments import TorchAllocator, expand_segments, try_expand
 class Allocator:
     """Notes what it is told; raises the given errors."""
 
-    def __init__(self, setting: Exception | None = None, driver: Exception | None = None) -> None:
+    def __init__(
+        self, setting: Exception | None = None, driver: Exception | None = None, is_configured: bool = False
+    ) -> None:
+        self._is_configured = is_configured
         self.told: list[bool] = []
         self.allocations = 0
         self._setting, self._driver = setting, driver
+
+    def is_configured(self) -> bool:
+        return self._is_configured
 
     def expand_segments(self, is_wanted: bool) -> None:
         if self._setting:
@@ -40,6 +46,22 @@ def test_a_driver_that_refuses_gets_fixed_segments_again() -> None:
 @pytest.mark.parametrize("error", [AttributeError("no such function"), RuntimeError("unknown option")])
 def test_a_torch_without_the_setting_is_left_alone(error: Exception) -> None:
     assert not try_expanding(Allocator(setting=error))
+
+
+def test_a_persons_own_setting_stays() -> None:
+    allocator = Allocator(is_configured=True)
+    assert not try_expanding(allocator)
+    assert (allocator.told, allocator.allocations) == ([], 0)
+
+
+@pytest.mark.parametrize("name", ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"])
+def test_torch_is_set_up_by_variables(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    allocator = TorchAllocator(torch.device("cpu"))
+    for each in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        monkeypatch.delenv(each, raising=False)
+    assert not allocator.is_configured()
+    monkeypatch.setenv(name, "max_split_size_mb:128")
+    assert allocator.is_configured()
 
 
 def test_a_cpu_has_no_segments() -> None:

@@ -4,8 +4,9 @@ import logging
 from subprocess import CalledProcessError
 
 import pytest
+import torch
 
-from app.engine.device_faults import is_device_fault, reason_of
+from app.engine.device_faults import is_device_fault, reason_of, refused_because
 from app.engine.jobs import sentence_of
 
 LOST = (
@@ -37,6 +38,26 @@ def test_a_lost_device_asks_for_a_restart(words: str, caplog: pytest.LogCaptureF
 )
 def test_other_errors_do_not(words: str) -> None:
     assert not is_device_fault(RuntimeError(words))
+
+
+def test_a_trial_that_runs_out_of_memory_is_given_up_and_says_so_shortly() -> None:
+    assert (
+        refused_because(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"))
+        == "memory ran out"
+    )
+    assert refused_because(ValueError("of another kind")) == "of another kind"
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        refused_because(RuntimeError(LOST[0]))
+
+
+def test_a_library_that_cannot_start_is_not_called_a_lack_of_memory_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    error = RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`")
+    with caplog.at_level(logging.CRITICAL):
+        sentence = sentence_of(error)
+    assert "CUBLAS_STATUS_NOT_INITIALIZED" in sentence and "choose --device cpu" in sentence
+    assert reason_of(error).startswith("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED")
 
 
 def test_the_reason_of_a_kernels_failure_is_what_a_person_can_use() -> None:

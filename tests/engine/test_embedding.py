@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from app.engine.embedding import SentenceModels, load_sentence_model
+from app.engine.embedding import SentenceModels, embed_anywhere, load_sentence_model, on_device
 from app.errors import ModelBroken
 from app.messages import ModelFolder
 from tests.engine.sentences import CONTEXT, real_folder, write_sentence_model
@@ -122,3 +123,36 @@ def test_the_real_model_gives_the_vectors_of_sentence_transformers_and_knows_wha
     # What the model's own page gives for these sentences.
     assert float(made[0] @ made[1]) == pytest.approx(0.943, abs=0.002)
     assert float(made[0] @ made[2]) == pytest.approx(0.257, abs=0.002)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card")
+def test_where_the_card_refuses_texts_are_embedded_on_the_cpu(tmp_path: Path) -> None:
+    model = load_sentence_model(write_sentence_model(tmp_path / "model"), "cpu")
+    expected = model.embed(TEXTS)
+    np.testing.assert_array_equal(on_device(model, torch.device("cuda")).embed(TEXTS), expected)
+    assert model.model.device.type == "cpu"
+
+
+class FullCard:
+    """An encoder on a card whose memory a chat has filled."""
+
+    def __init__(self) -> None:
+        self.model = self
+        self.device = torch.device("cuda")
+
+    def train(self, _mode: bool) -> "FullCard":
+        return self
+
+    def to(self, device: str) -> None:
+        self.device = torch.device(device)
+
+    def embed(self, texts: list[str]) -> np.ndarray:
+        if self.device.type == "cuda":
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return np.ones((len(texts), 2), np.float32)
+
+
+def test_where_the_cards_memory_runs_out_texts_are_embedded_on_the_cpu() -> None:
+    model: Any = FullCard()
+    assert embed_anywhere(model, TEXTS).shape == (3, 2)
+    assert model.device.type == "cpu"

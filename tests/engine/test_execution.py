@@ -100,6 +100,15 @@ def test_memory_that_is_too_small_for_the_widest_trial_is_no_fault_of_the_kernel
     assert in_blocks(attention).attention is attention
 
 
+def test_memory_that_runs_out_in_a_trial_leaves_torchs_attention_and_a_note() -> None:
+    def exhausts(_query: Tensor, _view: BlockView, _scoring: Scoring, _out: Tensor) -> Tensor:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3.00 GiB")
+
+    found = in_blocks(faulty(exhausts))
+    assert found.attention.note == "triton: its trial with this model failed (memory ran out)"
+    assert write(found.runner, numbers(20), plain).tokens
+
+
 def test_a_lost_device_is_not_taken_for_a_kernel_that_fails() -> None:
     def breaks(_query: Tensor, _view: BlockView, _scoring: Scoring, _out: Tensor) -> Tensor:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")

@@ -87,9 +87,26 @@ def test_a_driver_that_is_too_old_for_torch_is_named() -> None:
 
 
 def test_an_apple_gpu_is_not_passed_over_silently() -> None:
-    found = choose_device("auto", PaperCard(is_seen=False, apple=True))
+    apple = PaperCard(is_seen=False, apple=True)
+    found = choose_device("auto", apple, lambda _device: "it has no float64.")
     assert found.device == CPU
-    assert found.note.startswith("The Apple GPU is not used")
+    assert found.note == "The Apple GPU is not used, for its trial failed (it has no float64)."
+    assert choose_device("auto", apple).note.startswith("The Apple GPU is not used")
+
+
+def test_an_apple_gpu_that_agrees_is_used() -> None:
+    tried: list[torch.device] = []
+
+    def agrees(device: torch.device) -> str:
+        tried.append(device)
+        return ""
+
+    apple = PaperCard(is_seen=False, apple=True)
+    assert choose_device("auto", apple, agrees) == ChosenDevice(torch.device("mps"))
+    assert choose_device("cpu", apple, agrees) == ChosenDevice(CPU)
+    assert choose_device("auto", PaperCard(apple=True), agrees) == ChosenDevice(CUDA)
+    assert tried == [torch.device("mps")]
+    assert choose_dtype("auto", torch.device("mps")) == torch.float32
 
 
 def test_this_machine_can_be_asked_for_its_driver() -> None:
@@ -107,6 +124,7 @@ def test_a_dtype_has_the_name_that_the_options_use() -> None:
 def test_half_precision_is_summed_in_float32_on_cards_and_float32_is_not_rounded_to_tf32() -> None:
     matmul = torch.backends.cuda.matmul
     before = matmul.allow_bf16_reduced_precision_reduction, matmul.allow_fp16_reduced_precision_reduction
+    had_cudnn = torch.backends.cuda.cudnn_sdp_enabled()
     try:
         sum_exactly(CPU)
         assert matmul.allow_bf16_reduced_precision_reduction == before[0]
@@ -114,5 +132,7 @@ def test_half_precision_is_summed_in_float32_on_cards_and_float32_is_not_rounded
         assert not matmul.allow_bf16_reduced_precision_reduction
         assert not matmul.allow_fp16_reduced_precision_reduction
         assert torch.get_float32_matmul_precision() == "highest"
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
     finally:
+        torch.backends.cuda.enable_cudnn_sdp(had_cudnn)
         matmul.allow_bf16_reduced_precision_reduction, matmul.allow_fp16_reduced_precision_reduction = before

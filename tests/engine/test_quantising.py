@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -14,7 +15,16 @@ from app.engine.lookahead import make_lookahead
 from app.engine.plain import plain
 from app.engine.prompt import encode
 from app.engine.quantised_layers import CpuInt8Linear, QuantisedEmbedding, QuantisedLinear, TiledInt8Linear
-from app.engine.quantising import ANYWHERE, check_can_quantise, quantise, quantised, torchao, works
+from app.engine.quantising import (
+    ANYWHERE,
+    FoundKernel,
+    check_can_quantise,
+    fault_of,
+    find_kernel,
+    quantise,
+    quantised,
+    torchao,
+)
 from app.engine.runner import BlockRunner
 from app.errors import BadOption
 from app.messages import Decoding, ModelChoice, ModelFolder, Sampling
@@ -208,14 +218,15 @@ def test_without_torchao_a_sentence_says_what_to_install(error: type[Exception])
 def test_a_card_without_a_kernel_is_refused_before_weights_are_read() -> None:
     card = torch.device("cuda")
 
-    def tiled(bits: int, _dtype: torch.dtype, _device: torch.device) -> type[QuantisedLinear]:
-        return ANYWHERE[bits]
+    def tiled(bits: int, _dtype: torch.dtype, _device: torch.device) -> FoundKernel:
+        return FoundKernel(ANYWHERE[bits], "its trial failed")
 
     for quantisation in KINDS:
-        with pytest.raises(BadOption, match=f"no kernel for {quantisation} weights in float16"):
+        words = f"no kernel for {quantisation} weights in float16 .its trial failed.: choose another"
+        with pytest.raises(BadOption, match=words):
             check_can_quantise(quantisation, torch.float16, card, tiled)
         check_can_quantise(quantisation, torch.float16, CPU, tiled)
-    check_can_quantise("int8", torch.float16, card, lambda *_: CpuInt8Linear)
+    check_can_quantise("int8", torch.float16, card, lambda *_: FoundKernel(CpuInt8Linear))
 
 
 class CompileError(Exception):
@@ -241,8 +252,20 @@ class Wrong(TiledInt8Linear):
 
 
 def test_a_kernel_that_fails_for_many_rows_is_not_used() -> None:
-    found = [works(kernel, torch.float32, CPU) for kernel in (TiledInt8Linear, Uncompiled, Wrong)]
-    assert found == [True, False, False]
+    found = [fault_of(kernel, torch.float32, CPU) for kernel in (TiledInt8Linear, Wrong)]
+    assert found == ["", "its products for 33 rows are wrong"]
+    with pytest.raises(CompileError):
+        fault_of(Uncompiled, torch.float32, CPU)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card")
+def test_whatever_a_trial_raises_is_the_reason_and_the_true_one() -> None:
+    card = torch.device("cuda")
+    assert find_kernel(4, torch.float16, card) == FoundKernel(ANYWHERE[4], "there is none for float16")
+    for bits in ANYWHERE:  # torch has no CUDA here, and says so with an AssertionError
+        found = find_kernel(bits, torch.bfloat16, card)
+        assert found.kernel is ANYWHERE[bits] and found.reason
+        assert "Triton" not in found.reason or find_spec("triton") is None
 
 
 @pytest.mark.thorough

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from string import printable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.engine.loading import LoadedModel
 from app.engine.session import Session
 from app.errors import BadOption, ModelBroken, ModelNotFound, PromptTooLong
 from app.messages import (
@@ -258,6 +260,28 @@ def test_a_model_that_has_gone_meanwhile_is_not_brought_back(session: Session, p
     finally:
         config.with_suffix(".away").rename(config)
     assert ask(session)
+
+
+class WithoutHandle(Session):
+    """Its first loads find no room for cuBLAS's handle."""
+
+    failures = 1
+
+    def _load(self, *arguments: Any) -> LoadedModel:
+        if self.failures:
+            self.failures -= 1
+            raise RuntimeError(
+                "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"
+            )
+        return super()._load(*arguments)
+
+
+def test_a_load_without_room_for_cublas_is_tried_once_more(places: Places) -> None:
+    assert ask(WithoutHandle(places))
+    broken = WithoutHandle(places)
+    broken.failures = 2
+    with pytest.raises(RuntimeError, match="NOT_INITIALIZED"):
+        ask(broken)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")

@@ -19,7 +19,7 @@ from app.engine.attention.selector import SDPA, Attention
 from app.engine.block import Block, chain_block, padded
 from app.engine.decoders import make_decoder
 from app.engine.graph_capture import run_and_end
-from app.engine.kv_cache import AHEAD, CHUNK, BlockCache
+from app.engine.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.plain import plain
 from app.engine.probing import probe
@@ -151,6 +151,30 @@ def test_a_prompt_that_makes_the_cache_grow_voids_what_was_recorded(eager: Block
     longer = numbers(CHUNK + 10, seed=1)
     assert write(runner, longer, make_decoder(WIDE)).tokens == says_plainly(eager, longer).tokens
     assert capturer.tapes[0].is_void
+
+
+def test_graphs_are_released_before_a_long_prompt_makes_the_cache_anew(eager: BlockRunner) -> None:
+    """So that their memory is free when it is needed most."""
+    capturer, held = SimulatedCapturer(), list[bool]()
+
+    def allocate(states: Tensor, capacity: int) -> Tensor:
+        held.extend(not tape.is_void for tape in capturer.tapes)
+        return empty_rows(states, capacity)
+
+    runner, _ = recorded(eager, capturer, cache=BlockCache(allocate))
+    write(runner, numbers(10), plain)
+    assert capturer.tapes and not held
+    list(runner.prefill(numbers(AHEAD, seed=1)))
+    assert held and not any(held)
+
+
+def test_the_next_turn_of_a_chat_keeps_what_was_recorded(eager: BlockRunner) -> None:
+    capturer = SimulatedCapturer()
+    runner, _ = recorded(eager, capturer)
+    write(runner, numbers(10), plain)
+    recordings = len(capturer.tapes)
+    assert write(runner, numbers(200), plain).tokens == says_plainly(eager, numbers(200)).tokens
+    assert recordings == len(capturer.tapes) and not capturer.tapes[0].is_void
 
 
 @pytest.mark.thorough
@@ -304,10 +328,10 @@ def test_where_memory_is_too_small_to_grow_far_a_step_runs_eagerly_and_the_next_
     steps = warm(eager.model, capturer, context=8192)
     cache, block = filled(FullCache(), eager.model, CHUNK), eight_rows(CHUNK)
     expected = EagerSteps(eager.model, BY_PATHS).forward(filled(BlockCache(), eager.model, CHUNK), block)
-    for replays in (1, 2):
+    refused = "memory ran out when the cache was to grow for recorded steps"
+    for replays, note in ((1, refused), (2, "")):  # it is no news any more when the steps are recorded again
         torch.testing.assert_close(steps.forward(cache, block), expected)
-        assert (capturer.replays, cache.capacity) == (replays, 2 * CHUNK)
-    assert steps.note == "memory ran out when the cache was to grow for recorded steps"
+        assert (capturer.replays, cache.capacity, steps.note) == (replays, 2 * CHUNK, note)
 
 
 @pytest.mark.parametrize(("context", "capacity"), [(600, 2 * CHUNK), (8192, 6 * CHUNK)])

@@ -27,11 +27,20 @@ def test_the_status_line_describes_the_model() -> None:
     assert "Starting…" in status_html(EngineStatus("starting"))
 
 
-@pytest.mark.parametrize("note", ["device_note", "attention_note", "graphs_note"])
+@pytest.mark.parametrize("note", ["device_note", "attention_note", "graphs_note", "fused_note"])
 def test_the_status_line_says_where_to_read_what_is_not_used(note: str) -> None:
     model = replace(DEMO, **{note: "triton: it is not installed for this device"})  # type: ignore[arg-type]
     assert "see About for what is not used" in status_html(replace(READY, model=model))
     assert "see About" not in status_html(READY)
+
+
+def test_layers_and_same_text_are_no_news_where_they_are_used() -> None:
+    model = replace(
+        DEMO, fused_note="One kernel of our own each: 5 norms.", fused=True, same_text_note="float32"
+    )
+    assert "see About" not in status_html(replace(READY, model=model))
+    for refused in (replace(model, fused=False), replace(model, same_text=False)):
+        assert "see About for what is not used" in status_html(replace(READY, model=refused))
 
 
 def test_a_label_is_told_beside_another_name() -> None:

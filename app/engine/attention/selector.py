@@ -22,7 +22,7 @@ from app.engine.attention import sdpa
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
 from app.engine.attention.tiles import busy_programs
 from app.engine.block import chain_block
-from app.engine.device_faults import is_no_verdict, reason_of
+from app.engine.device_faults import refused_because
 from app.engine.tolerance import is_close
 from app.errors import AttentionUnavailable
 from app.messages import AttentionChoice, AttentionName
@@ -49,7 +49,8 @@ _SHARED_MEMORY = 48 << 10
 class Attention:
     """A backend. `batch_invariant` attends so that a row's bits do not depend on what else is computed with it.
 
-    `same_text_limit` is how many times as long a step may take with it in a long chat: beyond, it is not used."""
+    `same_text_limit` is how many times as long a step may take with it in a long chat: beyond, it is not used. 0:
+    there is none, for an Apple GPU has no float64."""
 
     name: AttentionName
     attend: Attend
@@ -115,7 +116,7 @@ def choose_attention(choice: AttentionChoice, machine: DeviceCapabilities, heads
     """The backend chosen by name, or the best one; raises AttentionUnavailable for one that cannot be used."""
     if choice == "auto":
         # Triton's interpreter is for tests: on a CPU there is nothing to choose from.
-        return SDPA if machine.device.type == "cpu" else _first_good(machine, heads)
+        return torchs_own(machine) if machine.device.type != "cuda" else _first_good(machine, heads)
     if choice == "sdpa":
         return torchs_own(machine)
     found = refusal(choice, machine, heads) or _tried(choice, machine, heads)
@@ -128,7 +129,9 @@ def torchs_own(machine: DeviceCapabilities, note: str = "") -> Attention:
     """sdpa on this machine."""
     if machine.device.type == "cpu":
         return replace(SDPA, note=note) if note else SDPA
-    return replace(SDPA, note=note, same_text_limit=CARD_LIMIT)
+    if machine.device.type == "cuda":
+        return replace(SDPA, note=note, same_text_limit=CARD_LIMIT)
+    return replace(SDPA, batch_invariant=sdpa.attend, note=note, same_text_limit=0)
 
 
 def refusal(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> str:
@@ -169,9 +172,7 @@ def _tried(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -
         for attend in attention.variants or (() if name == "sdpa" else (attention.attend,)):
             try_attention(attend, machine.device, heads, machine.trials)
     except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
-        if is_no_verdict(error):
-            raise
-        return f"its trial failed ({reason_of(error)})"
+        return f"its trial failed ({refused_because(error)})"
     return attention
 
 

@@ -14,7 +14,8 @@ from transformers import PreTrainedModel
 from app.engine.attention import Attend
 from app.engine.attention.selector import AMPERE, DeviceCapabilities
 from app.engine.compatibility import ROWS, block_logits, rows_that_differ, trial_blocks
-from app.engine.device_faults import is_no_verdict, reason_of
+from app.engine.device_faults import refused_because
+from app.engine.fused_layers.products import join_products
 from app.engine.fused_layers.replacements import Replaced, find_attentions, find_layers, find_mlps, find_norms
 from app.engine.fused_layers.shared_weight_copy import copy_with
 from app.engine.fused_layers.signature import LayerKernels
@@ -31,6 +32,7 @@ class FusedModel:
 
     model: PreTrainedModel
     note: str = ""
+    is_fused: bool = False
 
 
 def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) -> FusedModel:
@@ -42,12 +44,9 @@ def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) ->
 
         return fuse_by(on_device(machine.device), model, attend)
     except Exception as error:  # a compiler's, a driver's, a broken package's: each has types of its own
-        if is_no_verdict(error):
-            raise
-        log.info("layers keep torch's kernels, for ours failed their trial: %s", error)
-        return FusedModel(
-            model, f"Layers keep torch's kernels: the trial of ours failed ({reason_of(error)})."
-        )
+        reason = refused_because(error)
+        log.info("layers keep torch's kernels, for ours failed their trial: %s", reason)
+        return FusedModel(model, f"Layers keep torch's kernels: the trial of ours failed ({reason}).")
 
 
 def can_have(machine: DeviceCapabilities) -> bool:
@@ -88,8 +87,10 @@ def fuse_by(
     summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     if not summary:
         return FusedModel(model, "Layers keep torch's kernels: none has the parts that ours replace.")
+    joined = join_products(model, found.values())
     whole = copy_with(model, found)
     whole_logits, logits = (partial(block_logits, each, attend) for each in (whole, model))
     if differing := rows_that_differ(whole_logits, logits, trial_blocks(model, rows)):
         raise ArithmeticError(f"together they say something else for {differing} rows")
-    return FusedModel(whole, f"One kernel of our own each: {summary}.")
+    note = f"One kernel of our own each: {summary}."
+    return FusedModel(whole, f"{note} Joined products: {joined}." if joined else note, is_fused=True)

@@ -31,6 +31,18 @@ def _rounded(values, like, BY_HAND: tl.constexpr):
 
 
 @triton.jit
+def _weighted(
+    values, weights, like, ROUNDS_FIRST: tl.constexpr, ADDS_ONE: tl.constexpr, BY_HAND: tl.constexpr
+):
+    """Normalised values, which are float32, times a norm's weights."""
+    if ROUNDS_FIRST:
+        values = _rounded(values, like, BY_HAND)
+    if ADDS_ONE:
+        weights += 1.0
+    return _rounded(values * weights, like, BY_HAND)
+
+
+@triton.jit
 def norm_kernel(
     states, others, weight, total, out, factor, eps,
     HAS_OTHERS: tl.constexpr, ROUNDS_FIRST: tl.constexpr, ADDS_ONE: tl.constexpr,
@@ -46,12 +58,8 @@ def norm_kernel(
         values = _rounded(values, out, BY_HAND)
         tl.store(total + row + at, values.to(out.dtype.element_ty), mask=is_in)
     values *= tl.rsqrt(tl.sum(values * values, axis=0) * factor + eps)
-    if ROUNDS_FIRST:
-        values = _rounded(values, out, BY_HAND)
     weights = tl.load(weight + at, mask=is_in, other=0.0).to(tl.float32)
-    if ADDS_ONE:
-        weights += 1.0
-    values = _rounded(values * weights, out, BY_HAND)
+    values = _weighted(values, weights, out, ROUNDS_FIRST, ADDS_ONE, BY_HAND)
     tl.store(out + row + at, values.to(out.dtype.element_ty), mask=is_in)
 
 
@@ -88,37 +96,61 @@ def gate_kernel(
 
 @triton.jit
 def _rotate_heads(
-    states, out, first, heads, head_stride, low_cos, high_cos, low_sin, high_sin,
-    BY_HAND: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr,
-    HEADS: tl.constexpr, BLOCK: tl.constexpr, REST: tl.constexpr,
+    states, out, weight, first, heads, head_stride, out_head, low_cos, high_cos, low_sin, high_sin, factor, eps,
+    HAS_NORM: tl.constexpr, ROUNDS_FIRST: tl.constexpr, ADDS_ONE: tl.constexpr, BY_HAND: tl.constexpr,
+    SIZE: tl.constexpr, WIDTH: tl.constexpr, HEADS: tl.constexpr, BLOCK: tl.constexpr, REST: tl.constexpr,
 ):  # fmt: skip
-    """Some heads of one row: `states` and `out` [heads, SIZE] point to its first head."""
+    """Some heads of one row, normalised if they have a norm: `states` and `out` point to its first head."""
     half: tl.constexpr = WIDTH // 2
-    head = (first + tl.arange(0, HEADS))[:, None]
-    at = tl.arange(0, BLOCK)[None, :]
-    is_in = (head < heads) & (at < half)
-    low = tl.load(states + head * head_stride + at, mask=is_in, other=0.0).to(tl.float32)
-    high = tl.load(states + head * head_stride + half + at, mask=is_in, other=0.0).to(tl.float32)
+    kind = out.dtype.element_ty
+    head = (first + tl.arange(0, HEADS))[:, None].to(tl.int64)
+    at, behind = tl.arange(0, BLOCK)[None, :], WIDTH + tl.arange(0, REST)[None, :]
+    is_in, is_rest = (head < heads) & (at < half), (head < heads) & (behind < SIZE)
+    source, target = states + head * head_stride, out + head * out_head
+    low = tl.load(source + at, mask=is_in, other=0.0).to(tl.float32)
+    high = tl.load(source + half + at, mask=is_in, other=0.0).to(tl.float32)
+    rest = tl.load(source + behind, mask=is_rest, other=0.0).to(tl.float32)
+    if HAS_NORM:
+        total = tl.sum(low * low, axis=1) + tl.sum(high * high, axis=1) + tl.sum(rest * rest, axis=1)
+        scale = tl.rsqrt(total * factor + eps)[:, None]
+        low_weights = tl.load(weight + at, mask=at < half, other=0.0).to(tl.float32)
+        high_weights = tl.load(weight + half + at, mask=at < half, other=0.0).to(tl.float32)
+        rest_weights = tl.load(weight + behind, mask=behind < SIZE, other=0.0).to(tl.float32)
+        low = _weighted(low * scale, low_weights, out, ROUNDS_FIRST, ADDS_ONE, BY_HAND)
+        high = _weighted(high * scale, high_weights, out, ROUNDS_FIRST, ADDS_ONE, BY_HAND)
+        rest = _weighted(rest * scale, rest_weights, out, ROUNDS_FIRST, ADDS_ONE, BY_HAND)
     new_low = _rounded(low * low_cos, out, BY_HAND) - _rounded(high * low_sin, out, BY_HAND)
     new_high = _rounded(high * high_cos, out, BY_HAND) + _rounded(low * high_sin, out, BY_HAND)
-    kind = out.dtype.element_ty
-    tl.store(out + head * SIZE + at, _rounded(new_low, out, BY_HAND).to(kind), mask=is_in)
-    tl.store(out + head * SIZE + half + at, _rounded(new_high, out, BY_HAND).to(kind), mask=is_in)
+    tl.store(target + at, _rounded(new_low, out, BY_HAND).to(kind), mask=is_in)
+    tl.store(target + half + at, _rounded(new_high, out, BY_HAND).to(kind), mask=is_in)
     if WIDTH < SIZE:
-        behind = WIDTH + tl.arange(0, REST)[None, :]
-        is_rest = (head < heads) & (behind < SIZE)
-        rest = tl.load(states + head * head_stride + behind, mask=is_rest, other=0.0)
-        tl.store(out + head * SIZE + behind, rest, mask=is_rest)
+        tl.store(target + behind, rest.to(kind), mask=is_rest)
 
 
 @triton.jit
-def rotary_kernel(
-    query, keys, cos, sin, new_query, new_keys,
-    query_head, query_row, keys_head, keys_row,
-    COUNT: tl.constexpr, SHARED: tl.constexpr, BY_HAND: tl.constexpr,
-    SIZE: tl.constexpr, WIDTH: tl.constexpr, HEADS: tl.constexpr, BLOCK: tl.constexpr, REST: tl.constexpr,
+def _copy_heads(
+    states, out, first, heads, head_stride, out_head,
+    SIZE: tl.constexpr, HEADS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Some heads of one row: first the tiles of COUNT query heads, then those of SHARED key heads."""
+    """Some heads of one row."""
+    head, at = (first + tl.arange(0, HEADS))[:, None].to(tl.int64), tl.arange(0, BLOCK)[None, :]
+    is_in = (head < heads) & (at < SIZE)
+    tl.store(out + head * out_head + at, tl.load(states + head * head_stride + at, mask=is_in), mask=is_in)
+
+
+@triton.jit(do_not_specialize=["begin"])
+def rotary_kernel(
+    query, keys, values, cos, sin, query_weight, keys_weight, slots, new_query, cached_keys, cached_values,
+    query_head, query_row, keys_head, keys_row, values_head, values_row, cached_keys_head, cached_values_head,
+    begin, factor, eps,
+    HAS_SLOTS: tl.constexpr, COUNT: tl.constexpr, SHARED: tl.constexpr,
+    HAS_NORM: tl.constexpr, ROUNDS_FIRST: tl.constexpr, ADDS_ONE: tl.constexpr, BY_HAND: tl.constexpr,
+    SIZE: tl.constexpr, WIDTH: tl.constexpr, HEADS: tl.constexpr, BLOCK: tl.constexpr, REST: tl.constexpr,
+    WHOLE: tl.constexpr,
+):  # fmt: skip
+    """Some heads of one row: first the tiles of COUNT query heads, then those of SHARED key and value heads.
+
+    Keys and values go to the row's slot in the cache: the one that `slots` names, or the next behind `begin`."""
     row, tile = tl.program_id(0).to(tl.int64), tl.program_id(1)
     at = tl.arange(0, BLOCK)[None, :]
     is_in = at < WIDTH // 2
@@ -127,14 +159,26 @@ def rotary_kernel(
     high_cos = tl.load(cos + low + WIDTH // 2, mask=is_in, other=0.0).to(tl.float32)
     low_sin = tl.load(sin + low, mask=is_in, other=0.0).to(tl.float32)
     high_sin = tl.load(sin + low + WIDTH // 2, mask=is_in, other=0.0).to(tl.float32)
+    if HAS_SLOTS:
+        slot = tl.load(slots + row).to(tl.int64)
+    else:
+        slot = begin + row
     tiles: tl.constexpr = (COUNT + HEADS - 1) // HEADS
+    shared_tiles: tl.constexpr = (SHARED + HEADS - 1) // HEADS
     if tile < tiles:
         _rotate_heads(
-            query + row * query_row, new_query + row * COUNT * SIZE, tile * HEADS, COUNT, query_head,
-            low_cos, high_cos, low_sin, high_sin, BY_HAND, SIZE, WIDTH, HEADS, BLOCK, REST,
+            query + row * query_row, new_query + row * COUNT * SIZE, query_weight, tile * HEADS, COUNT,
+            query_head, SIZE, low_cos, high_cos, low_sin, high_sin, factor, eps,
+            HAS_NORM, ROUNDS_FIRST, ADDS_ONE, BY_HAND, SIZE, WIDTH, HEADS, BLOCK, REST,
+        )  # fmt: skip
+    elif tile < tiles + shared_tiles:
+        _rotate_heads(
+            keys + row * keys_row, cached_keys + slot * SIZE, keys_weight, (tile - tiles) * HEADS, SHARED,
+            keys_head, cached_keys_head, low_cos, high_cos, low_sin, high_sin, factor, eps,
+            HAS_NORM, ROUNDS_FIRST, ADDS_ONE, BY_HAND, SIZE, WIDTH, HEADS, BLOCK, REST,
         )  # fmt: skip
     else:
-        _rotate_heads(
-            keys + row * keys_row, new_keys + row * SHARED * SIZE, (tile - tiles) * HEADS, SHARED, keys_head,
-            low_cos, high_cos, low_sin, high_sin, BY_HAND, SIZE, WIDTH, HEADS, BLOCK, REST,
+        _copy_heads(
+            values + row * values_row, cached_values + slot * SIZE, (tile - tiles - shared_tiles) * HEADS, SHARED,
+            values_head, cached_values_head, SIZE, HEADS, WHOLE,
         )  # fmt: skip

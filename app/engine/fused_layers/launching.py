@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from app.engine.cache_slots import CacheSlots
 from app.engine.fused_layers.kernels import gate_kernel, norm_kernel, rotary_kernel
-from app.engine.fused_layers.signature import Activation, NormShape
+from app.engine.fused_layers.signature import Activation, HeadNorms, NormShape, NormWeight
 
 PIECE = 1024
 """Values of a gated product in one program: a row of 11,008 keeps 11 multiprocessors reading."""
@@ -16,6 +17,8 @@ PAIRS = 256
 
 _ALIGNED = 16
 """Bytes that a kernel's reads are as wide as. Which values a thread adds up follows from that width."""
+
+_NO_NORM = NormShape(0.0, NormWeight(False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,34 +63,46 @@ class TritonKernels:
         )
         return out.view(gate.shape)
 
-    def apply_rotary(self, query: Tensor, keys: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-        """Query [1, H, T, D] and keys [1, KV, T, D] turned by cos and sin [1, T, W]; they lie row by row."""
-        query, keys = _unit_stride(query), _unit_stride(keys)
-        new_query, new_keys = _empty_by_rows(query), _empty_by_rows(keys)
+    def write_rotated(
+        self,
+        states: tuple[Tensor, Tensor, Tensor],
+        tables: tuple[Tensor, Tensor],
+        slots: CacheSlots,
+        norms: HeadNorms | None = None,
+    ) -> Tensor:
+        """Rotate queries [1, H, T, D] and keys, and write keys and values [1, KV, T, D] to the cache."""
+        query, keys, values = (_unit_stride(each) for each in states)
+        cos, sin = (table.contiguous() for table in tables)
+        new_query = _empty_by_rows(query)
         (_, count, rows, size), shared, width = query.shape, keys.shape[1], cos.shape[-1]
         block = _padded(width // 2)
         heads = max(1, PAIRS // block)
-        rotary_kernel[(rows, -(-count // heads) + -(-shared // heads))](
-            query,
-            keys,
-            cos.contiguous(),
-            sin.contiguous(),
-            new_query,
-            new_keys,
-            *query.stride()[1:3],
-            *keys.stride()[1:3],
+        shape = norms.shape if norms else _NO_NORM
+        rotary_kernel[(rows, -(-count // heads) + 2 * -(-shared // heads))](
+            *(query, keys, values, cos, sin),
+            *((norms.query, norms.keys) if norms else (query, query)),
+            query if slots.places is None else slots.places,
+            *(new_query, slots.keys, slots.values),
+            *(stride for each in (query, keys, values) for stride in each.stride()[1:3]),
+            *(slots.keys.stride(1), slots.values.stride(1)),
+            *(slots.begin, 1 / size, shape.eps),
+            HAS_SLOTS=slots.places is not None,
             COUNT=count,
             SHARED=shared,
+            HAS_NORM=norms is not None,
+            ROUNDS_FIRST=shape.norm_weight.rounds_first,
+            ADDS_ONE=shape.norm_weight.adds_one,
             BY_HAND=self.by_hand,
             SIZE=size,
             WIDTH=width,
             HEADS=heads,
             BLOCK=block,
             REST=_padded(max(1, size - width)),
+            WHOLE=_padded(size),
             num_warps=1,
             enable_fp_fusion=False,
         )
-        return new_query, new_keys
+        return new_query
 
     def _norm(
         self,

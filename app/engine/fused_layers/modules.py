@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from app.engine.attention import BlockView
 from app.engine.attention.hook import attend_layer
 from app.engine.attention.signature import Scoring
-from app.engine.fused_layers.signature import Activation, LayerKernels, NormShape
+from app.engine.fused_layers.signature import Activation, HeadNorms, LayerKernels, NormShape
+from app.engine.kv_cache import BlockCache
 
 
 class FusedNorm(nn.Module):
@@ -29,52 +30,33 @@ class FusedNorm(nn.Module):
 
 
 class FusedGatedMLP(nn.Module):
-    """A gated MLP whose gate and up are products of their own."""
+    """A gated MLP whose activation and product are one kernel. `products` are the gate and up."""
 
-    def __init__(self, mlp: Any, activation: Activation, kernels: LayerKernels) -> None:
+    def __init__(self, mlp: Any, products: nn.Module, activation: Activation, kernels: LayerKernels) -> None:
         super().__init__()
-        self.gate_proj, self.up_proj, self.down_proj = mlp.gate_proj, mlp.up_proj, mlp.down_proj
+        self.products, self.down_proj = products, mlp.down_proj
         self._activation: Activation = activation
         self._kernels = kernels
 
     def forward(self, states: Tensor) -> Tensor:
         """[..., size] to the same."""
-        gated_activation = self._kernels.gated_activation(
-            self.gate_proj(states), self.up_proj(states), self._activation
-        )
-        product: Tensor = self.down_proj(gated_activation)
-        return product
-
-
-class FusedJoinedMLP(nn.Module):
-    """A gated MLP whose gate and up are one product, the gate first."""
-
-    def __init__(self, mlp: Any, activation: Activation, kernels: LayerKernels) -> None:
-        super().__init__()
-        self.gate_up_proj, self.down_proj = mlp.gate_up_proj, mlp.down_proj
-        self._activation: Activation = activation
-        self._kernels = kernels
-
-    def forward(self, states: Tensor) -> Tensor:
-        """[..., size] to the same."""
-        gate, up = self.gate_up_proj(states).chunk(2, dim=-1)
+        gate, up = self.products(states)
         product: Tensor = self.down_proj(self._kernels.gated_activation(gate, up, self._activation))
         return product
 
 
 class FusedAttention(nn.Module):
-    """Self-attention over a block: products, norms of heads if there are any, the rotary turn, our attention."""
+    """Self-attention over a block: products, rotary embedding and cache in one kernel, our attention.
 
-    def __init__(self, layer: Any, scoring: Scoring, kernels: LayerKernels) -> None:
+    `products` are queries, keys and values. `head_norms` are what is normalised in that kernel, too; heads that are
+    normalised in another way have modules."""
+
+    def __init__(self, layer: Any, products: nn.Module, scoring: Scoring, kernels: LayerKernels) -> None:
         super().__init__()
-        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (
-            layer.q_proj,
-            layer.k_proj,
-            layer.v_proj,
-            layer.o_proj,
-        )
+        self.products, self.o_proj = products, layer.o_proj
         self.q_norm = getattr(layer, "q_norm", None) or nn.Identity()
         self.k_norm = getattr(layer, "k_norm", None) or nn.Identity()
+        self.head_norms: HeadNorms | None = None
         self.head_dim, self.layer_idx = layer.head_dim, layer.layer_idx
         self._scoring = scoring
         self._kernels = kernels
@@ -84,24 +66,25 @@ class FusedAttention(nn.Module):
         hidden_states: Tensor,
         position_embeddings: tuple[Tensor, Tensor],
         attention_mask: Tensor | None = None,
-        past_key_values: Any = None,
         *,
+        past_key_values: BlockCache,
         block: BlockView,
         **others: Any,
     ) -> tuple[Tensor, None]:
         """What a decoder layer calls: [1, T, size] to the same, and no weights."""
         heads = (*hidden_states.shape[:-1], -1, self.head_dim)
-        query = self.q_norm(self.q_proj(hidden_states).view(heads)).transpose(1, 2)
-        keys = self.k_norm(self.k_proj(hidden_states).view(heads)).transpose(1, 2)
-        values = self.v_proj(hidden_states).view(heads).transpose(1, 2)
-        query, keys = self._kernels.apply_rotary(query, keys, *position_embeddings)
-        if past_key_values is not None:
-            keys, values = past_key_values.update(keys, values, self.layer_idx)
+        query, keys, values = (each.view(heads) for each in self.products(hidden_states))
+        states = (
+            self.q_norm(query).transpose(1, 2),
+            self.k_norm(keys).transpose(1, 2),
+            values.transpose(1, 2),
+        )
+        slots = past_key_values.slots_for(self.layer_idx, *states[1:])
+        query = self._kernels.write_rotated(states, position_embeddings, slots, self.head_norms)
         attended, _ = attend_layer(
             self,
             query,
-            keys,
-            values,
+            *slots.up_to(hidden_states.shape[1]),
             attention_mask,
             block=block,
             scaling=self._scoring.scale,

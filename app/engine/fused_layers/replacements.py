@@ -11,8 +11,7 @@ What does not agree stays as it is, so that an architecture nobody knew of loses
 """
 
 import logging
-from collections.abc import Callable, Iterable
-from itertools import product
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -21,15 +20,10 @@ from transformers import PreTrainedModel
 
 from app.engine.attention import Attend
 from app.engine.device_faults import is_no_verdict
-from app.engine.fused_layers.modules import (
-    FusedAttention,
-    FusedGatedMLP,
-    FusedJoinedMLP,
-    FusedLayer,
-    FusedNorm,
-)
+from app.engine.fused_layers.modules import FusedAttention, FusedGatedMLP, FusedLayer, FusedNorm
+from app.engine.fused_layers.products import JoinedProduct, SeparateProducts
 from app.engine.fused_layers.shared_weight_copy import copy_with
-from app.engine.fused_layers.signature import Activation, LayerKernels, NormShape, NormWeight
+from app.engine.fused_layers.signature import Activation, HeadNorms, LayerKernels, NormShape, NormWeight
 from app.engine.fused_layers.trials import (
     ROUNDINGS,
     TEXT,
@@ -41,6 +35,7 @@ from app.engine.fused_layers.trials import (
     mismatch_share,
     probe_attention,
 )
+from app.engine.tolerance import is_close
 
 log = logging.getLogger(__name__)
 
@@ -75,14 +70,33 @@ def find_attentions(
     model: PreTrainedModel, replaced: Replaced, kernels: LayerKernels, attend: Attend
 ) -> Replaced:
     """Every self-attention that turns its heads and then attends to a block; it gets norms replaced already."""
-    parts = ("q_proj", "k_proj", "v_proj", "o_proj", "head_dim", "layer_idx")
+    parts = ("o_proj", "head_dim", "layer_idx")
     calls = captured_calls(model, _having(model, parts), attend)
     fused = _found(calls, lambda module: _fused_attention(module, calls[module], kernels))
-    for attention in fused.values():  # tried with the norms they had: that trial holds them to every bit
+    for (
+        module,
+        attention,
+    ) in fused.items():  # tried with the norms they had: that trial holds them to every bit
         for name in ("q_norm", "k_norm"):
             norm = attention.get_submodule(name)
             setattr(attention, name, replaced.get(norm, norm))
+        _take_head_norms(attention, calls[module])
     return fused
+
+
+def _take_head_norms(attention: Any, call: ModuleCall) -> None:
+    """Normalise heads in the kernel that rotates them, where it says the same up to rounding."""
+    query, keys = attention.q_norm, attention.k_norm
+    if not (isinstance(query, FusedNorm) and isinstance(keys, FusedNorm) and query.shape == keys.shape):
+        return
+    if len(query.weight) != attention.head_dim or len(keys.weight) != attention.head_dim:
+        return  # over all heads
+    apart, _ = probe_attention(attention, call)
+    attention.q_norm, attention.k_norm = nn.Identity(), nn.Identity()
+    attention.head_norms = HeadNorms(query.weight, keys.weight, query.shape)
+    together, _ = probe_attention(attention, call)
+    if not all(is_close(*pair) for pair in zip(together.states, apart.states, strict=True)):
+        attention.q_norm, attention.k_norm, attention.head_norms = query, keys, None
 
 
 @torch.inference_mode()
@@ -126,15 +140,23 @@ def _fused_norm(module: nn.Module, kernels: LayerKernels) -> nn.Module | None:
     return best
 
 
-def _fused_attention(module: nn.Module, call: ModuleCall, kernels: LayerKernels) -> nn.Module | None:
+def _fused_attention(module: Any, call: ModuleCall, kernels: LayerKernels) -> nn.Module | None:
     theirs, answer = probe_attention(module, call)
     if theirs.scoring.sinks is not None or not _has_rotary_tables(call, theirs):
         return None
-    fused = FusedAttention(module, theirs.scoring, kernels)
+    products = _products_of_heads(module, [each.shape[1] * each.shape[3] for each in theirs.states])
+    fused = FusedAttention(module, products, theirs.scoring, kernels)
     ours, new = probe_attention(fused, call)
     pairs = zip((*ours.states, new), (*theirs.states, answer), strict=True)
     is_same = all(torch.equal(*pair) for pair in pairs) and ours.scoring == theirs.scoring
     return fused if is_same else None
+
+
+def _products_of_heads(module: Any, sizes: Sequence[int]) -> nn.Module:
+    """Those of queries, keys and values, which have these sizes; raises AttributeError for other modules."""
+    if isinstance(joined := getattr(module, "qkv_proj", None), nn.Module):
+        return JoinedProduct(joined, sizes)
+    return SeparateProducts(module.q_proj, module.k_proj, module.v_proj)
 
 
 def _fused_layer(layer: nn.Module, call: ModuleCall, replaced: Replaced) -> nn.Module | None:
@@ -168,17 +190,25 @@ def _norm_rows(weight: Tensor) -> Tensor:
 
 
 def _fused_mlp(module: Any, like: Tensor, kernels: LayerKernels) -> nn.Module | None:
-    kinds: dict[tuple[str, ...], type[FusedGatedMLP | FusedJoinedMLP]] = {
-        ("gate_proj", "up_proj", "down_proj"): FusedGatedMLP,
-        ("gate_up_proj", "down_proj"): FusedJoinedMLP,
-    }
+    products = _gate_and_up(module)
     activations: tuple[Activation, ...] = ("silu", "gelu_tanh")
-    for (parts, kind), activation in product(kinds.items(), activations):
-        if not all(isinstance(getattr(module, part, None), nn.Module) for part in parts):
-            continue
-        fused = kind(module, activation, kernels)
+    if products is None:
+        return None
+    for activation in activations:
+        fused = FusedGatedMLP(module, products, activation, kernels)
         if _multiply_alike(fused, module, like):
             return fused
+    return None
+
+
+def _gate_and_up(module: Any) -> nn.Module | None:
+    """The products of a gated MLP; None for other modules."""
+    names = ("down_proj", "gate_up_proj", "gate_proj", "up_proj")
+    down, joined, gate, up = (getattr(module, name, None) for name in names)
+    if isinstance(down, nn.Module) and isinstance(joined, nn.Module):
+        return JoinedProduct(joined, [module.down_proj.in_features] * 2)
+    if all(isinstance(part, nn.Module) for part in (down, gate, up)):
+        return SeparateProducts(module.gate_proj, module.up_proj)
     return None
 
 

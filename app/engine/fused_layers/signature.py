@@ -1,9 +1,11 @@
 """The interface between fused layers and their kernels."""
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from torch import Tensor
+
+from app.engine.cache_slots import CacheSlots
 
 Activation = Literal["silu", "gelu_tanh"]
 """The activation of a gated MLP: SiLU, x * sigmoid(x), or GELU in its tanh approximation."""
@@ -27,6 +29,14 @@ class NormShape:
     norm_weight: NormWeight
 
 
+class HeadNorms(NamedTuple):
+    """RMSNorms of each head before it rotates: weights [D] of queries and of keys."""
+
+    query: Tensor
+    keys: Tensor
+    shape: NormShape
+
+
 class LayerKernels(Protocol):
     """Each method is one launch. A row's bits depend on nothing but the row."""
 
@@ -41,7 +51,14 @@ class LayerKernels(Protocol):
     def gated_activation(self, gate: Tensor, up: Tensor, activation: Activation) -> Tensor:
         """activation(gate) * up, both [..., size]; their rows may lie apart."""
 
-    def apply_rotary(self, query: Tensor, keys: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-        """Query [1, H, T, D] and keys [1, KV, T, D] rotated by their positions' cos and sin [1, T, W].
+    def write_rotated(
+        self,
+        states: tuple[Tensor, Tensor, Tensor],
+        tables: tuple[Tensor, Tensor],
+        slots: CacheSlots,
+        norms: HeadNorms | None = None,
+    ) -> Tensor:
+        """Rotate queries [1, H, T, D] and keys, and write keys and values [1, KV, T, D] to the cache.
 
-        Value i of a head rotates with value i + W / 2; those from W on stay."""
+        `tables` are the positions' cos and sin [1, T, W]. Value i of a head rotates with value i + W / 2; those
+        from W on stay. Returns the queries."""

@@ -109,7 +109,7 @@ def layer_output(module: nn.Module, call: ModuleCall) -> Tensor:
 
 
 def _called(module: nn.Module, call: ModuleCall, attend: Attend) -> Any:
-    """The module called as in that pass, but for a cache, and with such attention."""
+    """The module called as in that pass, but with an empty cache and such attention."""
     block_view = call.named["block"]
     view = BlockView(block_view.block, 0, attend, block_view.device)
-    return module(*call.args, **{**call.named, "past_key_values": None, "block": view})
+    return module(*call.args, **{**call.named, "past_key_values": BlockCache(), "block": view})

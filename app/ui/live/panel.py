@@ -139,6 +139,7 @@ def _notes(model: ModelInfo | None) -> Iterator[tuple[str, str]]:
         ("attention-note", model.attention_note),
         ("same-text-note", model.same_text_note),
         ("graphs-note", graphs),
+        ("fused-note", model.refusals.get("fused", "")),
     ):
         if note:
             yield name, note

@@ -4,9 +4,10 @@ import sys
 
 import torch
 
+from app.engine.cache_slots import CacheSlots
 from app.engine.fused_layers.launching import TritonKernels
 from app.engine.fused_layers.replacements import LARGEST_ROW
-from app.engine.fused_layers.signature import Activation, NormShape, NormWeight
+from app.engine.fused_layers.signature import Activation, HeadNorms, NormShape, NormWeight
 from tests.engine.offline_compiler import Launch, main
 
 KERNELS = TritonKernels()
@@ -33,13 +34,19 @@ def gates(size: int, activation: Activation, dtype: torch.dtype) -> Launch:
     return launch
 
 
-def turns(count: int, shared: int, size: int, width: int, dtype: torch.dtype) -> Launch:
-    """One row of so many heads, of which `width` values turn."""
+def turns(
+    count: int, shared: int, size: int, width: int, dtype: torch.dtype, shape: NormShape | None = None
+) -> Launch:
+    """One row of so many heads, of which `width` values turn; eagerly, and as recorded steps write it."""
 
     def launch(_major: int, _shared_memory: int) -> None:
-        query, keys = (torch.zeros((1, heads, 1, size), dtype=dtype) for heads in (count, shared))
-        table = torch.zeros((1, 1, width), dtype=dtype)
-        KERNELS.apply_rotary(query, keys, table, table)
+        states = tuple(torch.zeros((1, heads, 1, size), dtype=dtype) for heads in (count, shared, shared))
+        query, keys, values = states
+        table, weight = torch.zeros((1, 1, width), dtype=dtype), torch.zeros(size, dtype=dtype)
+        norms = HeadNorms(weight, weight, shape) if shape else None
+        for places in (None, torch.zeros(1, dtype=torch.long)):
+            slots = CacheSlots(keys, values, 0, places)
+            KERNELS.write_rotated((query, keys, values), (table, table), slots, norms)
 
     return launch
 
@@ -56,9 +63,11 @@ LAUNCHES: dict[str, Launch] = {
     "gelu": gates(9_216, "gelu_tanh", HALF),
     "32 heads": turns(32, 8, 128, 128, HALF),
     "8 heads of 256 in float32": turns(8, 4, 256, 256, WHOLE),
+    "16 heads that are normalised": turns(16, 8, 128, 128, HALF, LLAMA),
+    "4 heads of 256 that are normalised": turns(4, 1, 256, 256, HALF, GEMMA),
     "heads that turn in part": turns(32, 32, 96, 48, HALF),
 }
-DEFAULT = ("norm of 896", "silu", "32 heads")
+DEFAULT = ("norm of 896", "silu", "32 heads", "16 heads that are normalised")
 
 if __name__ == "__main__":
     main(LAUNCHES, DEFAULT, sys.argv[1:])

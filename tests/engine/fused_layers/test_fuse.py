@@ -52,10 +52,11 @@ def test_a_loaded_model_has_them_where_it_can() -> None:
 
 def test_it_is_told_what_runs_as_one_kernel() -> None:
     assert fuse_by(WrittenOut(), model_of(), attend).note == (
-        "One kernel of our own each: 5 norms, 2 gated activations, 2 rotary embeddings, 2 residual sums."
+        "One kernel of our own each: 5 norms, 2 gated activations, 2 rotary embeddings, 2 residual sums. "
+        "Joined products: 4."
     )
     assert fuse_by(WrittenOut(), model_of("cohere"), attend).note == (
-        "One kernel of our own each: 2 gated activations."
+        "One kernel of our own each: 2 gated activations. Joined products: 2."
     )
 
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from app.engine.cache_slots import CacheSlots
 from app.engine.fused_layers.replacements import NORM_WEIGHTS
-from app.engine.fused_layers.signature import Activation, NormShape
+from app.engine.fused_layers.signature import Activation, HeadNorms, NormShape
 from app.engine.fused_layers.trials import mismatch_share
 from tests.engine.attention.cases import DEVICE
 from tests.tiers import examples, named, pairwise
@@ -75,20 +76,47 @@ def test_a_gate_may_be_wide_open_and_shut(activation: Activation) -> None:
     torch.testing.assert_close(KERNELS.gated_activation(gate, torch.ones_like(gate), activation), expected)
 
 
+def cache_slots(rows: int, shared: int, size: int, dtype: torch.dtype, places: Tensor | None) -> CacheSlots:
+    """A cache of more rows than are written, of which 2 are committed."""
+    keys, values = torch.full((2, 1, shared, rows + 6, size), 7.0, dtype=dtype, device=DEVICE)
+    return CacheSlots(keys, values, 2, places)
+
+
+@pytest.mark.parametrize("places", [None, torch.tensor([4, 2, 7], device=DEVICE)], ids=["behind", "places"])
 @pairwise(turn=named(TURNS), dtype=named(DTYPES), deep=())
-def test_a_turn_has_torchs_bits(dtype: torch.dtype, turn: tuple[int, int, int, int]) -> None:
+def test_a_turn_has_torchs_bits_and_lies_in_the_cache(
+    dtype: torch.dtype, turn: tuple[int, int, int, int], places: Tensor | None
+) -> None:
     """Products and sums alone: nothing is added in another order."""
     count, shared, size, width = turn
-    heads = drawn(1, 3, count + shared, size, dtype=dtype).transpose(1, 2)
-    cos, sin = (drawn(1, 3, width, dtype=dtype, seed=seed) for seed in (1, 2))
-    states = (heads[:, :count], heads[:, count:])
-    for query, keys in (states, tuple(each.contiguous() for each in states)):
-        for said, expected in zip(
-            KERNELS.apply_rotary(query, keys, cos, sin),
-            EXPECTED.apply_rotary(query, keys, cos, sin),
-            strict=True,
-        ):
-            assert torch.equal(said, expected)
+    heads = drawn(1, 3, count + 2 * shared, size, dtype=dtype).transpose(1, 2)
+    tables = drawn(1, 3, width, dtype=dtype, seed=1), drawn(1, 3, width, dtype=dtype, seed=2)
+    query, keys, values = heads.split([count, shared, shared], dim=1)
+    for states in ((query, keys, values), (query.contiguous(), keys.contiguous(), values.contiguous())):
+        found, expected = (cache_slots(3, shared, size, dtype, places) for _ in range(2))
+        said = KERNELS.write_rotated(states, tables, found)
+        assert torch.equal(said, EXPECTED.write_rotated(states, tables, expected))
+        assert torch.equal(found.keys, expected.keys) and torch.equal(found.values, expected.values)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pairwise(turn=named(TURNS), dtype=named(DTYPES), deep=())
+def test_heads_are_normalised_before_they_turn(
+    dtype: torch.dtype, turn: tuple[int, int, int, int], shape: NormShape
+) -> None:
+    count, shared, size, width = turn
+    query, keys, values = (
+        drawn(1, heads, 3, size, dtype=dtype, seed=heads, scale=3) for heads in (count, shared, shared)
+    )
+    tables = drawn(1, 3, width, dtype=dtype, seed=1), drawn(1, 3, width, dtype=dtype, seed=2)
+    norms = HeadNorms(drawn(size, dtype=dtype, seed=3), drawn(size, dtype=dtype, seed=4), shape)
+    found, expected = (cache_slots(3, shared, size, dtype, None) for _ in range(2))
+    said = KERNELS.write_rotated((query, keys, values), tables, found, norms)
+    tolerance = {torch.float32: 1e-5, torch.float16: 0.01, torch.bfloat16: 0.06}[dtype]
+    wanted = EXPECTED.write_rotated((query, keys, values), tables, expected, norms)
+    torch.testing.assert_close(said, wanted, atol=tolerance, rtol=tolerance)
+    torch.testing.assert_close(found.keys, expected.keys, atol=tolerance, rtol=tolerance)
+    assert torch.equal(found.values, expected.values)
 
 
 def test_bfloat16_is_rounded_by_hand_as_torch_rounds_it() -> None:
@@ -116,12 +144,18 @@ def row_by_row(dtype: torch.dtype, size: int) -> list[Rows]:
     def of_sum(rows: Tensor) -> Tensor:
         return torch.cat(KERNELS.add_rms_norm(rows, 0.5 * rows, weight, SHAPES[0]), dim=-1)
 
-    def apply_rotary(rows: Tensor) -> Tensor:
+    def rotated(rows: Tensor, norms: HeadNorms | None = None) -> Tensor:
         heads = rows[None, :, None].expand(1, len(rows), 3, size).transpose(1, 2)
-        query, keys = KERNELS.apply_rotary(heads, heads[:, :1], rows[None], 0.5 * rows[None])
-        return torch.cat((query, keys), dim=1)[0].transpose(0, 1)
+        slots = cache_slots(len(rows), 1, size, dtype, None)
+        tables = rows[None], 0.5 * rows[None]
+        query = KERNELS.write_rotated((heads, heads[:, :1], heads[:, 1:2]), tables, slots, norms)
+        written = (each[:, :, 2 : 2 + len(rows)] for each in (slots.keys, slots.values))
+        return torch.cat((query, *written), dim=1)[0].transpose(0, 1)
 
-    return [*norms, *gates, of_sum, apply_rotary]
+    def normalised(rows: Tensor) -> Tensor:
+        return rotated(rows, HeadNorms(weight, weight, SHAPES[0]))
+
+    return [*norms, *gates, of_sum, rotated, normalised]
 
 
 @pairwise(size=named([32, 100, 640]), dtype=named(DTYPES), deep=())

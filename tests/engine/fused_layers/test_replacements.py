@@ -11,7 +11,6 @@ from app.engine.attention.sdpa import attend
 from app.engine.fused_layers.modules import (
     FusedAttention,
     FusedGatedMLP,
-    FusedJoinedMLP,
     FusedLayer,
     FusedNorm,
 )
@@ -23,16 +22,16 @@ from tests.engine.fused_layers.fusing import fused_model, named
 from tests.engine.replies import Zoo, load
 from tools.layer_launches import WrittenOut
 
-FUSED = (FusedNorm, FusedGatedMLP, FusedJoinedMLP, FusedAttention, FusedLayer)
+FUSED = (FusedNorm, FusedGatedMLP, FusedAttention, FusedLayer)
 EXPECTED = {
     # norms, gated MLPs, attentions, layers
     "llama": (5, 2, 2, 2),
     "qwen2": (5, 2, 2, 2),
-    "qwen3": (9, 2, 2, 2),
+    "qwen3": (5, 2, 2, 2),  # heads are normalised in the kernel that rotates them
     "mistral": (5, 2, 2, 2),
     "gemma2": (9, 2, 2, 0),  # norms before the residual sums, too
-    "gemma3": (25, 4, 4, 0),
-    "phi3": (5, 2, 0, 2),  # queries, keys and values are one product
+    "gemma3": (17, 4, 4, 0),
+    "phi3": (5, 2, 2, 2),
     "gpt2": (0, 0, 0, 0),
     "gpt-oss": (5, 0, 0, 0),  # sinks and experts
     "olmo2": (9, 2, 0, 0),  # norms over all heads
@@ -46,7 +45,7 @@ def parts_of(model: nn.Module) -> tuple[int, ...]:
     counts = Counter(type(module) for module in model.modules())
     return (
         counts[FusedNorm],
-        counts[FusedGatedMLP] + counts[FusedJoinedMLP],
+        counts[FusedGatedMLP],
         counts[FusedAttention],
         counts[FusedLayer],
     )
@@ -177,10 +176,8 @@ def llama() -> Any:
 
 def test_attention_that_turns_otherwise_is_left_alone() -> None:
     class Backwards(WrittenOut):
-        def apply_rotary(
-            self, query: Tensor, keys: Tensor, cos: Tensor, sin: Tensor
-        ) -> tuple[Tensor, Tensor]:
-            return super().apply_rotary(query, keys, cos, -sin)
+        def write_rotated(self, states: Any, tables: Any, slots: Any, norms: Any = None) -> Tensor:
+            return super().write_rotated(states, (tables[0], -tables[1]), slots, norms)
 
     assert len(find_attentions(llama(), {}, WrittenOut(), attend)) == 2
     assert not find_attentions(llama(), {}, Backwards(), attend)
@@ -231,7 +228,8 @@ def test_no_weight_is_kept_twice(zoo: Zoo, architecture: Architecture) -> None:
     model: Any = loaded.runner.model  # type: ignore[attr-defined]
     fused = fused_model(loaded, WrittenOut())
     ours, theirs = (
-        {tensor.data_ptr() for tensor in (*each.parameters(), *each.buffers())} for each in (fused, model)
+        {tensor.untyped_storage().data_ptr() for tensor in (*each.parameters(), *each.buffers())}
+        for each in (fused, model)
     )
-    assert ours == theirs
+    assert ours <= theirs  # weights of heads' norms are in no module
     assert fused.config is model.config

@@ -132,6 +132,13 @@ def test_why_steps_are_no_graphs_is_said() -> None:
     assert "graphs-note" not in panel_html(ReplyState(), StepHistory(), "auto", DEMO)
 
 
+def test_why_layers_are_not_fused_is_said() -> None:
+    model = replace(DEMO, fused_note="Layers keep torch's kernels: a & b.")
+    assert "kernels: a &amp; b." in panel_html(ReplyState(), StepHistory(), "auto", model)
+    fused = replace(model, fused=True)
+    assert "fused-note" not in panel_html(ReplyState(), StepHistory(), "auto", fused)
+
+
 def test_nothing_in_the_panel_is_announced_while_it_moves() -> None:
     html = drawn(NUMBERS)
     assert 'aria-live="off"' in html

@@ -1,0 +1,64 @@
+"""Whether a device that nobody has tried says what the CPU says: a small model runs on both."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
+
+from app.engine.attention import NAME, register
+from app.engine.attention.selector import SDPA
+from app.engine.batched_sampling import sampler_for
+from app.engine.compatibility import block_logits, tree_block, trial_blocks
+from app.engine.device_faults import refused_because
+from app.engine.tolerance import is_close
+from app.messages import Sampling
+
+_SAMPLING = Sampling(temperature=0.8, top_p=0.9, seed=1)
+
+
+def run_small(model: PreTrainedModel) -> list[Tensor]:
+    """The logits of a tree and of chains, and for each the tokens that are drawn from them, on the host."""
+    logits = [block_logits(model, SDPA.attend, block) for block in (tree_block(), *trial_blocks(model))]
+    sampler = sampler_for(_SAMPLING, str(model.device))
+    drawn: list[Tensor] = []
+    for rows in logits:
+        choices = sampler(rows, positions=range(len(rows)))
+        tokens = [choices.choose(row, (0,) * row) for row in range(len(rows))]
+        drawn.append(torch.tensor(tokens, dtype=torch.float32)[None])
+    return [each.cpu() for each in (*logits, *drawn)]
+
+
+def device_fault(device: torch.device, run: Callable[[PreTrainedModel], list[Tensor]] = run_small) -> str:
+    """Why this device cannot be used; "" where blocks and draws agree with the CPU's in float32."""
+    try:
+        model = _small_model()
+        expected = run(model)
+        model.train(False).to(device)
+        found = run(model)
+    except Exception as error:  # a driver's, or torch's for what the device lacks: each has types of its own
+        return refused_because(error)
+    if not all(is_close(*pair) for pair in zip(found, expected, strict=True)):
+        return "a small model says something else there than on the CPU"
+    return ""
+
+
+def _small_model() -> PreTrainedModel:
+    """A Llama of two layers with random weights, which are the same each time."""
+    register()
+    config = LlamaConfig(
+        vocab_size=64,
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=256,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model: PreTrainedModel = LlamaForCausalLM(config)
+    model.set_attn_implementation(NAME)
+    model.requires_grad_(False)
+    model.train(False)
+    return model

@@ -1,0 +1,117 @@
+"""Several products of the same rows: one after the other, or one product with their weights joined.
+
+    q_proj [4096, 4096]                       joined [6144, 4096]      one product a step instead of three
+    k_proj [1024, 4096]   are views of its    rows    0 to 4095
+    v_proj [1024, 4096]                       rows 4096 to 5119 and 5120 to 6143
+
+So no weight is kept twice, and the model as transformers wrote it reads the same memory.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from app.engine.compatibility import ROWS
+from app.engine.memory import is_out_of_memory
+from app.engine.tolerance import is_close
+
+
+class SeparateProducts(nn.Module):
+    """One after the other."""
+
+    def __init__(self, *parts: nn.Module) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+
+    def forward(self, states: Tensor) -> tuple[Tensor, ...]:
+        """[..., in] to each part's [..., out]."""
+        return tuple(part(states) for part in self.parts)
+
+
+class JoinedProduct(nn.Module):
+    """One product, cut into parts of these sizes."""
+
+    def __init__(self, product: nn.Module, sizes: Sequence[int]) -> None:
+        super().__init__()
+        self.product = product
+        self._sizes = list(sizes)
+
+    def forward(self, states: Tensor) -> tuple[Tensor, ...]:
+        """[..., in] to each part's [..., out], whose rows lie apart."""
+        product: Tensor = self.product(states)
+        return torch.split(product, self._sizes, dim=-1)
+
+
+Join = Callable[[Sequence[Any]], JoinedProduct]
+"""Linears to one product."""
+
+
+@torch.no_grad()
+def join_products(model: nn.Module, fused: Iterable[nn.Module], join: Join | None = None) -> int:
+    """Join the products of these modules where a trial agrees; returns how many. It stops when memory runs out."""
+    shared = _shared_parameters(model)
+    count = 0
+    for module in fused:
+        products = getattr(module, "products", None)
+        if not isinstance(products, SeparateProducts) or not _can_join(products, shared):
+            continue
+        try:
+            joined = _tried(products, join or joined_product)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            return count
+        if joined:
+            module.products = joined
+            count += 1
+    return count
+
+
+def _shared_parameters(model: nn.Module) -> set[int]:
+    """The parameters that are in more than one place: joined, they would be kept twice."""
+    owned = (parameter for module in model.modules() for parameter in module.parameters(recurse=False))
+    return {place for place, count in Counter(map(id, owned)).items() if count > 1}
+
+
+def _can_join(products: SeparateProducts, shared: set[int]) -> bool:
+    """Whether these are plain Linears of one kind, whose weights are theirs alone."""
+    parts: list[Any] = list(products.parts)
+    if any(type(part) is not nn.Linear or id(part.weight) in shared for part in parts):
+        return False
+    kinds = {
+        (part.in_features, part.weight.dtype, part.weight.device, part.bias is None or part.bias.dtype)
+        for part in parts
+    }
+    return len(kinds) == 1
+
+
+def _tried(products: SeparateProducts, join: Join) -> JoinedProduct | None:
+    """The products as one, if it makes what they make of few rows and of many."""
+    first: Any = products.parts[0]
+    source = torch.Generator().manual_seed(0)
+    trials = [
+        torch.randn((1, rows, first.in_features), generator=source).to(first.weight) for rows in (1, *ROWS)
+    ]
+    expected = [products(rows) for rows in trials]
+    joined = join(list(products.parts))
+    for rows, parts in zip(trials, expected, strict=True):
+        if not all(is_close(*pair) for pair in zip(joined(rows), parts, strict=True)):
+            return None
+    return joined
+
+
+def joined_product(parts: Sequence[Any]) -> JoinedProduct:
+    """One Linear with the weights of these, which become views of them."""
+    sizes = [part.out_features for part in parts]
+    product = nn.Linear(parts[0].in_features, sum(sizes), bias=parts[0].bias is not None, device="meta")
+    for name in dict(product.named_parameters()):
+        whole = torch.cat([getattr(part, name) for part in parts])
+        setattr(product, name, nn.Parameter(whole, requires_grad=False))
+        for part, view in zip(parts, torch.split(whole, sizes), strict=True):
+            setattr(part, name, nn.Parameter(view, requires_grad=False))
+    if parts[0].weight.device.type == "cuda":
+        torch.cuda.empty_cache()  # what the parts leave behind may be too small for the next ones, joined
+    return JoinedProduct(product, sizes)
