@@ -18,6 +18,7 @@ from app.commands.documents_ask import ask_documents
 from app.commands.generate import generate
 from app.commands.models import models_cli
 from app.commands.options import MODEL_HELP
+from app.commands.serve import serve
 from app.desktop import menu_install as menu
 from app.desktop.menu_entries import MenuEntry
 from app.desktop.single_instance import show_page, switch
@@ -35,6 +36,7 @@ cli = typer.Typer(
 )
 cli.command()(generate)
 cli.command()(bench)
+cli.command()(serve)
 cli.add_typer(models_cli, name="models")
 cli.add_typer(chats_cli, name="chats")
 documents_cli.command("ask")(ask_documents)

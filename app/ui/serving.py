@@ -2,9 +2,7 @@
 
 import gc
 import logging
-import os
 import secrets
-import socket
 import threading
 import webbrowser
 from collections.abc import Iterator, MutableMapping
@@ -14,17 +12,14 @@ from time import monotonic, sleep
 
 import uvicorn
 
-from app.errors import NoFreePort
 from app.ui.app_context import AppContext, Endpoint
 from app.ui.guard import Guard
 from app.ui.key import Key
 from app.ui.services import Services
-from app.ui.slow_clients import TimeoutProtocol
 from app.ui.uploads import uploads_dir
+from app.web.listening import listen
+from app.web.slow_clients import TimeoutProtocol
 
-LOOPBACK = "127.0.0.1"
-PORTS_TRIED = 20
-"""How many ports are tried, the requested one included."""
 START_SECONDS = 30.0
 GRACE_SECONDS = 0.5
 """How long what is being answered may take at the end."""
@@ -139,31 +134,3 @@ def _wait_until_started(server: uvicorn.Server, thread: threading.Thread) -> Non
         if not thread.is_alive() or monotonic() > deadline:
             raise RuntimeError("the page's server did not start")
         sleep(0.005)
-
-
-def listen(port: int) -> socket.socket:
-    """Return a listening socket on 127.0.0.1, at `port` or the first free one after it. 0 takes any free port.
-
-    The socket is handed to the server as it is, so nobody can take the port in between."""
-    last = min(port + PORTS_TRIED - 1, 65535)
-    for candidate in range(port, last + 1):
-        if found := _try(candidate):
-            return found
-    raise NoFreePort(
-        f"No port from {port} to {last} is free on {LOOPBACK}: choose another one with --port, or close "
-        "a program that uses one of them."
-    )
-
-
-def _try(port: int) -> socket.socket | None:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    # On Windows this option would let two programs share the port.
-    if os.name == "posix":
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((LOOPBACK, port))
-        listener.listen(128)
-    except OSError:
-        listener.close()
-        return None
-    return listener
