@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from app.api.body import Body
 from app.api.errors import ApiError
 from app.api.sampling_fields import refuse
 from app.api.services import ApiServices
@@ -18,10 +19,8 @@ MOST_INPUTS = 2048
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 
 
-class EmbeddingsRequest(BaseModel):
+class EmbeddingsRequest(Body):
     """A text, texts, or the token ids of either."""
-
-    model_config = ConfigDict(extra="ignore")
 
     input: str | list[TokenId] | list[str] | list[list[TokenId]] = Field(min_length=1)
     model: str | None = ""

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
+from app.api.body import Body
 from app.api.errors import ApiError
 from app.api.services import ServedModel
 from app.logits_settings import Grammar, LogitsSettings
@@ -24,10 +25,8 @@ class ForesightFields(BaseModel):
     decoder: DecoderName | None = None
 
 
-class SamplingFields(BaseModel):
-    """Unknown fields are ignored; null is as good as left out."""
-
-    model_config = ConfigDict(extra="ignore")
+class SamplingFields(Body):
+    """Null is as good as left out."""
 
     model: str | None = ""
     temperature: float | None = Field(None, ge=0, le=100)

@@ -3,9 +3,13 @@
 import json
 from typing import Any
 
+import httpx
 import jsonschema
 import openai
 import pytest
+
+from app.api.serving import RunningApi
+from tests.api.conftest import KEY
 
 MESSAGES: Any = [{"role": "user", "content": "What is lookahead decoding?"}]
 PERSON = {
@@ -240,6 +244,14 @@ def test_what_cannot_be_done_names_its_parameter(client: openai.OpenAI, kind: st
     assert refused.value.param == param
     assert refused.value.type == "invalid_request_error"
     assert refused.value.message
+
+
+def test_half_a_character_is_read_as_a_question_mark(server: RunningApi) -> None:
+    messages = [{"role": "user", "content": [{"type": "text", "text": "Hi \ud800 there"}]}]
+    body = json.dumps({"messages": messages, "max_tokens": 3, "stop": ["\udfff"]})
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"}
+    url = f"{server.url}/chat/completions"
+    assert httpx.post(url, content=body, headers=headers, timeout=60).status_code == 200
 
 
 def test_a_prompt_longer_than_the_context_is_refused(client: openai.OpenAI) -> None:
