@@ -65,6 +65,9 @@ def desktop(
     no_token: Annotated[
         bool, typer.Option("--no-token", help="Let every user and program on this machine open the page.")
     ] = False,
+    api: Annotated[
+        bool, typer.Option("--api", help="Serve the API for other programs, too, beside the page.")
+    ] = False,
 ) -> None:
     """Open the app."""
     if context.invoked_subcommand:
@@ -84,7 +87,7 @@ def desktop(
         try:
             if native:
                 require_window()
-            opening = Opening(port, not no_browser, native, not no_token)
+            opening = Opening(port, not no_browser, native, not no_token, api)
             run_app(folder, opening, model, network_log)
         finally:
             folder.release()

@@ -4,7 +4,6 @@ The chunks of a stream: the role alone, content or tool calls, the finish reason
 no choices, [DONE].
 """
 
-import asyncio
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -90,7 +89,7 @@ def chat_router(services: ApiServices) -> APIRouter:
     @router.post("/chat/completions")
     async def complete(asked: ChatRequest, http: HttpRequest) -> Response:
         """Answer a chat."""
-        plan = _plan(asked, await asyncio.to_thread(services.find, asked.model or ""))
+        plan = _plan(asked, await services.chosen(asked.model))
         if asked.stream:
             return await begun_stream(http, _chunks(services, plan))
         return JSONResponse(await unless_closed(http, _answer(services, plan)))

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from app.api.errors import ApiError
 from app.api.sampling_fields import text_of
 from app.api.tools import called_text, result_text
-from app.messages import Message
+from app.messages import Message, Role
 
 
 class CalledFunction(BaseModel):
@@ -43,10 +43,20 @@ def engine_messages(given: Sequence[ChatMessage], system: str = "") -> tuple[Mes
     for place, message in enumerate(given):
         text = text_of(message.content, f"messages[{place}].content")
         if message.role in ("tool", "function"):
-            _add_result(found, result_text(text), bool(place) and given[place - 1].role == message.role)
+            _add(
+                found,
+                "user",
+                result_text(text),
+                is_more=bool(place) and given[place - 1].role == message.role,
+            )
         elif message.role == "assistant":
             calls = [_called(call) for call in message.tool_calls or ()]
-            found.append(Message("assistant", "\n".join([text] * bool(text) + calls)))
+            _add(
+                found,
+                "assistant",
+                "\n".join([text] * bool(text) + calls),
+                is_more=_ends_with_assistant(found),
+            )
         else:
             found.append(Message("user" if message.role == "user" else "system", text))
     if found[-1].role == "assistant" and not found[-1].content:
@@ -65,12 +75,16 @@ def _json(value: Any) -> str:
     return json.dumps(value or {}, ensure_ascii=False)
 
 
-def _add_result(found: list[Message], result: str, is_next: bool) -> None:
-    """Results behind one another are one message, as the models were trained."""
-    if is_next and found:
-        found[-1] = Message("user", f"{found[-1].content}\n{result}")
+def _add(found: list[Message], role: Role, text: str, is_more: bool) -> None:
+    """Calls behind one another are one message, and so are results, as the models were trained."""
+    if is_more:
+        found[-1] = Message(role, f"{found[-1].content}\n{text}")
     else:
-        found.append(Message("user", result))
+        found.append(Message(role, text))
+
+
+def _ends_with_assistant(found: Sequence[Message]) -> bool:
+    return bool(found) and found[-1].role == "assistant"
 
 
 def _with_system(messages: list[Message], more: str) -> tuple[Message, ...]:

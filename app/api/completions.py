@@ -1,6 +1,5 @@
 """POST /v1/completions: text goes on, without a chat template."""
 
-import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Sequence
 from time import time
@@ -47,7 +46,7 @@ def completions_router(services: ApiServices) -> APIRouter:
     @router.post("/completions")
     async def complete(asked: CompletionRequest, http: HttpRequest) -> Response:
         """Continue texts."""
-        model = await asyncio.to_thread(services.find, asked.model or "")
+        model = await services.chosen(asked.model)
         plan = _Plan(asked, model)
         if asked.stream:
             return await begun_stream(http, plan.chunks(services))

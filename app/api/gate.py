@@ -13,7 +13,7 @@ from app.web.request_check import OWN_NAMES, IsOwnName, refusal
 LARGEST_BODY = 32 * 2**20
 """Bytes. The longest context that a model has is a tenth of this."""
 NO_KEY = (
-    "The API needs its key, as 'Authorization: Bearer KEY': `python run.py serve` prints it at its start."
+    "The API needs its key, as 'Authorization: Bearer KEY': it is in the file api-key of the data folder."
 )
 TOO_LARGE = f"The request is larger than {LARGEST_BODY // 2**20} MB: send less at once."
 

@@ -1,6 +1,5 @@
 """POST /v1/responses, without state: text and function calls, whole or as events."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -54,7 +53,7 @@ def responses_router(services: ApiServices) -> APIRouter:
     @router.post("/responses")
     async def respond(asked: ResponseRequest, http: HttpRequest) -> Response:
         """Answer, as a whole or as events."""
-        model = await asyncio.to_thread(services.find, asked.model or "")
+        model = await services.chosen(asked.model)
         use = _tools(asked)
         prompt = engine_messages(_messages(asked), use.prompt)
         wanted = Asked(prompt, asked.max_output_tokens, grammar=use.grammar)

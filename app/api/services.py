@@ -62,11 +62,15 @@ class ApiServices:
         current = self.current()
         return [current, *(one for one in self.installed() if one.id != current.id)]
 
+    async def chosen(self, name: str | None) -> ServedModel:
+        """As `find`, without holding up the event loop where the disk has to be read."""
+        wanted = name or ""
+        return self.current() if self._is_current(wanted) else await asyncio.to_thread(self.find, wanted)
+
     def find(self, name: str) -> ServedModel:
         """The model of this id; "" is the current one. Never downloads. Raises ApiError."""
-        current = self.current()
-        if name in ("", current.id, current.choice.name):
-            return current
+        if self._is_current(name):
+            return self.current()
         for model in self.installed():
             if name in (model.id, model.choice.name):
                 return model
@@ -74,3 +78,7 @@ class ApiServices:
             f"There is no model {name!r} on this machine: GET /v1/models lists those that are here.",
             "model", 404, "model_not_found",
         )  # fmt: skip
+
+    def _is_current(self, name: str) -> bool:
+        current = self.current()
+        return name in ("", current.id, current.choice.name)

@@ -8,7 +8,7 @@ import typer
 from app.api.key import ApiKey, FixedKey, KeyFile, NoKey
 from app.commands import options as given
 from app.commands.console import errors_as_sentences, print_text
-from app.commands.services import engine_in
+from app.commands.services import engine_in, hub_of
 from app.errors import BadOption, impossible_values
 from app.messages import ModelChoice
 from app.settings import SettingsFile, data_dir_or_default
@@ -44,9 +44,10 @@ def serve(
     # The other commands do not need the server's packages.
     from app.api.application import build_api
     from app.api.gate import own_names
+    from app.api.served_models import InstalledModels, served_model
     from app.api.services import ApiServices
     from app.api.serving import serve_api
-    from app.commands.served_models import LocalModels
+    from app.models_registry import folder_here, installed
 
     with errors_as_sentences():
         folder = data_dir_or_default(data_dir)
@@ -56,8 +57,9 @@ def serve(
         key = chosen_key(folder, api_key, no_key, host)
         listener = listen(port, host)
         with engine_in(folder) as engine:
-            models = LocalModels(folder, choice)
-            services = ApiServices(engine, lambda: models.current, models.installed, models.embedder)
+            hub, library, current = hub_of(settings.library), settings.library, served_model(choice)
+            here = InstalledModels(lambda: installed(hub, library.paths))
+            services = ApiServices(engine, lambda: current, here, lambda: folder_here(library.embedder, hub))
             engine.load(choice)
             running = serve_api(build_api(services, key, own_names(host)), listener)
             _announce(running, key, port)

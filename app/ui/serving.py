@@ -11,6 +11,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.ui.app_context import AppContext, Endpoint
 from app.ui.guard import Guard
@@ -20,6 +21,7 @@ from app.ui.uploads import uploads_dir
 from app.web.listening import listen
 from app.web.slow_clients import TimeoutProtocol
 
+API_PATHS = "/v1/"
 START_SECONDS = 30.0
 GRACE_SECONDS = 0.5
 """How long what is being answered may take at the end."""
@@ -80,8 +82,11 @@ def serve(
     open_browser: bool,
     is_native: bool = False,
     has_token: bool = True,
+    api: ASGIApp | None = None,
 ) -> Running:
-    """Serve the page on 127.0.0.1 at `port` or the next free one, for whoever has the token. Raises NoFreePort."""
+    """Serve the page on 127.0.0.1 at `port` or the next free one, for whoever has the token. Raises NoFreePort.
+
+    The API, if there is one, is served beside it: it has its own key."""
     listener = listen(port)
     host, port_taken = listener.getsockname()
     endpoint = Endpoint(host, port_taken, is_native, secrets.token_urlsafe(32) if has_token else "")
@@ -90,9 +95,10 @@ def serve(
         from app.ui.page import build_app
 
         page = build_app(services, app_context, endpoint)
+    guarded = Guard(page, Key(endpoint.token, endpoint.port, endpoint.one_time_codes))
     server = uvicorn.Server(
         uvicorn.Config(
-            Guard(page, Key(endpoint.token, endpoint.port, endpoint.one_time_codes)),
+            _beside(guarded, api) if api else guarded,
             http=TimeoutProtocol,
             lifespan="on",
             ws="websockets-sansio",
@@ -113,6 +119,16 @@ def serve(
     if open_browser:
         webbrowser.open(endpoint.one_time_url())
     return running
+
+
+def _beside(page: ASGIApp, api: ASGIApp) -> ASGIApp:
+    """Both at one address: the API's paths begin with /v1."""
+
+    async def either(scope: Scope, receive: Receive, send: Send) -> None:
+        is_api = scope["type"] == "http" and scope["path"].startswith(API_PATHS)
+        await (api if is_api else page)(scope, receive, send)
+
+    return either
 
 
 @contextmanager

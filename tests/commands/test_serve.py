@@ -10,7 +10,6 @@ from urllib.request import Request, urlopen
 import pytest
 
 from app.api.key import KeyFile
-from app.commands.served_models import model_id
 from tests.commands.typed import CHECKOUT, command, typed
 
 
@@ -48,9 +47,3 @@ def test_it_prints_where_it_is_and_its_key_and_ends_with_ctrl_c(tmp_path: Path) 
         process.send_signal(signal.SIGINT)
         _, complaints = process.communicate(timeout=60)
     assert process.returncode == 0 and "Traceback" not in complaints
-
-
-def test_a_folder_is_called_by_its_last_part(tmp_path: Path) -> None:
-    (tmp_path / "my-model").mkdir()
-    assert model_id(str(tmp_path / "my-model")) == "my-model"
-    assert model_id("org/name") == "org/name" and model_id("demo") == "demo"
