@@ -29,6 +29,7 @@ tags:
 {{"name": <function-name>, "arguments": <args-json-object>}}
 </tool_call>"""
 ANYTHING = {"type": "object"}
+NOTHING = {"type": "object", "properties": {}}
 MOST_CALLS = 8
 """Calls of a reply that must have calls, and may have several."""
 WHITESPACE = {"x-guidance": {"whitespace_pattern": "[ \\n]?"}}
@@ -156,7 +157,7 @@ def form_grammar(wanted: ResponseFormat | None, param: str = "response_format") 
 def _calls_grammar(tools: Sequence[FunctionFields], most: int) -> str:
     rules = [
         f"call{place}: {_quoted(OPENING + chr(10) + _head(tool))} args{place} {_quoted('}' + chr(10) + CLOSING)}\n"
-        f"args{place}: {_json_rule(tool.parameters or ANYTHING)}"
+        f"args{place}: {_json_rule(closed(tool.parameters or NOTHING))}"
         for place, tool in enumerate(tools)
     ]
     one = " | ".join(f"call{place}" for place in range(len(tools)))
@@ -171,6 +172,24 @@ def _head(tool: FunctionFields) -> str:
 def _json_rule(schema: dict[str, Any]) -> str:
     typed = schema if "type" in schema or not schema.get("properties") else {"type": "object", **schema}
     return "%json " + json.dumps({**typed, **WHITESPACE})
+
+
+def closed(schema: Any) -> Any:
+    """A schema whose objects have the named properties alone, unless it says otherwise.
+
+    A function takes no other arguments, and a small model would make some up."""
+    if not isinstance(schema, dict) or "allOf" in schema:
+        return schema
+    found = dict(schema)
+    for key in ("properties", "$defs", "definitions"):
+        if isinstance(found.get(key), dict):
+            found[key] = {name: closed(one) for name, one in found[key].items()}
+    for key in ("anyOf", "oneOf"):
+        if isinstance(found.get(key), list):
+            found[key] = [closed(one) for one in found[key]]
+    if "items" in found:
+        found["items"] = closed(found["items"])
+    return {"additionalProperties": False, **found} if "properties" in found else found
 
 
 def _quoted(text: str) -> str:
