@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from app.api.serving import RunningApi
 
 DEFAULT_PORT = 7861
+CLOSING_SECONDS = 0.2
+"""The engine may still be importing torch. Nothing is lost: replies are their clients'."""
 LOOPBACKS = (LOOPBACK, "localhost", "::1")
 
 
@@ -56,7 +58,7 @@ def serve(
             choice = settings.model if model is None else ModelChoice(model, dtype, device, quantisation)
         key = chosen_key(folder, api_key, no_key, host)
         listener = listen(port, host)
-        with engine_in(folder) as engine:
+        with engine_in(folder, CLOSING_SECONDS) as engine:
             hub, library, current = hub_of(settings.library), settings.library, served_model(choice)
             here = InstalledModels(lambda: installed(hub, library.paths))
             services = ApiServices(engine, lambda: current, here, lambda: folder_here(library.embedder, hub))
