@@ -16,6 +16,10 @@ class BadOption(AppError):
     """An argument or a setting has an impossible value."""
 
 
+class GrammarRefused(BadOption):
+    """A grammar that a reply has to match cannot be used."""
+
+
 class AttentionUnavailable(BadOption):
     """The chosen attention backend cannot be used on this machine or with this model."""
 

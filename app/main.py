@@ -18,6 +18,7 @@ from app.commands.documents_ask import ask_documents
 from app.commands.generate import generate
 from app.commands.models import models_cli
 from app.commands.options import MODEL_HELP
+from app.commands.serve import serve
 from app.desktop import menu_install as menu
 from app.desktop.menu_entries import MenuEntry
 from app.desktop.single_instance import show_page, switch
@@ -35,6 +36,7 @@ cli = typer.Typer(
 )
 cli.command()(generate)
 cli.command()(bench)
+cli.command()(serve)
 cli.add_typer(models_cli, name="models")
 cli.add_typer(chats_cli, name="chats")
 documents_cli.command("ask")(ask_documents)
@@ -63,6 +65,9 @@ def desktop(
     no_token: Annotated[
         bool, typer.Option("--no-token", help="Let every user and program on this machine open the page.")
     ] = False,
+    api: Annotated[
+        bool, typer.Option("--api", help="Serve the API for other programs, too, beside the page.")
+    ] = False,
 ) -> None:
     """Open the app."""
     if context.invoked_subcommand:
@@ -82,7 +87,7 @@ def desktop(
         try:
             if native:
                 require_window()
-            opening = Opening(port, not no_browser, native, not no_token)
+            opening = Opening(port, not no_browser, native, not no_token, api)
             run_app(folder, opening, model, network_log)
         finally:
             folder.release()

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, get_args
 
+from app.logits_settings import LogitsSettings, TokenLogprobs
 from app.quantisation import Quantisation
 from app.statistics import Split as Split
 from app.statistics import Statistics as Statistics
@@ -151,13 +152,14 @@ class Request:
     A chat that ends with an assistant message asks for its continuation; the pieces are what follows.
 
     `documents` are texts that the reply may quote: the n-gram pool learns them. Before a cold request the cache and
-    the pool of earlier ones are dropped, as benchmarks need it."""
+    the pool of earlier ones are dropped, as benchmarks need it. `logits` is what the API asks for."""
 
     model: ModelChoice
     prompt: Prompt
     options: Options = field(default_factory=Options)
     documents: tuple[str, ...] = ()
     is_cold: bool = False
+    logits: LogitsSettings = field(default_factory=LogitsSettings)
 
     def __post_init__(self) -> None:
         require(bool(self.prompt), "the prompt must not be empty", self.prompt)
@@ -229,7 +231,7 @@ class Piece:
     """What one step added. `text` may be empty while a character or a stop string is incomplete.
 
     `ends` are the ends of the tokens in `text`: token i is text[ends[i-1]:ends[i]]. A piece without tokens has text
-    of the newest token that was held back."""
+    of the newest token that was held back. `logprobs` has one for each token where the request asks for them."""
 
     text: str
     token_ids: tuple[int, ...]
@@ -237,6 +239,7 @@ class Piece:
     statistics: Statistics
     ends: tuple[int, ...] = ()
     trace: StepTrace = NO_TRACE
+    logprobs: tuple[TokenLogprobs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,11 +252,17 @@ class Finished:
     decoder: DecoderName
 
 
+RefusedPart = Literal["", "options", "grammar"]
+
+
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The reply ended with an error, as one or two sentences. What was written before stays."""
+    """The reply ended with an error, as one or two sentences. What was written before stays.
+
+    `refused` is the part of the request that cannot be done: sent again it fails again."""
 
     sentence: str
+    refused: RefusedPart = ""
 
 
 Event = Loading | Prefilling | Piece | Finished | Failed

@@ -1,13 +1,15 @@
 """Builds the app: database, engine, models, documents, conversations and page; and closes them in order."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import typer
+from starlette.types import ASGIApp
 
+from app.api.key import KeyFile
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations
 from app.conversation.embedder import EngineEmbedder
@@ -33,12 +35,13 @@ CLOSING_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How the page is opened: its port, in the browser or in a native window, with or without a token."""
+    """How the page is opened: its port, in the browser or a native window, with or without a token and the API."""
 
     port: int
     in_browser: bool
     is_native: bool
     has_token: bool = True
+    has_api: bool = False
 
 
 def run_app(folder: DataFolder, opening: Opening, model: str | None, network_log: NetworkLog) -> None:
@@ -73,10 +76,12 @@ def run_app(folder: DataFolder, opening: Opening, model: str | None, network_log
         services = Services(conversations, engine, models, race, documents, file, settings)
         services.follow_model(settings.model.name)
         in_browser = opening.in_browser and not opening.is_native
-        page = serve(services, app_context, opening.port, in_browser, opening.is_native, opening.has_token)
+        api = _api(services, engine, embedding_model, folder.path) if opening.has_api else None
+        page = serve(
+            services, app_context, opening.port, in_browser, opening.is_native, opening.has_token, api
+        )
         folder.announce(page.url)
-        typer.echo(page.note or f"Foresight is at {page.url}")
-        typer.echo("Close its window to quit." if opening.is_native else "Press Ctrl+C to quit.")
+        _greet(page, opening, folder)
         # After the page: importing torch takes longer than showing the page.
         engine.load(settings.model)
         try:
@@ -88,6 +93,14 @@ def run_app(folder: DataFolder, opening: Opening, model: str | None, network_log
             page.close()
             race.close(CLOSING_SECONDS)
             engine.close(CLOSING_SECONDS)
+
+
+def _greet(page: Running, opening: Opening, folder: DataFolder) -> None:
+    """Tells where the app is."""
+    typer.echo(page.note or f"Foresight is at {page.url}")
+    if opening.has_api:
+        typer.echo(f"The API is at {page.endpoint.origin}/v1, its key in {KeyFile(folder.path).path}")
+    typer.echo("Close its window to quit." if opening.is_native else "Press Ctrl+C to quit.")
 
 
 def _stay(page: Running, folder: DataFolder, opening: Opening) -> None:
@@ -108,6 +121,20 @@ def _open_database(data_dir: Path) -> Database:
     database = database_in(data_dir)
     database.note = " ".join(filter(None, (restored, database.note)))
     return database
+
+
+def _api(
+    services: Services, engine: Engine, embedder: Callable[[], ModelFolder | None], data_dir: Path
+) -> ASGIApp:
+    """The API with the page's model, beside the page."""
+    from app.api.application import build_api
+    from app.api.served_models import InstalledModels, served_model
+    from app.api.services import ApiServices
+
+    key = KeyFile(data_dir)
+    key.read()  # made now, so that it is there when a client is set up
+    here = InstalledModels(services.models.installed)
+    return build_api(ApiServices(engine, lambda: served_model(services.model), here, embedder), key)
 
 
 @contextmanager

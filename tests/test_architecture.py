@@ -1,6 +1,6 @@
 """Imports point one way, and what must stay in one place does.
 
-    run.py → app.main → {app.startup → app.ui, app.commands} → app.conversation →
+    run.py → app.main → {app.startup → app.ui, app.commands} → app.api → app.conversation →
         {engine, models_registry, chats, documents} →
         {messages and other values, database, settings, errors, validation, …}
 
@@ -25,16 +25,18 @@ BASE = {
     "app", "messages", "model_messages", "chat_messages", "race_messages", "document_messages",
     "step_trace", "step_rows", "statistics", "settings", "database", "errors", "quantisation", "validation",
     "text_normalisation", "display_text", "child_process", "shutdown", "network_log", "machine_name",
-    "race_log",
+    "race_log", "logits_settings",
 }  # fmt: skip
 DOMAINS = {"engine", "models_registry", "chats", "documents"}
 ALLOWED = {
     "run": {"main"},
     "main": {"ui", "startup", "commands", "desktop", "conversation", *DOMAINS, *BASE},
-    "startup": {"ui", "desktop", "conversation", *DOMAINS, *BASE},
+    "startup": {"ui", "api", "desktop", "conversation", *DOMAINS, *BASE},
     "desktop": {"desktop", *BASE},
-    "commands": {"commands", "conversation", *DOMAINS, *BASE},
-    "ui": {"ui", "conversation", *BASE},
+    "commands": {"commands", "api", "web", "conversation", *DOMAINS, *BASE},
+    "ui": {"ui", "web", "conversation", *BASE},
+    "api": {"api", "web", "conversation", *BASE},
+    "web": {"web", *BASE},
     "conversation": {"conversation", *DOMAINS, *BASE},
     **{part: {part, *BASE} for part in DOMAINS},
     **{part: BASE for part in BASE},
@@ -42,8 +44,8 @@ ALLOWED = {
     "tools": {"tools", "commands", "ui", "conversation", *DOMAINS, *BASE},
 }
 LIGHT = (
-    "ui", "desktop", "conversation", "models_registry", "chats", "documents", "commands", "main", "startup",
-    *BASE,
+    "ui", "api", "web", "desktop", "conversation", "models_registry", "chats", "documents", "commands", "main",
+    "startup", *BASE,
 )  # fmt: skip
 HEAVY = {"torch", "transformers"}
 REGISTRY = (
@@ -53,6 +55,7 @@ REGISTRY = (
 """Parts of the registry: each may import itself and those before it."""
 LIGHT_MODULES = (
     "app.ui",
+    "app.api",
     "app.engine",
     "app.models_registry",
     "app.conversation",

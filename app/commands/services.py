@@ -37,8 +37,8 @@ def hub_of(settings: ModelSettings) -> "Hub":
 
 
 @contextmanager
-def engine_in(data_dir: Path) -> Iterator[Engine]:
-    """An engine that keeps its measurements in this data folder."""
+def engine_in(data_dir: Path, closing_seconds: float = 30.0) -> Iterator[Engine]:
+    """An engine that keeps its measurements in this data folder. At the end it has so long for what it is at."""
     from app.models_registry import locate
 
     def located(name: str, progress: Progress) -> ModelFolder:
@@ -49,7 +49,7 @@ def engine_in(data_dir: Path) -> Iterator[Engine]:
         yield engine
     finally:
         with ending_within(SECONDS):  # after Ctrl+C the engine may still be loading, or hang
-            engine.close()
+            engine.close(closing_seconds)
 
 
 @contextmanager

@@ -22,11 +22,12 @@ from torch.nn.functional import normalize
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from app.engine.device_faults import refused_because
+from app.engine.embedding_job import EmbeddedText, OnTokens, ignore_tokens
 from app.engine.hardware import choose_device
 from app.engine.loading import HERE
 from app.engine.memory import is_out_of_memory
 from app.engine.sandbox import Sandbox, panics_as_errors
-from app.errors import AppError, ModelBroken, first_line
+from app.errors import AppError, BadOption, ModelBroken, first_line
 from app.messages import Device, ModelFolder
 
 log = logging.getLogger(__name__)
@@ -53,15 +54,19 @@ class SentenceModel:
     pool: Pool
     most_tokens: int
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
-        """float32[len(texts), width], each of length one."""
+    def embed(self, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens) -> np.ndarray:
+        """float32[len(texts), width], each of length one. Raises BadOption for ids that are no tokens."""
         width = int(self.model.config.hidden_size)
         if not texts:
             return np.zeros((0, width), np.float32)
         windows = self.tokenizer(
-            list(texts), truncation=True, max_length=self.most_tokens, return_overflowing_tokens=True
+            [self._text(one) for one in texts],
+            truncation=True,
+            max_length=self.most_tokens,
+            return_overflowing_tokens=True,
         )
         ids: list[list[int]] = windows["input_ids"]
+        on_tokens(sum(map(len, ids)))
         owners = torch.tensor(windows["overflow_to_sample_mapping"])
         sizes = torch.tensor([float(len(one)) for one in ids])
         rows = torch.zeros(len(ids), width)
@@ -70,6 +75,16 @@ class SentenceModel:
             rows[batch] = self._pooled([ids[one] for one in batch])
         whole = torch.zeros(len(texts), width).index_add_(0, owners, rows * sizes[:, None])
         return np.asarray(normalize(whole, dim=1).numpy(), np.float32)
+
+    def _text(self, text: EmbeddedText) -> str:
+        if isinstance(text, str):
+            return text
+        if max(text, default=0) >= len(self.tokenizer):
+            raise BadOption(
+                f"The embedding model has {len(self.tokenizer):,} tokens, and {max(text):,} is none of them: send "
+                "the text itself (in LangChain: check_embedding_ctx_length=False)."
+            )
+        return str(self.tokenizer.decode(list(text), skip_special_tokens=True))
 
     def _pooled(self, windows: list[list[int]]) -> Tensor:
         batch = self.tokenizer.pad({"input_ids": windows}, return_tensors="pt").to(self.model.device)
@@ -88,30 +103,34 @@ class SentenceModels:
         self._folder: ModelFolder | None = None
         self._model: SentenceModel | None = None
 
-    def embed(self, folder: ModelFolder, texts: Sequence[str]) -> np.ndarray:
-        """The vectors of texts by this model. Raises ModelError."""
+    def embed(
+        self, folder: ModelFolder, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens
+    ) -> np.ndarray:
+        """The vectors of texts by this model. Raises ModelError, BadOption."""
         if self._model is None or folder != self._folder:
             self.close()
             if self._sandbox:
                 self._sandbox.check_tokenizer(folder)
             self._model, self._folder = load_sentence_model(folder), folder
-        return embed_anywhere(self._model, texts)
+        return embed_anywhere(self._model, texts, on_tokens)
 
     def close(self) -> None:
         """Let go of the model."""
         self._model = self._folder = None
 
 
-def embed_anywhere(model: SentenceModel, texts: Sequence[str]) -> np.ndarray:
+def embed_anywhere(
+    model: SentenceModel, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens
+) -> np.ndarray:
     """The vectors of texts; on the CPU from now on where memory runs out on the device, as beside a chat."""
     try:
-        return model.embed(texts)
+        return model.embed(texts, on_tokens)
     except Exception as error:
         if model.model.device.type == "cpu" or not is_out_of_memory(error):
             raise
         log.info("texts are embedded on the CPU: %s", refused_because(error))
     model.model.train(False).to("cpu")
-    return model.embed(texts)
+    return model.embed(texts, on_tokens)
 
 
 def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> SentenceModel:

@@ -3,7 +3,7 @@
 Pieces are of texts of about the same length, since all of a piece are padded to its longest one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 import numpy as np
@@ -16,13 +16,24 @@ PIECE = 4
 """Texts of a piece: a reply that comes in waits for no more than half a second on a slow CPU."""
 
 Vectors = NDArray[np.float32]
+EmbeddedText = str | tuple[int, ...]
+"""A text, or the ids of its tokens."""
+OnTokens = Callable[[int], None]
+"""Told how many tokens were read, on the worker's thread and before the answer."""
+
+
+def ignore_tokens(_count: int) -> None:
+    """Counts nothing."""
 
 
 class EmbeddingJob:
     """The texts and the vectors made so far. Only `answer` may be used by other threads."""
 
-    def __init__(self, model: ModelFolder, texts: Sequence[str]) -> None:
+    def __init__(
+        self, model: ModelFolder, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens
+    ) -> None:
         self.model = model
+        self.on_tokens = on_tokens
         self.answer: Future[Vectors] = Future()
         self._texts = tuple(texts)
         self._order = sorted(range(len(texts)), key=lambda one: len(texts[one]))
@@ -38,7 +49,7 @@ class EmbeddingJob:
         """Whether every text has its vector."""
         return self._num_made == len(self._texts)
 
-    def piece(self) -> list[str]:
+    def piece(self) -> list[EmbeddedText]:
         """The next few texts."""
         return [self._texts[one] for one in self._order[self._num_made : self._num_made + PIECE]]
 

@@ -12,8 +12,16 @@ from typing import Protocol
 from app.engine.device_faults import is_device_fault
 from app.engine.embedding_job import EmbeddingJob
 from app.engine.memory import is_out_of_memory, is_uninitialised
-from app.errors import AppError, EngineClosed, ModelTooLarge, first_line
-from app.messages import Event, Failed, Loading, ModelChoice, Request
+from app.errors import (
+    AppError,
+    BadOption,
+    EngineClosed,
+    GrammarRefused,
+    ModelTooLarge,
+    PromptTooLong,
+    first_line,
+)
+from app.messages import Event, Failed, Loading, ModelChoice, RefusedPart, Request
 from app.step_trace import Margin
 
 log = logging.getLogger(__name__)
@@ -76,13 +84,20 @@ def fail_job(job: AnyJob, error: AppError) -> None:
     """Report to a job's caller that it failed."""
     match job:
         case ReplyJob(_, reply):
-            reply.append(Failed(str(error)))
+            reply.append(Failed(str(error), _refused_part(error)))
         case LoadJob(_, ended):
             ended(False)
         case MarginJob(_, _, answer):
             answer.set_exception(error)
         case EmbeddingJob():
             job.end(error)
+
+
+def _refused_part(error: AppError) -> RefusedPart:
+    """What of the request cannot be done; "" where the request is not to blame."""
+    if isinstance(error, GrammarRefused):
+        return "grammar"
+    return "options" if isinstance(error, BadOption | PromptTooLong) else ""
 
 
 def refusal_of(error: Exception) -> AppError:

@@ -23,6 +23,7 @@ from app.engine.cuda_segments import expand_segments
 from app.engine.device_faults import is_no_verdict
 from app.engine.device_trial import device_fault
 from app.engine.execution import run_in_blocks, run_plainly
+from app.engine.grammar import Grammars
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
 from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.model_statistics import ModelStatistics
@@ -54,6 +55,7 @@ class LoadedModel:
     profile: StepProfile = field(default_factory=StepProfile)  # empty until it is measured
     cache_key: CacheKey = field(default_factory=dict)  # what notes about it go by, once it is measured
     statistics: ModelStatistics = field(default_factory=ModelStatistics)
+    grammars: Grammars = field(default_factory=Grammars)
 
     @property
     def current_info(self) -> ModelInfo:

@@ -12,16 +12,17 @@ from typing import Protocol
 import torch
 import transformers
 
-from app.engine.batched_sampling import sampler_for
 from app.engine.control_tokens import ControlTokens
 from app.engine.decoders import generate, make_decoder
 from app.engine.loading import LoadedModel, load
+from app.engine.logits_processing import Texts
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.measurement_cache import open_cache
 from app.engine.measuring import keep, measured
 from app.engine.memory import is_uninitialised, peak_bytes, release_memory, restart_peak
 from app.engine.prompt import begun, encode, make_reader
 from app.engine.reader import CachedTokenReader
+from app.engine.reply_sampler import make_reply_sampler
 from app.engine.sampling import likeliest
 from app.engine.sandbox import Sandbox, fill_here
 from app.engine.step import FirstToken, StatisticsMeter, Step
@@ -144,7 +145,7 @@ class Session:
             self.forget()
         prompt = _within_vocabulary(loaded, self._encode(loaded, request))
         with self._forgetting_on_error():
-            yield from _reply(loaded, request, prompt, stop)
+            yield from _reply(loaded, request, prompt, stop, self.reader.texts)
         keep(loaded, self._cache)
 
     def margin(
@@ -211,7 +212,9 @@ class Session:
         release_memory()
 
 
-def _reply(loaded: LoadedModel, request: Request, prompt: list[int], stop: StopSignal) -> Iterator[Event]:
+def _reply(
+    loaded: LoadedModel, request: Request, prompt: list[int], stop: StopSignal, texts: Texts
+) -> Iterator[Event]:
     """Reading the prompt, then the reply as it is written, then its end."""
     decoding = _supported(request.options.decoding, loaded)
     loaded.runner.same_text_buckets = choose_buckets(loaded.profile) if decoding.same_text else ()
@@ -220,17 +223,18 @@ def _reply(loaded: LoadedModel, request: Request, prompt: list[int], stop: StopS
     text = ReplyText(loaded.decode, request.options.stop, before)
     meter = StatisticsMeter(len(prompt))
     reason: StopReason | None = None
-    sampler = sampler_for(request.options.sampling, loaded.info.device)
+    sampler = make_reply_sampler(loaded, request, len(prompt), texts)
     decoder = make_decoder(decoding, _reply_context(loaded, request))
-    for item in generate(loaded.runner, prompt, decoder, sampler, stopper):
+    for item in generate(loaded.runner, prompt, decoder, sampler.sample, stopper):
         match item:
             case Prefilling():
                 yield item
             case FirstToken(token, _, reason):
-                yield _piece(text, (token,), ("model",), meter.first_token(item), NO_TRACE)
+                piece = _piece(text, (token,), ("model",), meter.first_token(item), NO_TRACE)
+                yield sampler.with_logprobs(piece)
             case Step(tokens, origins):
                 reason = item.reason
-                yield _piece(text, tokens, origins, meter.add(item), item.trace)
+                yield sampler.with_logprobs(_piece(text, tokens, origins, meter.add(item), item.trace))
         if stop.is_stopping:
             break
     if rest := text.flush():

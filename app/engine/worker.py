@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.engine.device_faults import is_device_fault
-from app.engine.embedding_job import EmbeddingJob, Vectors
+from app.engine.embedding_job import EmbeddedText, EmbeddingJob, OnTokens, Vectors, ignore_tokens
 from app.engine.jobs import (
     AnyJob,
     EventSink,
@@ -93,12 +93,14 @@ class Engine:
         self._put(MarginJob(request, tuple(written), answer))
         return answer
 
-    def embed(self, model: ModelFolder, texts: Sequence[str]) -> Future[Vectors]:
+    def embed(
+        self, model: ModelFolder, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens
+    ) -> Future[Vectors]:
         """Queue the embedding of texts by a sentence-embedding model, behind replies and all else.
 
         The answer is float32[texts, width], each of length one; its `result()` raises AppError where there is none.
         Until its work has begun it can be cancelled."""
-        job = EmbeddingJob(model, texts)
+        job = EmbeddingJob(model, texts, on_tokens)
         self._put(job, may_wait=True)
         return job.answer
 
@@ -241,7 +243,7 @@ class Engine:
         if not job.is_wanted:
             return
         try:
-            job.add(self._models_of_sentences().embed(job.model, job.piece()))
+            job.add(self._models_of_sentences().embed(job.model, job.piece(), job.on_tokens))
         except Exception as error:
             self._end(job, error if isinstance(error, AppError) else AppError(sentence_of(error)))
             return

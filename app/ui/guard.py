@@ -11,16 +11,13 @@ Any web page that the person visits, and any other user of this machine, could t
 Requests without Origin are the page's own GETs, or programs on this machine (curl): those need the key as well.
 """
 
-from urllib.parse import urlsplit
-
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.ui.key import Key
-
-OWN_NAMES = frozenset({"127.0.0.1", "localhost"})
+from app.web.request_check import refusal
 
 # Gradio's page has inline scripts and compiles its templates with `new Function`. Not every browser counts a
 # WebSocket to the page's own address as 'self'.
@@ -48,35 +45,6 @@ SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-
-
-def refusal(method: str, path: str, headers: Headers) -> tuple[int, str] | None:
-    """Return why a request is refused, as status and sentence; None for one that may pass."""
-    host = headers.get("host", "")
-    if len(headers.getlist("host")) != 1 or _name(host) not in OWN_NAMES:
-        return 400, "This address is not Foresight's: open http://127.0.0.1 with its port."
-    if any(origin.lower() != f"http://{host.lower()}" for origin in headers.getlist("origin")):
-        return 403, "Requests from other sites are refused."
-    if _comes_from_elsewhere(method, path, headers):
-        return 403, "Requests from other sites are refused."
-    return None
-
-
-def _name(host: str) -> str:
-    try:
-        parts = urlsplit(f"//{host}")
-        parts.port  # noqa: B018  (reading it raises ValueError on a port that is no number)
-    except ValueError:
-        return ""
-    return (parts.hostname or "") if parts.netloc == host and "@" not in host else ""
-
-
-def _comes_from_elsewhere(method: str, path: str, headers: Headers) -> bool:
-    """Whether the browser says that another site sent this; a clicked link (top-level GET) may open the page."""
-    if headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
-        return False
-    is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
-    return not (is_link and method == "GET" and path == "/")
 
 
 class Guard:

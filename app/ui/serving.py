@@ -2,9 +2,7 @@
 
 import gc
 import logging
-import os
 import secrets
-import socket
 import threading
 import webbrowser
 from collections.abc import Iterator, MutableMapping
@@ -13,18 +11,17 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.errors import NoFreePort
 from app.ui.app_context import AppContext, Endpoint
 from app.ui.guard import Guard
 from app.ui.key import Key
 from app.ui.services import Services
-from app.ui.slow_clients import TimeoutProtocol
 from app.ui.uploads import uploads_dir
+from app.web.listening import listen
+from app.web.slow_clients import TimeoutProtocol
 
-LOOPBACK = "127.0.0.1"
-PORTS_TRIED = 20
-"""How many ports are tried, the requested one included."""
+API_PATHS = "/v1/"
 START_SECONDS = 30.0
 GRACE_SECONDS = 0.5
 """How long what is being answered may take at the end."""
@@ -85,8 +82,11 @@ def serve(
     open_browser: bool,
     is_native: bool = False,
     has_token: bool = True,
+    api: ASGIApp | None = None,
 ) -> Running:
-    """Serve the page on 127.0.0.1 at `port` or the next free one, for whoever has the token. Raises NoFreePort."""
+    """Serve the page on 127.0.0.1 at `port` or the next free one, for whoever has the token. Raises NoFreePort.
+
+    The API, if there is one, is served beside it: it has its own key."""
     listener = listen(port)
     host, port_taken = listener.getsockname()
     endpoint = Endpoint(host, port_taken, is_native, secrets.token_urlsafe(32) if has_token else "")
@@ -95,9 +95,10 @@ def serve(
         from app.ui.page import build_app
 
         page = build_app(services, app_context, endpoint)
+    guarded = Guard(page, Key(endpoint.token, endpoint.port, endpoint.one_time_codes))
     server = uvicorn.Server(
         uvicorn.Config(
-            Guard(page, Key(endpoint.token, endpoint.port, endpoint.one_time_codes)),
+            _beside(guarded, api) if api else guarded,
             http=TimeoutProtocol,
             lifespan="on",
             ws="websockets-sansio",
@@ -120,6 +121,16 @@ def serve(
     return running
 
 
+def _beside(page: ASGIApp, api: ASGIApp) -> ASGIApp:
+    """Both at one address: the API's paths begin with /v1."""
+
+    async def either(scope: Scope, receive: Receive, send: Send) -> None:
+        is_api = scope["type"] == "http" and scope["path"].startswith(API_PATHS)
+        await (api if is_api else page)(scope, receive, send)
+
+    return either
+
+
 @contextmanager
 def collecting_later() -> Iterator[None]:
     """Spare the collector the many objects that come now and stay: a sixth of the time to the page."""
@@ -139,31 +150,3 @@ def _wait_until_started(server: uvicorn.Server, thread: threading.Thread) -> Non
         if not thread.is_alive() or monotonic() > deadline:
             raise RuntimeError("the page's server did not start")
         sleep(0.005)
-
-
-def listen(port: int) -> socket.socket:
-    """Return a listening socket on 127.0.0.1, at `port` or the first free one after it. 0 takes any free port.
-
-    The socket is handed to the server as it is, so nobody can take the port in between."""
-    last = min(port + PORTS_TRIED - 1, 65535)
-    for candidate in range(port, last + 1):
-        if found := _try(candidate):
-            return found
-    raise NoFreePort(
-        f"No port from {port} to {last} is free on {LOOPBACK}: choose another one with --port, or close "
-        "a program that uses one of them."
-    )
-
-
-def _try(port: int) -> socket.socket | None:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    # On Windows this option would let two programs share the port.
-    if os.name == "posix":
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((LOOPBACK, port))
-        listener.listen(128)
-    except OSError:
-        listener.close()
-        return None
-    return listener

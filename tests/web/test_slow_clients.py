@@ -14,7 +14,7 @@ from urllib.request import urlopen
 import pytest
 import uvicorn
 
-from app.ui.slow_clients import MOST_WAITING, TimeoutProtocol
+from app.web.slow_clients import MOST_WAITING, TimeoutProtocol
 
 HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 LARGE = 50_000_000

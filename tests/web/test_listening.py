@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from app.errors import NoFreePort
-from app.ui.serving import LOOPBACK, PORTS_TRIED, listen
+from app.web.listening import LOOPBACK, PORTS_TRIED, listen
 
 
 @pytest.fixture

@@ -1,0 +1,74 @@
+"""POST /v1/embeddings, by the sentence-embedding model that searches documents."""
+
+import asyncio
+import base64
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import APIRouter
+from pydantic import Field
+
+from app.api.body import Body
+from app.api.errors import ApiError
+from app.api.sampling_fields import refuse
+from app.api.services import ApiServices
+from app.errors import BadOption
+
+MOST_INPUTS = 2048
+TokenId = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class EmbeddingsRequest(Body):
+    """A text, texts, or the token ids of either."""
+
+    input: str | list[TokenId] | list[str] | list[list[TokenId]] = Field(min_length=1)
+    model: str | None = ""
+    encoding_format: Literal["float", "base64"] | None = "float"
+    dimensions: int | None = Field(None, ge=1)
+
+
+def embeddings_router(services: ApiServices) -> APIRouter:
+    """The route."""
+    router = APIRouter()
+
+    @router.post("/embeddings")
+    async def embed(asked: EmbeddingsRequest) -> dict[str, Any]:
+        """Vectors of length one."""
+        folder = await asyncio.to_thread(services.embedder)
+        if folder is None:
+            raise ApiError(
+                "There is no embedding model on this machine: download the one that Settings names.",
+                "model", 404, "model_not_found",
+            )  # fmt: skip
+        inputs, counts = _inputs(asked.input), list[int]()
+        answer = services.engine.embed(folder, inputs, counts.append)
+        try:
+            vectors = await asyncio.wrap_future(answer)
+        except BadOption as error:
+            raise ApiError(str(error), "input") from error
+        if asked.dimensions and asked.dimensions != vectors.shape[1]:
+            refuse(True, "dimensions", f"the model's vectors have {vectors.shape[1]}")
+        data = [_embedding(place, row, asked.encoding_format) for place, row in enumerate(vectors)]
+        used = {"prompt_tokens": sum(counts), "total_tokens": sum(counts)}
+        return {"object": "list", "data": data, "model": folder.name, "usage": used}
+
+    return router
+
+
+def _inputs(given: str | list[Any]) -> Sequence[str | tuple[int, ...]]:
+    if isinstance(given, str):
+        return [given]
+    if isinstance(given[0], int):
+        return [tuple(given)]
+    if len(given) > MOST_INPUTS:
+        raise ApiError(f"input has {len(given):,} texts: send at most {MOST_INPUTS:,} at once.", "input")
+    if not all(given):
+        raise ApiError("input must not have empty texts.", "input")
+    return [one if isinstance(one, str) else tuple(one) for one in given]
+
+
+def _embedding(place: int, vector: np.ndarray, form: str | None) -> dict[str, Any]:
+    as_bytes = vector.astype("<f4")
+    shown: Any = base64.b64encode(as_bytes.tobytes()).decode() if form == "base64" else as_bytes.tolist()
+    return {"object": "embedding", "index": place, "embedding": shown}

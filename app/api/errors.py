@@ -1,0 +1,87 @@
+"""Errors in OpenAI's form: {"error": {"message", "type", "param", "code"}}.
+
+A client of OpenAI tries 408, 409, 429 and 5xx again, unless a header forbids it: what would fail again says so.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from app.errors import AppError
+
+NO_RETRY = {"x-should-retry": "false"}
+
+
+class ApiError(AppError):
+    """A request that is not answered: the status, a sentence, and the parameter that it is about."""
+
+    def __init__(
+        self, sentence: str, param: str | None = None, status: int = 400, code: str | None = None
+    ) -> None:
+        super().__init__(sentence)
+        self.param, self.status, self.code = param, status, code
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """What the client gets."""
+        return error_body(str(self), self.status, self.param, self.code)
+
+
+def error_body(
+    sentence: str, status: int, param: str | None = None, code: str | None = None
+) -> dict[str, Any]:
+    """An error as OpenAI's API writes it."""
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    return {"error": {"message": sentence, "type": kind, "param": param, "code": code}}
+
+
+def error_response(error: ApiError) -> JSONResponse:
+    """The whole answer."""
+    return JSONResponse(error.body, error.status, NO_RETRY)
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Have every error answered in this form."""
+
+    @app.exception_handler(ApiError)
+    def refused(_request: Request, error: ApiError) -> JSONResponse:
+        return error_response(error)
+
+    @app.exception_handler(AppError)
+    def failed(_request: Request, error: AppError) -> JSONResponse:
+        return error_response(ApiError(str(error), status=500))
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
+        return error_response(_invalid(error.errors()))
+
+    @app.exception_handler(HTTPException)
+    def not_found(request: Request, error: HTTPException) -> JSONResponse:
+        sentence = str(error.detail)
+        if error.status_code in (404, 405):
+            sentence = f"There is no {request.method} {request.url.path} here: docs/api.md lists the routes."
+        headers = {**NO_RETRY, **(error.headers or {})}
+        return JSONResponse(error_body(sentence, error.status_code), error.status_code, headers)
+
+    @app.exception_handler(Exception)
+    def broken(_request: Request, error: Exception) -> JSONResponse:
+        return error_response(
+            ApiError(f"Something went wrong inside Foresight ({type(error).__name__}).", status=500)
+        )
+
+
+def _invalid(problems: Sequence[Any]) -> ApiError:
+    """The first problem, with the parameter's place: messages[0].content."""
+    first = problems[0]
+    place = [part for part in first["loc"] if part not in ("body", "query", "path")]
+    if first["type"] == "json_invalid":
+        return ApiError("The request's body is no JSON.")
+    if not place:
+        return ApiError("The body must be a JSON object, sent with 'Content-Type: application/json'.")
+    param = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+    words = str(first["msg"]).removeprefix("Value error, ")
+    return ApiError(f"{param}: {words}.", param)

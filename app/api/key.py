@@ -1,0 +1,83 @@
+"""The key of the API. It is made at first use, and kept in the data folder for this user alone."""
+
+import os
+import secrets
+from hmac import compare_digest
+from pathlib import Path
+from typing import Protocol
+
+from app.errors import SettingsNotSaved
+
+PREFIX = "sk-foresight-"
+FILE = "api-key"
+
+
+class ApiKey(Protocol):
+    """Which key a client has to send."""
+
+    def accepts(self, given: str) -> bool:
+        """Whether this is the key."""
+
+
+class NoKey:
+    """Every program on this machine may ask."""
+
+    def accepts(self, _given: str) -> bool:
+        """Whatever it is."""
+        return True
+
+
+class FixedKey:
+    """A key that was given at the start."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def accepts(self, given: str) -> bool:
+        """Whether this is the key."""
+        return compare_digest(given.encode(errors="replace"), self._key.encode())
+
+
+class KeyFile:
+    """The key in a data folder."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.path = data_dir / FILE
+        self._key = ""
+
+    def accepts(self, given: str) -> bool:
+        """Whether this is the key."""
+        return FixedKey(self.read()).accepts(given)
+
+    def read(self) -> str:
+        """The key; makes one where there is none. Raises SettingsNotSaved."""
+        if not self._key:
+            try:
+                self._key = self.path.read_text(encoding="ascii").strip()
+            except (FileNotFoundError, UnicodeDecodeError):
+                pass
+            except OSError as error:
+                raise self._problem(error) from error
+        return self._key or self.renew()
+
+    def renew(self) -> str:
+        """Make a new key; the old one is void at once. Raises SettingsNotSaved."""
+        key = PREFIX + secrets.token_urlsafe(24)
+        draft = self.path.with_suffix(".new")
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            draft.unlink(missing_ok=True)
+            file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(file, "w", encoding="ascii") as opened:
+                opened.write(key + "\n")
+            draft.replace(self.path)
+        except OSError as error:
+            raise self._problem(error) from error
+        self._key = key
+        return key
+
+    def _problem(self, error: OSError) -> SettingsNotSaved:
+        return SettingsNotSaved(
+            f"The API's key in {self.path} cannot be used ({error.strerror}). "
+            "Give this user access to the folder, or choose another one with --data-dir."
+        )

@@ -1,0 +1,84 @@
+"""What the API needs of the app: the engine, the models that may be asked, and whose turn it is."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from app.api.errors import ApiError
+from app.messages import EngineStatus, Event, ModelChoice, ModelFolder, Request
+
+
+class EventSink(Protocol):
+    """Where a request's events go."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the reply is to end."""
+
+    def append(self, event: Event) -> None:
+        """Take the next event."""
+
+
+class ApiEngine(Protocol):
+    """The engine, or a fake in tests."""
+
+    def submit(self, request: Request, reply: EventSink) -> None:
+        """Queue a request."""
+
+    def embed(
+        self, model: ModelFolder, texts: Sequence[str | tuple[int, ...]], on_tokens: Callable[[int], None]
+    ) -> Future[Any]:
+        """Queue the embedding of texts."""
+
+    def status(self) -> EngineStatus:
+        """What the engine does now."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model on this machine: the id that clients use, and how the engine is asked for it."""
+
+    id: str
+    choice: ModelChoice
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServices:
+    """`current` is the model that answers requests without a model of their own.
+
+    Requests take turns: one of the API's is in the engine's queue at a time, so that the page waits for one of them
+    at most, however many there are. The others wait in the order they came."""
+
+    engine: ApiEngine
+    current: Callable[[], ServedModel]
+    installed: Callable[[], Sequence[ServedModel]]
+    embedder: Callable[[], ModelFolder | None]
+    turns: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def models(self) -> list[ServedModel]:
+        """The current model first, then the others on this machine."""
+        current = self.current()
+        return [current, *(one for one in self.installed() if one.id != current.id)]
+
+    async def chosen(self, name: str | None) -> ServedModel:
+        """As `find`, without holding up the event loop where the disk has to be read."""
+        wanted = name or ""
+        return self.current() if self._is_current(wanted) else await asyncio.to_thread(self.find, wanted)
+
+    def find(self, name: str) -> ServedModel:
+        """The model of this id; "" is the current one. Never downloads. Raises ApiError."""
+        if self._is_current(name):
+            return self.current()
+        for model in self.installed():
+            if name in (model.id, model.choice.name):
+                return model
+        raise ApiError(
+            f"There is no model {name!r} on this machine: GET /v1/models lists those that are here.",
+            "model", 404, "model_not_found",
+        )  # fmt: skip
+
+    def _is_current(self, name: str) -> bool:
+        current = self.current()
+        return name in ("", current.id, current.choice.name)

@@ -1,0 +1,102 @@
+"""`python run.py serve`: the API for other programs, without a page."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.api.key import ApiKey, FixedKey, KeyFile, NoKey
+from app.commands import options as given
+from app.commands.console import errors_as_sentences, print_text
+from app.commands.services import engine_in, hub_of
+from app.errors import BadOption, impossible_values
+from app.messages import ModelChoice
+from app.settings import SettingsFile, data_dir_or_default
+from app.web.listening import LOOPBACK, listen
+
+if TYPE_CHECKING:
+    from app.api.serving import RunningApi
+
+DEFAULT_PORT = 7861
+CLOSING_SECONDS = 0.2
+"""The engine may still be importing torch. Nothing is lost: replies are their clients'."""
+LOOPBACKS = (LOOPBACK, "localhost", "::1")
+
+
+def serve(
+    model: Annotated[
+        str | None, typer.Option(metavar="ID_OR_PATH", help="[default: the app's model]")
+    ] = None,
+    port: Annotated[
+        int, typer.Option(min=1, max=65_535, help="The port; if it is taken, the next free one.")
+    ] = DEFAULT_PORT,
+    host: Annotated[
+        str, typer.Option(help="The address to listen at. Others than this machine's need a key.")
+    ] = LOOPBACK,
+    api_key: Annotated[
+        str | None, typer.Option("--api-key", metavar="KEY", help="[default: the key in the data folder]")
+    ] = None,
+    no_key: Annotated[bool, typer.Option("--no-key", help="Let every program on this machine ask.")] = False,
+    dtype: given.DTypeOption = "auto",
+    device: given.DeviceOption = "auto",
+    quantisation: given.QuantisationOption = "none",
+    data_dir: given.DataDir = None,
+) -> None:
+    """Serve the engine to other programs, with OpenAI's API."""
+    # The other commands do not need the server's packages.
+    from app.api.application import build_api
+    from app.api.gate import own_names
+    from app.api.served_models import InstalledModels, served_model
+    from app.api.services import ApiServices
+    from app.api.serving import serve_api
+    from app.models_registry import folder_here, installed
+
+    with errors_as_sentences():
+        folder = data_dir_or_default(data_dir)
+        settings = SettingsFile(folder).load()
+        with impossible_values():
+            choice = settings.model if model is None else ModelChoice(model, dtype, device, quantisation)
+        key = chosen_key(folder, api_key, no_key, host)
+        listener = listen(port, host)
+        with engine_in(folder, CLOSING_SECONDS) as engine:
+            hub, library, current = hub_of(settings.library), settings.library, served_model(choice)
+            here = InstalledModels(lambda: installed(hub, library.paths))
+            services = ApiServices(engine, lambda: current, here, lambda: folder_here(library.embedder, hub))
+            engine.load(choice)
+            running = serve_api(build_api(services, key, own_names(host)), listener)
+            _announce(running, key, port)
+            _wait(running)
+
+
+def chosen_key(folder: Path, given_key: str | None, no_key: bool, host: str) -> ApiKey:
+    """Which key clients send. Raises BadOption."""
+    if no_key and given_key is not None:
+        raise BadOption("Choose one of --api-key and --no-key.")
+    if no_key and host not in LOOPBACKS:
+        raise BadOption(f"At {host} other machines can ask, so a key is needed: leave out --no-key.")
+    if given_key is not None and not given_key.strip():
+        raise BadOption("The key of --api-key is empty: give one, or leave the option out.")
+    if no_key:
+        return NoKey()
+    return FixedKey(given_key) if given_key is not None else KeyFile(folder)
+
+
+def _announce(running: "RunningApi", key: ApiKey, asked_port: int) -> None:
+    if running.port != asked_port:
+        print_text(f"Port {asked_port} is taken.")
+    print_text(f"The API is at {running.url}")
+    match key:
+        case KeyFile():
+            print_text(f"Its key: {key.read()}")
+        case NoKey():
+            print_text("It needs no key.")
+    print_text("Press Ctrl+C to quit.")
+
+
+def _wait(running: "RunningApi") -> None:
+    try:
+        running.wait()
+    except KeyboardInterrupt:
+        print_text("Closing.")
+    finally:
+        running.close()

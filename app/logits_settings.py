@@ -1,0 +1,69 @@
+"""What the API asks of logits besides sampling: penalties, biases, a grammar, log probabilities.
+
+They are no part of `Sampling`, which is kept with chats and in the settings.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from app.validation import require, require_one_of
+
+GrammarKind = Literal["json_schema", "regex", "lark"]
+MOST_LOGPROBS = 20
+"""The likeliest tokens that a request may ask for at each place, as OpenAI's API has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """What a reply has to match: a JSON Schema as JSON, a regular expression, or a grammar in Lark's form."""
+
+    kind: GrammarKind
+    source: str
+
+    def __post_init__(self) -> None:
+        require_one_of(GrammarKind, "grammar", self.kind)
+        require(bool(self.source), "a grammar must not be empty", self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class LogitsSettings:
+    """Penalties count the reply's own tokens. `logit_bias` is added to the logits of token ids.
+
+    `top_logprobs` likeliest tokens are reported at each place, with the chosen one; -1 reports nothing."""
+
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    grammar: Grammar | None = None
+    top_logprobs: int = -1
+
+    def __post_init__(self) -> None:
+        frequency, presence = self.frequency_penalty, self.presence_penalty
+        require(-2 <= frequency <= 2, "frequency penalty must be from -2 to 2", frequency)
+        require(-2 <= presence <= 2, "presence penalty must be from -2 to 2", presence)
+        are_biases = all(token >= 0 and -100 <= bias <= 100 for token, bias in self.logit_bias)
+        require(are_biases, "a logit bias must be from -100 to 100, for a token id", self.logit_bias)
+        require(
+            -1 <= self.top_logprobs <= MOST_LOGPROBS, "top logprobs must be from 0 to 20", self.top_logprobs
+        )
+
+    @property
+    def changes_logits(self) -> bool:
+        """Whether a token depends on more than the model's logits and the sampling."""
+        return bool(self.frequency_penalty or self.presence_penalty or self.logit_bias or self.grammar)
+
+
+@dataclass(frozen=True, slots=True)
+class LikelyToken:
+    """A token's text and the logarithm of its probability, by the model's own logits."""
+
+    text: str
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """The chosen token, and the likeliest ones at its place."""
+
+    chosen: LikelyToken
+    likeliest: tuple[LikelyToken, ...] = ()

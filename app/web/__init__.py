@@ -1,0 +1,1 @@
+"""What the page's server and the API's share: who may ask, slow clients, and a listening socket."""

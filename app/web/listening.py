@@ -1,0 +1,38 @@
+"""A listening socket at a port that is free."""
+
+import os
+import socket
+
+from app.errors import NoFreePort
+
+LOOPBACK = "127.0.0.1"
+PORTS_TRIED = 20
+"""How many ports are tried, the requested one included."""
+
+
+def listen(port: int, host: str = LOOPBACK) -> socket.socket:
+    """Return a listening socket, at `port` or the first free one after it. 0 takes any free port.
+
+    The socket is handed to the server as it is, so nobody can take the port in between."""
+    last = min(port + PORTS_TRIED - 1, 65535)
+    for candidate in range(port, last + 1):
+        if found := _try(candidate, host):
+            return found
+    raise NoFreePort(
+        f"No port from {port} to {last} is free on {host}: choose another one with --port, or close "
+        "a program that uses one of them."
+    )
+
+
+def _try(port: int, host: str) -> socket.socket | None:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # On Windows this option would let two programs share the port.
+    if os.name == "posix":
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(128)
+    except OSError:
+        listener.close()
+        return None
+    return listener

@@ -1,0 +1,47 @@
+"""Which requests a server on this machine answers, by their Host, Origin and Sec-Fetch-Site headers.
+
+Any web page that the person visits could try to use a server on 127.0.0.1:
+
+    DNS rebinding    evil.example resolves to 127.0.0.1: its Host header shows it              -> 400
+    forged request   a form or a fetch of another site, or another port: Origin, Sec-Fetch-Site  -> 403
+"""
+
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+
+OWN_NAMES = frozenset({"127.0.0.1", "localhost"})
+IsOwnName = Callable[[str], bool]
+"""Whether a host name, as a Host header has it, is this server's."""
+
+
+def refusal(
+    method: str, path: str, headers: Headers, is_own: IsOwnName = OWN_NAMES.__contains__
+) -> tuple[int, str] | None:
+    """Return why a request is refused, as status and sentence; None for one that may pass."""
+    host = headers.get("host", "")
+    if len(headers.getlist("host")) != 1 or not is_own(_name(host)):
+        return 400, "This address is not Foresight's: open http://127.0.0.1 with its port."
+    if any(origin.lower() != f"http://{host.lower()}" for origin in headers.getlist("origin")):
+        return 403, "Requests from other sites are refused."
+    if _comes_from_elsewhere(method, path, headers):
+        return 403, "Requests from other sites are refused."
+    return None
+
+
+def _name(host: str) -> str:
+    try:
+        parts = urlsplit(f"//{host}")
+        parts.port  # noqa: B018  (reading it raises ValueError on a port that is no number)
+    except ValueError:
+        return ""
+    return (parts.hostname or "") if parts.netloc == host and "@" not in host else ""
+
+
+def _comes_from_elsewhere(method: str, path: str, headers: Headers) -> bool:
+    """Whether the browser says that another site sent this; a clicked link (top-level GET) may open the page."""
+    if headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
+        return False
+    is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    return not (is_link and method == "GET" and path == "/")

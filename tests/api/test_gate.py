@@ -1,0 +1,96 @@
+"""Who may not ask is refused on every route, before the route is known."""
+
+import http.client
+from pathlib import Path
+
+import pytest
+
+from app.api.gate import own_names
+from app.api.key import FixedKey, KeyFile, NoKey
+from app.api.serving import RunningApi
+from app.errors import SettingsNotSaved
+from tests.api.conftest import KEY
+
+ROUTES = (
+    ("GET", "/v1/models"),
+    ("GET", "/v1/models/demo"),
+    ("GET", "/v1/openapi.json"),
+    ("POST", "/v1/chat/completions"),
+    ("POST", "/v1/completions"),
+    ("POST", "/v1/embeddings"),
+    ("POST", "/v1/responses"),
+    ("OPTIONS", "/v1/chat/completions"),
+    ("GET", "/no/such/route"),
+)
+BEARER = {"Authorization": f"Bearer {KEY}"}
+STRANGERS: dict[str, dict[str, str]] = {
+    "no key": {},
+    "wrong key": {"Authorization": "Bearer sk-other"},
+    "another scheme": {"Authorization": f"Basic {KEY}"},
+    "foreign host": {**BEARER, "Host": "evil.example"},
+    "foreign origin": {**BEARER, "Origin": "http://evil.example"},
+    "another site": {**BEARER, "Sec-Fetch-Site": "cross-site"},
+    "too large": {**BEARER, "Content-Length": str(2**40)},
+}
+
+
+def status(server: RunningApi, method: str, path: str, headers: dict[str, str]) -> int:
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=20)
+    try:
+        connection.putrequest(method, path, skip_host="Host" in headers)
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("stranger", STRANGERS)
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_a_stranger_is_refused(server: RunningApi, method: str, path: str, stranger: str) -> None:
+    assert 400 <= status(server, method, path, STRANGERS[stranger]) < 500
+
+
+def test_whoever_has_the_key_may_ask(server: RunningApi) -> None:
+    assert status(server, "GET", "/v1/models", BEARER) == 200
+    assert status(server, "GET", "/v1/models", {**BEARER, "Host": f"localhost:{server.port}"}) == 200
+    assert status(server, "GET", "/v1/models/none", BEARER) == 404
+    assert status(server, "DELETE", "/v1/models", BEARER) == 405
+
+
+def test_a_server_for_other_machines_has_its_own_names() -> None:
+    everywhere, named = own_names("0.0.0.0"), own_names("box.local")
+    assert everywhere("192.168.1.4") and everywhere("localhost") and not everywhere("evil.example")
+    assert named("box.local") and not named("192.168.1.4")
+
+
+def test_the_key_is_made_once_and_kept_for_this_user(data_dir: Path) -> None:
+    key = KeyFile(data_dir).read()
+    assert KeyFile(data_dir).read() == key and KeyFile(data_dir).accepts(key)
+    assert (data_dir / "api-key").stat().st_mode & 0o077 == 0
+    assert not KeyFile(data_dir).accepts("") and not KeyFile(data_dir).accepts(key + "x")
+
+
+def test_a_new_key_voids_the_old_one(data_dir: Path) -> None:
+    file = KeyFile(data_dir)
+    old = file.read()
+    new = file.renew()
+    assert file.accepts(new) and not file.accepts(old) and KeyFile(data_dir).read() == new
+
+
+def test_an_empty_file_gets_a_key(data_dir: Path) -> None:
+    data_dir.mkdir()
+    (data_dir / "api-key").write_text("\n")
+    assert KeyFile(data_dir).read().startswith("sk-foresight-")
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsNotSaved, match="--data-dir"):
+        KeyFile(tmp_path / "file").read()
+
+
+def test_a_given_key_and_none() -> None:
+    assert FixedKey("a").accepts("a") and not FixedKey("a").accepts("b")
+    assert NoKey().accepts("")

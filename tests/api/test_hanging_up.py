@@ -1,0 +1,99 @@
+"""Clients that leave: their requests end within a step, and nothing of them stays."""
+
+import asyncio
+import random
+import threading
+from pathlib import Path
+from time import monotonic, sleep
+
+import httpx
+import openai
+import pytest
+
+from app.api.serving import RunningApi
+from app.engine import Engine
+from tests.api.conftest import KEY
+
+LONG = {
+    "model": "demo",
+    "messages": [{"role": "user", "content": "Write a long story about the sea."}],
+    "max_tokens": 900,
+    "temperature": 1.0,
+    "seed": 1,
+}
+SHORT = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4, "temperature": 0}
+HEADERS = {"Authorization": f"Bearer {KEY}"}
+
+
+def wait_until_idle(engine: Engine, seconds: float) -> float:
+    began = monotonic()
+    while engine.status().phase == "busy":
+        assert monotonic() - began < seconds, "the reply goes on"
+        sleep(0.005)
+    return monotonic() - began
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_reply_ends_with_its_client(
+    server: RunningApi, client: openai.OpenAI, engine: Engine, stream: bool
+) -> None:
+    client.chat.completions.create(**SHORT)  # type: ignore[call-overload]
+    if stream:
+        with client.chat.completions.create(**LONG, stream=True) as chunks:  # type: ignore[call-overload]
+            for _, _ in zip(range(3), chunks, strict=False):
+                assert engine.status().phase == "busy"
+    else:
+        with pytest.raises(httpx.TimeoutException):
+            httpx.post(f"{server.url}/chat/completions", json=LONG, headers=HEADERS, timeout=0.5)
+    assert wait_until_idle(engine, 5.0) < 5.0
+    assert client.chat.completions.create(**SHORT).choices[0].message.content  # type: ignore[call-overload]
+
+
+def test_one_that_waits_for_its_turn_never_begins(
+    server: RunningApi, client: openai.OpenAI, engine: Engine
+) -> None:
+    with client.chat.completions.create(**LONG, stream=True) as chunks:  # type: ignore[call-overload]
+        next(iter(chunks))
+        with pytest.raises(httpx.TimeoutException):
+            httpx.post(f"{server.url}/chat/completions", json=LONG, headers=HEADERS, timeout=0.3)
+    wait_until_idle(engine, 5.0)
+
+
+def test_many_clients_that_leave_at_random_leave_nothing(server: RunningApi, client: openai.OpenAI) -> None:
+    expected = client.chat.completions.create(**SHORT).choices[0].message.content  # type: ignore[call-overload]
+    asyncio.run(_crowd(server, expected, 24))
+    before = _resources()
+    asyncio.run(_crowd(server, expected, 24))
+    deadline = monotonic() + 10
+    while not _is_no_more(_resources(), before) and monotonic() < deadline:
+        sleep(0.05)
+    assert _is_no_more(_resources(), before)
+
+
+async def _crowd(server: RunningApi, expected: str, count: int) -> None:
+    async with httpx.AsyncClient(headers=HEADERS, timeout=120) as http:
+        answers = await asyncio.gather(*(_one(http, server, random.Random(seed)) for seed in range(count)))
+    assert {answer for answer in answers if answer is not None} <= {expected}
+
+
+async def _one(http: httpx.AsyncClient, server: RunningApi, chance: random.Random) -> str | None:
+    url = f"{server.url}/chat/completions"
+    if chance.random() < 0.6:
+        async with http.stream("POST", url, json={**LONG, "stream": True}) as answer:
+            lines = answer.aiter_lines()
+            for _ in range(chance.randrange(4)):
+                await anext(lines)
+        return None
+    answer = await http.post(url, json=SHORT)
+    text: str = answer.json()["choices"][0]["message"]["content"]
+    return text
+
+
+def _is_no_more(now: tuple[int, int], before: tuple[int, int]) -> bool:
+    return all(count <= least for count, least in zip(now, before, strict=True))
+
+
+def _resources() -> tuple[int, int]:
+    """Threads, and open files where the system tells."""
+    files = Path("/proc/self/fd")
+    return threading.active_count(), len(list(files.iterdir())) if files.exists() else 0

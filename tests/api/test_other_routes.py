@@ -1,0 +1,139 @@
+"""Models, completions, embeddings and responses, asked for by OpenAI's own client."""
+
+import json
+from typing import Any
+
+import numpy as np
+import openai
+import pytest
+
+from app.messages import ModelFolder
+from tests.api.test_chat import PERSON, WEATHER
+
+FLAT_TOOL = {"type": "function", **WEATHER["function"]}  # type: ignore[dict-item]
+
+
+def test_models_are_listed_and_found(client: openai.OpenAI) -> None:
+    found = list(client.models.list())
+    assert found[0].id == "demo" and all(model.object == "model" for model in found)
+    assert client.models.retrieve("demo").owned_by == "foresight"
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("org/none")
+
+
+def test_text_goes_on(client: openai.OpenAI) -> None:
+    whole = client.completions.create(model="demo", prompt="Once upon a", temperature=0, max_tokens=8)
+    chunks = list(
+        client.completions.create(
+            model="demo", prompt="Once upon a", temperature=0, max_tokens=8, stream=True
+        )
+    )
+    assert whole.choices[0].text == "".join(chunk.choices[0].text for chunk in chunks)
+    assert whole.usage and whole.usage.completion_tokens == 8
+    assert chunks[-1].choices[0].finish_reason == whole.choices[0].finish_reason == "length"
+
+
+def test_each_prompt_has_its_choices(client: openai.OpenAI) -> None:
+    found = client.completions.create(model="demo", prompt=["Once", "The sea"], n=2, max_tokens=4, logprobs=1)
+    assert [choice.index for choice in found.choices] == [0, 1, 2, 3]
+    logprobs = found.choices[0].logprobs
+    assert logprobs and len(logprobs.tokens or ()) == 4
+
+
+@pytest.mark.parametrize(
+    ("more", "param"), [({"echo": True}, "echo"), ({"suffix": "x"}, "suffix"), ({"prompt": [1]}, "prompt")]
+)
+def test_what_a_completion_cannot_do(client: openai.OpenAI, more: dict[str, Any], param: str) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.completions.create(**{"model": "demo", "prompt": "x", **more})
+    assert refused.value.param == param
+
+
+def test_embeddings_are_the_same_in_every_form(client: openai.OpenAI, embedder: ModelFolder | None) -> None:
+    if embedder is None:
+        pytest.skip("all-MiniLM-L6-v2 is not installed")
+    texts = ["A cat sat.", "Stocks fell."]
+    coded = client.embeddings.create(model=embedder.name, input=texts)
+    plain = client.embeddings.create(model=embedder.name, input=texts, encoding_format="float")
+    rows = np.array([one.embedding for one in plain.data])
+    assert rows.shape == (2, 384) and np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
+    assert np.array_equal(
+        np.array([one.embedding for one in coded.data], np.float32), rows.astype(np.float32)
+    )
+    ids: Any = [[1037, 4937, 2938, 1012], [15768, 3062, 1012]]
+    by_ids = client.embeddings.create(model=embedder.name, input=ids, encoding_format="float")
+    assert np.allclose(np.array([one.embedding for one in by_ids.data]), rows, atol=1e-5)
+    assert plain.usage.prompt_tokens == 6 + 5
+    with pytest.raises(openai.BadRequestError, match="check_embedding_ctx_length"):
+        client.embeddings.create(model=embedder.name, input=[[99_999]])
+
+
+def test_a_response_is_told_by_events_and_as_a_whole(client: openai.OpenAI) -> None:
+    asked: Any = {
+        "model": "demo",
+        "input": "What is lookahead decoding?",
+        "temperature": 0,
+        "max_output_tokens": 12,
+    }
+    whole = client.responses.create(**asked)
+    events = list(client.responses.create(**asked, stream=True))
+    assert whole.status == "incomplete" and whole.incomplete_details
+    assert whole.incomplete_details.reason == "max_output_tokens"
+    assert (
+        "".join(event.delta for event in events if event.type == "response.output_text.delta")
+        == whole.output_text
+    )
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    kinds = [event.type for event in events]
+    assert kinds[:4] == [
+        "response.created", "response.in_progress", "response.output_item.added", "response.content_part.added",
+    ]  # fmt: skip
+    assert kinds[-4:] == [
+        "response.output_text.done", "response.content_part.done", "response.output_item.done",
+        "response.incomplete",
+    ]  # fmt: skip
+    assert whole.usage and whole.usage.output_tokens == 12
+
+
+def test_a_response_calls_functions_and_reads_their_results(client: openai.OpenAI) -> None:
+    asked: Any = {
+        "model": "demo",
+        "input": "Weather?",
+        "tools": [FLAT_TOOL],
+        "tool_choice": "required",
+        "seed": 2,
+    }
+    response = client.responses.create(
+        **{key: value for key, value in asked.items() if key != "seed"}, extra_body={"seed": 2}
+    )
+    (call,) = response.output
+    assert call.type == "function_call" and call.name == "weather" and "city" in json.loads(call.arguments)
+    items: Any = [
+        {"role": "user", "content": "Weather?"},
+        call.model_dump(),
+        {"type": "function_call_output", "call_id": call.call_id, "output": "Sunny."},
+    ]
+    answer = client.responses.create(model="demo", input=items, max_output_tokens=8)
+    assert answer.output[0].type == "message"
+
+
+def test_a_response_in_a_form(client: openai.OpenAI) -> None:
+    form: Any = {"format": {"type": "json_schema", "name": "person", "schema": PERSON, "strict": True}}
+    response = client.responses.create(model="demo", input="Who?", text=form, max_output_tokens=80)
+    assert set(json.loads(response.output_text)) == {"name", "age"}
+
+
+@pytest.mark.parametrize(
+    ("more", "param"),
+    [
+        ({"previous_response_id": "resp_1"}, "previous_response_id"),
+        ({"background": True}, "background"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type"),
+        ({"input": [{"role": "nobody", "content": "x"}]}, "input[0].role"),
+    ],
+)
+def test_what_a_response_cannot_do(client: openai.OpenAI, more: dict[str, Any], param: str) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.responses.create(**{"model": "demo", "input": "x", **more})
+    assert refused.value.param == param

@@ -1,0 +1,23 @@
+"""Which models clients see, and by which names."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from app.api.served_models import InstalledModels, served_model
+from app.messages import ModelChoice
+from tests.fake_models import DEMO_MODEL, HALF, MINE, SMALL
+
+
+def test_models_that_can_be_loaded_are_listed_and_the_disk_is_not_read_each_time() -> None:
+    looks = []
+    here = InstalledModels(lambda: looks.append(1) or [DEMO_MODEL, SMALL, HALF, MINE])  # type: ignore[func-returns-value]
+    assert [model.id for model in here()] == ["demo", "org/small", "mine"]
+    assert [model.choice.name for model in here()] == ["demo", "org/small", str(MINE.path)]
+    assert len(looks) == 1
+
+
+def test_a_folder_is_called_by_its_last_part(tmp_path: Path) -> None:
+    (tmp_path / "my-model").mkdir()
+    choice = ModelChoice(str(tmp_path / "my-model"), dtype="float32")
+    assert served_model(choice).id == "my-model" and served_model(choice).choice == choice
+    assert served_model(replace(choice, name="org/name")).id == "org/name"

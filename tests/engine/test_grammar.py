@@ -1,0 +1,147 @@
+"""Whatever a model says, its reply matches the grammar, on whichever path a row is asked for."""
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+import torch
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from app.engine.grammar import Grammars
+from app.engine.logits_processing import Process, processed_sampler
+from app.errors import GrammarRefused
+from app.logits_settings import Grammar
+from app.messages import Sampling
+from app.settings import assets_dir
+from tests.tiers import numbered, some
+
+PROMPT = [5, 6, 7]
+LONGEST = 400
+NAMES = ("a", "name", "größe", 'q"uote', "x y")
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> PreTrainedTokenizerBase:
+    loaded: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(assets_dir() / "demo-model")
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def grammars() -> Iterator[Grammars]:
+    yield Grammars()
+
+
+def compiled(grammars: Grammars, tokenizer: PreTrainedTokenizerBase, grammar: Grammar) -> Process:
+    return grammars.compile(grammar, tokenizer, frozenset({tokenizer.eos_token_id}), len(PROMPT))
+
+
+def random_schema(chance: random.Random, depth: int = 0) -> dict[str, Any]:  # noqa: C901 - a case each
+    """A schema of the kinds that clients send."""
+    kinds = ["string", "integer", "number", "boolean", "null", "enum", "const"]
+    kind = chance.choice(kinds + ["object", "array", "anyOf"] * (2 if depth < 3 else 0))
+    below = lambda: random_schema(chance, depth + 1)  # noqa: E731
+    match kind:
+        case "object":
+            properties = {name: below() for name in chance.sample(NAMES, chance.randint(1, 3))}
+            required = [name for name in properties if chance.random() < 0.7]
+            return {
+                "type": "object",
+                "properties": properties,
+                "required": required,
+                "additionalProperties": False,
+            }
+        case "array":
+            least = chance.randint(0, 2)
+            return {
+                "type": "array",
+                "items": below(),
+                "minItems": least,
+                "maxItems": least + chance.randint(0, 2),
+            }
+        case "anyOf":
+            return {"anyOf": [below(), below()]}
+        case "string":
+            return {"type": "string", "minLength": chance.randint(0, 2), "maxLength": chance.randint(2, 12)}
+        case "integer":
+            return {"type": "integer", "minimum": -chance.randint(0, 99), "maximum": chance.randint(0, 999)}
+        case "number":
+            return {"type": "number", "minimum": 0, "maximum": 9}
+        case "enum":
+            return {"enum": chance.sample([1, "one", None, True, 2.5], 2)}
+        case "const":
+            return {"const": chance.choice(["fixed", 7, False])}
+        case other:
+            return {"type": other}
+
+
+def written(
+    process: Process, tokenizer: PreTrainedTokenizerBase, seed: int, most: int = LONGEST
+) -> tuple[str, bool]:
+    """What noise writes under a grammar, and whether it came to its end."""
+    sampler = processed_sampler(Sampling(temperature=1.0, seed=seed), [process])
+    generator = torch.Generator().manual_seed(seed)
+    tokens = list(PROMPT)
+    for _ in range(most):
+        logits = torch.randn(1, len(tokenizer), generator=generator) * 3
+        token = sampler(logits).choose(0, tokens)
+        if token == tokenizer.eos_token_id:
+            return text_of(tokenizer, tokens), True
+        tokens.append(token)
+    return text_of(tokenizer, tokens), False
+
+
+def text_of(tokenizer: PreTrainedTokenizerBase, tokens: list[int]) -> str:
+    return str(tokenizer.decode(tokens[len(PROMPT) :], clean_up_tokenization_spaces=False))
+
+
+@pytest.mark.parametrize("seed", some(numbered(range(500)), *map(str, range(0, 500, 25))))
+def test_every_output_of_a_random_schema_validates(
+    grammars: Grammars, tokenizer: PreTrainedTokenizerBase, seed: int
+) -> None:
+    schema = random_schema(random.Random(seed))
+    grammar = Grammar("json_schema", json.dumps(schema))
+    text, is_whole = written(compiled(grammars, tokenizer, grammar), tokenizer, seed)
+    if is_whole:
+        jsonschema.validate(json.loads(text), schema)
+    cut, _ = written(compiled(grammars, tokenizer, grammar), tokenizer, seed, most=4)
+    assert text.startswith(cut.rstrip("\N{REPLACEMENT CHARACTER}"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "whole"),
+    [("regex", "[ab]{3}c", 4), ("lark", 'start: "x" ("y" | "z")', 2), ("json_schema", '{"const": 12}', 2)],
+)
+def test_every_kind_of_grammar(
+    grammars: Grammars, tokenizer: PreTrainedTokenizerBase, kind: Any, source: str, whole: int
+) -> None:
+    text, is_whole = written(compiled(grammars, tokenizer, Grammar(kind, source)), tokenizer, 1)
+    assert is_whole and len(text) == whole
+
+
+def test_rows_may_be_asked_for_on_any_path(grammars: Grammars, tokenizer: PreTrainedTokenizerBase) -> None:
+    grammar = Grammar("json_schema", json.dumps({"type": "array", "items": {"type": "integer"}}))
+    texts = ["[1, 2]", "[1", "[", "[13, 4", "[1, 2, 3", ""]
+    paths = [[*PROMPT, *tokenizer(text, add_special_tokens=False).input_ids] for text in texts]
+    zeros, wandering = torch.zeros(len(tokenizer)), compiled(grammars, tokenizer, grammar)
+    for path in paths:
+        alone = compiled(grammars, tokenizer, grammar)
+        assert torch.equal(wandering(zeros, path), alone(zeros, path)), path
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [
+        ("regex", "(a"),
+        ("lark", "start: nowhere"),
+        ("json_schema", '{"type": "nonsense"}'),
+        ("json_schema", "{"),
+    ],
+)
+def test_a_grammar_that_makes_no_sense_is_refused_in_one_sentence(
+    grammars: Grammars, tokenizer: PreTrainedTokenizerBase, kind: Any, source: str
+) -> None:
+    with pytest.raises(GrammarRefused, match=r"^The .+ cannot be used \(.+\): change it, or leave it out\.$"):
+        compiled(grammars, tokenizer, Grammar(kind, source))
