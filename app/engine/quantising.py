@@ -20,6 +20,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from app.engine.cpu_kernels.compiling import cpu_kernels
+from app.engine.cpu_kernels.int8_linear import NativeInt8Linear
 from app.engine.device_faults import is_no_verdict
 from app.engine.hardware import dtype_name
 from app.engine.kv_cache import layer_windows
@@ -173,9 +175,11 @@ def _numbers(weight: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
 
 def choose_kernel(bits: int, dtype: torch.dtype, device: torch.device) -> Kernel:
     """The fastest class of layers that works on this machine."""
-    fastest = (
-        _int8_of_cards() if (device.type, bits) == ("cuda", 8) else FASTEST.get((device.type, dtype, bits))
-    )
+    fastest = FASTEST.get((device.type, dtype, bits))
+    if (device.type, bits) == ("cuda", 8):
+        fastest = _int8_of_cards()
+    elif (device.type, dtype, bits) == ("cpu", torch.float32, 8) and cpu_kernels():
+        fastest = NativeInt8Linear
     return fastest if fastest and works(fastest, dtype, device) else ANYWHERE[bits]
 
 
