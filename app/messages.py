@@ -22,8 +22,8 @@ from app.validation import require, require_one_of
 Role = Literal["system", "user", "assistant"]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
 Device = Literal["auto", "cpu", "cuda"]
-AttentionName = Literal["sdpa", "triton", "flash"]
-AttentionChoice = Literal["auto", "sdpa", "triton", "flash"]
+AttentionName = Literal["sdpa", "native", "triton", "flash"]
+AttentionChoice = Literal["auto", "sdpa", "native", "triton", "flash"]
 DecoderName = Literal["auto", "lookahead", "plain", "prompt-lookup", "jacobi"]
 StopReason = Literal["eos", "stop_string", "max_tokens", "context", "stopped"]
 

@@ -21,7 +21,7 @@ from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.memory import is_out_of_memory
 from app.engine.runner import SequentialRunner
 from app.engine.steps import run_block
-from app.engine.tolerance import is_close
+from app.engine.tolerance import is_close, tolerance_of
 from app.errors import ModelBroken
 
 PREFIX = (3, 1, 4, 1, 5)
@@ -106,14 +106,17 @@ def block_logits(model: PreTrainedModel, attend: Attend, block: Block) -> Tensor
 
 
 def rows_that_differ(
-    found: Callable[[Block], Tensor], expected: Callable[[Block], Tensor], blocks: Sequence[Block]
+    found: Callable[[Block], Tensor],
+    expected: Callable[[Block], Tensor],
+    blocks: Sequence[Block],
+    tolerance: float = 0.0,
 ) -> int:
     """Rows of the first block whose logits are not close; 0 where all are.
 
     Memory may be too small for the wider blocks: they are left out."""
     for block in blocks:
         try:
-            agrees = is_close(found(block), expected(block))
+            agrees = is_close(found(block), expected(block), tolerance)
         except Exception as error:
             if block is not blocks[0] and is_out_of_memory(error):
                 return 0
@@ -132,7 +135,7 @@ def _trial(model: PreTrainedModel, expected: Tensor, windows: list[int], attend:
         return "This model has attention code of its own, so it decodes plainly."
     if view.windows != windows:
         return "This model's layers do not say how far they see, so it decodes plainly."
-    if not is_close(logits, expected):
+    if not is_close(logits, expected, tolerance_of(model)):
         return "This model's attention needs more than to know who sees whom, so it decodes plainly."
     return ""
 

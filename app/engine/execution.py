@@ -28,6 +28,7 @@ from app.engine.rotary import Rotary, rotary_of
 from app.engine.runner import BlockRunner, ModelRunner, SequentialRunner
 from app.engine.step_graphs import choose_steps
 from app.engine.steps import EagerSteps, Steps, compile_variants
+from app.engine.tolerance import tolerance_of
 from app.errors import AttentionUnavailable
 from app.messages import AttentionChoice
 
@@ -99,5 +100,5 @@ def _check_blocks(
         partial(block_logits, fused, attention.attend),
         partial(block_logits, model, SDPA.attend),
     )
-    if rows := rows_that_differ(found, expected, [tree_block(), *blocks]):
+    if rows := rows_that_differ(found, expected, [tree_block(), *blocks], tolerance_of(model)):
         raise ArithmeticError(f"steps of {rows} rows say something else")

@@ -166,12 +166,12 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 def uploaded(numbers: NDArray[Any], device: torch.device) -> Tensor:
     """Numbers on the device. From pinned memory, which torch keeps until it was read, so that nothing waits."""
-    return _source(numbers, device).to(device, non_blocking=device.type == "cuda")
+    return _source(numbers, device).to(device, non_blocking=device.type != "mps")
 
 
 def upload_into(target: Tensor, numbers: NDArray[Any]) -> None:
     """Numbers in one copy to a place on the device, which waits for nothing either."""
-    target.copy_(_source(numbers, target.device), non_blocking=target.device.type == "cuda")
+    target.copy_(_source(numbers, target.device), non_blocking=target.device.type != "mps")
 
 
 def _source(numbers: NDArray[Any], device: torch.device) -> Tensor:

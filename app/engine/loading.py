@@ -33,6 +33,7 @@ from app.engine.quantising import check_can_quantise, quantise
 from app.engine.runner import BlockRunner, ModelRunner
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.engine.step_profile import StepProfile
+from app.engine.tolerance import rounds_activations
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
 from app.messages import ModelChoice, ModelFolder, ModelInfo
 
@@ -135,6 +136,8 @@ def prepare(
     register()
     text_config = model.config.get_text_config(decoder=True)
     machine = capabilities_of(model.device)
+    if choice.attention != "native" and not rounds_activations(model):
+        machine = replace(machine, cpu_kernels=None)  # in float32 itself they are not the default yet
     attention = choose_attention(choice.attention, machine, heads_of(text_config, model.dtype))
     note = lookahead_note(model, SDPA.attend)
     parameters = model.num_parameters() + quantised

@@ -21,6 +21,7 @@ from app.engine.memory import is_out_of_memory
 from app.engine.runner import BlockRunner
 from app.engine.same_bits import group_by_bits, has_experts, layers_with_rows, read_layers, read_text
 from app.engine.step_profile import Buckets, StepProfile, StepTimes
+from app.engine.tolerance import rounds_activations
 
 MEASURED_BUCKETS: Buckets = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 FEW_BUCKETS: Buckets = (1, 8, 16, 32, 64)
@@ -51,7 +52,7 @@ def probe(
     timer = _StepTimer(runner, text, progress, clock, clock() + LONGEST / 2)
     try:
         free = timer.times(timer.affordable(), is_batch_invariant=False)
-        if runner.model.dtype.itemsize >= 4:
+        if runner.model.dtype.itemsize >= 4 and not rounds_activations(runner.model):
             return StepProfile(free, note=f"{dtype}: the same text with lookahead on and off")
         if has_experts(runner.model):
             return StepProfile(free, note=f"{dtype}: experts group a step's rows, so the text may differ")

@@ -21,6 +21,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from app.engine.cpu_kernels.compiling import cpu_kernels
+from app.engine.cpu_kernels.int8_linear import NativeInt8Linear
 from app.engine.device_faults import refused_because
 from app.engine.hardware import dtype_name
 from app.engine.kv_cache import layer_windows
@@ -194,6 +196,8 @@ def find_kernel(bits: int, dtype: torch.dtype, device: torch.device) -> FoundKer
 
 def _fastest(bits: int, dtype: torch.dtype, device: torch.device) -> Kernel | None:
     """By device, type and bits; raises what an import raises."""
+    if (device.type, dtype, bits) == ("cpu", torch.float32, 8) and cpu_kernels():
+        return NativeInt8Linear
     if (device.type, bits) != ("cuda", 8):
         return FASTEST.get((device.type, dtype, bits))
     if find_spec("triton") is None:

@@ -1,9 +1,10 @@
 """Which backend a model's attention gets on this machine.
 
     asked    gets
-    auto     the first of triton, flash and sdpa that can be used and that passes a trial
+    auto     the first of triton, flash and sdpa that can be used and that passes a trial; on a CPU native or sdpa
     triton   triton; on a CPU only in triton's interpreter, for tests
     flash    flash over the prefix, in half precision; what it cannot do goes to the best other one
+    native   our own kernels for CPUs, in float32, where a C compiler made them
     sdpa     sdpa
 
 The trial is blocks of few and of many rows behind short and long prefixes, compared with sdpa in float32: triton
@@ -11,6 +12,7 @@ needs a C compiler on the machine, a head may be too large for a card, and anoth
 variant of a kernel. What a person asks for by name is used, or refused with a sentence.
 """
 
+from ctypes import CDLL
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from math import inf
@@ -22,6 +24,8 @@ from app.engine.attention import sdpa
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
 from app.engine.attention.tiles import busy_programs
 from app.engine.block import chain_block
+from app.engine.cpu_kernels.attention import NativeAttention
+from app.engine.cpu_kernels.compiling import cpu_kernels
 from app.engine.device_faults import refused_because
 from app.engine.tolerance import is_close
 from app.errors import AttentionUnavailable
@@ -78,6 +82,7 @@ class DeviceCapabilities:
     has_flash: bool = False
     is_rocm: bool = False
     trials: Trials = TRIALS
+    cpu_kernels: CDLL | None = None  # compiled, on a CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,10 @@ def capabilities_of(device: torch.device) -> DeviceCapabilities:
     if device.type != "cuda" or torch.version.cuda is None:
         has_interpreter = has_triton and device.type == "cpu"
         is_rocm = device.type == "cuda"
-        return DeviceCapabilities(device, has_triton=has_interpreter, is_rocm=is_rocm, trials=INTERPRETED)
+        kernels = cpu_kernels() if device.type == "cpu" else None
+        return DeviceCapabilities(
+            device, has_triton=has_interpreter, is_rocm=is_rocm, trials=INTERPRETED, cpu_kernels=kernels
+        )
     properties = torch.cuda.get_device_properties(device)
     return DeviceCapabilities(
         device,
@@ -115,14 +123,23 @@ def capabilities_of(device: torch.device) -> DeviceCapabilities:
 def choose_attention(choice: AttentionChoice, machine: DeviceCapabilities, heads: HeadShape) -> Attention:
     """The backend chosen by name, or the best one; raises AttentionUnavailable for one that cannot be used."""
     if choice == "auto":
-        # Triton's interpreter is for tests: on a CPU there is nothing to choose from.
-        return torchs_own(machine) if machine.device.type != "cuda" else _first_good(machine, heads)
+        if machine.device.type == "cpu":
+            return _best_on_cpu(machine, heads)
+        return _first_good(machine, heads) if machine.device.type == "cuda" else torchs_own(machine)
     if choice == "sdpa":
         return torchs_own(machine)
     found = refusal(choice, machine, heads) or _tried(choice, machine, heads)
     if isinstance(found, str):
         raise AttentionUnavailable(choice, found)
     return found
+
+
+def _best_on_cpu(machine: DeviceCapabilities, heads: HeadShape) -> Attention:
+    """Triton's interpreter is for tests: on a CPU there is our own or torch's."""
+    if refusal("native", machine, heads):
+        return SDPA
+    found = _tried("native", machine, heads)
+    return found if isinstance(found, Attention) else torchs_own(machine, f"native: {found}")
 
 
 def torchs_own(machine: DeviceCapabilities, note: str = "") -> Attention:
@@ -138,18 +155,34 @@ def refusal(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) 
     """Why this backend cannot be used here; "" when it can."""
     if name == "sdpa":
         return ""
+    if name == "native":
+        return _refusal_of_native(machine, heads)
     if machine.is_rocm:
         return "it was never tried on AMD's cards"
     if not (machine.has_triton if name == "triton" else machine.has_flash):
         return "it is not installed for this device"
     if heads.size > LARGEST_HEAD:
         return f"the model's heads have {heads.size} values, and it takes at most {LARGEST_HEAD}"
+    return _refusal_of_device(name, machine, heads)
+
+
+def _refusal_of_device(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> str:
     if machine.device.type == "cpu":
         return "" if _is_interpreted() else "it needs a CUDA device"
     if machine.capability < AMPERE:
         return "it needs a card of the Ampere generation or newer"
     if name == "flash" and (heads.dtype.itemsize != 2 or heads.size % 8):
         return "it needs bfloat16 or float16, and heads of a multiple of 8 values"
+    return ""
+
+
+def _refusal_of_native(machine: DeviceCapabilities, heads: HeadShape) -> str:
+    if machine.device.type != "cpu":
+        return "it is for CPUs"
+    if machine.cpu_kernels is None:
+        return "it needs Linux and a C compiler (cc, gcc or clang)"
+    if heads.dtype != torch.float32 or heads.size % 8:
+        return "it needs float32, and heads of a multiple of 8 values"
     return ""
 
 
@@ -192,6 +225,11 @@ def _make(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) ->
         return Attention(
             name, flash, other.batch_invariant, "", other.same_text_limit, (flash, *other.variants)
         )
+    if name == "native" and machine.cpu_kernels is not None:
+        attend, exact = (
+            NativeAttention(machine.cpu_kernels, each) for each in (SDPA.attend, SDPA.batch_invariant)
+        )
+        return Attention(name, attend, exact)
     return torchs_own(machine)
 
 

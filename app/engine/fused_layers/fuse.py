@@ -1,7 +1,8 @@
 """Whether a model's layers can have our kernels on this machine, and the model that has them.
 
-They are for cards from Ampere on: there most of a layer's kernels take longer to begin than to do what they do. The
-model itself stays as it is: whoever holds it runs it as transformers wrote it, over the same weights.
+They are for cards from Ampere on, and for CPUs where there is a C compiler: there most of a layer's kernels take
+longer to begin than to do what they do. The model itself stays as it is: whoever holds it runs it as transformers
+wrote it, over the same weights.
 """
 
 import logging
@@ -9,18 +10,24 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+import torch
 from transformers import PreTrainedModel
 
 from app.engine.attention import Attend
 from app.engine.attention.selector import AMPERE, DeviceCapabilities
 from app.engine.compatibility import ROWS, block_logits, rows_that_differ, trial_blocks
+from app.engine.cpu_kernels.launching import CpuKernels
 from app.engine.device_faults import refused_because
 from app.engine.fused_layers.products import join_products
 from app.engine.fused_layers.replacements import Replaced, find_attentions, find_layers, find_mlps, find_norms
 from app.engine.fused_layers.shared_weight_copy import copy_with
 from app.engine.fused_layers.signature import LayerKernels
+from app.engine.tolerance import tolerance_of
 
 log = logging.getLogger(__name__)
+
+CPU_ROWS = (3, 20)
+"""Rows that fused layers are tried with on a CPU, whose kernels do the same for each row."""
 
 Find = Callable[[Replaced], Replaced]
 """What can be replaced, given what is replaced already."""
@@ -37,9 +44,11 @@ class FusedModel:
 
 def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) -> FusedModel:
     """The model with fused layers, or as it is where they cannot be had."""
-    if not can_have(machine):
-        return FusedModel(model, _refusal(machine))
     try:
+        if machine.device.type == "cpu":
+            return _fuse_on_cpu(model, machine, attend)
+        if not can_have(machine):
+            return FusedModel(model, _refusal(machine))
         from app.engine.fused_layers.launching import on_device
 
         return fuse_by(on_device(machine.device), model, attend)
@@ -49,8 +58,15 @@ def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) ->
         return FusedModel(model, f"Layers keep torch's kernels: the trial of ours failed ({reason}).")
 
 
+def _fuse_on_cpu(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) -> FusedModel:
+    """With the kernels that the machine's C compiler made, which are for float32."""
+    if machine.cpu_kernels is None or model.dtype != torch.float32:
+        return FusedModel(model)
+    return fuse_by(CpuKernels(machine.cpu_kernels), model, attend, CPU_ROWS)
+
+
 def can_have(machine: DeviceCapabilities) -> bool:
-    """Whether the machine is of the kind that our kernels are for."""
+    """Whether the card is of the kind that our kernels are for."""
     return machine.device.type == "cuda" and machine.capability >= AMPERE and machine.has_triton
 
 
@@ -90,7 +106,7 @@ def fuse_by(
     joined = join_products(model, found.values())
     whole = copy_with(model, found)
     whole_logits, logits = (partial(block_logits, each, attend) for each in (whole, model))
-    if differing := rows_that_differ(whole_logits, logits, trial_blocks(model, rows)):
+    if differing := rows_that_differ(whole_logits, logits, trial_blocks(model, rows), tolerance_of(model)):
         raise ArithmeticError(f"together they say something else for {differing} rows")
     note = f"One kernel of our own each: {summary}."
     return FusedModel(whole, f"{note} Joined products: {joined}." if joined else note, is_fused=True)

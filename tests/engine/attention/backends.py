@@ -10,6 +10,8 @@ from app.engine.attention import Attend, sdpa
 from app.engine.attention.flash import FlashAttention
 from app.engine.attention.selector import capabilities_of
 from app.engine.attention.tiles import BUSY
+from app.engine.cpu_kernels.attention import NativeAttention
+from app.engine.cpu_kernels.compiling import cpu_kernels
 from tests.engine.attention.cases import DEVICE
 
 
@@ -24,11 +26,19 @@ def flash_backend() -> Attend:
     return FlashAttention(over_cache, sdpa.attend)
 
 
+def native_backend() -> Attend:
+    kernels = cpu_kernels()
+    if kernels is None:
+        pytest.skip("there is no C compiler here")
+    return NativeAttention(kernels, sdpa.attend)
+
+
 BACKENDS: dict[str, Callable[[], Attend]] = {
     "sdpa": lambda: sdpa.attend,
     "sdpa in float64": lambda: sdpa.attend_batch_invariant,
     "triton": triton_backend,
     "flash": flash_backend,
+    "native": native_backend,
 }
 
 

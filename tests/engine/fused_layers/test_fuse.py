@@ -1,5 +1,6 @@
 """Fused layers are for cards from Ampere on, and only where their trials go well; else nothing changes."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,10 +38,15 @@ def model_of(name: str = "llama") -> Any:
     return runner.model
 
 
-def test_a_cpu_keeps_the_model_it_has() -> None:
+def test_a_cpu_without_a_compiler_keeps_the_model_it_has() -> None:
     model = model_of()
-    found = fuse(model, capabilities_of(CPU), attend)
+    found = fuse(model, replace(capabilities_of(CPU), cpu_kernels=None), attend)
     assert found.model is model and found.note == ""
+
+
+def test_a_cpu_keeps_a_model_in_half_precision() -> None:
+    model = model_of().bfloat16()
+    assert fuse(model, capabilities_of(CPU), attend).model is model
 
 
 def test_a_loaded_model_has_them_where_it_can() -> None:

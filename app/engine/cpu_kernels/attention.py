@@ -1,0 +1,62 @@
+"""The `native` backend: attention over a block by the CPU's own kernels.
+
+Nothing of the size of rows times context is made, and a row's bits depend on nothing but the text before it. What
+the kernel does not do (windows, soft caps, sinks, a prompt's many rows) torch's own does.
+"""
+
+from ctypes import CDLL
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
+
+MAX_ROWS = 128
+"""Beyond, rows gather more of each other than of the prefix, and torch's kernel is faster."""
+TILE, SPAN = 32, 8
+"""Keys of a tile and tiles of a span, as in kernels.c."""
+
+
+class NativeAttention:
+    """An Attend for float32 on CPUs."""
+
+    def __init__(self, library: CDLL, other: Attend) -> None:
+        """`other` attends where the kernel cannot."""
+        self._library = library
+        self._other = other
+
+    def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+        """Query [1, H, T, D] to [1, T, H, DV]."""
+        if not _suits(query, cache, scoring):
+            return self._other(query, cache, view, scoring)
+        keys, values = cache
+        (_, heads, rows, size), value_size = query.shape, values.shape[3]
+        prefix, visible = view.prefix_length, np.ascontiguousarray(view.block.visible)
+        spans = -(-(prefix // TILE) // SPAN)
+        out = torch.empty((1, rows, heads, value_size))
+        room = torch.empty(spans * heads * rows * (2 + value_size))
+        partial = room.data_ptr() + 8 * spans * heads * rows
+        self._library.attend(
+            query.data_ptr(), query.stride(1), query.stride(2), keys.data_ptr(), keys.stride(1),
+            values.data_ptr(), values.stride(1), prefix, rows, heads, keys.shape[1], size, value_size,
+            scoring.scale, visible.ctypes.data, room.data_ptr(), partial, out.data_ptr(),
+            torch.get_num_threads(),
+        )  # fmt: skip
+        return out
+
+
+def _suits(query: Tensor, cache: LayerCache, scoring: Scoring) -> bool:
+    """Whether the kernel is made for this."""
+    keys, values = cache
+    is_plain = not scoring.window and scoring.softcap is None and scoring.sinks is None
+    is_dense = keys.stride(2) == keys.shape[3] and values.stride(2) == values.shape[3]
+    return (
+        is_plain
+        and is_dense
+        and query.shape[2] <= MAX_ROWS
+        and query.dtype == keys.dtype == values.dtype == torch.float32
+        and query.stride(3) == 1
+        and keys.shape[3] % 8 == 0
+        and values.shape[3] % 8 == 0
+    )

@@ -1,0 +1,73 @@
+"""Our attention for CPUs: a row's bits depend on nothing but the text before it."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
+from app.engine.attention.selector import Attention, HeadShape, capabilities_of, choose_attention
+from app.engine.block import Block
+from app.engine.cpu_kernels.compiling import cpu_kernels
+
+pytestmark = pytest.mark.skipif(cpu_kernels() is None, reason="there is no C compiler here")
+
+HEADS, SHARED, SIZE = 6, 2, 24
+
+
+def native() -> Attention:
+    shape = HeadShape(HEADS, SHARED, SIZE, torch.float32)
+    return choose_attention("auto", capabilities_of(torch.device("cpu")), shape)
+
+
+def test_it_is_the_default_for_float32_alone() -> None:
+    machine = capabilities_of(torch.device("cpu"))
+    assert native().name == "native"
+    assert choose_attention("auto", machine, HeadShape(6, 2, 24, torch.bfloat16)).name == "sdpa"
+    assert choose_attention("auto", machine, HeadShape(6, 2, 20, torch.float32)).name == "sdpa"
+
+
+@pytest.mark.parametrize("prefix", [0, 1, 29, 31, 32, 250, 255, 256, 300, 511, 513])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_line_of_a_tree_has_the_bits_of_single_steps(prefix: int, threads: int) -> None:
+    """Rows 0, 2, 5, 6, ... are the text; between them lie guesses that see the text before them."""
+    real = (0, 2, 5, 6, 9)
+    rows, states = 11, torch.Generator().manual_seed(prefix)
+    query = torch.randn((1, HEADS, rows, SIZE), generator=states)
+    keys, values = torch.randn((2, 1, SHARED, prefix + rows, SIZE), generator=states)
+    visible = np.eye(rows, dtype=np.bool_)
+    for row in real:
+        visible[row:, row] = True
+    torch.set_num_threads(threads)
+    try:
+        together = attended(query, keys, values, visible, prefix)
+    finally:
+        torch.set_num_threads(1)
+    order = [*range(prefix), *(prefix + row for row in real)]
+    line = LayerCache(keys[:, :, order], values[:, :, order])
+    for depth, row in enumerate(real):
+        end = prefix + depth + 1
+        alone = attended(
+            query[:, :, row : row + 1],
+            line.keys[:, :, :end].contiguous(),
+            line.values[:, :, :end].contiguous(),
+            np.ones((1, 1), dtype=np.bool_),
+            end - 1,
+        )
+        assert torch.equal(together[:, row], alone[:, 0])
+    torch.testing.assert_close(together, expected(query, keys, values, visible, prefix))
+
+
+def attended(query: Tensor, keys: Tensor, values: Tensor, visible: np.ndarray, prefix: int) -> Tensor:
+    return native().attend(query, LayerCache(keys, values), view(visible, prefix), Scoring(0.3))
+
+
+def expected(query: Tensor, keys: Tensor, values: Tensor, visible: np.ndarray, prefix: int) -> Tensor:
+    return sdpa.attend(query, LayerCache(keys, values), view(visible, prefix), Scoring(0.3))
+
+
+def view(visible: np.ndarray, prefix: int) -> BlockView:
+    rows = len(visible)
+    return BlockView(
+        Block((0,) * rows, tuple(range(prefix, prefix + rows)), visible, (0,)), prefix, sdpa.attend
+    )

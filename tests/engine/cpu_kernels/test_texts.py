@@ -1,0 +1,55 @@
+"""Whole models by the CPU's kernels: fused layers, one set of row counts in int8, the same text on and off."""
+
+import pytest
+
+from app.engine.cpu_kernels.compiling import cpu_kernels
+from app.engine.loading import LoadedModel, load
+from app.engine.lookahead import make_lookahead
+from app.engine.probing import probe
+from app.engine.prompt import encode
+from app.engine.runner import BlockRunner
+from app.messages import AttentionChoice, Decoding, ModelChoice, ModelFolder, Sampling
+from app.quantisation import Quantisation
+from tests.engine.replies import GREEDY, says_plainly, write
+from tests.engine.tiny import DEMO
+
+pytestmark = pytest.mark.skipif(cpu_kernels() is None, reason="there is no C compiler here")
+
+SAMPLED = Sampling(temperature=0.8, top_p=0.95, seed=3)
+
+
+@pytest.fixture(scope="module", params=["none", "int8"])
+def loaded(request: pytest.FixtureRequest) -> LoadedModel:
+    quantisation: Quantisation = request.param
+    if quantisation == "int8":
+        pytest.importorskip("torchao", reason="torchao is not installed")
+    return read(quantisation)
+
+
+def read(quantisation: Quantisation) -> LoadedModel:
+    attention: AttentionChoice = "auto" if quantisation == "int8" else "native"
+    return load(ModelFolder(DEMO, "demo"), ModelChoice("demo", "float32", "cpu", quantisation, attention))
+
+
+def test_layers_and_attention_are_ours(loaded: LoadedModel) -> None:
+    assert loaded.info.attention == "native"
+    for words in ("norms", "gated activations", "rotary embeddings", "residual sums"):
+        assert words in loaded.info.fused_note
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
+def test_the_text_is_the_same_on_and_off(loaded: LoadedModel, sampling: Sampling) -> None:
+    prompt = encode(loaded.tokenizer, "How do I list the files of a folder?", loaded.info.context)
+    expected = says_plainly(loaded.runner, prompt, sampling, limit=60).tokens
+    for rows in (5, 40):
+        loaded.runner.forget()
+        ahead = make_lookahead(Decoding("auto", rows=rows))
+        assert write(loaded.runner, prompt, ahead, sampling, limit=60).tokens == expected
+
+
+def test_in_int8_every_number_of_rows_writes_the_same_bits() -> None:
+    pytest.importorskip("torchao", reason="torchao is not installed")
+    runner = read("int8").runner
+    assert isinstance(runner, BlockRunner)
+    found = probe(runner, lambda _done, _total: None)
+    assert found.bucket_sets == (found.batch_invariant.buckets,)
