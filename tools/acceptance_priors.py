@@ -133,9 +133,9 @@ def module(base: float, said: Tensor, seen: Tensor) -> str:
     seen_absent = _ABSENT.format("followers") + _rows(seen[None, :FIRST_CODE])
     return (
         f"{_HEAD}\nBASE = {base:.2f}\n\n"
-        f"SAID_WEIGHTS = (\n{said_absent}{_SUCCESSORS}{_rows(said[FIRST_CODE:].reshape(-1, 8))})\n\n"
+        f"SUCCESSOR_WEIGHTS = (\n{said_absent}{_SUCCESSORS}{_rows(said[FIRST_CODE:].reshape(-1, 8))})\n\n"
         f"{_BORROW}_BORROWED = (\n{_rows(mean)})\n\n"
-        f"SEEN_WEIGHTS = (\n{seen_absent}{_SEEN_BITS}{''.join(own + borrowed)})\n"
+        f"FOLLOWER_WEIGHTS = (\n{seen_absent}{_SEEN_BITS}{''.join(own + borrowed)})\n"
     )
 
 
@@ -146,8 +146,9 @@ def _rows(weights: Tensor) -> str:
 _HEAD = '''"""Weights that edge chances start from: log odds that add up, fitted by `tools/acceptance_priors.py`.
 
 Fitted on every candidate behind an accepted token while stories260K and the demo model wrote greedy replies to
-prompts that no benchmark uses. What they say is general: the likeliest successor of a context of three tokens whose
-lead was clear is right far more often than a token that was seen once behind a single token.
+prompts that no benchmark uses, then moved towards SmolLM2-135M's replies to the dev half of Spec-Bench
+(docs/lookahead.md). What they say is general: the likeliest successor of a context of three tokens whose lead was
+clear is right far more often than a token that was seen once behind a single token.
 """
 '''
 _ABSENT = "    # Not among the {}; the context was known up to 0 (nothing), 1, 2, 3, 4 tokens.\n"

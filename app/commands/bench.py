@@ -3,7 +3,7 @@
 import json
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,8 +16,9 @@ from app.commands import options as given
 from app.commands.bench_measurement import BenchPlan, LaneNumbers, SetResults, means, measure
 from app.commands.console import errors_as_sentences
 from app.commands.decoder_options import DecoderSizes, read_lanes
-from app.commands.prompts import SamplingOverride, read_sets
+from app.commands.prompts import PromptSet, SamplingOverride, read_sets
 from app.commands.services import engine_in
+from app.commands.suites import Suite, read_suite
 from app.conversation import ReplyEngine
 from app.display_text import counted
 from app.errors import BadOption, impossible_values
@@ -27,6 +28,9 @@ from app.settings import DEMO_MODEL, default_data_dir
 
 def bench(
     prompts: given.PromptSets = None,
+    suite: given.SuiteOption = None,
+    suite_data: given.SuiteData = None,
+    limit: given.Limit = None,
     model: given.Model = DEMO_MODEL,
     decoders: given.Lanes = "plain,auto",
     raw: given.Raw = False,
@@ -52,7 +56,7 @@ def bench(
     """Compare decoders on the same prompts, in turn, in one process."""
     override = SamplingOverride(temperature, seed)
     with errors_as_sentences():
-        sets = read_sets(prompts or [], raw, override)
+        sets = _sets(prompts or [], suite, suite_data, limit, raw, override)
         sizes = DecoderSizes(preset, window, ngram, guesses, rows)
         base = sizes.apply(Decoding(same_text=same_text == "on"))
         lanes = read_lanes(decoders, base)
@@ -62,6 +66,27 @@ def bench(
             plan = BenchPlan(choice, sets, lanes, options, rounds)
         with engine_in(default_data_dir()) as engine:
             run_bench(engine, plan, report)
+
+
+def _sets(
+    prompts: Sequence[Path],
+    suite: Suite | None,
+    folder: Path | None,
+    limit: int | None,
+    raw: bool,
+    override: SamplingOverride,
+) -> list[PromptSet]:
+    """The suite's categories, or the sets of these files."""
+    if suite is None:
+        if folder or limit is not None:
+            raise BadOption("--suite-data and --limit are only for --suite.")
+        return read_sets(prompts, raw, override)
+    if prompts or raw:
+        raise BadOption("--suite brings its own questions: leave out --prompts and --raw.")
+    return [
+        PromptSet(one.name, tuple(replace(item, override=override) for item in one.prompts))
+        for one in read_suite(suite, folder, limit)
+    ]
 
 
 def run_bench(engine: ReplyEngine, plan: BenchPlan, file: Path | None) -> None:

@@ -98,19 +98,23 @@ def _warm_up(engine: ReplyEngine, plan: BenchPlan) -> ModelInfo:
 
 
 def _runs(engine: ReplyEngine, plan: BenchPlan, prompt_set: PromptSet) -> Iterator[list[LaneRun]]:
-    """Yields one run of each lane for every round and prompt: A B A B."""
-    total = plan.rounds * len(prompt_set.prompts) * len(plan.lanes)
+    """Yields one run of each lane for every round, prompt and turn: A B A B. Chats go on behind plain's reply."""
+    turns = sum(1 + len(item.later_turns) for item in prompt_set.prompts)
+    total = plan.rounds * turns * len(plan.lanes)
     with progress_bar() as bar:
         task = bar.add_task(f"Benchmark: {prompt_set.name}", total=total)
         for _ in range(plan.rounds):
             for item in prompt_set.prompts:
-                runs = []
-                for lane in plan.lanes:
-                    reply = Reply()
-                    run_to_end(engine, plan.request(item, lane), reply)
-                    runs.append(read_lane(lane.decoding, reply))
-                    bar.advance(task)
-                yield runs
+                turn: PromptItem | None = item
+                while turn:
+                    runs = []
+                    for lane in plan.lanes:
+                        reply = Reply()
+                        run_to_end(engine, plan.request(turn, lane), reply)
+                        runs.append(read_lane(lane.decoding, reply))
+                        bar.advance(task)
+                    yield runs
+                    turn = turn.next_turn(runs[plan.plain or 0].text)
 
 
 def _numbers(

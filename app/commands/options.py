@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from app.commands.decoder_options import LANES, OnOff
+from app.commands.suites import Suite
 from app.messages import AttentionChoice, DecoderName, Decoding, Device, DType, Preset
 from app.quantisation import Quantisation
 
@@ -37,6 +38,19 @@ PromptSets = Annotated[
         metavar="FILE.jsonl",
         help="A prompt set; may be repeated. Default: all sets that ship with the app.",
     ),
+]
+SuiteOption = Annotated[
+    Suite | None,
+    typer.Option(
+        "--suite", help="A benchmark of the field instead of prompt sets; a table for each category."
+    ),
+]
+SuiteData = Annotated[
+    Path | None,
+    typer.Option("--suite-data", metavar="FOLDER", help="Where the suite's questions lie, as downloaded."),
+]
+Limit = Annotated[
+    int | None, typer.Option("--limit", metavar="N", help="The first N questions of each category.")
 ]
 Raw = Annotated[bool, typer.Option("--raw", help="Send the prompt without the model's chat template.")]
 W_N_G = Decoding()

@@ -51,14 +51,22 @@ def _first(*values: T | None) -> T | None:
 
 @dataclass(frozen=True, slots=True)
 class PromptItem:
-    """A prompt and its own sampling values."""
+    """A prompt and its own sampling values; `later_turns` are what the person says next in the same chat."""
 
     prompt: Prompt
     override: SamplingOverride = field(default_factory=SamplingOverride)
+    later_turns: tuple[str, ...] = ()
 
     def options(self, options: Options) -> Options:
         """These options with the prompt's own values."""
         return replace(options, sampling=self.override.apply(options.sampling))
+
+    def next_turn(self, reply: str) -> "PromptItem | None":
+        """The same chat after this reply, with what the person says next; None where nothing is left to say."""
+        if isinstance(self.prompt, str) or not self.later_turns:
+            return None
+        said = (*self.prompt, Message("assistant", reply), Message("user", self.later_turns[0]))
+        return replace(self, prompt=said, later_turns=self.later_turns[1:])
 
 
 @dataclass(frozen=True, slots=True)
