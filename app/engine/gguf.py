@@ -9,9 +9,10 @@ The folder is small and is kept in a cache. The file is neither moved nor copied
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stderr
 from dataclasses import replace
 from hashlib import sha256
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -70,6 +71,11 @@ def reading_options(folder: ModelFolder) -> dict[str, Any]:
     if packing := getattr(transformers, "GgufConfig", None):
         options["quantization_config"] = packing(dequantize=True)
     return options
+
+
+def without_bar(folder: ModelFolder) -> AbstractContextManager[object]:
+    """Drop the progress bar that transformers writes for a GGUF file even where bars are switched off."""
+    return redirect_stderr(StringIO()) if folder.gguf else nullcontext()
 
 
 def _unpack(folder: ModelFolder, cache: Path) -> ModelFolder:

@@ -23,7 +23,7 @@ from app.engine.config_check import check_config_size
 from app.engine.cuda_segments import expand_segments
 from app.engine.device_faults import is_no_verdict
 from app.engine.execution import run_in_blocks, run_plainly
-from app.engine.gguf import check_memory, reading_options, unpacked
+from app.engine.gguf import check_memory, reading_options, unpacked, without_bar
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
 from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.model_statistics import ModelStatistics
@@ -224,16 +224,17 @@ def _read_weights(
     placed: dict[str, dict[str, torch.device]],
 ) -> PreTrainedModel:
     # transformers types this by its arguments' defaults; with output_loading_info it is a pair.
-    read: Any = AutoModelForCausalLM.from_pretrained(
-        folder.path,
-        config=config,
-        dtype=dtype,
-        **HERE,
-        **placed,
-        **reading_options(folder),
-        ignore_mismatched_sizes=True,  # they are reported below, in our own words
-        output_loading_info=True,
-    )
+    with without_bar(folder):
+        read: Any = AutoModelForCausalLM.from_pretrained(
+            folder.path,
+            config=config,
+            dtype=dtype,
+            **HERE,
+            **placed,
+            **reading_options(folder),
+            ignore_mismatched_sizes=True,  # they are reported below, in our own words
+            output_loading_info=True,
+        )
     model: PreTrainedModel = read[0]
     _check_complete(folder, read[1]["missing_keys"])
     _check_sizes(folder, [name for name, *_shapes in read[1]["mismatched_keys"]])

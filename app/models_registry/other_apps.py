@@ -58,7 +58,7 @@ def ollama_models(folder: Path) -> Iterator[FoundModel]:
 
 
 def name_of(path: Path) -> str:
-    """What a person calls a GGUF file: its name in Ollama, or the file's; in the hub's cache with the repository."""
+    """A person's name for a GGUF file: Ollama's, or the file's own; in the hub's cache with the repository."""
     if path.parent.name == "blobs":
         found = (one.name for one in ollama_models(path.parent.parent) if one.path.name == path.name)
         if name := next(found, ""):
