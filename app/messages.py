@@ -131,12 +131,15 @@ class ModelChoice:
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """A model's files on this machine. `label` is shown next to the name: "demo", or nothing."""
+    """A model's files on this machine. `label` is shown next to the name: "demo", or nothing.
+
+    `path` is a folder, or a GGUF file. `gguf` is the file that holds the weights of a folder made from one."""
 
     path: Path
     name: str
     label: str = ""
     revision: str = ""
+    gguf: Path | None = None
 
 
 Progress = Callable[[str, int, int], None]

@@ -11,8 +11,8 @@ Precision = Literal["float32", "bfloat16", "float16", "int8", "int4"]
 DownloadState = Literal["queued", "running", "paused", "failed", "done"]
 """The state of a download. A cancelled download no longer exists."""
 InstalledState = Literal["ready", "incomplete", "unusable"]
-ModelOrigin = Literal["demo", "hub", "folder"]
-"""Where an installed model is stored: in the app, in the hub's cache, or in a folder of the user."""
+ModelOrigin = Literal["demo", "hub", "folder", "hub-gguf", "lm-studio", "ollama", "llama.cpp"]
+"""Where an installed model is stored: in the app, in the hub's cache, in a user's folder, or by another program."""
 Verdict = Literal["fits", "fits with int4", "too big"]
 Use = Literal["chat", "code", "reasoning"]
 
@@ -121,7 +121,9 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class InstalledModel:
-    """A model on this machine. `problem` says why it cannot be used; `size` is in bytes on disk."""
+    """A model on this machine. `path` is a folder, or a GGUF file.
+
+    `problem` says why it cannot be used; `size` is in bytes on disk."""
 
     name: str
     path: Path

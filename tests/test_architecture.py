@@ -25,7 +25,7 @@ BASE = {
     "app", "messages", "model_messages", "chat_messages", "race_messages", "document_messages",
     "step_trace", "step_rows", "statistics", "settings", "database", "errors", "quantisation", "validation",
     "text_normalisation", "display_text", "child_process", "shutdown", "network_log", "machine_name",
-    "race_log", "logits_settings",
+    "race_log", "logits_settings", "gguf_header", "device_memory",
 }  # fmt: skip
 DOMAINS = {"engine", "models_registry", "chats", "documents"}
 ALLOWED = {
@@ -49,7 +49,7 @@ LIGHT = (
 )  # fmt: skip
 HEAVY = {"torch", "transformers"}
 REGISTRY = (
-    "files", "fit_estimate", "device_memory", "catalogue", "hub", "downloads", "installed_models", "locate",
+    "files", "fit_estimate", "catalogue", "hub", "downloads", "other_apps", "installed_models", "locate",
     "model_library",
 )  # fmt: skip
 """Parts of the registry: each may import itself and those before it."""

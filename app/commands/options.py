@@ -10,7 +10,7 @@ from app.commands.suites import Suite
 from app.messages import AttentionChoice, DecoderName, Decoding, Device, DType, Preset
 from app.quantisation import Quantisation
 
-MODEL_HELP = "A folder, a hub id such as org/name, or 'demo'."
+MODEL_HELP = "A folder, a GGUF file, a hub id such as org/name, or 'demo'."
 
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", metavar="DIR", help="The folder of the app's data.")

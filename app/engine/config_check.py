@@ -20,6 +20,8 @@ MOST_MODULES = 200_000
 """More than any model has: experts of a layer are one module today."""
 SECONDS = 30.0
 """For all modules: a large model has them in one."""
+MOST_IN_BYTE = 6
+"""Numbers that a GGUF file stores in one byte at most."""
 SPARE_NUMBERS = 50_000_000
 """Parameters that may be described and not be stored: heads that are tied, biases of zero."""
 SPARE_BYTES = 2 * 2**30
@@ -31,9 +33,11 @@ def check_config_size(folder: ModelFolder, config: PreTrainedConfig, dtype: torc
     make: Any = AutoModelForCausalLM.from_config  # which has no types
     with torch.device("meta"), _building(folder):
         model = make(config, dtype=dtype, trust_remote_code=False)
-    stored = sum(file.stat().st_size for file in folder.path.glob("*.safetensors"))
+    files = [folder.gguf] if folder.gguf else folder.path.glob("*.safetensors")
+    stored = sum(file.stat().st_size for file in files)
     # A number takes a byte or more, unless several were packed into one.
-    most = stored * (2 if hasattr(config, "quantization_config") else 1) + SPARE_NUMBERS
+    packed = MOST_IN_BYTE if folder.gguf else 2 if hasattr(config, "quantization_config") else 1
+    most = stored * packed + SPARE_NUMBERS
     numbers = sum(parameter.numel() for parameter in model.parameters())
     buffers = sum(buffer.numel() * buffer.element_size() for buffer in model.buffers())
     if numbers > most or buffers > SPARE_BYTES:

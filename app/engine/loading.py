@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from app.engine.cuda_segments import expand_segments
 from app.engine.device_faults import is_no_verdict
 from app.engine.device_trial import device_fault
 from app.engine.execution import run_in_blocks, run_plainly
+from app.engine.gguf import check_memory, reading_options, unpacked, without_bar
 from app.engine.grammar import Grammars
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
 from app.engine.kv_cache import layer_windows
@@ -76,18 +78,22 @@ class LoadedModel:
         return str(self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
-def load(folder: ModelFolder, choice: ModelChoice, sandbox: Sandbox | None = None) -> LoadedModel:
-    """Read a model from its folder. Raises ModelError with a sentence for whatever is wrong with its files.
+def load(
+    folder: ModelFolder, choice: ModelChoice, sandbox: Sandbox | None = None, cache: Path | None = None
+) -> LoadedModel:
+    """Read a model from its folder or GGUF file. Raises ModelError with a sentence for what is wrong with it.
 
-    Its tokenizer and its chat template are tried in the sandbox first; without one they are trusted."""
+    Its tokenizer and its chat template are tried in the sandbox first; without one they are trusted. `cache` keeps
+    what a GGUF file's folder holds."""
     chosen = choose_device(choice.device, fault_of=device_fault)
     dtype = choose_dtype(choice.dtype, chosen.device)
     check_can_quantise(choice.quantisation, dtype, chosen.device)
     sum_exactly(chosen.device)
     expand_segments(chosen.device)
     try:
-        with panics_as_errors():
-            loaded = _load(folder, choice, chosen.device, dtype, sandbox)
+        check_memory(folder, dtype)
+        with panics_as_errors(), unpacked(folder, cache) as whole:
+            loaded = _load(whole, choice, chosen.device, dtype, sandbox)
     except AppError:
         raise
     except Exception as error:  # libraries that read what anybody may have written raise anything
@@ -225,16 +231,17 @@ def _read_weights(
     placed: dict[str, dict[str, torch.device]],
 ) -> PreTrainedModel:
     # transformers types this by its arguments' defaults; with output_loading_info it is a pair.
-    read: Any = AutoModelForCausalLM.from_pretrained(
-        folder.path,
-        config=config,
-        dtype=dtype,
-        **HERE,
-        **placed,
-        use_safetensors=True,
-        ignore_mismatched_sizes=True,  # they are reported below, in our own words
-        output_loading_info=True,
-    )
+    with without_bar(folder):
+        read: Any = AutoModelForCausalLM.from_pretrained(
+            folder.path,
+            config=config,
+            dtype=dtype,
+            **HERE,
+            **placed,
+            **reading_options(folder),
+            ignore_mismatched_sizes=True,  # they are reported below, in our own words
+            output_loading_info=True,
+        )
     model: PreTrainedModel = read[0]
     _check_complete(folder, read[1]["missing_keys"])
     _check_sizes(folder, [name for name, *_shapes in read[1]["mismatched_keys"]])

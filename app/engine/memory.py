@@ -83,6 +83,11 @@ def peak_bytes() -> int:
     return _kilobytes("VmHWM") << 10
 
 
+def address_space() -> int:
+    """Bytes of address space that the process has taken; 8 GB where the system does not report it."""
+    return (_kilobytes("VmSize") << 10) or 8 * 2**30
+
+
 def address_space_left() -> int:
     """Bytes of address space that the process may still take; a very large number without a limit."""
     try:

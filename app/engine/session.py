@@ -88,6 +88,7 @@ class Session:
         self._sandbox = sandbox
         self._fill = sandbox.fill if sandbox else fill_here
         self._cache = open_cache(cache_dir)
+        self._unpacked = cache_dir / "gguf" if cache_dir else None
         self._taken = taken
         self._folder: ModelFolder | None = None
         self._choice: ModelChoice | None = None
@@ -190,7 +191,7 @@ class Session:
         progress(f"Loading {folder.name}", 0, 0)
         self._drop()
         restart_peak()
-        self._loaded = measured(load(folder, choice, self._sandbox), self._cache, progress)
+        self._loaded = measured(load(folder, choice, self._sandbox, self._unpacked), self._cache, progress)
         self.reader = make_reader(self._loaded.tokenizer, self._loaded.info.context, self._fill)
         self._folder, self._choice = folder, choice
         return self._loaded

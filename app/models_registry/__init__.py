@@ -2,8 +2,8 @@
 
 Knows no torch: it deals in files alone."""
 
+from app.device_memory import memories
 from app.models_registry.catalogue import find, grouped, read_catalogue
-from app.models_registry.device_memory import memories
 from app.models_registry.downloads.downloads import Downloads, SavedDownloads
 from app.models_registry.fit_estimate import judge_folder
 from app.models_registry.hub.hub import Hub, log_in, log_out

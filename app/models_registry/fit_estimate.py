@@ -112,7 +112,9 @@ class Estimator:
         return self._kept(precision) + second
 
     def _kept(self, precision: Precision) -> int:
-        """Bytes of the weights, each once."""
+        """Bytes of the weights, each once. A GGUF file's are there in half precision before they are quantised."""
+        if self.weights.is_gguf and precision in ("int8", "int4"):
+            return self._numbers() * HALF
         if precision != "int8" and precision != "int4":
             return self._numbers() * NUMBER_BYTES[precision]
         tensors = [one for one in self.weights.tensors if not (self._is_tied and one.name.endswith(HEADS))]
@@ -187,7 +189,7 @@ def _sentence(verdict: Verdict, total: int, memory: Memory, longest: int, contex
 
 
 def judge_folder(folder: Path, name: str, memory: Memory, precision: Precision, context: int) -> Fit:
-    """Whether the model in this folder fits. Raises ModelError when its files make no sense."""
+    """Whether the model in this folder or GGUF file fits. Raises ModelError when its files make no sense."""
     check_model(folder, name)
     estimator = Estimator(read_config(folder, name), read_weights(folder, name), memory.device)
     return judge(estimator, memory, precision, context)

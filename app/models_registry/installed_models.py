@@ -1,4 +1,4 @@
-"""The models on this machine: in the hub's cache, and in folders of the user.
+"""The models on this machine: in the hub's cache, in folders of the user, and GGUF files of other programs.
 
 Every model is checked by its files, without torch. One that cannot be loaded is listed with the reason. A model
 in the cache is deleted by the hub's client, so that files which another revision shares are kept.
@@ -13,20 +13,28 @@ from pathlib import Path
 from huggingface_hub import HFCacheInfo, scan_cache_dir
 
 from app.errors import ModelBroken, ModelError, ModelNotFound, ModelUnsafe
-from app.model_messages import InstalledModel, InstalledState
+from app.model_messages import InstalledModel, InstalledState, ModelOrigin
 from app.models_registry.downloads.repo_cache import PARTIAL, PREFIX, RepoCache
 from app.models_registry.files.checksum import file_digest
+from app.models_registry.files.gguf import check_gguf, gguf_files
 from app.models_registry.files.model_files import CONFIG, POOLING, check_folder, is_complete
 from app.models_registry.files.weights import check_model
 from app.models_registry.hub.download_plan import DIGEST_PATTERN
 from app.models_registry.hub.hub import Hub
+from app.models_registry.other_apps import models_of_other_apps, name_of
 from app.settings import DEMO_MODEL, assets_dir
 
 
-def installed(hub: Hub, folders: Iterable[Path] = ()) -> list[InstalledModel]:
-    """All models on this machine, the demo first, then by name. Asks no network."""
+def installed(hub: Hub, folders: Iterable[Path] = (), home: Path | None = None) -> list[InstalledModel]:
+    """All models on this machine, the demo first, then by name. Asks no network.
+
+    Other programs' models are looked for in the person's home folder."""
     demo = _checked_model(DEMO_MODEL, assets_dir() / "demo-model", "demo")
     found = [*_in_cache(hub.root), *(model for folder in folders for model in _in_folder(folder))]
+    for other in models_of_other_apps(home or Path.home()):
+        # A folder of theirs may be the person's, too; Ollama has one file by many names.
+        if all(other.path != one.path for one in found):
+            found.append(_checked_model(other.name, other.path, other.origin))
     return [demo, *sorted(found, key=lambda model: model.name.lower())]
 
 
@@ -34,10 +42,15 @@ def delete(model: InstalledModel, hub: Hub) -> int:
     """Delete a model of the hub's cache and return the freed bytes. Raises ModelError when that fails."""
     if model.origin == "demo":
         raise ModelError("The demo model ships with the app and stays: choose another one.")
-    if model.origin != "hub":
+    if model.origin == "folder":
         raise ModelError(
             f"{model.name} is not in the hub's cache: Foresight deletes nothing in a folder of yours. "
             f"Delete {model.path} yourself."
+        )
+    if model.origin != "hub":
+        raise ModelError(
+            f"{model.name} belongs to another program, and Foresight does not delete it: delete it there "
+            f"({model.path})."
         )
     folder = RepoCache(hub.root, model.name).folder
     before = disk_size(folder)
@@ -66,6 +79,9 @@ def freed_by(model: InstalledModel, hub: Hub) -> int:
 
 def verify(model: InstalledModel) -> list[str]:
     """The damaged files of a model, as sentences. In the hub's cache a file's name is its checksum."""
+    if model.path.is_file():
+        check_gguf(model.path, model.name)
+        return []
     check_folder(model.path)
     problems = []
     pooling = model.path / POOLING
@@ -81,7 +97,9 @@ def verify(model: InstalledModel) -> list[str]:
 
 def has_checksums(model: InstalledModel) -> bool:
     """Whether the model's files have known checksums to be compared with."""
-    return any(DIGEST_PATTERN.fullmatch(path.resolve().name) for path in model.path.iterdir())
+    return model.path.is_dir() and any(
+        DIGEST_PATTERN.fullmatch(path.resolve().name) for path in model.path.iterdir()
+    )
 
 
 def find_installed(name: str, hub: Hub, folders: Iterable[Path] = ()) -> InstalledModel:
@@ -139,7 +157,10 @@ def _in_cache(root: Path) -> Iterator[InstalledModel]:
         ]
         for revision in revisions:
             # Datasets have a prefix of their own; a tokenizer alone, or an image model, is no text model of ours.
-            yield _checked_model(name, revision, "hub", revision.name)
+            if not _has_only_gguf(revision):
+                yield _checked_model(name, revision, "hub", revision.name)
+            for file in gguf_files(revision, depth=1):
+                yield _checked_model(name_of(file), file, "hub-gguf")
         if not revisions:
             yield _not_finished(name, folder)
 
@@ -155,15 +176,21 @@ def _not_finished(name: str, folder: Path) -> InstalledModel:
 
 
 def _in_folder(folder: Path) -> Iterator[InstalledModel]:
-    """The model that this folder is, or those right below it; nothing where it cannot be read."""
+    """The model that this folder is, or those right below it, and GGUF files; nothing where it cannot be read."""
     with suppress(OSError):
         places = [folder] if (folder / CONFIG).exists() else sorted(folder.iterdir())
         for place in places:
             if (place / CONFIG).exists():
                 yield _checked_model(place.name, place, "folder")
+        for file in gguf_files(folder, depth=2):
+            yield _checked_model(name_of(file), file, "folder")
 
 
-def _checked_model(name: str, folder: Path, origin: str, revision: str = "") -> InstalledModel:
+def _has_only_gguf(revision: Path) -> bool:
+    return not (revision / CONFIG).exists() and bool(gguf_files(revision, depth=1))
+
+
+def _checked_model(name: str, folder: Path, origin: ModelOrigin, revision: str = "") -> InstalledModel:
     state: InstalledState = "ready"
     problem = ""
     try:
@@ -171,11 +198,13 @@ def _checked_model(name: str, folder: Path, origin: str, revision: str = "") -> 
     except ModelError as error:
         is_whole = isinstance(error, ModelUnsafe) or _is_all_here(folder)
         state, problem = ("unusable" if is_whole else "incomplete"), str(error)
-    return InstalledModel(name, folder, origin, _size(folder), revision, state, problem)  # type: ignore[arg-type]
+    return InstalledModel(name, folder, origin, _size(folder), revision, state, problem)
 
 
 def _is_all_here(folder: Path) -> bool:
     """Whether all files are there, however little they make sense."""
+    if folder.is_file():
+        return True
     try:
         return is_complete(folder)
     except (ModelBroken, OSError):
@@ -184,4 +213,6 @@ def _is_all_here(folder: Path) -> bool:
 
 def _size(folder: Path) -> int:
     """Bytes of a model's files, through links."""
+    if not folder.is_dir():
+        return folder.stat().st_size if folder.exists() else 0
     return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())

@@ -2,6 +2,7 @@
 
 demo                  the model that ships with the app
 ~/models/x, ./x, C:\\x  a folder, by any path; a path that does not exist is never asked of the hub
+x.gguf                a file of llama.cpp, LM Studio or Ollama, or a folder with one such file
 org/name[@revision]   a folder of that name if there is one, else the hub's cache, else the hub
 https://hub/org/name  the same by the address of the model's page
 """
@@ -11,11 +12,15 @@ import re
 from pathlib import Path
 
 from app.errors import ModelBroken, ModelNotFound
+from app.gguf_header import is_gguf
 from app.messages import ModelFolder, Progress
 from app.models_registry.downloads.process import download
+from app.models_registry.files.gguf import SUFFIX, gguf_files
+from app.models_registry.files.model_files import CONFIG
 from app.models_registry.files.weights import check_model
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId, parse_hub_id
+from app.models_registry.other_apps import name_of
 from app.settings import DEMO_MODEL, assets_dir
 
 SNAPSHOTS = "snapshots"
@@ -24,7 +29,7 @@ PATH_LIKE = re.compile(r"[~./]|[A-Za-z]:|.*\\|[^@/]*/[^@/]*/")
 
 
 def locate(name: str, progress: Progress, hub: Hub | None = None) -> ModelFolder:
-    """The checked folder of the model of this name, downloaded if need be. Raises a ModelError."""
+    """The checked folder or GGUF file of the model of this name, downloaded if need be. Raises a ModelError."""
     name = name.strip()
     if name == DEMO_MODEL:
         return _checked(ModelFolder(assets_dir() / "demo-model", name=DEMO_MODEL, label="demo"))
@@ -38,7 +43,7 @@ def locate(name: str, progress: Progress, hub: Hub | None = None) -> ModelFolder
             f"{name} is not the page of a model on Hugging Face: enter its id, such as org/name."
         )
     if found is None and PATH_LIKE.match(name):
-        raise ModelNotFound(f"The folder {name} does not exist: check the path.")
+        raise ModelNotFound(f"The {_kind(name)} {name} does not exist: check the path.")
     if found:
         return _checked(_on_hub(found, progress, hub))
     raise ModelNotFound(
@@ -76,10 +81,21 @@ def _exists(path: Path) -> bool:
 
 
 def _folder(path: Path) -> ModelFolder:
-    if not path.is_dir():
-        raise ModelBroken(f"{path} is a file: choose the folder that holds the model's files.")
-    path = path.resolve()
-    return ModelFolder(path, name=path.name)
+    path = path.absolute()
+    if path.is_dir():
+        files = gguf_files(path) if not (path / CONFIG).exists() else []
+        path = files[0] if len(files) == 1 else path.resolve()
+    if path.is_dir():
+        return ModelFolder(path, name=path.name)
+    if path.suffix.lower() != SUFFIX and not is_gguf(path):
+        raise ModelBroken(
+            f"{path} is a file, and no GGUF file: choose the folder that holds the model's files."
+        )
+    return ModelFolder(path, name=name_of(path))
+
+
+def _kind(name: str) -> str:
+    return "file" if name.lower().endswith(SUFFIX) else "folder"
 
 
 def _on_hub(wanted: HubId, progress: Progress, hub: Hub) -> ModelFolder:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from app import settings
+from app.device_memory import memories
 from app.model_messages import (
     DiskUse,
     Download,
@@ -20,7 +21,6 @@ from app.model_messages import (
     SearchHit,
 )
 from app.models_registry.catalogue import CatalogueModel, read_catalogue
-from app.models_registry.device_memory import memories
 from app.models_registry.downloads.downloads import Downloads, SavedDownloads
 from app.models_registry.downloads.fetcher import disk_use
 from app.models_registry.files.config import read_config

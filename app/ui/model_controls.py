@@ -39,7 +39,7 @@ def build_model_controls(choice: ModelChoice) -> ModelControls:
         gr.HTML("<h3>Model</h3>", js_on_load=None)
         name = gr.Textbox(
             choice.name,
-            label="Name, folder or hub id",
+            label="Name, folder, GGUF file or hub id",
             placeholder="demo, a folder, or org/model",
             elem_id="model-name",
             max_lines=1,
@@ -62,7 +62,9 @@ def _choice(choices: tuple[str, ...], value: str, label: str, name: str) -> gr.D
 def to_model(name: str, *choices: Any) -> ModelChoice:
     """Return the model for the values of the boxes. Raises BadOption."""
     if not name.strip():
-        raise BadOption('The model box is empty: type "demo", a folder, or a hub id such as org/model.')
+        raise BadOption(
+            'The model box is empty: type "demo", a folder, a GGUF file, or a hub id such as org/model.'
+        )
     with impossible_values():
         return ModelChoice(name.strip(), *choices)
 

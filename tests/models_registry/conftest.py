@@ -14,6 +14,15 @@ from tests.models_registry.model_files import model_files
 IMPATIENT = RetryPolicy(read_timeout=3.0, first_wait=0.12, longest_wait=0.25, tries=3)
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder without other programs' models."""
+    folder = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("USERPROFILE", str(folder))
+    return folder
+
+
 @pytest.fixture
 def reachable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """This hub is on 127.0.0.1, so the switch that keeps the other tests off the network is off here.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from app.device_memory import memories, parse_gpus, parse_meminfo, parse_vm_stat
 from app.model_messages import Memory
 from app.models_registry import judge_folder
-from app.models_registry.device_memory import memories, parse_gpus, parse_meminfo, parse_vm_stat
 from app.models_registry.files.config import parse_config
 from app.models_registry.files.weights import Tensor, Weights
 from app.models_registry.fit_estimate import CHUNK, Estimator, judge
@@ -148,7 +148,7 @@ def test_older_and_wrapped_configs_are_read(config: dict[str, object], expected:
 
 @pytest.mark.parametrize(
     ("stored", "sizes"),
-    [("F32", (-1,)), ("F32", ("x",)), ("F32", (2**60,)), ("F32", (1,) * 9), ("Q4_K", (1,))],
+    [("F32", (-1,)), ("F32", ("x",)), ("F32", (2**60,)), ("F32", (1,) * 9), ("Q4_Z", (1,))],
 )
 def test_a_tensor_that_cannot_be_is_refused(stored: str, sizes: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="got"):

@@ -8,6 +8,7 @@ from app.errors import ModelBroken, ModelNotFound
 from app.models_registry import Hub, locate
 from app.models_registry.locate import folder_here
 from app.settings import assets_dir
+from tests.gguf_models import write_gguf
 from tests.models_registry.model_files import model_files, silent, write
 
 NOWHERE = Hub(endpoint="http://127.0.0.1:9", cache=Path("no-such-cache"))
@@ -84,6 +85,20 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     write(tmp_path, model_files())
     with pytest.raises(ModelBroken, match="choose the folder"):
         locate(str(tmp_path / "model.safetensors"), silent, NOWHERE)
+
+
+def test_a_gguf_file_is_a_model_by_its_path_or_by_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "smol").mkdir()
+    file = write_gguf(tmp_path / "smol" / "smol.Q4.gguf")
+    (file.parent / "mmproj-smol.gguf").write_bytes(b"GGUF")
+    for name in (str(file), str(file.parent)):
+        found = locate(name, silent, NOWHERE)
+        assert (found.path, found.name, found.gguf) == (file, "smol.Q4", None)
+    write_gguf(file.with_name("smol.Q8.gguf"))
+    with pytest.raises(ModelBroken, match="It has GGUF files: choose one of them by its path"):
+        locate(str(file.parent), silent, NOWHERE)
+    with pytest.raises(ModelNotFound, match=r"The file .*none.gguf does not exist: check the path"):
+        locate(str(tmp_path / "none.gguf"), silent, NOWHERE)
 
 
 def test_what_is_here_is_found_without_the_hub(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.fakes import ScriptedEngine
 
 
 def test_an_empty_model_box_says_what_to_type() -> None:
-    with pytest.raises(BadOption, match='type "demo", a folder, or a hub id'):
+    with pytest.raises(BadOption, match='type "demo", a folder, a GGUF file, or a hub id'):
         to_model("  ", "auto", "auto", "none", "auto")
 
 

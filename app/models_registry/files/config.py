@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken, ModelUnsafe
+from app.models_registry.files.gguf import gguf_config
 from app.models_registry.files.model_files import CONFIG, LONGEST_CONFIG
 
 UNKNOWN_CONTEXT = 32_768
@@ -72,7 +73,7 @@ class ModelConfig:
 
 
 def read_config(folder: Path, name: str) -> ModelConfig:
-    """The config of the model in this folder. Raises ModelError for an invalid config.json."""
+    """The config of the model in this folder or GGUF file. Raises ModelError for an invalid one."""
     return parse_config(_read(folder, name), name)
 
 
@@ -110,6 +111,8 @@ def parse_config(config: bytes, name: str) -> ModelConfig:
 
 
 def _read(folder: Path, name: str) -> bytes:
+    if folder.is_file():
+        return json.dumps(gguf_config(folder, name)).encode()
     with (folder / CONFIG).open("rb") as file:
         config = file.read(LONGEST_CONFIG + 1)
     if len(config) > LONGEST_CONFIG:

@@ -85,7 +85,7 @@ def _other_kind(names: list[str]) -> str:
     if "adapter_config.json" in names:
         return "It is an adapter: merge it into its base model first, or choose the base model."
     if _matching(names, ("*.gguf",)):
-        return "GGUF files are for llama.cpp: choose the same model in safetensors."
+        return "It has GGUF files: choose one of them by its path."
     return "Choose a folder or a hub model with config.json, a tokenizer and safetensors weights."
 
 

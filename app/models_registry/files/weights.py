@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken
+from app.gguf_header import BLOCKS
 from app.models_registry.files.config import check_config
+from app.models_registry.files.gguf import check_gguf, gguf_tensors
 from app.models_registry.files.model_files import check_folder, read_header, weight_files
 
 STORED_BYTES = {
     "F64": 8.0, "I64": 8.0, "U64": 8.0, "C64": 8.0, "F32": 4.0, "I32": 4.0, "U32": 4.0,
     "BF16": 2.0, "F16": 2.0, "I16": 2.0, "U16": 2.0, "F8_E4M3": 1.0, "F8_E5M2": 1.0, "F8_E8M0": 1.0,
     "I8": 1.0, "U8": 1.0, "BOOL": 1.0, "F4": 0.5,
+    **{name: size / numbers for name, numbers, size in BLOCKS.values()},
 }  # fmt: skip
 MOST_SIZES = 8
 NUMBERED = re.compile(r"\.(\d{1,6})\.")
@@ -52,6 +55,7 @@ class Weights:
     """All tensors of a model."""
 
     tensors: tuple[Tensor, ...]
+    is_gguf: bool = False
 
     @property
     def numbers(self) -> int:
@@ -89,7 +93,9 @@ class Weights:
 
 
 def read_weights(folder: Path, name: str) -> Weights:
-    """The weights of the model in this folder. Raises ModelBroken when a header makes no sense."""
+    """The weights of the model in this folder or GGUF file. Raises ModelBroken when a header makes no sense."""
+    if folder.is_file():
+        return Weights(tuple(Tensor(*one) for one in gguf_tensors(folder, name)), is_gguf=True)
     return Weights(
         tuple(tensor for path in weight_files(folder) for tensor in tensors(read_header(path)[1], name))
     )
@@ -118,10 +124,10 @@ def _tensor(name: str, value: dict[str, Any]) -> Tensor:
 
 
 def check_model(folder: Path, name: str) -> None:
-    """Raise a ModelError with what to do when the model in this folder cannot be loaded.
+    """Raise a ModelError with what to do when the model in this folder or GGUF file cannot be loaded.
 
     Its config.json is held against its weights: no layer is built to find that there are no weights for it."""
-    check_folder(folder)
+    check_gguf(folder, name) if folder.is_file() else check_folder(folder)
     sizes = check_config(folder, name)
     weights = read_weights(folder, name)
     widest = max((size for tensor in weights.tensors for size in tensor.shape), default=0)

@@ -44,7 +44,15 @@ STATES: dict[DownloadState, str] = {
     "failed": "Failed",
     "done": "Downloaded",
 }
-ORIGINS = {"demo": "included with Foresight", "hub": "Hugging Face cache", "folder": "your folder"}
+ORIGINS = {
+    "demo": "included with Foresight",
+    "hub": "Hugging Face cache",
+    "folder": "your folder",
+    "hub-gguf": "Hugging Face cache",
+    "lm-studio": "LM Studio",
+    "ollama": "Ollama",
+    "llama.cpp": "llama.cpp",
+}
 
 
 @dataclass(frozen=True, slots=True)

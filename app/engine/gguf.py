@@ -1,0 +1,134 @@
+"""A GGUF file is loaded by way of a folder with what else a model has: its config, tokenizer and chat template.
+
+    model.gguf --child process--> config.json, tokenizer.json, chat_template.jinja, …     once for each file
+    model.gguf ------------------------------------------------> weights, dequantised     at each load
+
+The folder is small and is kept in a cache. The file is neither moved nor copied nor changed.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stderr
+from dataclasses import replace
+from hashlib import sha256
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+import transformers
+
+from app.child_process import ChildProcess
+from app.device_memory import ram
+from app.engine.hardware import dtype_name
+from app.errors import ModelBroken, ModelTooLarge
+from app.gguf_header import read_gguf_header
+from app.messages import ModelFolder
+from app.model_messages import gigabytes
+
+SECONDS = 300.0
+"""For the imports and for a large vocabulary on a slow machine; some seconds are usual."""
+KEPT = 20
+"""Folders in the cache; the oldest go first."""
+FORM = "2"
+"""Changes when the process writes something else."""
+ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
+
+
+@contextmanager
+def unpacked(folder: ModelFolder, cache: Path | None) -> Iterator[ModelFolder]:
+    """The model as a folder, whatever it is kept in; a GGUF file's folder is kept if there is a cache."""
+    if not folder.path.is_file():
+        yield folder
+    elif cache:
+        yield _unpack(folder, cache)
+    else:
+        with TemporaryDirectory(prefix="foresight-") as temporary:
+            yield _unpack(folder, Path(temporary))
+
+
+def check_memory(folder: ModelFolder, dtype: torch.dtype) -> None:
+    """Raise ModelTooLarge for a GGUF file whose dequantised weights do not fit the machine's free memory."""
+    if not folder.path.is_file():
+        return
+    needed = _header(folder).numbers * dtype.itemsize
+    free = ram().free
+    if free and needed > free:
+        raise ModelTooLarge(
+            f"{folder.name} takes {gigabytes(needed)} of memory in {dtype_name(dtype)}, and {gigabytes(free)} are "
+            "free: choose a smaller model or a lower precision, or close other programs."
+        )
+
+
+def reading_options(folder: ModelFolder) -> dict[str, Any]:
+    """Have transformers read a GGUF file's weights, each of them dequantised."""
+    if folder.gguf is None:
+        return {"use_safetensors": True}
+    options: dict[str, Any] = {"gguf_file": str(folder.gguf)}
+    # transformers 5.17 has no other way; later releases may keep blocks, which our layers do not know.
+    if packing := getattr(transformers, "GgufConfig", None):
+        options["quantization_config"] = packing(dequantize=True)
+    return options
+
+
+def without_bar(folder: ModelFolder) -> AbstractContextManager[object]:
+    """Drop the progress bar that transformers writes for a GGUF file even where bars are switched off."""
+    return redirect_stderr(StringIO()) if folder.gguf else nullcontext()
+
+
+def _unpack(folder: ModelFolder, cache: Path) -> ModelFolder:
+    file = folder.path.absolute()
+    target = cache / _key(file)
+    if not target.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=cache, prefix="unfinished-") as unfinished:
+            _convert(folder, Path(unfinished) / "model")
+            (Path(unfinished) / "model").replace(target)
+        _forget_oldest(cache)
+    return replace(folder, path=target, gguf=file)
+
+
+def _convert(folder: ModelFolder, target: Path) -> None:
+    header = _header(folder)
+    request = {
+        "file": str(folder.path.absolute()),
+        "target": str(target),
+        "ends": [header.values.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot")],
+        "head_size": header.value("attention.key_length") or 0,
+        "frequencies": next((one.begin for one in header.tensors if one.name == "rope_freqs.weight"), 0),
+    }
+    with ChildProcess("app.engine.gguf_main", environment=ENVIRONMENT) as process:
+        line = process.ask(json.dumps(request).encode() + b"\n", SECONDS)
+    refused = json.loads(line)["refused"] if line else "it takes too much time or memory"
+    if refused:
+        raise ModelBroken(
+            f"The GGUF file of {folder.name} cannot be read ({refused}): download it again, or choose the same "
+            "model in safetensors."
+        )
+
+
+def _header(folder: ModelFolder) -> Any:
+    try:
+        return read_gguf_header(folder.path)
+    except (ValueError, OSError) as error:
+        raise ModelBroken(f"The GGUF file {folder.path} is damaged: {error}. Download it again.") from error
+
+
+def _key(file: Path) -> str:
+    status = file.stat()
+    parts = (
+        FORM,
+        transformers.__version__,
+        str(file.resolve()),
+        str(status.st_size),
+        str(status.st_mtime_ns),
+    )
+    return sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _forget_oldest(cache: Path) -> None:
+    folders = sorted(cache.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in folders[KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,190 @@
+"""What a GGUF file says of itself before its weights begin, read without torch and without trust.
+
+    "GGUF" | version | counts | (key, type, value)… | (name, sizes, type, offset)… | tensors
+
+A long list, such as the vocabulary, is kept as the number of its entries.
+"""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from io import BufferedReader
+from math import prod
+from pathlib import Path
+from typing import Any
+
+MAGIC = b"GGUF"
+VERSIONS = (2, 3)
+MOST_TENSORS, MOST_VALUES = 200_000, 10_000
+MOST_ENTRIES = 4_000_000
+"""Of all lists: the largest vocabularies have 300,000 tokens, with a type, a score and some merges for each."""
+LONGEST_TEXT = 4_000_000
+"""Bytes of one text; chat templates have some thousand."""
+KEPT_ENTRIES = 1_024
+"""A longer list is kept as its length. Lists with an entry for each layer are shorter."""
+ALIGNMENT = 32
+TEXT, LIST = 8, 9
+NUMBERS = {
+    0: "<B",
+    1: "<b",
+    2: "<H",
+    3: "<h",
+    4: "<I",
+    5: "<i",
+    6: "<f",
+    7: "<?",
+    10: "<Q",
+    11: "<q",
+    12: "<d",
+}
+BLOCKS: Mapping[int, tuple[str, int, int]] = {
+    0: ("F32", 1, 4), 1: ("F16", 1, 2), 2: ("Q4_0", 32, 18), 3: ("Q4_1", 32, 20), 6: ("Q5_0", 32, 22),
+    7: ("Q5_1", 32, 24), 8: ("Q8_0", 32, 34), 9: ("Q8_1", 32, 40), 10: ("Q2_K", 256, 84), 11: ("Q3_K", 256, 110),
+    12: ("Q4_K", 256, 144), 13: ("Q5_K", 256, 176), 14: ("Q6_K", 256, 210), 15: ("Q8_K", 256, 292),
+    16: ("IQ2_XXS", 256, 66), 17: ("IQ2_XS", 256, 74), 18: ("IQ3_XXS", 256, 98), 19: ("IQ1_S", 256, 50),
+    20: ("IQ4_NL", 32, 18), 21: ("IQ3_S", 256, 110), 22: ("IQ2_S", 256, 82), 23: ("IQ4_XS", 256, 136),
+    24: ("I8", 1, 1), 25: ("I16", 1, 2), 26: ("I32", 1, 4), 27: ("I64", 1, 8), 28: ("F64", 1, 8),
+    29: ("IQ1_M", 256, 56), 30: ("BF16", 1, 2), 34: ("TQ1_0", 256, 54), 35: ("TQ2_0", 256, 66),
+    39: ("MXFP4", 32, 17),
+}  # fmt: skip
+"""How tensors are stored: a type's name, and the numbers and the bytes of one of its blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class GgufTensor:
+    """One tensor: its sizes as torch has them, and where its bytes begin in the file."""
+
+    name: str
+    stored: str
+    shape: tuple[int, ...]
+    begin: int
+    size: int
+
+    @property
+    def numbers(self) -> int:
+        """How many there are in it."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class GgufHeader:
+    """The values and the tensors of a file. `size` is how many bytes the file must have."""
+
+    values: Mapping[str, Any]
+    tensors: tuple[GgufTensor, ...]
+    size: int
+
+    @property
+    def architecture(self) -> str:
+        """As llama.cpp calls it."""
+        return str(self.values.get("general.architecture", ""))[:60]
+
+    @property
+    def numbers(self) -> int:
+        """Parameters as stored."""
+        return sum(tensor.numbers for tensor in self.tensors)
+
+    def value(self, key: str) -> Any:
+        """A value of this architecture; None where the file does not give it."""
+        return self.values.get(f"{self.architecture}.{key}")
+
+
+def is_gguf(path: Path) -> bool:
+    """Whether this is a file that begins as GGUF files do."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def read_gguf_header(path: Path) -> GgufHeader:
+    """The header of a file. Raises ValueError when it makes no sense, OSError when it cannot be read."""
+    status = path.stat()
+    return _read(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, size: int, _changed: int) -> GgufHeader:
+    """Read once for as long as the file stays as it is: a large vocabulary takes tenths of a second."""
+    with path.open("rb") as file:
+        try:
+            return _Reader(file, size).header()
+        except (struct.error, LookupError, OverflowError) as error:
+            raise ValueError("its header is not complete") from error
+
+
+class _Reader:
+    def __init__(self, file: BufferedReader, size: int) -> None:
+        self._file = file
+        self._size = size
+        self._entries = 0
+
+    def header(self) -> GgufHeader:
+        if self._file.read(4) != MAGIC:
+            raise ValueError("it is no GGUF file")
+        version = self._number("<I")
+        if version not in VERSIONS:
+            raise ValueError(f"its version is {version}")
+        tensors = self._count("<Q", MOST_TENSORS)
+        values = {self._text(): self._value() for _ in range(self._count("<Q", MOST_VALUES))}
+        listed = [self._tensor() for _ in range(tensors)]
+        alignment = values.get("general.alignment", ALIGNMENT)
+        if not isinstance(alignment, int) or not 0 < alignment <= 2**20:
+            raise ValueError("its alignment is impossible")
+        begin = -(-self._file.tell() // alignment) * alignment
+        placed = tuple(_placed(one, begin) for one in listed)
+        return GgufHeader(values, placed, max((one.begin + one.size for one in placed), default=begin))
+
+    def _number(self, form: str) -> Any:
+        return struct.unpack(form, self._file.read(struct.calcsize(form)))[0]
+
+    def _count(self, form: str, most: int) -> int:
+        count = int(self._number(form))
+        if count > min(most, self._size):
+            raise ValueError(f"its header is impossible (a count of {count:,})")
+        return count
+
+    def _text(self) -> str:
+        size = self._count("<Q", LONGEST_TEXT)
+        return self._file.read(size).decode("utf-8", "replace")
+
+    def _value(self) -> Any:
+        kind = self._number("<I")
+        if kind == TEXT:
+            return self._text()
+        return self._list() if kind == LIST else self._number(NUMBERS[kind])
+
+    def _list(self) -> list[Any] | int:
+        kind = self._number("<I")
+        count = self._count("<Q", MOST_ENTRIES - self._entries)
+        self._entries += count
+        if kind == TEXT:
+            for _ in range(count):
+                self._skip(self._count("<Q", LONGEST_TEXT))
+            return count
+        width = struct.calcsize(NUMBERS[kind])
+        if count > KEPT_ENTRIES:
+            self._skip(count * width)
+            return count
+        return [self._number(NUMBERS[kind]) for _ in range(count)]
+
+    def _skip(self, size: int) -> None:
+        # Within the buffer this is a move of its pointer; a read finds out whether the file is that long.
+        self._file.seek(size, 1)
+
+    def _tensor(self) -> tuple[str, tuple[int, ...], int, int]:
+        name = self._text()
+        sizes = tuple(self._number("<Q") for _ in range(self._count("<I", 8)))
+        return name, tuple(reversed(sizes)), self._number("<I"), self._number("<Q")
+
+
+def _placed(listed: tuple[str, tuple[int, ...], int, int], begin: int) -> GgufTensor:
+    name, shape, kind, offset = listed
+    if kind not in BLOCKS:
+        raise ValueError(f"its tensor {name[:60]} is of the unknown type {kind}")
+    stored, numbers, size = BLOCKS[kind]
+    if any(not 0 < one < 2**40 for one in shape) or (shape and shape[-1] % numbers):
+        raise ValueError(f"the sizes of its tensor {name[:60]} are impossible")
+    return GgufTensor(name, stored, shape, begin + offset, prod(shape) // numbers * size)

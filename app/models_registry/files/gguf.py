@@ -1,0 +1,158 @@
+"""A model in one GGUF file, as LM Studio, Ollama and llama.cpp keep them: whether it can be loaded, and its sizes.
+
+transformers reads these files, for the architectures listed here. A part of a split file cannot be read alone.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from app.errors import ModelBroken
+from app.gguf_header import GgufHeader, is_gguf, read_gguf_header
+
+SUFFIX = ".gguf"
+READABLE = (
+    "falcon", "gemma2", "gemma3", "gemma4", "gpt2", "lfm2", "llama", "mamba", "minimax-m2", "mistral",
+    "nemotron", "phi3", "qwen2", "qwen2moe", "qwen3", "qwen35", "qwen35moe", "qwen3moe", "stablelm", "starcoder2",
+)  # fmt: skip
+"""Architectures of text models that transformers reads from GGUF files, as llama.cpp calls them."""
+ENCODERS = (
+    "bert",
+    "modern-bert",
+    "nomic-bert",
+    "nomic-bert-moe",
+    "jina-bert-v2",
+    "neo-bert",
+    "t5encoder",
+    "t5",
+)
+PROJECTORS = ("clip", "mmproj")
+PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
+"""How llama.cpp names the parts of a split file."""
+CONFIG_KEYS = {
+    "hidden_size": "embedding_length",
+    "num_hidden_layers": "block_count",
+    "intermediate_size": "feed_forward_length",
+    "num_attention_heads": "attention.head_count",
+    "num_key_value_heads": "attention.head_count_kv",
+    "head_dim": "attention.key_length",
+    "max_position_embeddings": "context_length",
+    "attn_logit_softcapping": "attn_logit_softcapping",
+}
+"""Keys of config.json, and of a GGUF file."""
+EMBEDDING, HEAD = "token_embd.weight", "output.weight"
+NAMES = {EMBEDDING: "embed_tokens.weight", HEAD: "lm_head.weight"}
+"""Tensors that are counted in a way of their own, by their names in a GGUF file and in transformers."""
+
+
+def check_gguf(path: Path, name: str) -> None:
+    """Raise ModelBroken with what to do when this file cannot be loaded."""
+    if PART.fullmatch(path.name):
+        raise ModelBroken(_in_parts(path))
+    header = _header(path, name)
+    if header.values.get("split.count", 0) not in (0, 1):
+        raise ModelBroken(
+            f"{path} is one part of a split model: join its parts with llama-gguf-split --merge."
+        )
+    if problem := _other_kind(header, name):
+        raise ModelBroken(problem)
+    actual = path.stat().st_size
+    if actual < header.size:
+        raise _damaged(path, f"it has {actual:,} bytes and its header promises {header.size:,}")
+
+
+def gguf_config(path: Path, name: str) -> dict[str, Any]:
+    """The sizes of the model in this file, by the keys of a config.json."""
+    header = _header(path, name)
+    values = {key: _largest(header.value(known)) for key, known in CONFIG_KEYS.items()}
+    stored = {tensor.name: tensor.shape for tensor in header.tensors}
+    return {
+        **{key: value for key, value in values.items() if value is not None},
+        "model_type": header.architecture,
+        "vocab_size": stored.get(EMBEDDING, (0,))[0],
+        "tie_word_embeddings": HEAD not in stored,
+    }
+
+
+def gguf_tensors(path: Path, name: str) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+    """Name, stored type and shape of each tensor in this file."""
+    for tensor in _header(path, name).tensors:
+        # Else attn_output.weight would pass for the head.
+        known = NAMES.get(tensor.name, tensor.name.replace("attn_output.", "o_proj."))
+        yield known, tensor.stored, tensor.shape
+
+
+def gguf_files(folder: Path, depth: int = 0) -> list[Path]:
+    """The models in GGUF files in a folder, and so many folders below it; of a split one its first file."""
+    found = (path for level in range(depth + 1) for path in folder.glob("*/" * level + "*" + SUFFIX))
+    return sorted(path for path in found if _is_model(path))
+
+
+def _is_model(path: Path) -> bool:
+    if path.name.lower().startswith("mmproj") or not path.is_file():
+        return False
+    part = PART.fullmatch(path.name)
+    return part is None or path == min(_parts(path), default=path)
+
+
+def _parts(path: Path) -> list[Path]:
+    """The parts of a split file that are here."""
+    own = PART.fullmatch(path.name)
+    found = ((other, PART.fullmatch(other.name)) for other in path.parent.iterdir())
+    return [other for other, part in found if own and part and part.group(1, 3) == own.group(1, 3)]
+
+
+def _in_parts(path: Path) -> str:
+    part = PART.fullmatch(path.name)
+    assert part
+    here = {int(match[2]) for one in _parts(path) if (match := PART.fullmatch(one.name))}
+    count = int(part[3])
+    missing = count - len(here & set(range(1, count + 1)))
+    is_all = "" if not missing else f", and {missing} of them {'is' if missing == 1 else 'are'} missing"
+    first = "" if not missing else "get all of them, "
+    return (
+        f"{path} is part {int(part[2])} of a model in {count} files{is_all}: {first}join them with "
+        "llama-gguf-split --merge, and choose the joined file."
+    )
+
+
+def _header(path: Path, name: str) -> GgufHeader:
+    try:
+        if not is_gguf(path):
+            raise ModelBroken(
+                f"{path} is no GGUF file: choose one that llama.cpp can read, or a folder with a model."
+            )
+        return read_gguf_header(path)
+    except ValueError as error:
+        raise _damaged(path, str(error)) from error
+    except OSError as error:
+        raise ModelBroken(
+            f"{name} cannot be read ({error.strerror}): check the file's permissions."
+        ) from error
+
+
+def _other_kind(header: GgufHeader, name: str) -> str:
+    """What keeps a whole file from being a text model that transformers reads, if anything."""
+    known = header.architecture
+    if known in PROJECTORS or header.values.get("general.type") == "mmproj":
+        return f"{name} holds only the image part of a model: choose the file of the text model beside it."
+    if known in ENCODERS or header.value("pooling_type"):
+        return f"{name} is an embedding model ({known}), which writes no text: choose a chat model."
+    if header.values.get("general.type") == "adapter":
+        return f"{name} is an adapter: merge it into its base model first, or choose the base model."
+    if known not in READABLE:
+        return (
+            f"{name} has the architecture {known or 'without a name'!r}, which cannot be read from GGUF files: "
+            "choose the same model in safetensors, or another one."
+        )
+    return ""
+
+
+def _largest(value: Any) -> Any:
+    """Of values that differ by layer."""
+    return max(value, default=None) if isinstance(value, list) else value
+
+
+def _damaged(path: Path, how: str) -> ModelBroken:
+    return ModelBroken(f"{path} is damaged: {how}. Download it again with the program that brought it.")

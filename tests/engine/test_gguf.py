@@ -1,0 +1,209 @@
+"""A GGUF file is loaded as the model that it was made from, in float32 to the bit, and is refused in words."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import gguf
+import pytest
+import torch
+from transformers import (
+    AutoConfig,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from app.device_memory import ram
+from app.engine import gguf as gguf_module
+from app.engine.gguf import KEPT, check_memory, unpacked
+from app.engine.loading import LoadedModel, _read_weights, load
+from app.engine.sandbox import Sandbox
+from app.engine.session import Session
+from app.errors import ModelBroken, ModelTooLarge
+from app.messages import Decoding, Finished, ModelChoice, ModelFolder, Options, Piece, Request
+from app.models_registry.files.gguf import READABLE
+from tests.engine.tiny import tiny_config
+from tests.gguf_models import tiny_llama, write_gguf
+from tests.models_registry.model_files import write
+
+CPU = ModelChoice("tiny", dtype="float32", device="cpu")
+SIZES: dict[str, Any] = {
+    "vocab_size": 4096, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[ModelFolder, Path]:
+    """A tiny model's file, and the cache of what was made from it."""
+    folder = tmp_path_factory.mktemp("gguf")
+    return ModelFolder(write_gguf(folder / "tiny.gguf"), name="tiny"), folder / "cache"
+
+
+@pytest.fixture(scope="session")
+def loaded(places: tuple[ModelFolder, Path]) -> LoadedModel:
+    return load(places[0], CPU, None, places[1])
+
+
+def same_weights(folder: ModelFolder, model: PreTrainedModel, cache: Path) -> None:
+    with unpacked(folder, cache) as whole:
+        found = _read_weights(whole, AutoConfig.from_pretrained(whole.path), torch.float32, {}).state_dict()
+    assert set(found) == set(model.state_dict())
+    for name, weight in model.state_dict().items():
+        assert torch.equal(found[name], weight), name
+
+
+def test_a_files_weights_tokenizer_and_template_are_the_models_own(
+    places: tuple[ModelFolder, Path], loaded: LoadedModel
+) -> None:
+    model = loaded.runner.model  # type: ignore[attr-defined]
+    same_weights(places[0], tiny_llama(), places[1])
+    assert loaded.can_branch and loaded.info.name == "tiny" and loaded.info.context == 256
+    assert loaded.eos_ids == {2}
+    assert not hasattr(model.config, "quantization_config") and not getattr(model, "is_quantized", False)
+    words = "The sea is calm tonight, isn't it?"
+    assert loaded.decode(loaded.tokenizer(words).input_ids) == words
+    assert loaded.tokenizer.chat_template
+
+
+@pytest.mark.parametrize(
+    "model",
+    [Qwen2ForCausalLM(Qwen2Config(**SIZES)), Qwen3ForCausalLM(Qwen3Config(**SIZES, head_dim=16))],
+    ids=["qwen2", "qwen3"],
+)
+def test_other_architectures_are_read_to_the_bit(model: PreTrainedModel, tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "other.gguf", model)
+    same_weights(ModelFolder(file, name="other"), model, tmp_path)
+
+
+def test_text_is_the_same_with_lookahead_on_and_off(places: tuple[ModelFolder, Path], tmp_path: Path) -> None:
+    folder, _ = places
+    (tmp_path / "gguf").symlink_to(places[1])
+    session = Session(lambda *_: folder, tmp_path)
+    texts = []
+    for decoder in ("plain", "lookahead"):
+        options = Options(decoding=Decoding(decoder=decoder), max_new_tokens=40)  # type: ignore[arg-type]
+        events = list(
+            session.events(Request(CPU, "Once upon a time", options), lambda *_: None, NeverStopping())
+        )
+        texts.append("".join(event.text for event in events if isinstance(event, Piece)))
+        assert isinstance(events[-1], Finished) and events[-1].decoder == decoder
+    assert texts[0] == texts[1] != ""
+
+
+class NeverStopping:
+    """Never stops a reply."""
+
+    is_stopping = False
+
+
+def test_it_is_quantised_as_any_model(places: tuple[ModelFolder, Path]) -> None:
+    choice = ModelChoice("tiny", dtype="float32", device="cpu", quantisation="int8")
+    assert load(places[0], choice, None, places[1]).info.quantised_share > 0.9
+
+
+def test_what_is_made_from_a_file_is_kept_until_the_file_changes(
+    places: tuple[ModelFolder, Path], loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del loaded
+    monkeypatch.setattr(gguf_module, "_convert", refuse)
+    with unpacked(*places) as folder:
+        assert folder.gguf == places[0].path and (folder.path / "tokenizer.json").exists()
+    before = places[0].path.stat()
+    places[0].path.touch()
+    with pytest.raises(ModelBroken, match="converted again"), unpacked(*places):
+        pass
+    os.utime(places[0].path, ns=(before.st_atime_ns, before.st_mtime_ns))  # for the tests that follow
+
+
+def refuse(*_: object) -> None:
+    raise ModelBroken("converted again")
+
+
+def test_the_cache_does_not_grow(tmp_path: Path) -> None:
+    for number in range(KEPT + 3):
+        (tmp_path / str(number)).mkdir()
+    gguf_module._forget_oldest(tmp_path)
+    assert len(list(tmp_path.iterdir())) == KEPT
+
+
+def test_without_a_cache_nothing_is_left(
+    places: tuple[ModelFolder, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gguf_module, "_convert", lambda _, target: write(target, {"config.json": b"{}"}))
+    with unpacked(places[0], None) as folder:
+        assert (folder.path / "config.json").exists()
+    assert not folder.path.exists()
+
+
+def test_a_tokenizer_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "odd.gguf")
+    file.write_bytes(file.read_bytes().replace(b"gpt2", b"odd!"))
+    with pytest.raises(ModelBroken, match=r"The GGUF file of odd cannot be read \(.*odd!"):
+        load(ModelFolder(file, name="odd"), CPU)
+
+
+def test_weights_that_do_not_fit_the_memory_are_refused_before_they_are_read(tmp_path: Path) -> None:
+    sizes = tiny_config(vocabulary=4096)
+    file = tmp_path / "huge.gguf"
+    writer = gguf.GGUFWriter(file, "llama")
+    rows = ram().total // sizes.hidden_size
+    writer.add_tensor_info("token_embd.weight", (rows, 32), torch.zeros(1).numpy().dtype, rows * 128)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    writer.close()
+    with pytest.raises(
+        ModelTooLarge, match=r"huge takes .* of memory in float32, and .* are free: choose a smaller"
+    ):
+        check_memory(ModelFolder(file, name="huge"), torch.float32)
+
+
+def test_scaled_frequencies_of_llama_3_are_known_by_their_result(tmp_path: Path) -> None:
+    config = tiny_config()
+    config.head_dim = 64
+    rope = {
+        "rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0, "original_max_position_embeddings": 8192,
+    }  # fmt: skip
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    from app.engine.gguf_main import _llama3_rope
+
+    config.rope_parameters = rope
+    scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](config)
+    plain = 1.0 / 10000.0 ** (torch.arange(0, 64, 2) / 64)
+    file = tmp_path / "factors"
+    (plain / scaled).float().numpy().tofile(file)
+    config.rope_parameters = {"rope_type": "default", "rope_theta": 10000.0}
+    assert _llama3_rope(config, file, 0) == pytest.approx(rope)
+    torch.linspace(1, 8, 32).numpy().tofile(file)
+    config.rope_parameters = {"rope_type": "default", "rope_theta": 10000.0}
+    with pytest.raises(ValueError, match="scaled in an unknown way"):
+        _llama3_rope(config, file, 0)
+
+
+def test_every_architecture_that_is_accepted_is_one_that_transformers_reads() -> None:
+    from transformers.integrations import GGUF_CONFIG_MAPPING
+
+    # llama.cpp's names with hyphens and without underscores; qwen35 is read by newer releases alone.
+    known = {name.replace("_", "-") for name in GGUF_CONFIG_MAPPING} | {
+        name.replace("_", "") for name in GGUF_CONFIG_MAPPING
+    }
+    assert set(READABLE) - known <= {"qwen35", "qwen35moe"}
+    types = {
+        "gemma3": "gemma3_text",
+        "gemma4": "gemma4_text",
+        "minimax-m2": "minimax_m2",
+        "qwen2moe": "qwen2_moe",
+    }
+    types |= {"qwen3moe": "qwen3_moe", "qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text"}
+    assert {types.get(name, name) for name in READABLE} <= set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+
+
+def test_a_file_is_loaded_in_the_sandbox(places: tuple[ModelFolder, Path], sandbox: Sandbox) -> None:
+    assert load(places[0], CPU, sandbox, places[1]).tokenizer.chat_template

@@ -1,0 +1,92 @@
+"""Tiny random models as GGUF files, written by llama.cpp's own package, with the demo model's tokenizer."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gguf
+import torch
+from transformers import LlamaForCausalLM, PreTrainedModel
+
+from app.settings import assets_dir
+from tests.engine.tiny import tiny_config
+
+DEMO = assets_dir() / "demo-model"
+
+
+def tiny_llama(context: int = 256) -> LlamaForCausalLM:
+    """A random Llama with the demo model's vocabulary."""
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(tiny_config(context=context))
+    for parameter in model.parameters():
+        parameter.data *= 3.0
+    return model
+
+
+def write_gguf(path: Path, model: PreTrainedModel | None = None, **more: Any) -> Path:
+    """The file of a model; `more` are values under its architecture, or instead of "general.type"."""
+    model = model or tiny_llama()
+    arch = str(model.config.model_type)
+    writer = gguf.GGUFWriter(path, more.pop("architecture", arch))
+    if kind := more.pop("general_type", ""):
+        writer.add_type(kind)
+    _add_sizes(writer, model)
+    for key, value in more.items():
+        writer.add_uint32(key, value)
+    _add_tokenizer(writer)
+    names = gguf.get_tensor_name_map(_arch(arch), model.config.num_hidden_layers)
+    for name, weight in model.state_dict().items():
+        stem, _, ending = name.rpartition(".")
+        writer.add_tensor(f"{names.get_name(stem)}.{ending}", _stored(name, weight, model).numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def _arch(name: str) -> Any:
+    return next(arch for arch, known in gguf.MODEL_ARCH_NAMES.items() if known == name)
+
+
+def _add_sizes(writer: gguf.GGUFWriter, model: PreTrainedModel) -> None:
+    config = model.config
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_key_length(
+        getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    )
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+
+
+def _add_tokenizer(writer: gguf.GGUFWriter) -> None:
+    known: Mapping[str, Any] = json.loads((DEMO / "tokenizer.json").read_text(encoding="utf-8"))
+    special = {token["content"]: token["id"] for token in known["added_tokens"]}
+    vocabulary = {**known["model"]["vocab"], **special}
+    tokens = sorted(vocabulary, key=lambda token: vocabulary[token])
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(tokens)
+    writer.add_token_types([3 if token in special else 1 for token in tokens])
+    writer.add_token_merges([" ".join(pair) for pair in known["model"]["merges"]])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(2)
+    writer.add_add_bos_token(False)
+    writer.add_chat_template((DEMO / "chat_template.jinja").read_text(encoding="utf-8"))
+
+
+def _stored(name: str, weight: torch.Tensor, model: PreTrainedModel) -> torch.Tensor:
+    """A weight as llama.cpp keeps it: the rows of a Llama's queries and keys in another order."""
+    config = model.config
+    heads = {"q_proj.weight": config.num_attention_heads, "k_proj.weight": config.num_key_value_heads}
+    count = next((heads[end] for end in heads if name.endswith(end)), 0)
+    if config.model_type != "llama" or not count:
+        return weight.contiguous()
+    halves = weight.reshape(count, 2, weight.shape[0] // count // 2, weight.shape[1])
+    return halves.swapaxes(1, 2).reshape(weight.shape).contiguous()

@@ -1,0 +1,146 @@
+"""A GGUF file is known by its header: its sizes, and what keeps it from being loaded, in a sentence."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
+
+from app.device_memory import ram
+from app.errors import ModelBroken
+from app.gguf_header import BLOCKS, read_gguf_header
+from app.models_registry import judge_folder
+from app.models_registry.files.config import read_config
+from app.models_registry.files.gguf import gguf_files
+from app.models_registry.files.weights import check_model, read_weights
+from tests.gguf_models import tiny_llama, write_gguf
+
+
+@pytest.fixture(scope="session")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
+
+
+@pytest.fixture
+def file(pristine: Path, tmp_path: Path) -> Path:
+    """A file that the test may break."""
+    return Path(shutil.copy(pristine, tmp_path / "tiny.gguf"))
+
+
+def test_types_take_the_bytes_that_llama_cpp_gives_them() -> None:
+    theirs = {int(kind): (kind.name, *GGML_QUANT_SIZES[kind]) for kind in map(GGMLQuantizationType, BLOCKS)}
+    assert dict(BLOCKS) == theirs
+
+
+def test_the_header_tells_the_models_sizes(pristine: Path) -> None:
+    check_model(pristine, "tiny")
+    shape, weights = read_config(pristine, "tiny"), read_weights(pristine, "tiny")
+    assert (shape.layers, shape.hidden, shape.intermediate, shape.vocabulary) == (2, 32, 48, 4096)
+    assert (shape.heads, shape.key_heads, shape.head_size, shape.context) == (4, 2, 8, 256)
+    assert weights.numbers == sum(one.numel() for one in tiny_llama().parameters())
+    assert weights.has_head and not shape.is_tied and weights.layers == 2 and weights.stored == "F32"
+    assert read_gguf_header(pristine).size == pristine.stat().st_size
+
+
+def test_without_a_head_the_embedding_is_tied(file: Path) -> None:
+    file.write_bytes(file.read_bytes().replace(b"output.weight", b"outpux.weight"))
+    assert read_config(file, "tiny").is_tied and not read_weights(file, "tiny").has_head
+
+
+def test_memory_is_estimated_with_the_weights_whole_before_they_are_quantised(pristine: Path) -> None:
+    numbers = read_weights(pristine, "tiny").numbers
+    needs = {
+        precision: judge_folder(pristine, "tiny", ram(), precision, 256).need.weights
+        for precision in ("float32", "bfloat16", "int4")  # type: ignore[attr-defined]
+    }
+    assert needs == {"float32": 4 * numbers, "bfloat16": 2 * numbers, "int4": 2 * numbers}
+    tight = replace(ram(), free=1)
+    assert judge_folder(pristine, "tiny", tight, "float32", 256).verdict == "too big"
+
+
+@pytest.mark.parametrize("kept", [4, 20, 200, 5_000, -1, -100_000])
+def test_a_file_that_was_cut_short_is_damaged(file: Path, kept: int) -> None:
+    file.write_bytes(file.read_bytes()[:kept])
+    with pytest.raises(
+        ModelBroken, match=r"is damaged: .* Download it again with the program that brought it\."
+    ):
+        check_model(file, "tiny")
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04" + bytes(100), b"not a model at all"])
+def test_another_kind_of_file_is_no_gguf(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    with pytest.raises(ModelBroken, match=r"is no GGUF file: choose one that llama\.cpp can read"):
+        check_model(file, "tiny")
+
+
+@pytest.mark.parametrize("place", range(4, 120, 7))
+def test_a_garbled_header_is_a_sentence(file: Path, place: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[place : place + 8] = b"\xff" * 8
+    file.write_bytes(content)
+    try:
+        check_model(file, "tiny")
+    except ModelBroken as error:
+        assert str(error).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "kind", "sentence"),
+    [
+        (
+            "llamma9",
+            "",
+            "tiny has the architecture 'llamma9', which cannot be read from GGUF files: choose the same",
+        ),
+        (
+            "clip",
+            "",
+            "tiny holds only the image part of a model: choose the file of the text model beside it",
+        ),
+        ("llama", "mmproj", "tiny holds only the image part of a model"),
+        ("bert", "", r"tiny is an embedding model \(bert\), which writes no text: choose a chat model"),
+        ("llama", "adapter", "tiny is an adapter: merge it into its base model first"),
+    ],
+)
+def test_what_is_no_text_model_says_so(tmp_path: Path, architecture: str, kind: str, sentence: str) -> None:
+    file = write_gguf(tmp_path / "tiny.gguf", architecture=architecture, general_type=kind)
+    with pytest.raises(ModelBroken, match=sentence):
+        check_model(file, "tiny")
+
+
+def test_a_model_that_pools_its_vectors_is_an_embedding_model(tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "tiny.gguf", **{"llama.pooling_type": 1})
+    with pytest.raises(ModelBroken, match="is an embedding model"):
+        check_model(file, "tiny")
+
+
+def test_parts_of_a_split_file_say_what_is_missing(file: Path) -> None:
+    parts = [file.with_name(f"big-0000{number}-of-00003.gguf") for number in (1, 2, 3)]
+    for part in parts:
+        shutil.copy(file, part)
+    assert gguf_files(file.parent) == [parts[0], file]
+    with pytest.raises(
+        ModelBroken, match="is part 1 of a model in 3 files: join them with llama-gguf-split --merge"
+    ):
+        check_model(parts[0], "big")
+    parts[0].unlink()
+    assert gguf_files(file.parent) == [parts[1], file]
+    with pytest.raises(ModelBroken, match="in 3 files, and 1 of them is missing: get all of them, join them"):
+        check_model(parts[1], "big")
+    assert file.exists()
+
+
+def test_a_part_by_another_name_is_known_by_its_values(tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "part.gguf", **{"split.count": 3})
+    with pytest.raises(ModelBroken, match="is one part of a split model"):
+        check_model(file, "part")
+
+
+def test_a_count_that_cannot_be_is_refused_at_once(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[8:16] = (2**40).to_bytes(8, "little")
+    file.write_bytes(content)
+    with pytest.raises(ModelBroken, match="its header is impossible"):
+        check_model(file, "tiny")
