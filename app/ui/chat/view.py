@@ -38,7 +38,7 @@ PRIVATE = (
 NO_QUESTION = ""
 OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "shorter": "shorter"}
 """The buttons of the question that is asked before anything is left out."""
-ACTIONS = ("regenerate", "continue", "edit", "version")
+ACTIONS = ("regenerate", "answer-anyway", "continue", "edit", "version")
 """The buttons below a message that change the chat."""
 
 
@@ -148,6 +148,8 @@ class ChatActions:
                 return NewQuestion(version, settings, pending.value, parent)
             case "continue":
                 return Continuation(version, settings, int(pending.name))
+            case "answer-anyway":
+                return Regeneration(version, settings, int(pending.name), is_search_skipped=True)
             case "regenerate":
                 answer = int(pending.name)
                 anew = self._services.asked_anew(version.chat, answer, options, overflow)
