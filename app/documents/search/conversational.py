@@ -15,11 +15,13 @@ from app.text_normalisation import normalized
 _PLEASANTRIES = re.compile(
     r"(?:(?:hello|hi|hey|greetings|good (?:morning|afternoon|evening|night|day)|welcome|bye|goodbye|good bye|"
     r"see you(?: later| soon)?|nice to meet you|thanks|thank you|thx|cheers(?: mate)?|ok|okay|great|perfect|cool|"
-    r"nice|super|awesome|wonderful|got it|i see|you too|well done|good job|never ?mind|how are you(?: doing)?|who are you|"
-    r"what are you|what can you do|what s your name|what is your name|tell me a joke|"
+    r"nice|super|awesome|wonderful|got it|i see|you too|well done|good job|never ?mind|"
+    r"how are you(?: doing)?|who are you|what are you|"
+    r"what can you do|what s your name|what is your name|tell me a joke|"
     r"hallo|servus|moin|grüß gott|guten (?:morgen|tag|abend)|gute nacht|danke|vielen (?:lieben )?dank|"
-    r"herzlichen dank|tschüss|tschüs|auf wiedersehen|bis (?:bald|später|dann)|alles klar|prima|toll|klasse|verstanden|"
-    r"wie geht(?: es|s| s)?(?: dir| ihnen)?|wer bist du|was bist du|was kannst du(?: alles)?|wie heißt du|"
+    r"herzlichen dank|tschüss|tschüs|auf wiedersehen|bis (?:bald|später|dann)|alles klar|prima|toll|"
+    r"klasse|verstanden|wie geht(?: es|s| s)?(?: dir| ihnen)?|"
+    r"wer bist du|was bist du|was kannst du(?: alles)?|wie heißt du|"
     r"erzähle? (?:mir )?einen witz|"
     r"bonjour|bonsoir|salut|merci|au revoir|ça va|hola|buenos días|buenas (?:tardes|noches)|gracias|muchas gracias|"
     r"adiós)"
@@ -63,8 +65,8 @@ _OTHERS = """
     a an the it its that this these those them your you me my i im m like as in into to of for from with on at by
     and or but so now then please can could would will do make put say write give turn tell explain use using fix
     check correct change convert format sound let have be more less bit little much very too just only
-    one two three four five ten few same other last previous above whole answer reply response message text again once up down
-    out points point form style way language version long child kid year old
+    one two three four five ten few same other last previous above whole answer reply response message text again
+    once    up down out points point form style way language version long child kid year old
     das dies dieses es sie ihn den die der dem ein eine einen einem einer dein deine deinen deiner deinem mir mich
     bitte kannst könntest du kann könntet sagen sag sage schreib schreibe schreiben mach mache machen gib geben
     erklär erkläre erklären fass fasse fassen um zu in ins im auf als aus daraus davon noch und oder nun jetzt dann
