@@ -84,7 +84,7 @@ def _webui_node(found: Any) -> _Node:
 def _record(
     found: dict[str, Any], nodes: Mapping[str, _Node], shown: object, times: tuple[object, object]
 ) -> ChatRecord | None:
-    messages, ids = [], dict[str, int]()
+    messages, ids = list[MessageRecord](), dict[str, int]()
     for key in _parents_first(nodes):
         node = nodes[key]
         parent = ids.get(node.parent, 0)
