@@ -133,3 +133,8 @@ class Sources:
     is_whole: bool = False
     left_out: int = 0
     budget: TokenBudget | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether documents were searched in vain."""
+        return not self.cited

@@ -9,7 +9,7 @@ from time import sleep
 from app.chat_messages import MessageContent
 from app.chats import Chats
 from app.conversation import Reply
-from app.document_messages import Citation, Passage, PassageHit
+from app.document_messages import Citation, Collection, Passage, PassageHit
 from app.errors import DocumentNotFound, StoreFull
 from app.messages import (
     EngineStatus,
@@ -66,6 +66,9 @@ class FakeDocumentSearch:
         self.texts = dict(enumerate(texts, 1))
         self.searched: list[str] = []
 
+    def collections(self) -> tuple[Collection, ...]:
+        return (Collection(1, "Texts", len(self.texts)), Collection(2, "Empty"))
+
     def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[PassageHit, ...]:
         self.searched.append(question)
         words = set(question.lower().split())
@@ -87,7 +90,7 @@ class FakeDocumentSearch:
         return tuple(
             Passage(number, number, f"Text {number}", 0, len(text), text)
             for number, text in self.texts.items()
-            if collections
+            if 1 in collections
         )
 
 

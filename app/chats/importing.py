@@ -13,6 +13,7 @@ from app.chat_messages import ChatSettings, ImportResult, MessageContent
 from app.chats.chat_settings import columns_of, presets, save_preset
 from app.chats.chat_table import create, one_line, set_title
 from app.chats.export_format import ChatArchive, ChatRecord, MessageRecord, archive_from_json
+from app.chats.foreign_exports import foreign_archive
 from app.chats.message_table import INTERRUPTED, insert, tree_of
 from app.chats.message_tree import ROOT
 from app.errors import ImportBroken
@@ -29,9 +30,9 @@ def parse_archive(text: str) -> ChatArchive:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ImportBroken(
-            f"This file is not complete JSON ({error}). Choose a file that Foresight exported."
+            f"This file is not complete JSON ({error}). Choose a file that Foresight exported, or another chat app."
         ) from error
-    return archive_from_json(found)
+    return foreign_archive(found) if isinstance(found, list) else archive_from_json(found)
 
 
 def add_archive(connection: sqlite3.Connection, archive: ChatArchive, now: float) -> ImportResult:

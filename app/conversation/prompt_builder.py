@@ -10,6 +10,7 @@ from app.conversation.retrieval import DocumentSearch, PromptRoom, RetrievedCont
 from app.conversation.source_prompt import NO_ROOM, NOT_FOUND, guarded
 from app.conversation.turn import Messages, ReplySettings, TurnContext
 from app.document_messages import Sources
+from app.documents.search.conversational import is_conversational
 from app.documents.search.follow_up import self_contained
 from app.messages import Message, Options
 
@@ -50,13 +51,21 @@ class PromptBuilder:
                 if sources
                 else RetrievedContext(context.question)
             )
-        collections = context.chat_settings.collections
+        collections = self._searched(context)
         if not collections:
             return RetrievedContext(context.question)
         earlier = [message.content for message in context.history if message.role == "user"]
         query = self_contained(context.question, earlier)
         before = guarded(with_system(context.chat_settings, context.history))
         return retrieve(self._documents, collections, query, context.question, before, self._room(options))
+
+    def _searched(self, context: TurnContext) -> list[int]:
+        """The chat's collections that have documents; none where the question asks nothing of them."""
+        chosen = context.chat_settings.collections
+        has_answer = any(message.role == "assistant" for message in context.history)
+        if context.is_search_skipped or not chosen or is_conversational(context.question, has_answer):
+            return []
+        return [one.id for one in self._documents.collections() if one.id in chosen and one.documents]
 
     def messages(self, context: TurnContext, retrieved: RetrievedContext) -> Messages:
         """All messages that the model reads before its reply."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from app.conversation.source_prompt import question_with_sources, quoted
-from app.document_messages import Citation, Passage, PassageHit, Sources, TokenBudget
+from app.document_messages import Citation, Collection, Passage, PassageHit, Sources, TokenBudget
 from app.documents.search.snippets import snippet
 from app.documents.text_table import digest_of, stamp_of
 from app.messages import Message
@@ -36,6 +36,9 @@ LEAST_CHARACTERS = 80
 
 class DocumentSearch(Protocol):
     """What conversations need of the documents. The tests have one in memory."""
+
+    def collections(self) -> tuple[Collection, ...]:
+        """All collections."""
 
     def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[PassageHit, ...]:
         """Passages close enough to the question, best first."""
@@ -72,7 +75,7 @@ class RetrievedContext:
     @property
     def is_empty(self) -> bool:
         """Whether documents were searched, and no passage was close enough or had room."""
-        return self.sources is not None and not self.sources.cited
+        return self.sources is not None and self.sources.is_empty
 
     @property
     def message(self) -> Message:

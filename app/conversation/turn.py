@@ -35,12 +35,13 @@ class ReplySettings:
 @dataclass(frozen=True, slots=True)
 class TurnContext:
     """What a reply is built from: the chat's settings, the messages before the question, the question itself, and,
-    for a continuation, what is already written."""
+    for a continuation, what is already written. `is_search_skipped` is what the person chose for this reply."""
 
     chat_settings: ChatSettings
     history: Messages
     question: str
     written: MessageContent | None = None
+    is_search_skipped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +97,15 @@ class NewQuestion(Turn):
 
 @dataclass(frozen=True, slots=True)
 class Regeneration(Turn):
-    """Another answer beside the answer `message`."""
+    """Another answer beside the answer `message`, without a search of the documents if that is skipped."""
 
     message: int
+    is_search_skipped: bool = False
 
     def context(self, stores: ChatStores) -> TurnContext:
         """The question is the one that `message` answers."""
-        return context_of(stores, self.version.chat, self.message)
+        context = context_of(stores, self.version.chat, self.message)
+        return replace(context, is_search_skipped=self.is_search_skipped)
 
     def save(self, stores: ChatStores) -> tuple[ChatVersion, int]:
         """Adds an empty reply beside it."""

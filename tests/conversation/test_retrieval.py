@@ -194,6 +194,40 @@ def test_a_chat_without_collections_asks_no_documents(
     assert person.messages[-1].content.sources is None
 
 
+def test_what_asks_nothing_of_the_documents_goes_to_the_model_without_them(
+    engine: PatientEngine, ask_documents: Callable[..., Person]
+) -> None:
+    engine.words = LARGE
+    library = FakeDocumentSearch("Cats purr.")
+    person = ask_documents(library, "hello", "Hi.")
+    person.ask("Who purrs?", "Cats [1].")
+    assert engine.read()[-1][1].startswith(ORDER)
+    person.ask("Translate that to French", "Les chats [1].")
+    assert engine.read()[-1] == ("user", "Translate that to French")
+    assert person.messages[-1].content.sources is None
+    person.ask("Translate the poem to French", "Miaou.")
+    assert engine.read()[-1][1].startswith(ORDER)
+
+
+def test_an_answer_that_is_wanted_anyway_is_the_model_s(
+    engine: PatientEngine, ask_documents: Callable[..., Person]
+) -> None:
+    engine.words = WordReader(context=60)
+    person = ask_documents(FakeDocumentSearch(f"dogs {LONG}"), "What do cats do?")
+    person.place = person.chats.start(
+        Regeneration(person.place, ASKED, person.messages[-1].id, is_search_skipped=True)
+    )
+    person.get("They purr.")
+    assert engine.read() == [("user", "What do cats do?")]
+    assert (person.texts[-1], person.messages[-1].content.sources) == ("They purr.", None)
+
+
+def test_a_collection_without_documents_is_not_searched(ask_documents: Callable[..., Person]) -> None:
+    library = FakeDocumentSearch()
+    person = ask_documents(library, "What do cats do?", "Purr.")
+    assert (library.searched, person.messages[-1].content.sources) == ([], None)
+
+
 def test_an_answer_goes_on_from_the_passages_that_it_was_begun_with(
     engine: PatientEngine, ask_documents: Callable[..., Person]
 ) -> None:

@@ -17,6 +17,8 @@ FEW = 0.2
 GUESSED = 20_000
 """Bytes that the guess looks at."""
 COMMONEST = "cp1252"
+WIDE = ["utf_16", "utf_16_be", "utf_16_le", "utf_32", "utf_32_be", "utf_32_le", "utf_7"]
+"""Never guessed: any bytes look like some text in these. A mark or the zeros tell them."""
 CONTROLS = bytes(set(range(1, 32)) - set(b"\b\t\n\v\f\r\x1b"))
 MANY_CONTROLS = 0.02
 
@@ -55,7 +57,7 @@ def text_of(data: bytes) -> str | None:
 
 def _guessed(sample: bytes) -> str:
     """The likeliest encoding; among those that are as likely the commonest."""
-    matches = from_bytes(_accented(sample))
+    matches = from_bytes(_accented(sample), cp_exclusion=WIDE)
     best = matches.best()
     if best is None:
         return COMMONEST

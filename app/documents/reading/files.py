@@ -15,6 +15,7 @@ from app.documents.reading.process import (
     ReadRequest,
     TextPiece,
 )
+from app.documents.reading.unsupported import FORMATS, require_supported
 from app.errors import DocumentUnreadable
 
 PIECE = 2**20
@@ -28,8 +29,6 @@ FORMS_BY_SUFFIX = {
     ".xhtml": "html",
 }
 FORMS_BY_MAGIC = {b"%PDF-": "pdf", b"PK\x03\x04": "docx"}
-UNSUPPORTED_BY_MAGIC = {b"\xd0\xcf\x11\xe0": "an old or encrypted Office file", b"{\\rtf": "a rich text file"}
-"""What begins like this can be saved as something that is read."""
 
 
 class TextFileReader:
@@ -59,7 +58,7 @@ class TextFileReader:
         encoding = encoding_of(first)
         if not encoding.name.startswith(("utf-16", "utf-32")) and is_binary(first):
             raise DocumentUnreadable(
-                f"{self._name} is no text: save it as text, PDF, DOCX or HTML, and add that."
+                f"{self._name} is no text. Save it as one of these, and add that: {FORMATS}."
             )
         decoder = codecs.getincrementaldecoder(encoding.name)("replace")
         replaced = done = 0
@@ -91,11 +90,7 @@ def open_reader(path: Path, name: str) -> FileReader:
     beginning = _beginning(path, name)
     if not beginning:
         raise DocumentUnreadable(f"{name} is empty: there is nothing to read.")
-    for mark, what in UNSUPPORTED_BY_MAGIC.items():
-        if beginning.startswith(mark):
-            raise DocumentUnreadable(
-                f"{name} is {what}: save it as DOCX or PDF, without a password, and add that."
-            )
+    require_supported(beginning, name)
     form = next((form for mark, form in FORMS_BY_MAGIC.items() if beginning.startswith(mark)), "")
     form = form or FORMS_BY_SUFFIX.get(PurePath(name).suffix.lower(), "")
     return ProcessReader(ReadRequest(str(path), name, form)) if form else TextFileReader(path, name)
@@ -104,6 +99,6 @@ def open_reader(path: Path, name: str) -> FileReader:
 def _beginning(path: Path, name: str) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(8)
+            return file.read(64)
     except OSError as error:
         raise DocumentUnreadable(f"{name} cannot be read ({error.strerror}): add it again.") from error

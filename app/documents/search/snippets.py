@@ -12,10 +12,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, groupby, pairwise
 
 from app.document_messages import Passage
-from app.documents.search.terms import folded, indexed, terms
+from app.documents.search.terms import PIECE, RUN, folded, indexed, terms
 
 MAX_ABBREVIATION = 20
 """Characters before a full stop that are compared with ABBREVIATIONS."""
@@ -72,6 +72,21 @@ def snippet(passage: Passage, question: str, most: int) -> Passage:
     return replace(passage, start=passage.start + begin, end=passage.start + begin + len(text), text=text)
 
 
+def highlighted(text: str, question: str) -> Iterator[tuple[str, bool]]:
+    """The text in parts, each with whether it is a word of the question (folded as in the index)."""
+    asked = terms(question)
+    words = {folded(term) for term in asked if " " not in term}
+    pairs = [term.replace(" ", "") for term in asked if RUN.fullmatch(term.replace(" ", ""))]
+    is_hit = bytearray(len(text))
+    for found in chain(PIECE.finditer(text), *(re.finditer(re.escape(pair), text) for pair in pairs)):
+        if found[0] in pairs or not words.isdisjoint(folded(indexed(found[0])).split()):
+            is_hit[found.start() : found.end()] = b"\1" * len(found[0])
+    end = 0
+    for hit, run in groupby(is_hit):
+        begin, end = end, end + sum(1 for _ in run)
+        yield text[begin:end], bool(hit)
+
+
 def _spans(text: str) -> list[Span]:
     """The sentences of a text that say something; no sentence goes on behind an empty line."""
     borders = [0, *(found.end() for found in PARAGRAPH.finditer(text)), len(text)]
@@ -85,7 +100,7 @@ def _spans(text: str) -> list[Span]:
 
 def _best(text: str, spans: Sequence[Span], question: str) -> int:
     """Which sentence has most of what is asked for; the first of several."""
-    asked = terms(question)
+    asked = [folded(term) for term in terms(question)]
     said = [f" {folded(indexed(text[begin:end]))} " for begin, end in spans]
     has = [[term for term in asked if f" {term} " in words] for words in said]
     seen = Counter(term for found in has for term in found)

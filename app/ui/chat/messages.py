@@ -140,6 +140,8 @@ def _menu(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]:
 
 def _answer_buttons(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]:
     written = message.content
+    if written.sources and written.sources.is_empty:  # the app answered, and not the model
+        yield Button("Answer anyway", do="answer-anyway", name=message.id, is_disabled=options.is_busy)
     yield Button("Copy", copy="message", about="Copy answer")
     yield Button("Regenerate", do="regenerate", name=message.id, is_disabled=options.is_busy)
     if can_continue(written):

@@ -229,8 +229,8 @@ def note_html(state: ReplyState) -> str:
 def collection_picker_html(collections: Sequence[Collection], chosen: Sequence[int]) -> str:
     """Return the button above the message box with the collections that the chat asks, and those to choose from.
 
-    Nothing where there is no collection. assets/ui/documents.js opens it."""
-    names = {collection.id: collection.name for collection in collections}
+    A collection without documents is not offered. assets/ui/documents.js opens it."""
+    names = {one.id: one.name for one in collections if one.documents or one.id in chosen}
     names |= {one: GONE for one in chosen if one not in names}
     if not names:
         return ""

@@ -39,7 +39,7 @@ OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "shorter": "shorter"}
 """The buttons of the question that is asked before anything is left out."""
 ANSWERS = (*OVERFLOWS, "cut", "attach", "warmer", "same")
 """The buttons of all questions before a message is sent."""
-ACTIONS = ("regenerate", "continue", "edit", *CHANGES)
+ACTIONS = ("regenerate", "answer-anyway", "continue", "edit", *CHANGES)
 """The buttons below a message that change the chat."""
 
 
@@ -198,6 +198,8 @@ class ChatActions:
                 return NewQuestion(version, settings, pending.value, parent)
             case "continue":
                 return Continuation(version, settings, int(pending.name))
+            case "answer-anyway":
+                return Regeneration(version, settings, int(pending.name), is_search_skipped=True)
             case "regenerate":
                 answer = int(pending.name)
                 anew = self._services.asked_anew(version.chat, answer, options, overflow)

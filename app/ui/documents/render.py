@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
+from app.conversation.excerpts import excerpt
 from app.display_text import counted
 from app.document_messages import Collection, Document, DocumentState, PassageHit
 from app.settings import DEFAULT_EMBEDDER
@@ -107,7 +108,7 @@ def documents_html(
 
 def results_html(result: SearchResult) -> Markup:
     """The passages that a search found; nothing before a search."""
-    rows = [_result_row(hit) for hit in result.hits]
+    rows = [_result_row(hit, result.question) for hit in result.hits]
     return render_macro(TEMPLATE, "results", result=result, rows=rows)
 
 
@@ -178,9 +179,8 @@ def _progress_words(document: Document) -> str:
     return f"{state}, {document.done:,} of {document.total:,}" if is_counted else state
 
 
-def _result_row(hit: PassageHit) -> dict[str, object]:
+def _result_row(hit: PassageHit, question: str) -> dict[str, object]:
     passage = hit.passage
     scores = score_words(hit.bm25, hit.similarity, hit.bm25_rank, hit.similarity_rank)
     ref = DocumentRef(passage.document, passage.title, passage.start, passage.end, passage.heading, scores)
-    excerpt = passage.text[:EXCERPT] + ("…" if len(passage.text) > EXCERPT else "")
-    return {"ref": ref, "excerpt": excerpt}
+    return {"ref": ref, "excerpt": list(excerpt(passage, question, EXCERPT))}

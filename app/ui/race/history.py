@@ -13,6 +13,8 @@ from app.ui.templates import render_macro
 
 FASTER = 1.02
 """The speed-up from which on a decoder counts as faster; less is noise."""
+ENOUGH_RACES = 3
+"""Races of a kind of text before anything is said about it."""
 
 
 def history_html(
@@ -37,18 +39,29 @@ def history_html(
 
 
 def best_by_kind(speeds: Sequence[SpeedByKind]) -> dict[TextKind, SpeedByKind]:
-    """The fastest decoder for each kind of text, in the order of the page. Plain decoding is the baseline."""
+    """The fastest decoder for each kind of text, of those with enough races if there are any; in the order of the
+    page. Plain decoding is the baseline."""
     by_kind = {kind: [one for one in speeds if one.kind == kind and one.lane != "plain"] for kind in KINDS}
-    return {kind: max(each, key=lambda one: one.speed_up) for kind, each in by_kind.items() if each}
+    return {
+        kind: max(each, key=lambda one: (one.races >= ENOUGH_RACES, one.speed_up))
+        for kind, each in by_kind.items()
+        if each
+    }
 
 
 def summary(best: dict[TextKind, SpeedByKind]) -> str:
     """On which kinds of text a decoder is faster than plain decoding, and on which none is."""
-    faster = [KINDS[kind].lower() for kind, one in best.items() if one.speed_up >= FASTER]
-    slower = [KINDS[kind].lower() for kind, one in best.items() if one.speed_up < FASTER]
-    first = f"Faster on {_listed(faster)}." if faster else ""
-    second = f"Not faster on {_listed(slower)}." if slower else ""
-    return " ".join(filter(None, (first, second)))
+    known = {kind: one for kind, one in best.items() if one.races >= ENOUGH_RACES}
+    words = {
+        "Faster on": [kind for kind, one in known.items() if one.speed_up >= FASTER],
+        "Not faster on": [kind for kind, one in known.items() if one.speed_up < FASTER],
+        "Too few races to tell on": [kind for kind in best if kind not in known],
+    }
+    return " ".join(
+        f"{about} {_listed([KINDS[kind].lower() for kind in kinds])}."
+        for about, kinds in words.items()
+        if kinds
+    )
 
 
 def _rows(
@@ -61,7 +74,7 @@ def _rows(
         {
             "name": title(one.lane),
             "races": counted(one.races, "race"),
-            "is_best": one is best and one.speed_up >= FASTER,
+            "is_best": one is best and one.speed_up >= FASTER and one.races >= ENOUGH_RACES,
             "baseline": f"{1 / most:.2%}",
             "width": f"{one.speed_up / most:.2%}",
             "speed": times(one.speed_up),

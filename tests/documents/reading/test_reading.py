@@ -146,6 +146,18 @@ def test_damaged_characters_are_replaced_and_counted(tmp_path: Path) -> None:
     assert notes == ["2 characters could not be read and stand as \ufffd."]
 
 
+@pytest.mark.parametrize("beginning", ["ID3", "GIF89a", "RIFF", "GGUF", "Rar!", "BZh", "    ftyp"])
+def test_a_text_about_a_format_is_no_file_of_that_format(tmp_path: Path, beginning: str) -> None:
+    path = tmp_path / "formats.txt"
+    path.write_text(f"{beginning} is how such a file begins.")
+    assert read(path) == (f"{beginning} is how such a file begins.", [])
+
+
+@pytest.mark.parametrize("sample", [b"\x89PNG\r\n", b"\xe9\xe8 \xe0\xf4", b"caf\xe9 cr\xe8me"])
+def test_a_guess_is_never_utf_16(sample: bytes) -> None:
+    assert not encoding_of(sample).name.startswith(("utf_16", "utf-16", "utf_32", "utf-32"))
+
+
 def test_bytes_that_are_no_text_are_told_from_a_text_with_zeros() -> None:
     assert is_binary(bytes(range(256)) * 4)
     assert is_binary(bytes(100))
@@ -166,9 +178,16 @@ SCANNED = b"%PDF-1.4\n1 0 obj\n<< >>\nendobj\n"
         ("broken.docx", lambda path: path.write_bytes(b"PK\x03\x04 and no more"), "broken.docx is damaged"),
         ("things.docx", files.archive, "an archive and no Word document"),
         ("old.doc", lambda path: path.write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), "old or encrypted Office"),
-        ("letter.rtf", lambda path: path.write_bytes(b"{\\rtf1 Eggs}"), "a rich text file: save it as DOCX"),
+        ("tiny.png", lambda path: path.write_bytes(b"\x89PNG\r\n"), "tiny.png is a picture"),
+        ("named.png", lambda path: path.write_bytes(b"Eggs boil."), "named.png is a picture"),
+        ("photo.txt", lambda path: path.write_bytes(b"\xff\xd8\xff\xe0\0\x10JFIF"), "photo.txt is a picture"),
+        ("film.md", lambda path: path.write_bytes(b"\0\0\0\x20ftypisom"), "film.md is a video"),
+        ("things.zip", files.archive, "an archive, which cannot be read"),
+        ("sums.xlsx", files.archive, "a spreadsheet, which cannot be read"),
+        ("noise", lambda path: path.write_bytes(b"\x01\x02\xf0\x03\x04\xff"), "one of these, and add that: text"),
+        ("letter.rtf", lambda path: path.write_bytes(b"{\\rtf1 Eggs}"), "a rich text file, which cannot be read"),
         ("empty.txt", lambda path: path.write_bytes(b""), "empty.txt is empty"),
-        ("photo.png", lambda path: path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 9), "is no text"),
+        ("photo.png", lambda path: path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 9), "is a picture"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_said_in_a_sentence(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.document_messages import Passage
-from app.documents.search.snippets import snippet
+from app.documents.search.snippets import highlighted, snippet
 
 TEXT = "A lease has two sides. The rent is 740 euros. It is due in May. Cats may stay."
 
@@ -52,3 +52,20 @@ def test_a_paragraph_that_is_indented_by_more_than_there_is_room_for_is_focused_
     found = snippet(Passage(1, 1, "a", 0, len(text), text), "What is the rent?", 100)
     assert found.text == "The rent is 740 euros."
     assert text[found.start : found.end] == found.text
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "hits"),
+    [
+        ("The Rent is 740 euros, no rental.", "What is the rent?", ["Rent"]),
+        ("Le café; cafe.", "CAFÉ", ["café", "cafe"]),
+        ("Call os.path or parseHTTPDate.", "What does os.path parse?", ["os", "path", "parseHTTPDate"]),
+        ("\u4f1a\u8bae\u8bb0\u5f55\u5728\u6b64", "\u4f1a\u8bae\u8bb0\u5f55", ["\u4f1a\u8bae\u8bb0\u5f55"]),
+        ("Nothing of it.", "elephants", []),
+        ("", "rent", []),
+    ],
+)
+def test_the_words_of_the_question_are_marked(text: str, question: str, hits: list[str]) -> None:
+    parts = list(highlighted(text, question))
+    assert "".join(part for part, _ in parts) == text
+    assert [part for part, is_hit in parts if is_hit] == hits

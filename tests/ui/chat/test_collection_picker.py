@@ -44,10 +44,16 @@ def test_without_collections_there_is_no_picker() -> None:
 
 
 def test_the_picker_names_what_is_asked() -> None:
-    offered = (Collection(1, "Contracts"), Collection(2, "Manu<b>als"))
+    offered = (Collection(1, "Contracts", 1), Collection(2, "Manu<b>als", 1))
     assert ">Documents: off</button>" in collection_picker_html(offered, ())
     html = collection_picker_html(offered, (2,))
     assert (">Documents: Manu&lt;b&gt;als</button>" in html, html.count('aria-checked="true"')) == (True, 1)
+
+
+def test_an_empty_collection_is_offered_only_to_be_left() -> None:
+    empty = (Collection(1, "Contracts"),)
+    assert collection_picker_html(empty, ()) == ""
+    assert ">Documents: Contracts</button>" in collection_picker_html(empty, (1,))
 
 
 def test_a_collection_that_was_deleted_can_still_be_left(
@@ -136,6 +142,21 @@ def test_an_answer_in_vain_says_that_it_is_not_in_the_documents(
     thread = visitor.look().thread
     assert ("Not in your documents" in thread, 'data-do="source"' in thread) == (True, False)
     assert engine.requests == []
+
+
+def test_what_is_not_in_the_documents_can_be_answered_anyway(
+    visitor: Visitor, documents: ScriptedDocuments, engine: ScriptedEngine, lease: int
+) -> None:
+    turn(visitor, documents.kept[lease].collection)
+    visitor.get("elephants?")
+    answer = visitor.messages[-1].id
+    assert "Answer anyway</button>" in visitor.look().thread
+    visitor.press("answer-anyway", answer)
+    visitor.wait()
+    assert [request.prompt[-1].content for request in engine.requests] == ["elephants?"]  # type: ignore[union-attr]
+    assert visitor.messages[-1].versions == (answer, visitor.messages[-1].id)
+    assert visitor.messages[-1].content.sources is None
+    assert "Answer anyway" not in visitor.look().thread
 
 
 def test_markers_are_buttons_while_the_answer_is_written(

@@ -98,6 +98,14 @@ def test_long_passages_are_shown_as_far_as_there_is_room() -> None:
     assert f"{'x' * EXCERPT}…" in shown
 
 
+def test_a_result_begins_with_the_sentence_that_is_asked_for_and_marks_the_words_of_the_question() -> None:
+    text = f"{'Of other things. ' * 60}The <b>rent</b> is 740 euros. It is due in May."
+    passage = Passage(1, 1, "Lease", 0, len(text), text)
+    shown = results_html(SearchResult("What is the rent?", (PassageHit(passage, 1.0, 1.0, 1),)))
+    assert "The &lt;b&gt;<mark>rent</mark>&lt;/b&gt; is 740 euros. It is due in May.</p>" in shown
+    assert '<p class="excerpt">…Of other things. Of other' in shown
+
+
 @pytest.mark.parametrize(
     ("scores", "words"),
     [

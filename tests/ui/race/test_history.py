@@ -1,5 +1,7 @@
 """Speed-ups by kind of text, and the last races."""
 
+from dataclasses import replace
+
 from app.race_messages import LaneSummary, RaceSummary, SpeedByKind
 from app.ui.race.history import best_by_kind, history_html, summary
 from tests.fakes import DEMO
@@ -18,8 +20,15 @@ RACE = RaceSummary(
 
 
 def test_the_summary_names_the_kinds_of_text_where_a_decoder_is_faster() -> None:
-    assert summary(best_by_kind(SPEEDS)) == "Faster on code and quoting. Not faster on chat."
+    assert summary(best_by_kind(SPEEDS)) == "Faster on code. Too few races to tell on chat and quoting."
+    several = [replace(one, races=3) for one in SPEEDS]
+    assert summary(best_by_kind(several)) == "Faster on code and quoting. Not faster on chat."
     assert summary({}) == ""
+
+
+def test_one_lucky_race_does_not_beat_a_decoder_with_enough_of_them() -> None:
+    lucky = (*SPEEDS, SpeedByKind("code", "jacobi", 9.0, 1))
+    assert best_by_kind(lucky)["code"].lane == "auto"
 
 
 def test_the_chart_has_the_best_decoder_of_a_kind_first_and_no_plain() -> None:

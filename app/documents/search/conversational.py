@@ -1,0 +1,100 @@
+"""Tells messages that ask nothing of the documents: greetings and thanks, and wishes about the answer above.
+
+    hello                       is never searched
+    Translate that to French    is not searched once there is an answer; before one it is
+    Translate the lease         is always searched: a word of it is not about the answer
+
+A message is conversational when all its words are words of conversation, and one of them says what is wished. No
+model is asked. A question that begins with a question word is searched, except for a few set phrases.
+"""
+
+import re
+
+from app.text_normalisation import normalized
+
+_PLEASANTRIES = re.compile(
+    r"(?:(?:hello|hi|hey|greetings|good (?:morning|afternoon|evening|night|day)|welcome|bye|goodbye|good bye|"
+    r"see you(?: later| soon)?|nice to meet you|thanks|thank you|thx|cheers(?: mate)?|ok|okay|great|perfect|cool|"
+    r"nice|super|awesome|wonderful|got it|i see|you too|well done|good job|never ?mind|"
+    r"how are you(?: doing)?|who are you|what are you|"
+    r"what can you do|what s your name|what is your name|tell me a joke|"
+    r"hallo|servus|moin|grüß gott|guten (?:morgen|tag|abend)|gute nacht|danke|vielen (?:lieben )?dank|"
+    r"herzlichen dank|tschüss|tschüs|auf wiedersehen|bis (?:bald|später|dann)|alles klar|prima|toll|"
+    r"klasse|verstanden|wie geht(?: es|s| s)?(?: dir| ihnen)?|"
+    r"wer bist du|was bist du|was kannst du(?: alles)?|wie heißt du|"
+    r"erzähle? (?:mir )?einen witz|"
+    r"bonjour|bonsoir|salut|merci|au revoir|ça va|hola|buenos días|buenas (?:tardes|noches)|gracias|muchas gracias|"
+    r"adiós)"
+    r"(?: (?:there|everyone|very much|so much|a lot|again|today|for (?:that|your help|the help|the answer)|"
+    r"then|and|you|dir|ihnen|sehr|schön|heute|und|beaucoup|bien|mucho))*(?: |$))+"
+)
+"""One or more greetings, thanks and the like, and nothing else."""
+_SET_PHRASES = re.compile(
+    r"(?:go on|continue|carry on|keep going|more please|are you sure(?: about (?:that|it|this))?|really|"
+    r"weiter(?: bitte)?|mach(?:e)? (?:bitte )?weiter|fahr(?:e)? fort|bist du (?:dir )?sicher|wirklich|"
+    r"continue s il te plaît|sigue)"
+)
+_LANGUAGES = """
+    english german french spanish italian dutch portuguese polish russian ukrainian chinese japanese korean arabic
+    turkish swedish danish norwegian finnish greek czech hungarian hindi latin
+    deutsch deutsche englisch englische französisch französische spanisch spanische italienisch italienische
+    niederländisch niederländische portugiesisch portugiesische polnisch polnische russisch russische ukrainisch
+    ukrainische chinesisch chinesische japanisch japanische koreanisch arabisch arabische türkisch türkische
+    schwedisch dänisch norwegisch latein
+    anglais allemand français espagnol italien inglés alemán francés español italiano
+"""
+_SAID_IN = re.compile(
+    rf"(?:how (?:do|would) (?:you|i) say|what is|what s|wie sagt man|wie heißt|was heißt) "
+    rf"(?:it|that|this|das|dies|es) (?:in|auf) (?:{'|'.join(_LANGUAGES.split())})"
+)
+_WISHES = f"""
+    translate rephrase reword rewrite paraphrase shorten simplify summarize summarise reformat reformulate condense
+    elaborate expand repeat spell spellcheck short shorter longer simpler simply clearer briefer brief concise
+    shortly detailed formal formally informal polite politely politer friendly friendlier casual again
+    list lists bullet bullets table paragraph poem email mail e-mail summary sentence sentences words word terms
+    grammar spelling tone five half tweet markdown json haiku
+    übersetze übersetz übersetzen umformulieren formuliere formulier umschreiben kürze kürzen vereinfache
+    zusammenfassen zusammen wiederhole wiederholen kürzer länger einfacher knapper ausführlicher genauer höflicher
+    freundlicher förmlicher formeller nochmal nochmals einmal einfachen worten liste tabelle stichpunkte
+    stichpunkten gedicht satz sätzen sätze absatz e-mail grammatik
+    traduis traduire traduisez résume reformule court courte courts tradúcelo traduce resume corto corta
+    {_LANGUAGES}
+"""
+"""What is wished of the answer: something is done to it, or a form that it should have."""
+_OTHERS = """
+    a an the it its that this these those them your you me my i im m like as in into to of for from with on at by
+    and or but so now then please can could would will do make put say write give turn tell explain use using fix
+    check correct change convert format sound let have be more less bit little much very too just only
+    one two three four five ten few same other last previous above whole answer reply response message text again
+    once    up down out points point form style way language version long child kid year old
+    das dies dieses es sie ihn den die der dem ein eine einen einem einer dein deine deinen deiner deinem mir mich
+    bitte kannst könntest du kann könntet sagen sag sage schreib schreibe schreiben mach mache machen gib geben
+    erklär erkläre erklären fass fasse fassen um zu in ins im auf als aus daraus davon noch und oder nun jetzt dann
+    nur etwas mehr weniger viel ganz zwei drei vier fünf antwort text nachricht letzte letzten für sprache
+    ça cela en plus s il te plaît vous le la los lo al a más por favor
+"""
+"""Words that a wish about the answer may have besides."""
+_THE_FORM = re.compile(
+    r"\b(?:the|these|those|die|der|den|diese|diesen|dieser) "
+    r"(?:lists?|table|paragraph|poem|emails?|mail|sentences?|words?|terms|summary|text|message|"
+    r"liste|tabelle|absatz|absätze|satz|sätze|worte|text|nachricht)\b"
+)
+"""Something that is there already: "Explain the table" is about a table in the documents."""
+_WORD = re.compile(r"\w+(?:-\w+)*")
+_WISH_WORDS = frozenset(_WISHES.split())
+_KNOWN_WORDS = _WISH_WORDS | frozenset(_OTHERS.split())
+
+
+def is_conversational(message: str, has_answer: bool) -> bool:
+    """Whether a message asks nothing of the documents; `has_answer` says that there is an answer to speak of."""
+    words = _WORD.findall(normalized("NFC", message).lower())
+    line = " ".join(words)
+    if _PLEASANTRIES.fullmatch(line):
+        return True
+    if not has_answer:
+        return False
+    if _SET_PHRASES.fullmatch(line) or _SAID_IN.fullmatch(line):
+        return True
+    if _THE_FORM.search(line):
+        return False
+    return _KNOWN_WORDS.issuperset(words) and not _WISH_WORDS.isdisjoint(words)
