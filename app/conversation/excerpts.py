@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 
 from app.document_messages import Passage
-from app.documents.search.snippets import highlighted, snippet
+from app.documents.search.snippets import best_start, highlighted
 
 
 def excerpt(passage: Passage, question: str, most: int) -> Iterator[tuple[str, bool]]:
-    """At most about this many characters in parts, each with whether it is a word of the question."""
-    shown = snippet(passage, question, most)
-    if shown.start > passage.start:
+    """The sentence and what follows, in at most this many characters: parts, each with whether it was asked for."""
+    begin = best_start(passage, question)
+    shown = passage.text[begin : begin + most].rstrip()
+    if begin:
         yield "…", False
-    yield from highlighted(shown.text, question)
-    if shown.end < passage.end:
+    yield from highlighted(shown, question)
+    if begin + len(shown) < len(passage.text.rstrip()):
         yield "…", False

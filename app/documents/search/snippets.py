@@ -72,6 +72,15 @@ def snippet(passage: Passage, question: str, most: int) -> Passage:
     return replace(passage, start=passage.start + begin, end=passage.start + begin + len(text), text=text)
 
 
+def best_start(passage: Passage, question: str) -> int:
+    """Where in the passage's text the sentence begins that has most of what is asked for."""
+    spans = _spans(passage.text)
+    if not spans:
+        return 0
+    begin, end = spans[_best(passage.text, spans, question)]
+    return next(at for at in range(begin, end) if not passage.text[at].isspace())
+
+
 def highlighted(text: str, question: str) -> Iterator[tuple[str, bool]]:
     """The text in parts, each with whether it is a word of the question (folded as in the index)."""
     asked = terms(question)
