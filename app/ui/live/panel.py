@@ -69,8 +69,8 @@ def auto_in_words(statistics: Statistics) -> str:
         return ""
     if split.tree + split.window <= 1:
         return "Auto: one row per step. More rows would cost more time than they save."
-    parts = [f"tree of {split.tree} rows"] if split.tree > 1 else []
-    parts += [f"window of {split.window} rows"] if split.window else []
+    parts = [f"tree of {counted(split.tree, 'row')}"] if split.tree > 1 else []
+    parts += [f"window of {counted(split.window, 'row')}"] if split.window else []
     mean = f"{statistics.tokens_per_step:.1f} tokens"
     return f"Auto: {' and '.join(parts)}. A step costs {split.cost:.2f}x a plain one and writes {mean}."
 
