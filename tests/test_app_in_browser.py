@@ -220,7 +220,7 @@ def test_a_document_is_asked_cited_opened_and_removed(person: PageDriver) -> Non
     person.remove_document()
     person.page.click("#to-chat")
     person.press("Regenerate")
-    person.page.wait_for_selector(f"{LAST} .said >> text=Not in your documents")
+    person.page.wait_for_selector(f"{LAST}:not(:has(.cited)) footer")
 
 
 @pytest.mark.thorough

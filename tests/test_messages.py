@@ -51,7 +51,7 @@ NAN = float("nan")
         (
             ModelChoice,
             {"name": "demo", "attention": "fast"},
-            "attention must be one of auto, sdpa, triton, flash, got 'fast'",
+            "attention must be one of auto, sdpa, native, triton, flash, got 'fast'",
         ),
         (Request, {"model": ModelChoice("demo"), "prompt": ()}, "the prompt must not be empty, got ()"),
         (Request, {"model": ModelChoice("demo"), "prompt": ""}, "the prompt must not be empty, got ''"),

@@ -112,7 +112,7 @@ class Conversations:
         """Waits a moment until every reply is stored; the engine must have ended them.
 
         A reply that did not end is stored except for its last second. The next start marks it as interrupted."""
-        self.drafts.save()
+        self.drafts.close()
         deadline = monotonic() + CLOSING_SECONDS
         for recorder in tuple(self._recorders.values()):
             recorder.join(max(0.0, deadline - monotonic()))

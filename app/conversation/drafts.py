@@ -19,6 +19,7 @@ class Drafts:
         self._seconds = seconds
         self._unsaved: dict[int, str] = {}
         self._timer: threading.Timer | None = None
+        self._is_closed = False
         self._lock = threading.RLock()
 
     def of(self, chat: int) -> str:
@@ -31,11 +32,19 @@ class Drafts:
     def keep(self, chat: int, text: str) -> None:
         """Remembers what is typed in a chat."""
         with self._lock:
+            if self._is_closed:
+                return
             self._unsaved[chat] = text
             if self._timer is None:
                 self._timer = threading.Timer(self._seconds, self.save)
                 self._timer.daemon = True
                 self._timer.start()
+
+    def close(self) -> None:
+        """Saves what is not saved yet. What is typed afterwards is not kept."""
+        with self._lock:
+            self.save()
+            self._is_closed = True
 
     def clear(self) -> None:
         """Forgets what is not saved yet."""

@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 from contextlib import closing
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def schema(path: Path) -> list[tuple[str, str]]:
 def test_the_folders_of_chats_become_folders_of_their_own(tmp_path: Path) -> None:
     first = tmp_path / "migrations"
     first.mkdir()
-    for path in [path for path in ALL if not path.stem.endswith("folders")]:
+    for path in takewhile(lambda path: not path.stem.endswith("folders"), ALL):
         shutil.copy(path, first)
     path = tmp_path / "foresight.sqlite"
     with closing(Database(path, first)) as old, old.writing() as connection:

@@ -38,7 +38,8 @@ class ChatOpener:
         # A private chat that is not begun has no place for a draft.
         is_kept = chat or not state.is_private
         state.draft = try_or_notify(self._notify, lambda: drafts.of(chat), "") if is_kept else ""
-        return state.draft
+        # Without an answer the box keeps what is typed into it meanwhile.
+        return gr.skip() if state.draft == typed else state.draft
 
     def _open(self, state: ChatState, chat: int) -> None:
         state.open_chat(self._services.conversations.thread(chat, 1).version)

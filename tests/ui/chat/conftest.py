@@ -1,5 +1,7 @@
 """People at the services."""
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -23,9 +25,18 @@ def other(services: Services) -> Visitor:
 
 
 @pytest.fixture
-def unsteady(services: Services, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path) -> Services:
+def unsteady(
+    services: Services, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path
+) -> Iterator[Services]:
     """The same chats in services that cannot read them for a while."""
-    conversations = UnsteadyConversations(engine, services.conversations.stores, FakeDocumentSearch())
-    return Services(
-        conversations, engine, models, services.race, services.documents, SettingsFile(tmp_path), Settings()
-    )
+    stores = services.conversations.stores
+    with closing(UnsteadyConversations(engine, stores, FakeDocumentSearch())) as conversations:
+        yield Services(
+            conversations,
+            engine,
+            models,
+            services.race,
+            services.documents,
+            SettingsFile(tmp_path),
+            Settings(),
+        )

@@ -189,7 +189,7 @@ def test_a_thought_says_how_long_it_took(seconds: float, words: str) -> None:
 
 
 def test_a_reply_shows_how_fast_it_was_and_leads_to_the_live_numbers() -> None:
-    html = message_html(replace(ANSWER, content=ended("end")))
+    html = message_html(replace(ANSWER, content=ended("eos")))
     words = f"{PROVENANCE.statistics.tokens_per_step:.1f} tokens/step"
     assert re.search(rf'class="quiet chip" data-side="live"[^>]*>{words} · [\d,]+ tok/s</button>', html)
     unmeasured = replace(PROVENANCE, statistics=Statistics())

@@ -27,8 +27,12 @@ def squeezed(
     services: Services, store: NarrowChats, engine: ScriptedEngine, models: ScriptedModels, tmp_path: Path
 ) -> Iterator[Visitor]:
     """A person whose answers do not get onto the disk."""
-    with closing(Database(MEMORY)) as memory:
-        conversations = Conversations(engine, ChatStores(store, Chats(memory)), FakeDocumentSearch())
+    with (
+        closing(Database(MEMORY)) as memory,
+        closing(
+            Conversations(engine, ChatStores(store, Chats(memory)), FakeDocumentSearch())
+        ) as conversations,
+    ):
         file = SettingsFile(tmp_path)
         yield Visitor(
             Services(conversations, engine, models, services.race, services.documents, file, Settings())
