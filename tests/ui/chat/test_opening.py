@@ -1,7 +1,5 @@
 """A chat is opened by its address, with what was typed in it."""
 
-import gradio as gr
-
 from app.ui.chat.opening import ChatOpener
 from tests.ui.chat.people import SKIPPED, Visitor, pressed
 
@@ -61,7 +59,7 @@ def test_what_was_sent_is_no_draft_even_if_its_last_key_comes_late(person: Visit
 def test_a_private_chat_that_is_not_begun_keeps_no_draft(person: Visitor) -> None:
     person.actions.new_private_chat(person.state)
     person.actions.type(person.state, "A secret")
-    assert opener(person).draft(person.state, "0", "") == gr.skip(), "the box is empty already"
+    assert opener(person).draft(person.state, "0", "") == SKIPPED, "the box is empty already"
     person.actions.type(person.state, "A secret")
     assert person.services.conversations.drafts.of(0) == ""
     person.actions.new_chat(person.state)
