@@ -185,7 +185,9 @@ def test_a_probe_that_is_stopped_leaves_such_a_runner_too() -> None:
 def test_on_a_busy_machine_the_probe_ends_early_and_says_that_it_is_not_whole() -> None:
     slow, quick = count(0, 1.0), count(0, 0.0001)
     profile = probe(tiny(torch.bfloat16), unwatched, clock=lambda: next(slow))
-    assert sorted(chain.from_iterable(profile.bucket_sets)) == [1, 32], "a plain step is not padded to 32 rows"
+    assert sorted(chain.from_iterable(profile.bucket_sets)) == [1, 32], (
+        "a plain step is not padded to 32 rows"
+    )
     assert not profile.is_whole
     assert probe(tiny(torch.bfloat16), unwatched, clock=lambda: next(quick)).is_whole
 
