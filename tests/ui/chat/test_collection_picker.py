@@ -162,7 +162,7 @@ def test_what_is_not_in_the_documents_can_be_answered_anyway(
 def test_markers_are_buttons_while_the_answer_is_written(
     visitor: Visitor, documents: ScriptedDocuments, engine: ScriptedEngine, lease: int
 ) -> None:
-    engine.text, engine.pause = "It is 1,200 [1]. " + "And so on. " * 20, 0.01
+    engine.text, engine.pause = "It is 1,200 [1]. " + "And so on. " * 20, 0.03
     turn(visitor, documents.kept[lease].collection)
     visitor.ask("tenant pays what?")
     live = ["".join(screen.live) for screen in visitor.look_until_done()]
