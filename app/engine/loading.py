@@ -20,6 +20,7 @@ from app.engine.attention import register
 from app.engine.attention.selector import SDPA, HeadShape, capabilities_of, choose_attention
 from app.engine.compatibility import lookahead_note
 from app.engine.config_check import check_config_size
+from app.engine.cpu_kernels.compiling import cpu_kernels
 from app.engine.cuda_segments import expand_segments
 from app.engine.device_faults import is_no_verdict
 from app.engine.device_trial import device_fault
@@ -142,8 +143,9 @@ def prepare(
     register()
     text_config = model.config.get_text_config(decoder=True)
     machine = capabilities_of(model.device)
-    if choice.attention != "native" and not rounds_activations(model):
-        machine = replace(machine, cpu_kernels=None)  # in float32 itself they are not the default yet
+    # In float32 itself they are not the default yet.
+    if machine.device.type == "cpu" and (choice.attention == "native" or rounds_activations(model)):
+        machine = replace(machine, cpu_kernels=cpu_kernels())
     attention = choose_attention(choice.attention, machine, heads_of(text_config, model.dtype))
     note = lookahead_note(model, SDPA.attend)
     parameters = model.num_parameters() + quantised
