@@ -48,7 +48,7 @@ def serve(
     from app.api.gate import own_names
     from app.api.served_models import InstalledModels, served_model
     from app.api.services import ApiServices
-    from app.api.serving import serve_api
+    from app.api.serving import RunningApi
     from app.models_registry import folder_here, installed
 
     with errors_as_sentences():
@@ -63,7 +63,7 @@ def serve(
             here = InstalledModels(lambda: installed(hub, library.paths))
             services = ApiServices(engine, lambda: current, here, lambda: folder_here(library.embedder, hub))
             engine.load(choice)
-            running = serve_api(build_api(services, key, own_names(host)), listener)
+            running = RunningApi(build_api(services, key, own_names(host)), listener)
             _announce(running, key, port)
             _wait(running)
 
