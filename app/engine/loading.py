@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import (
@@ -26,7 +27,6 @@ from app.engine.device_faults import is_no_verdict
 from app.engine.device_trial import device_fault
 from app.engine.execution import run_in_blocks, run_plainly
 from app.engine.gguf import check_memory, reading_options, unpacked, without_bar
-from app.engine.grammar import Grammars
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
 from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.model_statistics import ModelStatistics
@@ -43,8 +43,21 @@ from app.messages import ModelChoice, ModelFolder, ModelInfo
 UNKNOWN_CONTEXT = 32_768
 """Positions granted to a model whose config sets no limit, such as a recurrent one."""
 
+if TYPE_CHECKING:
+    from app.engine.grammar import Grammars
+
 HERE = {"local_files_only": True, "trust_remote_code": False}
 """How transformers is to read a folder: nothing of it is asked for elsewhere, and none of its code is run."""
+
+
+def _lazy_grammars() -> Callable[[], "Grammars"]:
+    @cache
+    def grammars() -> "Grammars":
+        from app.engine.grammar import Grammars  # imported here: measuring machines do without llguidance
+
+        return Grammars()
+
+    return grammars
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +72,7 @@ class LoadedModel:
     profile: StepProfile = field(default_factory=StepProfile)  # empty until it is measured
     cache_key: CacheKey = field(default_factory=dict)  # what notes about it go by, once it is measured
     statistics: ModelStatistics = field(default_factory=ModelStatistics)
-    grammars: Grammars = field(default_factory=Grammars)
+    grammars: Callable[[], "Grammars"] = field(default_factory=_lazy_grammars)
 
     @property
     def current_info(self) -> ModelInfo:

@@ -62,5 +62,7 @@ def _processes(loaded: LoadedModel, request: Request, prompt_tokens: int) -> lis
     if wanted.logit_bias:
         found.append(biases(wanted, loaded.vocabulary))
     if wanted.grammar:
-        found.append(loaded.grammars.compile(wanted.grammar, loaded.tokenizer, loaded.eos_ids, prompt_tokens))
+        found.append(
+            loaded.grammars().compile(wanted.grammar, loaded.tokenizer, loaded.eos_ids, prompt_tokens)
+        )
     return found
