@@ -64,8 +64,7 @@ def serve(
             services = ApiServices(engine, lambda: current, here, lambda: folder_here(library.embedder, hub))
             engine.load(choice)
             running = RunningApi(build_api(services, key, own_names(host)), listener)
-            _announce(running, key, port)
-            _wait(running)
+            _stay(running, key, port)
 
 
 def chosen_key(folder: Path, given_key: str | None, no_key: bool, host: str) -> ApiKey:
@@ -93,8 +92,9 @@ def _announce(running: "RunningApi", key: ApiKey, asked_port: int) -> None:
     print_text("Press Ctrl+C to quit.")
 
 
-def _wait(running: "RunningApi") -> None:
+def _stay(running: "RunningApi", key: ApiKey, asked_port: int) -> None:
     try:
+        _announce(running, key, asked_port)
         running.wait()
     except KeyboardInterrupt:
         print_text("Closing.")
