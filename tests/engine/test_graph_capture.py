@@ -13,13 +13,14 @@ from app.engine.attention.selector import Attention, DeviceCapabilities, capabil
 from app.engine.block import chain_block
 from app.engine.decoders import make_decoder
 from app.engine.graph_capture import CudaGraphCapturer
+from app.engine.graph_trial import choose_steps
 from app.engine.kv_cache import CHUNK
 from app.engine.loading import heads_of, prepare
 from app.engine.memory import release_memory
 from app.engine.plain import plain
 from app.engine.rotary import Rotary
 from app.engine.runner import BlockRunner
-from app.engine.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps, choose_steps
+from app.engine.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps
 from app.messages import Decoding, ModelChoice, ModelFolder
 from tests.engine.architectures import BRANCHING, LLAMA, LONG, Architecture
 from tests.engine.replies import Letters, numbers, stream, write
