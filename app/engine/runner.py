@@ -1,7 +1,7 @@
 """The model behind three verbs: prefill a prompt, forward a block, commit the rows that were accepted.
 
-`BlockRunner` takes any block; `sequential_runner.py` serves models whose state cannot be taken back (recurrent and
-hybrid ones), one row after the other. Which one a model gets is decided at load, by `compatibility.py`.
+`BlockRunner` takes any block; models whose state cannot be taken back have one that takes a row after the other
+(`sequential_runner.py`). Which one a model gets is decided at load, by `compatibility.py`.
 """
 
 from collections.abc import Generator, Iterator, Sequence

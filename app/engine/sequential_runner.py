@@ -1,4 +1,7 @@
-"""Models whose state cannot be taken back, recurrent and hybrid ones: one row after the other."""
+"""The runner of models whose state cannot be taken back (recurrent and hybrid ones): one row after the other.
+
+Which models those are is decided at load, by `compatibility.py`.
+"""
 
 from collections.abc import Generator, Sequence
 from inspect import signature
