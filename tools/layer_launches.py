@@ -23,12 +23,15 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from app.engine import attention
 from app.engine.attention import register
 from app.engine.attention.sdpa import attend
+from app.engine.batched_sampling import best_tokens, make_batched_sampler
 from app.engine.block import chain_block
 from app.engine.cache_slots import CacheSlots
 from app.engine.fused_layers.fuse import fuse_by
 from app.engine.fused_layers.signature import Activation, HeadNorms, NormShape
 from app.engine.kv_cache import BlockCache
+from app.engine.lookahead.entries import SUCCESSORS
 from app.engine.steps import run_block
+from app.messages import Sampling
 
 FAMILIES = ("llama", "qwen3", "gemma3_text", "phi3")
 
@@ -158,6 +161,18 @@ def _both(family: str, layers: int) -> tuple[int, int]:
     return step_launches(model, kernels), step_launches(fused, kernels)
 
 
+def sampler_launches() -> tuple[int, int]:
+    """Of a greedy sampler behind an eager step, and behind a recorded one: besides the copy to the host."""
+    logits = torch.randn((8, 64), generator=torch.Generator().manual_seed(0)).bfloat16()
+    found = best_tokens(logits, SUCCESSORS)
+    counts = []
+    for best in (best_tokens, lambda _logits, _count: found):
+        with Counting() as counting:
+            make_batched_sampler(Sampling(), best)(logits, SUCCESSORS)
+        counts.append(int(counting.count))
+    return counts[0], counts[1]
+
+
 def main(
     families: Annotated[
         list[str] | None, typer.Argument(help="Kinds of models, as configs name them.")
@@ -168,6 +183,8 @@ def main(
     for family in families or FAMILIES:
         before, after = layer_launches(family)
         typer.echo(f"{family}: {before} kernels a layer as transformers writes it, {after} with fused layers")
+    before, after = sampler_launches()
+    typer.echo(f"greedy sampling: {before} kernels behind an eager step, {after} behind a recorded one")
 
 
 if __name__ == "__main__":

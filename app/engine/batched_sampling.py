@@ -10,7 +10,7 @@ number.
 A repetition penalty depends on the tokens accepted before, so there the rows are drawn one by one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -26,10 +26,26 @@ VALUES = 1 << 22
 """Logits that are filtered and given noise at once: some 100 MiB of numbers in between."""
 
 
-def sampler_for(sampling: Sampling, device: str) -> Sampler:
+BestTokens = Callable[[Tensor, int], Tensor]
+"""(logits [R, vocab], count) -> as `best_tokens`, of at least so many: a recorded step has found them already."""
+
+
+def best_tokens(logits: Tensor, count: int) -> Tensor:
+    """Of each row the ids of its `count` likeliest tokens, their logits, and argmax's id: [R, 2 * count + 1].
+
+    Ids are exact in float32, vocabularies being smaller than 2**24."""
+    firsts = logits.argmax(dim=-1, keepdim=True)
+    if count == 1:
+        ids, values = firsts, logits.gather(1, firsts)
+    else:
+        values, ids = logits.topk(min(count, logits.shape[-1]), dim=-1)
+    return torch.cat((ids.float(), values.float(), firsts.float()), dim=1)
+
+
+def sampler_for(sampling: Sampling, device: str, best: BestTokens = best_tokens) -> Sampler:
     """The sampler that suits logits on this device ("cpu", "cuda:0", ...)."""
     if device.startswith("cuda"):
-        return make_batched_sampler(sampling)
+        return make_batched_sampler(sampling, best)
     sampler = make_sampler(sampling)
     return sampler if device.startswith("cpu") else partial(_on_host, sampler=sampler)
 
@@ -39,23 +55,33 @@ def _on_host(logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, 
     return sampler(logits.cpu(), likely, positions)
 
 
-def make_batched_sampler(sampling: Sampling) -> Sampler:
+def make_batched_sampler(sampling: Sampling, best: BestTokens = best_tokens) -> Sampler:
     """A sampler that draws for all rows at once where it can."""
     if sampling.repetition_penalty != 1:
         return make_sampler(sampling)
-    return _greedy if sampling.temperature == 0 else partial(_drawn, sampling=sampling)
+    if sampling.temperature == 0:
+        return partial(_greedy, best=best)
+    return partial(_drawn, sampling=sampling, best=best)
 
 
-def _greedy(logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
+def _greedy(logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, best: BestTokens) -> Choices:
     del positions
-    ids, values, sampled = _in_one_copy(logits, likely)
+    ids, values, sampled = _on_the_host(best(logits, likely), likely)
     return Choices(lambda row, _history: sampled[row], ids, values)
 
 
-def _drawn(logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, sampling: Sampling) -> Choices:
+def _drawn(
+    logits: Tensor,
+    likely: int = 1,
+    positions: Sequence[int] = (),
+    *,
+    sampling: Sampling,
+    best: BestTokens,
+) -> Choices:
     if len(positions) != len(logits):
         raise ValueError(f"each row needs its position, got {len(positions)} for {len(logits)} rows")
-    ids, values, sampled = _in_one_copy(logits, likely, draw_rows(logits, positions, sampling))
+    drawn = draw_rows(logits, positions, sampling)[:, None].float()
+    ids, values, sampled = _on_the_host(torch.cat((best(logits, likely), drawn), dim=1), likely)
 
     def choose(row: int, history: Sequence[int]) -> int:
         if len(history) == positions[row]:
@@ -65,25 +91,15 @@ def _drawn(logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, sa
     return Choices(choose, ids, values)
 
 
-def _in_one_copy(
-    logits: Tensor, count: int, *drawn: Tensor
-) -> tuple[NDArray[np.int64], NDArray[np.float32], list[int]]:
-    """As `sampling.likeliest`, together with the drawn tokens [R]; without draws, with argmax's."""
-    firsts = logits.argmax(dim=-1)
-    if count == 1:
-        ids = firsts[:, None]
-        values = logits.gather(1, ids)
-    else:
-        values, ids = logits.topk(min(count, logits.shape[-1]), dim=-1)
-    # Ids are exact in float32, vocabularies being smaller than 2**24.
-    columns = (ids.float(), values.float(), *(tokens[:, None].float() for tokens in (firsts, *drawn)))
-    found = torch.cat(columns, dim=1).cpu().numpy()
-    width = ids.shape[1]
-    order, best = found[:, :width].astype(np.int64), found[:, width : 2 * width]
-    lowest = found[:, 2 * width].astype(np.int64)
+def _on_the_host(found: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32], list[int]]:
+    """As `sampling.likeliest`, by one copy of what `best_tokens` found; and the last column's tokens [R]."""
+    numbers = found.cpu().numpy()
+    width = (numbers.shape[1] - 1) // 2  # a drawn token's column makes no difference
+    order, best = numbers[:, :width].astype(np.int64), numbers[:, width : 2 * width]
+    lowest = numbers[:, 2 * width].astype(np.int64)
     for row in np.flatnonzero(order[:, 0] != lowest):
         lowest_first(order[row], int(lowest[row]))
-    return order, best, found[:, -1].astype(np.int64).tolist()
+    return order[:, :count], best[:, :count], numbers[:, -1].astype(np.int64).tolist()
 
 
 def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, values: int = VALUES) -> Tensor:

@@ -38,7 +38,7 @@ class Block:
                 f"a block needs as many positions and visible rows as tokens, got {rows} tokens, "
                 f"{len(self.positions)} positions, visible {self.visible.shape}"
             )
-        if any(not 0 <= row < rows for row in self.wanted):
+        if self.wanted and not 0 <= min(self.wanted) <= max(self.wanted) < rows:
             raise ValueError(f"wanted rows must lie in the block of {rows} rows, got {self.wanted}")
 
     def __len__(self) -> int:

@@ -24,9 +24,10 @@ from app.engine.compatibility import (
 )
 from app.engine.device_faults import refused_because
 from app.engine.fused_layers.fuse import FusedModel, fuse
+from app.engine.graph_trial import choose_steps
 from app.engine.rotary import Rotary, rotary_of
-from app.engine.runner import BlockRunner, ModelRunner, SequentialRunner
-from app.engine.step_graphs import choose_steps
+from app.engine.runner import BlockRunner, ModelRunner
+from app.engine.sequential_runner import SequentialRunner
 from app.engine.steps import EagerSteps, Steps, compile_variants
 from app.engine.tolerance import tolerance_of
 from app.errors import AttentionUnavailable

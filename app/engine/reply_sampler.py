@@ -47,7 +47,7 @@ def make_reply_sampler(
 ) -> ReplySampler:
     """What this request asks for. Raises BadOption for a grammar that cannot be used."""
     sampling, wanted = request.options.sampling, request.logits
-    sample = sampler_for(sampling, loaded.info.device)
+    sample = sampler_for(sampling, loaded.info.device, loaded.runner.best_tokens)
     if wanted.changes_logits:
         sample = processed_sampler(sampling, _processes(loaded, request, prompt_tokens))
     if wanted.top_logprobs < 0:

@@ -1,22 +1,20 @@
 """The model behind three verbs: prefill a prompt, forward a block, commit the rows that were accepted.
 
-`BlockRunner` takes any block; `SequentialRunner` serves models whose state cannot be taken back (recurrent and
-hybrid ones), one row after the other. Which one a model gets is decided at load, by `compatibility.py`.
+`BlockRunner` takes any block; models whose state cannot be taken back have one that takes a row after the other
+(`sequential_runner.py`). Which one a model gets is decided at load, by `compatibility.py`.
 """
 
 from collections.abc import Generator, Iterator, Sequence
-from inspect import signature
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention.selector import SDPA, Attention
+from app.engine.batched_sampling import best_tokens
 from app.engine.block import Block, chain_block, common_length, padded
-from app.engine.hardware import uploaded
-from app.engine.kv_cache import AHEAD, BlockCache, stock_cache
+from app.engine.kv_cache import AHEAD, BlockCache
 from app.engine.memory import is_out_of_memory
 from app.engine.rotary import Rotary, anchored
 from app.engine.step_profile import Buckets, bucket_for
@@ -26,9 +24,6 @@ from app.messages import MAX_ROWS, Prefilling
 PREFILL_CHUNK, CUDA_PREFILL_CHUNK = 512, 1024
 """Prompt tokens per forward pass: between two of them the person can stop, and sees progress. With so many, a card
 multiplies for much longer than it reads weights and the host launches kernels."""
-
-PROGRESS_ROWS = 16
-"""Rows between two reports of progress, where a prompt is read row by row."""
 
 ENOUGH = 512  # rows of room behind a prompt, such as a chat's next turn: it keeps the buffers and what was recorded
 MUCH, ROOMY = 4, 4096
@@ -63,6 +58,9 @@ class ModelRunner(Protocol):
     def forward(self, block: Block) -> Tensor:
         """Logits [R, vocab] of the block's wanted rows, good until the next forward. Nothing is committed."""
 
+    def best_tokens(self, logits: Tensor, count: int) -> Tensor:
+        """`batched_sampling.best_tokens`, of at least so many: for `forward`'s newest logits maybe found by now."""
+
     def commit(self, rows: Sequence[int]) -> None:
         """Append these rows of the newest block to the prefix: ascending, the first is row 0."""
 
@@ -96,6 +94,7 @@ class BlockRunner:
         self._prefix: list[int] = []
         self._farthest = 0  # position that the prefix was last read up to
         self._block: Block | None = None
+        self._newest: Tensor | None = None  # what `forward` returned last
 
     @property
     def buckets(self) -> Buckets:
@@ -133,8 +132,13 @@ class BlockRunner:
                 pass
         fed = self._padded(block)
         logits = self.steps.forward(self._cache, fed, batch_invariant=bool(self.same_text_buckets))
-        self._block = block
-        return logits[: len(block.wanted)]
+        self._block, self._newest = block, logits[: len(block.wanted)]
+        return self._newest
+
+    def best_tokens(self, logits: Tensor, count: int) -> Tensor:
+        """Those that a recorded step has found beside these logits; of other logits they are looked for now."""
+        known = self.steps.best_tokens(len(logits), count) if logits is self._newest else None
+        return best_tokens(logits, count) if known is None else known
 
     def commit(self, rows: Sequence[int]) -> None:
         """Compact the cache to prefix and accepted rows; raises ValueError without a block to commit."""
@@ -221,79 +225,9 @@ class BlockRunner:
     def _rewind(self, length: int) -> None:
         self._cache.rewind(length)
         self._prefix = self._prefix[:length]
-        self._block = None
+        self._block = self._newest = None
 
 
 def prefill_chunk(device: torch.device) -> int:
     """How many prompt tokens a forward pass reads on this device."""
     return CUDA_PREFILL_CHUNK if device.type == "cuda" else PREFILL_CHUNK
-
-
-class SequentialRunner:
-    """Runs one row after the other on a model with transformers' own attention and cache."""
-
-    reused = 0
-    max_rows = 1
-
-    def __init__(self, model: PreTrainedModel, context: int) -> None:
-        self.context = context
-        self.is_asynchronous = model.device.type == "cuda"
-        self.same_text_buckets: Buckets = ()
-        self.buckets: Buckets = ()
-        self.chunk = PREFILL_CHUNK  # rows that the model takes behind its state
-        self._model = model
-        self._accepts = frozenset(signature(model.forward).parameters)
-        self._state: dict[str, object] = {}
-
-    def horizon(self, position: int) -> int:
-        """One row at a time."""
-        return position + 1
-
-    def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
-        """Reads the prompt in chunks from its beginning: a recurrent state cannot go back.
-
-        Where the model takes no chunk behind another (`check_sequential` tries it), the rest is read row by row."""
-        logits = self.feed(ids[:PREFILL_CHUNK], 0)
-        yield Prefilling(min(PREFILL_CHUNK, len(ids)), len(ids))
-        for start in range(PREFILL_CHUNK, len(ids), self.chunk):
-            logits = self.feed(ids[start : start + self.chunk], start)
-            done = min(start + self.chunk, len(ids))
-            if done % PROGRESS_ROWS == 0 or done == len(ids):
-                yield Prefilling(done, len(ids))
-        return logits
-
-    def forward(self, block: Block) -> Tensor:
-        """Logits [1, vocab] of a block of one row, which is committed by being fed."""
-        if len(block) != 1:
-            raise ValueError(f"this model takes one row at a time, got a block of {len(block)}")
-        return self.feed(block.tokens, block.positions[0])[None]
-
-    def commit(self, rows: Sequence[int]) -> None:
-        """Nothing is left to do: feeding a row changed the state for good."""
-
-    def forget(self) -> None:
-        """Drop the state."""
-        has_cache = "past_key_values" in self._accepts
-        self._state = {"past_key_values": stock_cache(self._model.config)} if has_cache else {}
-
-    @torch.inference_mode()
-    def feed(self, tokens: Sequence[int], start: int) -> Tensor:
-        """Logits [vocab] behind the last of these tokens; from position 0 on the state begins anew."""
-        if start == 0:
-            self.forget()
-        device = self._model.device
-        optional = {
-            "position_ids": uploaded(np.arange(start, start + len(tokens))[None], device),
-            "logits_to_keep": 1,
-        }
-        output = self._model(
-            input_ids=uploaded(np.array([tokens]), device),
-            use_cache=True,
-            **{name: value for name, value in optional.items() if name in self._accepts},
-            **self._state,
-        )
-        # Mamba calls its state cache_params, RWKV state, the others past_key_values.
-        found = {name: output.get(name) for name in ("past_key_values", "cache_params", "state")}
-        self._state = {name: value for name, value in found.items() if value is not None} or self._state
-        logits: Tensor = output.logits[0, -1]
-        return logits

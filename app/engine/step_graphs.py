@@ -4,7 +4,8 @@ Launch by launch, a Llama of 32 layers is some 1200 kernels, and the host may ne
 device to run them. A graph is recorded once for each bucket of rows and then replayed:
 
     block of 11 rows -> padded to 16 -> tokens, positions, slots, wanted rows, paths: one copy to the device
-                                     -> replay the graph of 16 rows -> logits [16, vocab], of which some are wanted
+                                     -> replay the graph of 16 rows -> logits [16, vocab], of which some are wanted,
+                                                                       and of each row the likeliest tokens
 
 What a graph has baked in must stay true. Its inputs are tensors that stay (`step_inputs.py`); keys are written to
 slots, and attention finds them by the table of paths in the whole buffers (`kv_cache.py`, `attention/paths.py`), so
@@ -21,24 +22,23 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import BlockView
 from app.engine.attention.selector import Attention
-from app.engine.block import Block, chain_block, padded
+from app.engine.batched_sampling import best_tokens
+from app.engine.block import Block
+from app.engine.captured_moves import MOVES, CapturedMoves
 from app.engine.device_faults import reason_of
-from app.engine.graph_capture import CapturedGraph, CudaGraphCapturer, GraphCapturer
-from app.engine.hardware import upload_into
+from app.engine.graph_capture import CapturedGraph, GraphCapturer
 from app.engine.kv_cache import BlockCache, are_in_place
+from app.engine.lookahead.entries import SUCCESSORS
 from app.engine.memory import is_out_of_memory
-from app.engine.rotary import Rotary
 from app.engine.step_inputs import StepInputs
 from app.engine.step_profile import Buckets
-from app.engine.steps import EagerSteps, Steps, run_block
-from app.engine.tolerance import is_close
+from app.engine.steps import EagerSteps
 from app.messages import MAX_ROWS
 
 BUCKETS: Buckets = (1, 8, 16, 32, 64, 96, 128)
@@ -46,10 +46,8 @@ BUCKETS: Buckets = (1, 8, 16, 32, 64, 96, 128)
 EAGER_STEPS = 2
 """Steps of a bucket before it is recorded."""
 
-_TRIAL = (3, 1, 4, 1, 5, 9, 2, 6)
-_TRIAL_PREFIX = 5
-_NO_MEMORY = "memory ran out"
-_NO_ROOM = f"{_NO_MEMORY} when the cache was to grow for recorded steps"
+NO_MEMORY = "memory ran out"
+_NO_ROOM = f"{NO_MEMORY} when the cache was to grow for recorded steps"
 
 
 @dataclass(slots=True)
@@ -67,13 +65,20 @@ class GraphSteps:
     reads_all_rows = True
 
     def __init__(
-        self, model: PreTrainedModel, attention: Attention, capturer: GraphCapturer, context: int
+        self,
+        model: PreTrainedModel,
+        attention: Attention,
+        capturer: GraphCapturer,
+        context: int,
+        most_best: int = SUCCESSORS,
     ) -> None:
-        """The attention backend must read the mask from the table of paths alone."""
+        """The attention backend must read the mask from the table of paths alone.
+
+        Graphs look for so many likeliest tokens of each row; 0: for none."""
         self.note = ""
         self.buckets = BUCKETS
         self.model = model
-        self._attention = attention
+        self.attention = attention
         self._capturer = capturer
         self._context = context
         self._eager = EagerSteps(model, attention)
@@ -84,7 +89,9 @@ class GraphSteps:
         self._can_record_moves = True
         self._cache: BlockCache | None = None
         self._version = 0
-        self._logits = torch.empty(0)
+        self._logits = self._best = torch.empty(0)
+        self._most_best = most_best
+        self._num_best = 0  # of the newest block
 
     @property
     def num_graphs(self) -> int:
@@ -94,9 +101,14 @@ class GraphSteps:
     @torch.inference_mode()
     def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
         """Logits [R, vocab] of the wanted rows; the next block overwrites them."""
+        self._num_best = 0
         if not self._has_graph_for(cache, block):
             return self._eager.forward(cache, block, batch_invariant)
         return self._replayed(cache, block, batch_invariant)
+
+    def best_tokens(self, rows: int, count: int) -> Tensor | None:
+        """What the graph has found beside the logits, if the newest block was one's."""
+        return self._best[:rows, : 2 * self._num_best + 1] if 0 < count <= self._num_best else None
 
     def _has_graph_for(self, cache: BlockCache, block: Block) -> bool:
         """Whether so many rows are captured by now, or may be with the next step."""
@@ -135,14 +147,21 @@ class GraphSteps:
             return self._eager.forward(cache, block, batch_invariant)
         self._captured[rows] = bucket
         bucket.graph.replay()
+        self._num_best = self._num_best_of(rows)
         return self._logits[:rows]
+
+    def _num_best_of(self, rows: int) -> int:
+        """How many of a row's likeliest tokens a graph looks for: a plain step needs one, a draft's rows teach."""
+        return min(self._most_best, 1 if rows == 1 else self._logits.shape[1])
 
     def _capture(self, cache: BlockCache, block: Block, inputs: StepInputs) -> CapturedGraph:
         if not len(self._logits):
             self._logits = self._room_for_logits(cache, block)
+            self._best = self._logits.new_empty((len(self._logits), 2 * SUCCESSORS + 1), dtype=torch.float32)
         rows = len(inputs.slots)
+        count = self._num_best_of(rows)
         view = BlockView(
-            block, cache.length, self._attention.attend, self.model.device, inputs.paths, inputs.positions[0]
+            block, cache.length, self.attention.attend, self.model.device, inputs.paths, inputs.positions[0]
         )
 
         def step() -> None:
@@ -155,7 +174,10 @@ class GraphSteps:
                     logits_to_keep=inputs.wanted,
                     block=view,
                 )
-            self._logits[:rows].copy_(output.logits[0])
+            logits = output.logits[0]
+            self._logits[:rows].copy_(logits)
+            if count:
+                self._best[:rows, : 2 * count + 1].copy_(best_tokens(logits, count))
 
         return self._capturer.capture(step)
 
@@ -195,7 +217,7 @@ class GraphSteps:
         """Capture no graph of so many rows any more, or none at all. The step itself still runs eagerly."""
         if is_out_of_memory(error):  # narrower ones may have room
             self._refused.add(rows)
-            self.note = f"{_NO_MEMORY} when a step of {rows} rows was recorded"
+            self.note = f"{NO_MEMORY} when a step of {rows} rows was recorded"
         else:
             self._give_up(error)
 
@@ -203,88 +225,17 @@ class GraphSteps:
         """Move rows eagerly from now on; where memory ran out, steps stay recorded."""
         if is_out_of_memory(error):
             self._can_record_moves = False
-            self.note = f"{_NO_MEMORY} when a commit was recorded"
+            self.note = f"{NO_MEMORY} when a commit was recorded"
         else:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
         self.release()
-        self._logits, self._cache = torch.empty(0), None
+        self._logits = self._best = torch.empty(0)
+        self._cache = None
         self.note, self.buckets = _reason(error), ()
-
-
-def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, context: int) -> Steps:
-    """Graphs where the device has them and our kernels attend, if they pass a trial."""
-    if model.device.type != "cuda":
-        return EagerSteps(model, attention)
-    if attention.name != "triton":
-        return EagerSteps(model, attention, f"they need the triton attention, and {attention.name} attends")
-    return tried_graphs(model, attention, rotary, CudaGraphCapturer(model.device), context)
-
-
-def tried_graphs(
-    model: PreTrainedModel, attention: Attention, rotary: Rotary, capturer: GraphCapturer, context: int
-) -> Steps:
-    """Graphs, if a tiny block has the same logits by a graph as eagerly; else eager steps and a note."""
-    if rotary.kind == "dynamic":
-        return EagerSteps(model, attention, "its rotary table depends on the text's length")
-    note = _NO_MEMORY
-    for rows in (8, 1):  # as few as can be where memory is too small for more
-        if note.startswith(_NO_MEMORY):
-            note = _note_of_trial(model, attention, GraphSteps(model, attention, capturer, len(_TRIAL)), rows)
-            capturer.release()
-    return EagerSteps(model, attention, note) if note else GraphSteps(model, attention, capturer, context)
-
-
-def _note_of_trial(model: PreTrainedModel, attention: Attention, steps: GraphSteps, rows: int) -> str:
-    """Why steps cannot be these graphs; "" where they can."""
-    try:
-        is_same = _says_the_same(model, attention, steps, rows)
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        return f"{_NO_MEMORY} when they were tried"
-    return steps.note or ("" if is_same else "a graph said something else")
-
-
-@torch.inference_mode()
-def _says_the_same(model: PreTrainedModel, attention: Attention, steps: GraphSteps, rows: int) -> bool:
-    """Read so many rows behind a prefix that grows, until they come from a graph that was made for others."""
-    cache, eager = BlockCache(), EagerSteps(model, attention)
-    text, rest = _TRIAL[:_TRIAL_PREFIX], _TRIAL[_TRIAL_PREFIX:]
-    run_block(model, cache, chain_block(text, 0, wanted=()), attention.attend)
-    cache.commit(range(len(text)))
-    for turn in range(EAGER_STEPS + 2):
-        line = rest[turn % 2 :][:rows]
-        block = padded(chain_block(line, cache.length, wanted=tuple(range(len(line)))), rows, rows)
-        expected = eager.forward(cache, block)
-        found = steps.forward(cache, block)
-        if not is_close(found, expected):
-            return False
-        cache.commit((0,))
-    return True
 
 
 def _reason(error: Exception) -> str:
     """Why a step could not be recorded, for a person to read."""
     return f"its steps cannot be recorded ({reason_of(error)})"
-
-
-MOVES = 32
-"""Rows that are moved at most: trees are at most 24 guesses deep."""
-
-
-class CapturedMoves:
-    """The commits of one cache, as long as its buffers stay."""
-
-    def __init__(self, cache: BlockCache, capturer: GraphCapturer, device: torch.device) -> None:
-        numbers = self._numbers = torch.zeros((2, MOVES), dtype=torch.long, device=device)
-        self._graph = capturer.capture(lambda: cache.move(numbers[0], numbers[1]))
-
-    def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
-        """Keep these rows, row 0 the first of them, at most MOVES."""
-        rest = [0] * (MOVES - len(rows))
-        moves = np.array(((*rows, *rest), (*range(len(rows)), *rest)), dtype=np.int64) + cache.length
-        upload_into(self._numbers, moves)
-        self._graph.replay()
-        cache.advance(len(rows))

@@ -41,6 +41,9 @@ class Steps(Protocol):
 
         If `batch_invariant`, a row's bits depend on nothing but the text before it and the number of rows."""
 
+    def best_tokens(self, rows: int, count: int) -> Tensor | None:
+        """`batched_sampling.best_tokens` of the newest logits' first rows, if so many were found already."""
+
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
         """Keep these rows of the newest block: ascending, the first is row 0."""
 
@@ -64,6 +67,11 @@ class EagerSteps:
         """No row but the wanted ones reaches the LM head."""
         attend = self._attention.batch_invariant if batch_invariant else self._attention.attend
         return run_block(self.model, cache, block, attend)[0]
+
+    def best_tokens(self, rows: int, count: int) -> Tensor | None:
+        """Nobody has looked for them."""
+        del rows, count
+        return None
 
     @torch.inference_mode()
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:

@@ -20,7 +20,14 @@ from typing import Any
 
 import pytest
 
-SHARED_MEMORY = {(8, 0): 166_912, (8, 6): 101_376, (9, 0): 232_448, (10, 0): 232_448, (12, 0): 101_376}
+SHARED_MEMORY = {
+    (8, 0): 166_912,
+    (8, 6): 101_376,
+    (8, 9): 101_376,
+    (9, 0): 232_448,
+    (10, 0): 232_448,
+    (12, 0): 101_376,
+}
 """Bytes that a program may have, by compute capability."""
 
 HOPPER, LAPTOP = (9, 0), (8, 6)

@@ -40,6 +40,9 @@ class Oracle:
     def learn(self, text: Sequence[int], new: int, origin: Origin) -> None:
         """It knows already."""
 
+    def expect(self, contexts: NDArray[np.int64]) -> None:
+        """It has nothing to prepare."""
+
     def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
         """It knows better."""
 

@@ -32,6 +32,9 @@ class Only:
         if origin in self.sources:
             self.pool.learn(text, new, origin)
 
+    def expect(self, contexts: NDArray[np.int64]) -> None:
+        self.pool.expect(contexts)
+
     def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
         if "successor" in self.sources:
             self.pool.learn_successors(contexts, successors)

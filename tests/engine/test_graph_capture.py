@@ -10,16 +10,18 @@ import torch
 from transformers import PreTrainedModel
 
 from app.engine.attention.selector import Attention, DeviceCapabilities, capabilities_of, choose_attention
+from app.engine.batched_sampling import best_tokens
 from app.engine.block import chain_block
 from app.engine.decoders import make_decoder
 from app.engine.graph_capture import CudaGraphCapturer
+from app.engine.graph_trial import choose_steps
 from app.engine.kv_cache import CHUNK
 from app.engine.loading import heads_of, prepare
 from app.engine.memory import release_memory
 from app.engine.plain import plain
 from app.engine.rotary import Rotary
 from app.engine.runner import BlockRunner
-from app.engine.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps, choose_steps
+from app.engine.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps
 from app.messages import Decoding, ModelChoice, ModelFolder
 from tests.engine.architectures import BRANCHING, LLAMA, LONG, Architecture
 from tests.engine.replies import Letters, numbers, stream, write
@@ -65,9 +67,13 @@ def test_a_graph_writes_the_bits_that_eager_steps_write(dtype: torch.dtype, buck
         list(runner.prefill(numbers(40)))
     for place in range(40, 40 + EAGER_STEPS + 6):
         block = chain_block(numbers(bucket, seed=place), place, tuple(range(bucket)))
-        assert torch.equal(eager.forward(block), recorded.forward(block))
+        said = recorded.forward(block)
+        assert torch.equal(eager.forward(block), said)
+        best = steps.best_tokens(bucket, 1)
+        assert best is None or torch.equal(best, best_tokens(said, best.shape[1] // 2))
         for runner in (eager, recorded):
             runner.commit((0,))
+    assert best is not None
     assert (steps.note, steps.num_graphs) == ("", 1)
 
 

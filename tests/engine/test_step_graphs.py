@@ -19,13 +19,14 @@ from app.engine.attention.selector import SDPA, Attention
 from app.engine.block import Block, chain_block, padded
 from app.engine.decoders import make_decoder
 from app.engine.graph_capture import run_and_end
+from app.engine.graph_trial import choose_steps, tried_graphs
 from app.engine.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.plain import plain
 from app.engine.probing import probe
 from app.engine.rotary import Rotary, rotary_of
 from app.engine.runner import ROOMY, BlockRunner
-from app.engine.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps, choose_steps, tried_graphs
+from app.engine.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps
 from app.engine.step_profile import StepProfile, StepTimes
 from app.engine.steps import EagerSteps, run_block
 from app.messages import Decoding
@@ -400,7 +401,9 @@ def test_a_model_whose_steps_are_recorded_is_freed_like_any_other() -> None:
 def test_a_trial_decides_at_load(eager: BlockRunner) -> None:
     good = tried_graphs(eager.model, BY_PATHS, FIXED, SimulatedCapturer(), 1024)
     assert (type(good), good.note) == (GraphSteps, "")
-    bad = tried_graphs(eager.model, BY_PATHS, FIXED, SimulatedCapturer(RuntimeError("no")), 1024)
+    bad = tried_graphs(
+        eager.model, BY_PATHS, FIXED, SimulatedCapturer(RuntimeError("no"), RuntimeError("no")), 1024
+    )
     assert (type(bad), bad.note) == (EagerSteps, "its steps cannot be recorded (no)")
     turning = tried_graphs(eager.model, BY_PATHS, Rotary("dynamic", 32), SimulatedCapturer(), 1024)
     assert turning.note == "its rotary table depends on the text's length"

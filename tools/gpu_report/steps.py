@@ -10,15 +10,17 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from app.engine.attention import NAME, register
 from app.engine.attention.selector import capabilities_of, choose_attention
+from app.engine.batched_sampling import make_batched_sampler
 from app.engine.block import chain_block
 from app.engine.fused_layers.fuse import fuse
+from app.engine.graph_trial import choose_steps
 from app.engine.loading import context_of, heads_of
 from app.engine.memory import is_out_of_memory, release_memory
 from app.engine.quantising import check_can_quantise, quantise
 from app.engine.rotary import Rotary
 from app.engine.runner import BlockRunner
-from app.engine.step_graphs import choose_steps
 from app.errors import first_line
+from app.messages import Sampling
 from app.quantisation import Quantisation
 from tools.gpu_report.plan import Plan, Row
 
@@ -153,8 +155,10 @@ def _step(runner: BlockRunner, plan: Plan, rows: int) -> Callable[[], list[int]]
         pass
     block = chain_block(ids[plan.context :], plan.context, tuple(range(rows)))
 
+    sample = make_batched_sampler(Sampling(), runner.best_tokens)
+
     def step() -> list[int]:
-        tokens: list[int] = runner.forward(block).argmax(dim=-1).tolist()
+        tokens: list[int] = sample(runner.forward(block)).ids[:, 0].tolist()
         return tokens
 
     for _ in range(runner.steps.warm_up):

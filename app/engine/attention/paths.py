@@ -33,6 +33,14 @@ def row_paths(prefix_length: int, positions: NDArray[np.int64], visible: Visible
     """The table of a block; raises ValueError for a row that sees two keys at one position."""
     if _is_chain(prefix_length, positions, visible):
         return _chain_paths(positions)
+    ahead = positions - prefix_length
+    if ahead.min() >= 0 and ahead.max() < NEWEST:
+        return _near_paths(prefix_length, positions, ahead, visible)
+    return _far_paths(prefix_length, positions, visible)
+
+
+def _far_paths(prefix_length: int, positions: NDArray[np.int64], visible: Visible) -> Paths:
+    """The table of any block."""
     straight = _straight(prefix_length, positions, visible)
     chunks = _chunks(positions, visible, straight)
     # A row that leaves positions out (an anchor) has nothing to find behind its straight part.
@@ -62,6 +70,30 @@ def _chain_paths(positions: NDArray[np.int64]) -> Paths:
     return table
 
 
+def _near_paths(
+    prefix_length: int, positions: NDArray[np.int64], ahead: NDArray[np.int64], visible: Visible
+) -> Paths:
+    """The table of a step, for which the host has little time: all rows see each other within NEWEST positions.
+
+    `ahead` says how far each row [T] is from the prefix's end."""
+    rows = len(positions)
+    # The slots of each row's keys, from NEWEST positions before the block on.
+    line = np.full((rows, 2 * NEWEST), -1, dtype=np.int32)
+    line[:, :NEWEST] = np.maximum(np.arange(prefix_length - NEWEST, prefix_length), -1)
+    row, key = np.nonzero(visible)
+    line[row, NEWEST + ahead[key]] = prefix_length + key
+    is_found = line[:, NEWEST:] >= 0
+    if np.count_nonzero(is_found) != len(key):
+        wrong = np.flatnonzero(is_found.sum(axis=1) != visible.sum(axis=1))
+        raise _two_keys(int(wrong[0]), positions, visible)
+    table = np.empty((rows, SLOTS + NEWEST), dtype=np.int32)
+    table[:, POSITION] = positions
+    table[:, BORDER] = np.maximum(positions + 1 - NEWEST, 0)
+    first = np.arange(1, 2 * NEWEST * rows, 2 * NEWEST) + ahead  # where each row's newest keys begin
+    table[:, SLOTS:] = line.ravel().take(first[:, None] + np.arange(NEWEST))
+    return table
+
+
 def _check(
     slots: NDArray[np.int64],
     prefix_length: int,
@@ -75,11 +107,12 @@ def _check(
     found = gathered.sum(axis=1) + (borders - prefix_length).clip(min=0)
     wrong = np.flatnonzero(found != visible.sum(axis=1))
     if wrong.size:
-        row = int(wrong[0])
-        visible_keys = positions[visible[row]].tolist()
-        raise ValueError(
-            f"a row must see one key at each position, row {row} sees the block's {visible_keys}"
-        )
+        raise _two_keys(int(wrong[0]), positions, visible)
+
+
+def _two_keys(row: int, positions: NDArray[np.int64], visible: Visible) -> ValueError:
+    visible_keys = positions[visible[row]].tolist()
+    return ValueError(f"a row must see one key at each position, row {row} sees the block's {visible_keys}")
 
 
 def _places(positions: NDArray[np.int64], width: int) -> NDArray[np.int64]:

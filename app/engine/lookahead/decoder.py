@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.engine.block import chain_block
 from app.engine.lookahead.context_table import last_tokens
@@ -141,9 +142,16 @@ class _DraftedPass:
         self._window = window.copy()
         self._layout = lay_out(self._tree, window, len(tokens) - 1)
         self._logits = runner.forward(self._layout.block)
+        self._contexts = self._asked_contexts(tokens)  # a card computes by now
+        reply.pool.expect(self._contexts)
         self._kept: CommittedTokens
         self._choices: Choices
         self._split: Split
+
+    def _asked_contexts(self, tokens: Sequence[int]) -> NDArray[np.int64]:
+        """The last four tokens up to each wanted row [R, 4]."""
+        columns = self._window.columns(self._tree.tokens[0])
+        return np.array(self._tree.contexts(tokens) + [last_tokens(column) for column in columns])
 
     def finish(self) -> StopReason | None:
         """Commit the accepted path; the window moves on."""
@@ -161,10 +169,9 @@ class _DraftedPass:
 
     def _teach_successors(self) -> None:
         """What the rows said is worth most to the very next draft. The guesses are judged before it is known."""
-        pool, tokens, choices = self._reply.pool, self._reply.tokens, self._choices
-        pool.observe(tokens, self._kept.tokens)
-        contexts = self._tree.contexts(tokens) + [last_tokens(line[:-1]) for line in self._lines()]
-        pool.learn_successors(np.array(contexts), pack_successors(choices.ids, choices.logits))
+        pool, choices = self._reply.pool, self._choices
+        pool.observe(self._reply.tokens, self._kept.tokens)
+        pool.learn_successors(self._contexts, pack_successors(choices.ids, choices.logits))
 
     def _lines(self) -> list[list[int]]:
         """The window's columns, each with what the model said behind it."""

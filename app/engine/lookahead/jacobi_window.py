@@ -15,6 +15,7 @@ stands a little behind the text, and on stories260K earned as much as one whose 
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -89,24 +90,31 @@ class JacobiWindow:
         """[T, T] over the current token and the guesses in block order."""
         return window_mask(self.width, len(self.rows)) if self.width else np.ones((1, 1), dtype=np.bool_)
 
-    def lines(self, current: int, predicted: Sequence[int]) -> list[list[int]]:
-        """Each column as a line of N tokens, its last one said [W] by the model."""
-        columns = [list(column) for column in zip(*self.rows, predicted, strict=True)]
+    def columns(self, current: int) -> list[list[int]]:
+        """Each column as a line of N - 1 tokens."""
+        columns = [list(column) for column in zip(*self.rows, strict=True)]
         for column in columns[:1]:
             column[0] = current
         return columns
+
+    def lines(self, current: int, predicted: Sequence[int]) -> list[list[int]]:
+        """Each column, and behind it what the model said [W]."""
+        pairs = zip(self.columns(current), predicted, strict=True)
+        return [[*column, said] for column, said in pairs]
 
     def shift(self, predicted: Sequence[int]) -> None:
         """Let the rows move down by one; what the model said [W] becomes the top row."""
         self.rows = [*self.rows[1:], list(predicted)]
 
 
+@cache
 def window_mask(width: int, levels: int) -> Visible:
-    """The attention mask of a window of `levels` rows, row by row: see the drawing above."""
+    """The attention mask of a window of `levels` rows, row by row: see the drawing above. It is read only."""
     mask = np.zeros((levels, width, levels, width), dtype=np.bool_)
     columns = np.arange(width)
     for level in range(levels):
         mask[level, :, 0, :] = np.tri(width, dtype=np.bool_)
         for below in range(1, level + 1):
             mask[level, columns, below, columns] = True
+    mask.flags.writeable = False
     return mask.reshape(levels * width, levels * width)

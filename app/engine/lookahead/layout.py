@@ -32,13 +32,12 @@ class Layout:
 def lay_out(tree: DraftTree, window: JacobiWindow, position: int) -> Layout:
     """The block of a step whose current token stands at `position`."""
     drafts, guesses = len(tree), window.tokens()
-    # Place 0 of the window is the current token, which is the tree's root already.
-    rows = [0, *range(drafts, drafts + len(guesses))]
     visible = np.zeros((drafts + len(guesses),) * 2, dtype=np.bool_)
-    if guesses:
-        visible[np.ix_(rows, rows)] = window.visible()
     visible[:drafts, :drafts] = tree.visible()
-    top = [rows[place] for place in window.top()]
+    if guesses:  # place 0 of the window is the current token, which is the tree's root already
+        seen = window.visible()
+        visible[drafts:, 0], visible[drafts:, drafts:] = seen[1:, 0], seen[1:, 1:]
+    top = [drafts + place - 1 if place else 0 for place in window.top()]
     block = Block(
         tokens=(*tree.tokens, *guesses),
         positions=tuple(position + offset for offset in (*tree.depths, *window.offsets())),

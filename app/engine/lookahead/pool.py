@@ -51,6 +51,9 @@ class Pool(Protocol):
     def learn(self, text: Sequence[int], new: int, origin: Origin) -> None:
         """File the last `new` tokens of a line of text behind what stood before them."""
 
+    def expect(self, contexts: NDArray[np.int64]) -> None:
+        """Successors will be filed behind these contexts [R, 4]: prepare that, while a card computes them."""
+
     def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
         """File what the model held likely [R, 8] behind these contexts [R, 4]; -1 is before the text."""
 
@@ -112,6 +115,10 @@ class ContextPool:
             self._learned += self._table.learn_follower(text[max(end - LONGEST, 0) : end], entry)
         if origin in ("prompt", "output"):
             self._text += text[len(text) - new :]
+
+    def expect(self, contexts: NDArray[np.int64]) -> None:
+        """Find where successors will be filed behind these contexts [R, 4]."""
+        self._table.expect(contexts)
 
     def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
         """File what the model held likely [R, 8] behind these contexts [R, 4]; -1 is before the text."""

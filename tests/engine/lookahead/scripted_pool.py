@@ -24,6 +24,7 @@ class ScriptedPool:
     observed: list[tuple[list[int], list[int]]] = field(default_factory=list)
     said: list[dict[Line, list[int]]] = field(default_factory=list)
     """Of each step: the likeliest tokens behind each context; nothing stands before the text."""
+    expected: NDArray[np.int64] | None = None
     asked: list[tuple[int, int, float]] = field(default_factory=list)
     """Of each step: rows, depth and floor."""
 
@@ -33,8 +34,13 @@ class ScriptedPool:
     def learn(self, text: Sequence[int], new: int, origin: Origin) -> None:
         self.taught.append((list(text), new, origin))
 
+    def expect(self, contexts: NDArray[np.int64]) -> None:
+        """So that it can be seen that these were prepared for."""
+        self.expected = contexts
+
     def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
         assert contexts.shape == (len(successors), 4)
+        assert contexts is self.expected, "what was not expected is found while a card waits"
         lines = [tuple(token for token in context if token >= 0) for context in contexts.tolist()]
         tokens = [[unpack_successor(packed)[0] for packed in row if packed] for row in successors.tolist()]
         self.said.append(dict(zip(lines, tokens, strict=True)))

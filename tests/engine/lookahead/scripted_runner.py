@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 import torch
 from torch import Tensor
 
+from app.engine.batched_sampling import best_tokens
 from app.engine.block import Block
 from app.messages import MAX_ROWS, Prefilling
 
@@ -74,6 +75,10 @@ class ScriptedRunner:
         """Certain logits: 1 for what the rule says, 0 for the rest."""
         self.blocks.append(block)
         return self._logits([self._line(block, row) for row in block.wanted])
+
+    def best_tokens(self, logits: Tensor, count: int) -> Tensor:
+        """As they are looked for in any logits."""
+        return best_tokens(logits, count)
 
     def commit(self, rows: Sequence[int]) -> None:
         """Take the rows' tokens into the prefix."""

@@ -204,6 +204,19 @@ def test_a_context_that_takes_a_row_over_takes_nothing_else_with_it(
             assert {(tuple(context[len(context) - length :]), token) for token in tokens} <= truth
 
 
+@given(contexts=st.lists(CONTEXTS, min_size=1, max_size=6), others=st.lists(CONTEXTS, min_size=1, max_size=3))
+def test_successors_are_filed_alike_whether_they_were_expected_or_not(
+    contexts: list[list[int]], others: list[list[int]]
+) -> None:
+    at, successors_said = behind(*contexts), np.concatenate([says(sum(context)) for context in contexts])
+    expected, unexpected = table(), table()
+    expected.expect(at)
+    expected.learn_successors(at, successors_said)
+    unexpected.expect(behind(*others))
+    unexpected.learn_successors(at, successors_said)
+    assert np.array_equal(expected._rows, unexpected._rows)
+
+
 @given(contexts=st.lists(CONTEXTS, min_size=1, max_size=6), bits=st.integers(1, 20))
 def test_many_contexts_at_once_have_the_places_they_have_alone(contexts: list[list[int]], bits: int) -> None:
     known = ContextTable(VOCABULARY, bits)

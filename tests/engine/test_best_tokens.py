@@ -1,0 +1,173 @@
+"""A recorded step brings the likeliest tokens of its rows: a greedy sampler launches nothing behind it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from app.engine.batched_sampling import best_tokens, make_batched_sampler
+from app.engine.block import chain_block
+from app.engine.decoders import generate, make_decoder
+from app.engine.graph_trial import tried_graphs
+from app.engine.lookahead.entries import SUCCESSORS
+from app.engine.plain import plain
+from app.engine.rotary import Rotary, rotary_of
+from app.engine.runner import BlockRunner
+from app.engine.sampling import likeliest
+from app.engine.step import Decoder
+from app.engine.step_graphs import EAGER_STEPS, GraphSteps
+from app.engine.stopping import StoppingCriteria
+from app.messages import Decoding, Sampling
+from tests.engine.architectures import LLAMA
+from tests.engine.path_attention import BY_PATHS
+from tests.engine.replies import Letters, collect, load, numbers, says_plainly
+from tests.engine.simulated_graphs import SimulatedCapturer, SimulatedGraph
+
+SAMPLED = Sampling(temperature=1.5, seed=4)
+WIDE = make_decoder(Decoding("lookahead", window=4, ngram=3, guesses=4))
+
+
+class Launches(TorchDispatchMode):
+    """Counts the operations that compute something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        results = func(*args, **(kwargs or {}))
+        if not _storages(results) & _storages(args):
+            self.names.append(str(func))
+        return results
+
+
+def _storages(values: Any) -> set[int]:
+    tensors = [value for value in tree_leaves(values) if isinstance(value, Tensor)]
+    return {tensor.untyped_storage().data_ptr() for tensor in tensors}
+
+
+@pytest.fixture
+def runner() -> BlockRunner:
+    """Of a model that says each token as loudly as its neighbour, with recorded steps and a prompt."""
+    model = LLAMA.make()
+    weight = model.get_output_embeddings().weight.data
+    weight[0::2] = weight[1::2]
+    eager = load(model).runner
+    assert isinstance(eager, BlockRunner)
+    steps = GraphSteps(eager.model, BY_PATHS, SimulatedCapturer(), eager.context)
+    rotary = rotary_of(eager.model.config.get_text_config(decoder=True), eager.context)
+    return BlockRunner(eager.model, eager.context, rotary, BY_PATHS, steps)
+
+
+def recorded_logits(runner: BlockRunner, rows: int) -> Tensor:
+    """Of the first step of so many rows that comes from a tape."""
+    list(runner.prefill(numbers(5)))
+    block = chain_block(numbers(rows, seed=1), 5, tuple(range(rows)))
+    return [runner.forward(block) for _ in range(EAGER_STEPS + 1)][-1]
+
+
+@pytest.mark.parametrize(("rows", "count"), [(1, 1), (3, 1), (3, SUCCESSORS), (8, SUCCESSORS)])
+def test_a_greedy_sampler_launches_nothing_and_says_what_it_says_of_any_logits(
+    runner: BlockRunner, rows: int, count: int
+) -> None:
+    logits = recorded_logits(runner, rows)
+    sampler = make_batched_sampler(Sampling(), runner.best_tokens)
+    with Launches() as launched:
+        found = sampler(logits, count)
+    assert launched.names == []
+    expected = make_batched_sampler(Sampling())(logits, count)
+    assert found.ids.tolist() == expected.ids.tolist()
+    assert found.logits.tolist() == expected.logits.tolist()
+    assert [found.choose(row, ()) for row in range(rows)] == [expected.choose(row, ()) for row in range(rows)]
+
+
+def test_of_equal_logits_the_first_token_is_said(runner: BlockRunner) -> None:
+    logits = recorded_logits(runner, 8)
+    sampler = make_batched_sampler(Sampling(), runner.best_tokens)
+    assert (sampler(logits, SUCCESSORS).ids[:, 0] % 2 == 0).all()
+    assert sampler(logits, SUCCESSORS).ids[:, 0].tolist() == likeliest(logits, 1)[0][:, 0].tolist()
+
+
+def test_a_draw_needs_the_likeliest_tokens_no_more_than_once(runner: BlockRunner) -> None:
+    logits = recorded_logits(runner, 8)
+    at = range(6, 14)
+    with Launches() as launched:
+        found = make_batched_sampler(SAMPLED, runner.best_tokens)(logits, SUCCESSORS, at)
+    assert not any("topk" in name for name in launched.names)
+    expected = make_batched_sampler(SAMPLED)(logits, SUCCESSORS, at)
+    assert found.ids.tolist() == expected.ids.tolist()
+    histories = [[0] * place for place in at]
+    pairs = [(found.choose(row, each), expected.choose(row, each)) for row, each in enumerate(histories)]
+    assert all(one == other for one, other in pairs)
+
+
+def test_other_logits_are_looked_through_anew(runner: BlockRunner) -> None:
+    """Those of a prompt, of a step that was not recorded, of more tokens than a plain step looks for."""
+    newest = recorded_logits(runner, 1)
+    others = torch.randn((1, newest.shape[1]), generator=torch.Generator().manual_seed(0))
+    assert torch.equal(runner.best_tokens(others, 1), best_tokens(others, 1))
+    assert torch.equal(runner.best_tokens(newest, SUCCESSORS), best_tokens(newest, SUCCESSORS))
+    eager = runner.forward(chain_block(numbers(3), 5, (0, 1, 2)))
+    assert torch.equal(runner.best_tokens(eager, 1), best_tokens(eager, 1))
+    (*_, progress) = runner.prefill(numbers(9))
+    assert progress.done == 9
+    assert torch.equal(runner.best_tokens(newest, 1), best_tokens(newest, 1))
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("decoder", [plain, WIDE], ids=["plain", "lookahead"])
+def test_replies_are_those_of_samplers_that_look_for_themselves(
+    runner: BlockRunner, decoder: Decoder, sampling: Sampling
+) -> None:
+    prompt = numbers(20)
+    stopper = StoppingCriteria(frozenset(), 40, runner.context - 20, (), Letters().decode)
+    sampler = make_batched_sampler(sampling, runner.best_tokens)
+    said = collect(generate(runner, prompt, decoder, sampler, stopper)).tokens
+    runner.forget()
+    assert said == says_plainly(runner, prompt, sampling).tokens
+
+
+class Forgetful(SimulatedCapturer):
+    """Leaves out the last operation of a step: the likeliest tokens stay those of the recording."""
+
+    def capture(self, work: Callable[[], None]) -> SimulatedGraph:
+        tape = super().capture(work)
+        tape.plays.pop()
+        return tape
+
+
+def test_a_graph_that_finds_other_tokens_than_its_logits_say_is_refused(runner: BlockRunner) -> None:
+    steps = tried_graphs(runner.model, BY_PATHS, Rotary("fixed", 1024), Forgetful(), 1024)
+    assert steps.note == "a graph said something else"
+
+
+class NoSearch(TorchDispatchMode):
+    """A library that cannot look for likeliest tokens while it is recorded."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if "topk" in str(func):
+            raise RuntimeError("topk waits for the device")
+        return func(*args, **(kwargs or {}))
+
+
+class RefusesSearch(SimulatedCapturer):
+    """Records steps that look for no likeliest tokens."""
+
+    def capture(self, work: Callable[[], None]) -> SimulatedGraph:
+        with NoSearch():
+            return super().capture(work)
+
+
+def test_where_likeliest_tokens_cannot_be_recorded_steps_are_recorded_without(runner: BlockRunner) -> None:
+    steps = tried_graphs(runner.model, BY_PATHS, Rotary("fixed", 1024), RefusesSearch(), 1024)
+    assert (type(steps), steps.note) == (GraphSteps, "")
+    assert steps.best_tokens(1, 1) is None
+    runner.steps = steps
+    logits = recorded_logits(runner, 8)
+    assert isinstance(steps, GraphSteps) and steps.num_graphs == 1
+    found = make_batched_sampler(Sampling(), runner.best_tokens)(logits, SUCCESSORS)
+    assert found.ids.tolist() == make_batched_sampler(Sampling())(logits, SUCCESSORS).ids.tolist()
