@@ -46,7 +46,7 @@ class Screen:
     status = property(lambda self: self._text("status"))
     meter = property(lambda self: self._text("meter"))
     picker = property(lambda self: self._text("collection-picker"))
-    system_prompt = property(lambda self: self._text("system-prompt"))
+    system_prompt = property(lambda self: self._text("chat-settings-of"))
     is_busy = property(lambda self: self.parts["is-busy"])
     is_empty = property(lambda self: self.parts["is-empty"])
     is_private = property(lambda self: self.parts["is-private"])
