@@ -62,9 +62,9 @@ class Screen:
 class Visitor:
     """One page's person. `controls` are what the option controls hold."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, state: ChatState | None = None) -> None:
         self.services = services
-        self.state = ChatState()
+        self.state = state or ChatState()
         self.heard: list[str] = []
         self.actions = ChatActions(services, self.heard.append)
         self.renderer = ChatRenderer(services, self.state, count_seconds=0)

@@ -16,6 +16,7 @@ from app.messages import Options, Sampling
 from app.settings import Settings, SettingsFile
 from app.ui import Services
 from app.ui.chat.chat_settings import ChatSettingsActions
+from app.ui.chat.state import ChatState
 from app.ui.option_controls import OptionValues, to_values
 from tests.fake_models import ScriptedModels
 from tests.fakes import FakeDocumentSearch, ScriptedEngine
@@ -47,6 +48,21 @@ def test_a_chat_that_is_not_begun_begins_with_its_instructions(
     person.get("One")
     assert read(engine) == ["Be brief.", "One"]
     assert person.settings == ChatSettings("Be brief.")
+
+
+def test_new_chats_begin_with_the_default_system_prompt(
+    presets: ChatSettingsActions, services: Services, engine: ScriptedEngine
+) -> None:
+    services.choose_chat_defaults(system="Be brief.")
+    state = ChatState(new_settings=services.new_chat_settings)
+    person = Visitor(services, state)
+    person.actions.new_chat(state)
+    assert presets.shown(state)[0] == "Be brief."
+    person.get("One")
+    assert read(engine) == ["Be brief.", "One"]
+    services.choose_chat_defaults(system="Be kind.")
+    person.get("Two")
+    assert read(engine)[0] == "Be brief.", "a chat keeps its own"
 
 
 def test_instructions_hold_from_the_next_message_on_and_for_this_chat_alone(
