@@ -60,5 +60,5 @@ def storable(text: str) -> str:
 
 
 def without_surrogates(text: str) -> str:
-    """A command-line argument in which bytes of another encoding became surrogates; each becomes U+FFFD."""
+    """A text in which each surrogate becomes U+FFFD: half a character, or bytes of another encoding."""
     return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -6,8 +6,10 @@ measured is processor time of this thread, not how late it is; what looks too sl
 
 import gc
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
+
+import pytest
 
 from tests.text_seeds import SEEDS, repeated
 
@@ -66,7 +68,21 @@ def is_too_long(times: dict[int, float], size: int) -> bool:
     return times[size] > MOST_GROWTH * before or times[size] > 1 + MOST_SECONDS * size
 
 
-def require_linear_for_quick_seeds(read: Read) -> None:
-    """Require linear time up to `QUICK` characters of each quick seed."""
-    for seed in QUICK_SEEDS:
-        require_linear(read, SEEDS[seed], QUICK)
+def linear_time_tests(
+    readers: Mapping[str, Read],
+) -> tuple[Callable[[str], None], Callable[[str, str], None]]:
+    """Two tests of each reader: quick seeds, and with --thorough a megabyte of every seed."""
+
+    @pytest.mark.parametrize("reader", readers)
+    def quick(reader: str) -> None:
+        for seed in QUICK_SEEDS:
+            require_linear(readers[reader], SEEDS[seed], QUICK)
+
+    @pytest.mark.thorough
+    @pytest.mark.timeout(1200)
+    @pytest.mark.parametrize("seed", SEEDS)
+    @pytest.mark.parametrize("reader", readers)
+    def megabyte(reader: str, seed: str) -> None:
+        require_linear(readers[reader], SEEDS[seed], LARGEST)
+
+    return quick, megabyte

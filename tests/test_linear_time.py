@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from app.chats import search as chat_search
 from app.chats.importing import parse_archive
 from app.commands.console import printable
@@ -15,8 +13,7 @@ from app.errors import ImportBroken
 from app.models_registry.hub.hub_id import parse_hub_id
 from app.models_registry.locate import PATH_LIKE
 from app.text_normalisation import spaced, without_surrogates
-from tests.linear_time import LARGEST, Read, require_linear, require_linear_for_quick_seeds
-from tests.text_seeds import SEEDS
+from tests.linear_time import Read, linear_time_tests
 
 
 def stops(text: str) -> None:
@@ -59,14 +56,4 @@ READERS: dict[str, Read] = {
 }
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_four_times_the_text_takes_no_sixteen_times_as_long(reader: str) -> None:
-    require_linear_for_quick_seeds(READERS[reader])
-
-
-@pytest.mark.thorough
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("reader", READERS)
-def test_a_megabyte_of_anything_takes_a_thousand_times_as_long_as_a_kilobyte(reader: str, seed: str) -> None:
-    require_linear(READERS[reader], SEEDS[seed], LARGEST)
+test_it_takes_linear_time, test_it_takes_linear_time_for_a_megabyte = linear_time_tests(READERS)

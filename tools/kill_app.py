@@ -68,6 +68,7 @@ class Killer:
         """Have replies written plainly and long; the choice is stored like a person's."""
         page = self._open()
         page.click("#lookahead input")
+        page.click("#side-tab-settings")
         page.fill("#max-tokens input", "900")
         page.press("#max-tokens input", "Tab")
         page.wait_for_timeout(500)

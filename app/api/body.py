@@ -4,6 +4,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from app.text_normalisation import without_surrogates
+
 
 class Body(BaseModel):
     """What every request's body is."""
@@ -22,9 +24,7 @@ class Body(BaseModel):
 
 def _whole(value: Any) -> Any:
     if isinstance(value, str):
-        return (
-            value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        )
+        return without_surrogates(value)
     if isinstance(value, list):
         return [_whole(one) for one in value]
     if isinstance(value, dict):

@@ -48,7 +48,7 @@ def serve(
     from app.api.gate import own_names
     from app.api.served_models import InstalledModels, served_model
     from app.api.services import ApiServices
-    from app.api.serving import serve_api
+    from app.api.serving import RunningApi
     from app.models_registry import folder_here, installed
 
     with errors_as_sentences():
@@ -63,9 +63,8 @@ def serve(
             here = InstalledModels(lambda: installed(hub, library.paths))
             services = ApiServices(engine, lambda: current, here, lambda: folder_here(library.embedder, hub))
             engine.load(choice)
-            running = serve_api(build_api(services, key, own_names(host)), listener)
-            _announce(running, key, port)
-            _wait(running)
+            running = RunningApi(build_api(services, key, own_names(host)), listener)
+            _stay(running, key, port)
 
 
 def chosen_key(folder: Path, given_key: str | None, no_key: bool, host: str) -> ApiKey:
@@ -93,8 +92,9 @@ def _announce(running: "RunningApi", key: ApiKey, asked_port: int) -> None:
     print_text("Press Ctrl+C to quit.")
 
 
-def _wait(running: "RunningApi") -> None:
+def _stay(running: "RunningApi", key: ApiKey, asked_port: int) -> None:
     try:
+        _announce(running, key, asked_port)
         running.wait()
     except KeyboardInterrupt:
         print_text("Closing.")

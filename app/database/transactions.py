@@ -51,8 +51,9 @@ def store_error_of(error: sqlite3.Error, path: str, advice: str) -> StoreError |
         )
     if is_damage(error):
         return StoreBroken(
-            f"Part of {path} is damaged ({error}). Save what can still be read with "
-            "`python run.py chats export`, then move the file away and start Foresight again."
+            f"Part of {path} is damaged, or its disk cannot be read ({error}). Check the disk and start Foresight "
+            "again. If this stays, save what can still be read with `python run.py chats export` and move the file "
+            "away."
         )
     if code in BUSY:
         return StoreNotUsable(f"Another program has locked {path}. Close it and try again.")

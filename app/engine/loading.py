@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import (
@@ -20,12 +21,12 @@ from app.engine.attention import register
 from app.engine.attention.selector import SDPA, HeadShape, capabilities_of, choose_attention
 from app.engine.compatibility import lookahead_note
 from app.engine.config_check import check_config_size
+from app.engine.cpu_kernels.compiling import cpu_kernels
 from app.engine.cuda_segments import expand_segments
 from app.engine.device_faults import is_no_verdict
 from app.engine.device_trial import device_fault
 from app.engine.execution import run_in_blocks, run_plainly
 from app.engine.gguf import check_memory, reading_options, unpacked, without_bar
-from app.engine.grammar import Grammars
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
 from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.model_statistics import ModelStatistics
@@ -42,8 +43,21 @@ from app.messages import ModelChoice, ModelFolder, ModelInfo
 UNKNOWN_CONTEXT = 32_768
 """Positions granted to a model whose config sets no limit, such as a recurrent one."""
 
+if TYPE_CHECKING:
+    from app.engine.grammar import Grammars
+
 HERE = {"local_files_only": True, "trust_remote_code": False}
 """How transformers is to read a folder: nothing of it is asked for elsewhere, and none of its code is run."""
+
+
+def _lazy_grammars() -> Callable[[], "Grammars"]:
+    @cache
+    def grammars() -> "Grammars":
+        from app.engine.grammar import Grammars  # imported here: measuring machines do without llguidance
+
+        return Grammars()
+
+    return grammars
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +72,7 @@ class LoadedModel:
     profile: StepProfile = field(default_factory=StepProfile)  # empty until it is measured
     cache_key: CacheKey = field(default_factory=dict)  # what notes about it go by, once it is measured
     statistics: ModelStatistics = field(default_factory=ModelStatistics)
-    grammars: Grammars = field(default_factory=Grammars)
+    grammars: Callable[[], "Grammars"] = field(default_factory=_lazy_grammars)
 
     @property
     def current_info(self) -> ModelInfo:
@@ -142,8 +156,9 @@ def prepare(
     register()
     text_config = model.config.get_text_config(decoder=True)
     machine = capabilities_of(model.device)
-    if choice.attention != "native" and not rounds_activations(model):
-        machine = replace(machine, cpu_kernels=None)  # in float32 itself they are not the default yet
+    # In float32 itself they are not the default yet.
+    if machine.device.type == "cpu" and (choice.attention == "native" or rounds_activations(model)):
+        machine = replace(machine, cpu_kernels=cpu_kernels())
     attention = choose_attention(choice.attention, machine, heads_of(text_config, model.dtype))
     note = lookahead_note(model, SDPA.attend)
     parameters = model.num_parameters() + quantised

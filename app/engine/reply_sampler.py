@@ -68,5 +68,5 @@ def _processes(
         found.append(biases(wanted, loaded.vocabulary))
     if wanted.grammar:
         tokenizer, eos_ids = loaded.tokenizer, loaded.eos_ids
-        found.append(loaded.grammars.compile(wanted.grammar, tokenizer, eos_ids, prompt_tokens, begun))
+        found.append(loaded.grammars().compile(wanted.grammar, tokenizer, eos_ids, prompt_tokens, begun))
     return found

@@ -1,16 +1,12 @@
 """Serves the page: Gradio's environment, a listening socket, the guard around everything, a server thread."""
 
 import gc
-import logging
 import secrets
-import threading
 import webbrowser
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic, sleep
 
-import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.ui.app_context import AppContext, Endpoint
@@ -19,13 +15,9 @@ from app.ui.key import Key
 from app.ui.services import Services
 from app.ui.uploads import uploads_dir
 from app.web.listening import listen
-from app.web.slow_clients import TimeoutProtocol
+from app.web.server_thread import ServerThread
 
 API_PATHS = "/v1/"
-START_SECONDS = 30.0
-GRACE_SECONDS = 0.5
-"""How long what is being answered may take at the end."""
-STOP_SECONDS = 0.5
 LARGEST_MESSAGE = 4096
 """Bytes that a page may say at once over its WebSocket."""
 PING_SECONDS = 5.0
@@ -49,11 +41,8 @@ def prepare_environment(environ: MutableMapping[str, str], data_dir: Path) -> No
 class Running:
     """A page that is being served."""
 
-    def __init__(
-        self, server: uvicorn.Server, thread: threading.Thread, endpoint: Endpoint, requested_port: int
-    ) -> None:
+    def __init__(self, server: ServerThread, endpoint: Endpoint, requested_port: int) -> None:
         self._server = server
-        self._thread = thread
         self.endpoint = endpoint
         self.port = endpoint.port
         self.url = endpoint.url
@@ -62,17 +51,12 @@ class Running:
 
     def wait(self) -> None:
         """Return when the page is closed for good, or somebody pressed Quit; a KeyboardInterrupt passes through."""
-        while self._thread.is_alive() and not self.endpoint.quit_requested.wait(0.5):
+        while self._server.is_alive and not self.endpoint.quit_requested.wait(0.5):
             pass
 
     def close(self) -> None:
         """Stop answering. Replies under way are the engine's and go on. Safe to call twice."""
-        # It would call it an error that pages which are still open are left.
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-        self._server.should_exit = True
-        self._thread.join(GRACE_SECONDS)
-        self._server.force_exit = True  # what is left are streams of open pages, which end with the loop
-        self._thread.join(STOP_SECONDS)
+        self._server.close()
 
 
 def serve(
@@ -95,26 +79,17 @@ def serve(
 
         page = build_app(services, app_context, endpoint)
     guarded = Guard(page, Key(endpoint.token, endpoint.port, endpoint.one_time_codes))
-    server = uvicorn.Server(
-        uvicorn.Config(
-            _beside(guarded, app_context.api),
-            http=TimeoutProtocol,
-            lifespan="on",
-            ws="websockets-sansio",
-            ws_max_size=LARGEST_MESSAGE,
-            ws_ping_interval=PING_SECONDS,
-            ws_ping_timeout=PING_SECONDS,
-            ws_per_message_deflate=False,  # nothing leaves this machine
-            log_config=None,
-            log_level=logging.ERROR,
-            access_log=False,
-            server_header=False,
-        )
+    server = ServerThread(
+        _beside(guarded, app_context.api),
+        listener,
+        lifespan="on",
+        ws="websockets-sansio",
+        ws_max_size=LARGEST_MESSAGE,
+        ws_ping_interval=PING_SECONDS,
+        ws_ping_timeout=PING_SECONDS,
+        ws_per_message_deflate=False,  # nothing leaves this machine
     )
-    thread = threading.Thread(target=server.run, args=([listener],), name="page", daemon=True)
-    thread.start()
-    _wait_until_started(server, thread)
-    running = Running(server, thread, endpoint, port)
+    running = Running(server, endpoint, port)
     if open_browser:
         webbrowser.open(endpoint.one_time_url())
     return running
@@ -141,11 +116,3 @@ def collecting_later() -> Iterator[None]:
         gc.freeze()
         if was_on:
             gc.enable()
-
-
-def _wait_until_started(server: uvicorn.Server, thread: threading.Thread) -> None:
-    deadline = monotonic() + START_SECONDS
-    while not server.started:
-        if not thread.is_alive() or monotonic() > deadline:
-            raise RuntimeError("the page's server did not start")
-        sleep(0.005)

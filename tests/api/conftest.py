@@ -9,7 +9,7 @@ import pytest
 from app.api.application import build_api
 from app.api.key import FixedKey
 from app.api.services import ApiServices, ServedModel
-from app.api.serving import RunningApi, serve_api
+from app.api.serving import RunningApi
 from app.engine import Engine
 from app.messages import ModelChoice, ModelFolder
 from app.models_registry import locate
@@ -39,7 +39,7 @@ def embedder() -> ModelFolder | None:
 
 @pytest.fixture(scope="session")
 def server(engine: Engine, embedder: ModelFolder | None) -> Iterator[RunningApi]:
-    running = serve_api(build_api(services_of(engine, embedder), FixedKey(KEY)), listen(0))
+    running = RunningApi(build_api(services_of(engine, embedder), FixedKey(KEY)), listen(0))
     yield running
     running.close()
 

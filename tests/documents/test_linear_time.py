@@ -25,7 +25,7 @@ from app.documents.search.follow_up import self_contained
 from app.documents.search.snippets import sentences, snippet
 from app.documents.search.terms import content_words, folded, indexed, terms
 from app.text_normalisation import without_surrogates
-from tests.linear_time import LARGEST, QUICK, Read, read_all, require_linear, require_linear_for_quick_seeds
+from tests.linear_time import QUICK, Read, linear_time_tests, read_all, require_linear
 from tests.text_seeds import SEEDS
 
 
@@ -84,17 +84,7 @@ READERS: dict[str, Read] = {
 }
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_four_times_the_text_takes_no_sixteen_times_as_long(reader: str) -> None:
-    require_linear_for_quick_seeds(READERS[reader])
-
-
-@pytest.mark.thorough
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("reader", READERS)
-def test_a_megabyte_of_anything_takes_a_thousand_times_as_long_as_a_kilobyte(reader: str, seed: str) -> None:
-    require_linear(READERS[reader], SEEDS[seed], LARGEST)
+test_it_takes_linear_time, test_it_takes_linear_time_for_a_megabyte = linear_time_tests(READERS)
 
 
 @pytest.mark.parametrize("seed", ("newlines", "tags", "words", "ideographs"))

@@ -29,6 +29,7 @@ from app.models_registry.files.gguf import READABLE
 from tests.engine.tiny import tiny_config
 from tests.gguf_models import tiny_llama, write_gguf
 from tests.models_registry.model_files import write
+from tests.tiers import some
 
 CPU = ModelChoice("tiny", dtype="float32", device="cpu")
 SIZES: dict[str, Any] = {
@@ -72,8 +73,13 @@ def test_a_files_weights_tokenizer_and_template_are_the_models_own(
 
 @pytest.mark.parametrize(
     "model",
-    [Qwen2ForCausalLM(Qwen2Config(**SIZES)), Qwen3ForCausalLM(Qwen3Config(**SIZES, head_dim=16))],
-    ids=["qwen2", "qwen3"],
+    some(
+        {
+            "qwen2": Qwen2ForCausalLM(Qwen2Config(**SIZES)),
+            "qwen3": Qwen3ForCausalLM(Qwen3Config(**SIZES, head_dim=16)),
+        },
+        "qwen3",
+    ),
 )
 def test_other_architectures_are_read_to_the_bit(model: PreTrainedModel, tmp_path: Path) -> None:
     file = write_gguf(tmp_path / "other.gguf", model)
@@ -140,6 +146,7 @@ def test_without_a_cache_nothing_is_left(
     assert not folder.path.exists()
 
 
+@pytest.mark.thorough
 def test_a_tokenizer_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     file = write_gguf(tmp_path / "odd.gguf")
     file.write_bytes(file.read_bytes().replace(b"gpt2", b"odd!"))
@@ -205,5 +212,6 @@ def test_every_architecture_that_is_accepted_is_one_that_transformers_reads() ->
     assert {types.get(name, name) for name in READABLE} <= set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
 
 
+@pytest.mark.thorough
 def test_a_file_is_loaded_in_the_sandbox(places: tuple[ModelFolder, Path], sandbox: Sandbox) -> None:
     assert load(places[0], CPU, sandbox, places[1]).tokenizer.chat_template

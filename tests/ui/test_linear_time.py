@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
-
 from app.chat_messages import TokenMark
 from app.document_messages import Citation, Sources
 from app.ui.chat.citations import cited_html
@@ -16,8 +14,7 @@ from app.ui.chat.reply_text import LiveReplyText, reply_html
 from app.ui.chat.token_colours import coloured_html
 from app.ui.file_export import file_html, file_name
 from app.ui.live.tokens import visible
-from tests.linear_time import LARGEST, Read, require_linear, require_linear_for_quick_seeds
-from tests.text_seeds import SEEDS
+from tests.linear_time import Read, linear_time_tests
 
 
 def in_steps(text: str, take: Callable[[str, bool], object]) -> None:
@@ -79,14 +76,4 @@ READERS: dict[str, Read] = {
 }
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_four_times_the_text_takes_no_sixteen_times_as_long(reader: str) -> None:
-    require_linear_for_quick_seeds(READERS[reader])
-
-
-@pytest.mark.thorough
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("reader", READERS)
-def test_a_megabyte_of_anything_takes_a_thousand_times_as_long_as_a_kilobyte(reader: str, seed: str) -> None:
-    require_linear(READERS[reader], SEEDS[seed], LARGEST)
+test_it_takes_linear_time, test_it_takes_linear_time_for_a_megabyte = linear_time_tests(READERS)

@@ -25,7 +25,6 @@ from app.engine.attention.signature import Attend, BlockView, LayerCache, Scorin
 from app.engine.attention.tiles import busy_programs
 from app.engine.block import chain_block
 from app.engine.cpu_kernels.attention import NativeAttention
-from app.engine.cpu_kernels.compiling import cpu_kernels
 from app.engine.device_faults import refused_because
 from app.engine.tolerance import is_close
 from app.errors import AttentionUnavailable
@@ -82,7 +81,7 @@ class DeviceCapabilities:
     has_flash: bool = False
     is_rocm: bool = False
     trials: Trials = TRIALS
-    cpu_kernels: CDLL | None = None  # compiled, on a CPU
+    cpu_kernels: CDLL | None = None  # for a model on a CPU that wants them: compiling them takes seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +104,7 @@ def capabilities_of(device: torch.device) -> DeviceCapabilities:
     if device.type != "cuda" or torch.version.cuda is None:
         has_interpreter = has_triton and device.type == "cpu"
         is_rocm = device.type == "cuda"
-        kernels = cpu_kernels() if device.type == "cpu" else None
-        return DeviceCapabilities(
-            device, has_triton=has_interpreter, is_rocm=is_rocm, trials=INTERPRETED, cpu_kernels=kernels
-        )
+        return DeviceCapabilities(device, has_triton=has_interpreter, is_rocm=is_rocm, trials=INTERPRETED)
     properties = torch.cuda.get_device_properties(device)
     return DeviceCapabilities(
         device,

@@ -16,7 +16,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import platformdirs
 import torch
 
 from app.engine.cpu_kernels.launching import declared
@@ -37,6 +36,8 @@ SECONDS = 60
 @cache
 def cpu_kernels() -> CDLL | None:
     """The compiled kernels; None where they cannot be had, and the log says why."""
+    import platformdirs  # imported here: measuring machines do without it
+
     folder = Path(platformdirs.user_cache_dir("foresight", appauthor=False)) / "kernels"
     return load_kernels(folder)
 

@@ -40,7 +40,7 @@ def hostile_files(folder: Path) -> dict[str, str]:
         "noise.docx": "is damaged",
         "empty.txt": "is empty",
         "blank.txt": "There is no text in blank.txt",
-        "zeros.bin": "is no text",
+        "zeros.bin": "is a program",
         "program.exe": "is a program",
         "torn.txt": "1 character could not be read",
         "nul.txt": "2 NUL characters were removed.",

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
-from app.engine.attention.selector import Attention, HeadShape, capabilities_of, choose_attention
+from app.engine.attention.selector import Attention, DeviceCapabilities, HeadShape, choose_attention
 from app.engine.block import Block
 from app.engine.cpu_kernels.compiling import cpu_kernels
 
@@ -15,16 +15,19 @@ pytestmark = pytest.mark.skipif(cpu_kernels() is None, reason="there is no C com
 HEADS, SHARED, SIZE = 6, 2, 24
 
 
+def machine() -> DeviceCapabilities:
+    return DeviceCapabilities(torch.device("cpu"), cpu_kernels=cpu_kernels())
+
+
 def native() -> Attention:
     shape = HeadShape(HEADS, SHARED, SIZE, torch.float32)
-    return choose_attention("auto", capabilities_of(torch.device("cpu")), shape)
+    return choose_attention("auto", machine(), shape)
 
 
 def test_it_is_the_default_for_float32_alone() -> None:
-    machine = capabilities_of(torch.device("cpu"))
     assert native().name == "native"
-    assert choose_attention("auto", machine, HeadShape(6, 2, 24, torch.bfloat16)).name == "sdpa"
-    assert choose_attention("auto", machine, HeadShape(6, 2, 20, torch.float32)).name == "sdpa"
+    assert choose_attention("auto", machine(), HeadShape(6, 2, 24, torch.bfloat16)).name == "sdpa"
+    assert choose_attention("auto", machine(), HeadShape(6, 2, 20, torch.float32)).name == "sdpa"
 
 
 @pytest.mark.parametrize("prefix", [0, 1, 29, 31, 32, 250, 255, 256, 300, 511, 513])

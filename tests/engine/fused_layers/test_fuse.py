@@ -9,6 +9,7 @@ from torch import Tensor
 
 from app.engine.attention.sdpa import attend
 from app.engine.attention.selector import DeviceCapabilities, capabilities_of
+from app.engine.cpu_kernels.compiling import cpu_kernels
 from app.engine.fused_layers.fuse import can_have, fuse, fuse_by
 from app.engine.fused_layers.signature import NormShape
 from tests.engine.architectures import LLAMA
@@ -40,13 +41,13 @@ def model_of(name: str = "llama") -> Any:
 
 def test_a_cpu_without_a_compiler_keeps_the_model_it_has() -> None:
     model = model_of()
-    found = fuse(model, replace(capabilities_of(CPU), cpu_kernels=None), attend)
+    found = fuse(model, capabilities_of(CPU), attend)
     assert found.model is model and found.note == ""
 
 
 def test_a_cpu_keeps_a_model_in_half_precision() -> None:
     model = model_of().bfloat16()
-    assert fuse(model, capabilities_of(CPU), attend).model is model
+    assert fuse(model, replace(capabilities_of(CPU), cpu_kernels=cpu_kernels()), attend).model is model
 
 
 def test_a_loaded_model_has_them_where_it_can() -> None:

@@ -54,7 +54,7 @@ def ask(person: PageDriver) -> None:
 
 @pytest.mark.thorough
 def test_collections_are_chosen_by_keyboard(person: PageDriver, documents: ScriptedDocuments) -> None:
-    documents.create("Manuals")
+    documents.paste(documents.create("Manuals"), "Press the button.", "Radio")
     person.page.focus(PICKER)
     person.page.keyboard.press("Enter")
     person.page.wait_for_selector(".collection-picker [role=checkbox] >> text=Manuals")
