@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.document_messages import Sources
+from app.json_answers import JsonAnswers
+from app.logits_settings import Grammar
 from app.messages import DecoderName, ModelInfo, Options, Origin, Role, Sampling, Statistics, StopReason
 from app.validation import require, require_one_of
 
@@ -26,13 +28,14 @@ class ChatVersion:
 
 @dataclass(frozen=True, slots=True)
 class ChatSettings:
-    """A chat's system prompt and the document collections that are searched for it.
+    """A chat's system prompt, the document collections that are searched for it, and whether its answers are JSON.
 
-    A preset may have sampling, too, for the controls; it has no collections."""
+    A preset may have sampling, too, for the controls; it has no collections, and says nothing of JSON."""
 
     system: str = ""
     sampling: Sampling | None = None
     collections: tuple[int, ...] = ()
+    json_answers: JsonAnswers = field(default_factory=JsonAnswers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class TokenMark:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """How a reply was made: enough to reproduce it."""
+    """How a reply was made: enough to reproduce it. `grammar` is what it had to match, if anything."""
 
     model: ModelInfo
     options: Options
@@ -84,6 +87,7 @@ class Provenance:
     reason: StopReason
     statistics: Statistics
     app: str = ""
+    grammar: Grammar | None = None
 
 
 @dataclass(frozen=True, slots=True)

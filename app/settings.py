@@ -78,16 +78,21 @@ class ModelSettings:
 class ChatDefaults:
     """What holds for every chat. With `rolling_context` the oldest messages are left out of a chat that is
     too long, without asking; with `keeps_thoughts` earlier answers are sent with their reasoning; with
-    `titles_by_model` the model titles a new chat when it is idle."""
+    `titles_by_model` the model titles a new chat when it is idle. New chats begin with the `system` prompt."""
 
     rolling_context: bool = False
     keeps_thoughts: bool = False
     titles_by_model: bool = False
+    system: str = ""
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.system, str), "the system prompt must be a text", self.system)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The person's choices. Until a temperature is chosen, it is the loaded model's own."""
+    """The person's choices. Until a temperature is chosen, it is the loaded model's own. With `has_api` other
+    programs are served, too."""
 
     model: ModelChoice = field(default_factory=lambda: ModelChoice(DEMO_MODEL))
     options: Options = field(default_factory=Options)
@@ -95,6 +100,7 @@ class Settings:
     theme: Theme = "system"
     chats: ChatDefaults = field(default_factory=ChatDefaults)
     is_temperature_chosen: bool = False
+    has_api: bool = False
 
     def __post_init__(self) -> None:
         require_one_of(Theme, "theme", self.theme)
@@ -158,6 +164,7 @@ def _from_json(saved: dict[str, Any]) -> Settings:
         chats=ChatDefaults(**saved.get("chats", {})),
         # Older files do not tell: what they have may have been chosen.
         is_temperature_chosen=saved.get("is_temperature_chosen", True),
+        has_api=saved.get("has_api", False) is True,
     )
 
 

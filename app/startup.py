@@ -10,6 +10,8 @@ import typer
 from starlette.types import ASGIApp
 
 from app.api.key import KeyFile
+from app.api.served_models import InstalledModels, served_model
+from app.api.switch import ApiSwitch
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations
 from app.conversation.embedder import EngineEmbedder
@@ -71,17 +73,16 @@ def run_app(folder: DataFolder, opening: Opening, model: str | None, network_log
         closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
         closing(Conversations(engine, stores, documents)) as conversations,
     ):
-        app_context = AppContext(folder.path, models.hub.root, log, network_log, database, database.note)
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)
         services = Services(conversations, engine, models, race, documents, file, settings)
         services.follow_model(settings.model.name)
         in_browser = opening.in_browser and not opening.is_native
-        api = _api(services, engine, embedding_model, folder.path) if opening.has_api else None
-        page = serve(
-            services, app_context, opening.port, in_browser, opening.is_native, opening.has_token, api
-        )
+        api = _api(services, engine, embedding_model, folder.path)
+        api.turn(opening.has_api or settings.has_api)
+        app_context = AppContext(folder.path, models.hub.root, log, network_log, api, database, database.note)
+        page = serve(services, app_context, opening.port, in_browser, opening.is_native, opening.has_token)
         folder.announce(page.url)
-        _greet(page, opening, folder)
+        _greet(page, opening, folder, api)
         # After the page: importing torch takes longer than showing the page.
         engine.load(settings.model)
         try:
@@ -95,10 +96,10 @@ def run_app(folder: DataFolder, opening: Opening, model: str | None, network_log
             engine.close(CLOSING_SECONDS)
 
 
-def _greet(page: Running, opening: Opening, folder: DataFolder) -> None:
+def _greet(page: Running, opening: Opening, folder: DataFolder, api: ApiSwitch) -> None:
     """Tells where the app is."""
     typer.echo(page.note or f"Foresight is at {page.url}")
-    if opening.has_api:
+    if api.is_on:
         typer.echo(f"The API is at {page.endpoint.origin}/v1, its key in {KeyFile(folder.path).path}")
     typer.echo("Close its window to quit." if opening.is_native else "Press Ctrl+C to quit.")
 
@@ -125,16 +126,17 @@ def _open_database(data_dir: Path) -> Database:
 
 def _api(
     services: Services, engine: Engine, embedder: Callable[[], ModelFolder | None], data_dir: Path
-) -> ASGIApp:
+) -> ApiSwitch:
     """The API with the page's model, beside the page."""
-    from app.api.application import build_api
-    from app.api.served_models import InstalledModels, served_model
-    from app.api.services import ApiServices
 
-    key = KeyFile(data_dir)
-    key.read()  # made now, so that it is there when a client is set up
-    here = InstalledModels(services.models.installed)
-    return build_api(ApiServices(engine, lambda: served_model(services.model), here, embedder), key)
+    def build(key: KeyFile) -> ASGIApp:
+        from app.api.application import build_api
+        from app.api.services import ApiServices
+
+        here = InstalledModels(services.models.installed)
+        return build_api(ApiServices(engine, lambda: served_model(services.model), here, embedder), key)
+
+    return ApiSwitch(build, KeyFile(data_dir))
 
 
 @contextmanager

@@ -226,6 +226,7 @@ def test_a_document_is_asked_cited_opened_and_removed(person: PageDriver) -> Non
 @pytest.mark.thorough
 def test_the_self_check_is_good(person: PageDriver) -> None:
     person.page.click("#to-settings")
+    person.page.click("#settings-nav [data-section=privacy]")
     person.page.click("#self-check")
     person.page.wait_for_selector("#checks li")
     assert person.page.locator("#checks i:not(.passed)").count() == 0

@@ -25,7 +25,7 @@ BASE = {
     "app", "messages", "model_messages", "chat_messages", "race_messages", "document_messages",
     "step_trace", "step_rows", "statistics", "settings", "database", "errors", "quantisation", "validation",
     "text_normalisation", "display_text", "child_process", "shutdown", "network_log", "machine_name",
-    "race_log", "logits_settings", "gguf_header", "device_memory",
+    "race_log", "logits_settings", "gguf_header", "device_memory", "json_answers",
 }  # fmt: skip
 DOMAINS = {"engine", "models_registry", "chats", "documents"}
 ALLOWED = {
@@ -41,7 +41,7 @@ ALLOWED = {
     **{part: {part, *BASE} for part in DOMAINS},
     **{part: BASE for part in BASE},
     # Tools measure what the app runs, and train what it ships.
-    "tools": {"tools", "commands", "ui", "conversation", *DOMAINS, *BASE},
+    "tools": {"tools", "commands", "ui", "api", "conversation", *DOMAINS, *BASE},
 }
 LIGHT = (
     "ui", "api", "web", "desktop", "conversation", "models_registry", "chats", "documents", "commands", "main",

@@ -18,6 +18,7 @@ from app.messages import DecoderName, Decoding, ModelChoice, Options, Sampling
 from app.settings import (
     DEFAULT_EMBEDDER,
     DEMO_MODEL,
+    ChatDefaults,
     DataFolder,
     ModelSettings,
     Settings,
@@ -34,6 +35,8 @@ UNUSUAL = Settings(
         ignore_eos=True,
         stop=("\n\n", "«"),
     ),
+    chats=ChatDefaults(rolling_context=True, system="Be «brief»."),
+    has_api=True,
 )
 CHECKOUT = Path(__file__).parent.parent
 

@@ -19,6 +19,10 @@ from threading import Event
 from time import perf_counter, sleep
 from typing import Any
 
+from starlette.responses import PlainTextResponse
+
+from app.api.key import KeyFile
+from app.api.switch import ApiSwitch
 from app.chat_messages import ChatSettings, ChatVersion
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations, NewQuestion, Reply
@@ -139,9 +143,8 @@ def main() -> None:
         loaded = Event()
         services.engine.load(ModelChoice(DEMO_MODEL), lambda _is_loaded: loaded.set())
         loaded.wait()
-        page = serve(
-            services, AppContext(Path(folder), Path(folder), Path(folder) / "log", NetworkLog({})), 0, False
-        )
+        place, api = Path(folder), ApiSwitch(lambda _key: PlainTextResponse("", 404), KeyFile(Path(folder)))
+        page = serve(services, AppContext(place, place, place / "log", NetworkLog({}), api), 0, False)
         with _browser() as browser:
             _measure(services, browser, page.url, chat, asked.rounds)
             tab = browser.new_page(viewport={"width": 1366, "height": 768})

@@ -39,11 +39,10 @@ class FixedKey:
 
 
 class KeyFile:
-    """The key in a data folder."""
+    """The key in a data folder. It is read anew each time: another process may have renewed it."""
 
     def __init__(self, data_dir: Path) -> None:
         self.path = data_dir / FILE
-        self._key = ""
 
     def accepts(self, given: str) -> bool:
         """Whether this is the key."""
@@ -51,14 +50,13 @@ class KeyFile:
 
     def read(self) -> str:
         """The key; makes one where there is none. Raises SettingsNotSaved."""
-        if not self._key:
-            try:
-                self._key = self.path.read_text(encoding="ascii").strip()
-            except (FileNotFoundError, UnicodeDecodeError):
-                pass
-            except OSError as error:
-                raise self._problem(error) from error
-        return self._key or self.renew()
+        try:
+            key = self.path.read_text(encoding="ascii").strip()
+        except (FileNotFoundError, UnicodeDecodeError):
+            key = ""
+        except OSError as error:
+            raise self._problem(error) from error
+        return key or self.renew()
 
     def renew(self) -> str:
         """Make a new key; the old one is void at once. Raises SettingsNotSaved."""
@@ -73,7 +71,6 @@ class KeyFile:
             draft.replace(self.path)
         except OSError as error:
             raise self._problem(error) from error
-        self._key = key
         return key
 
     def _problem(self, error: OSError) -> SettingsNotSaved:

@@ -1,4 +1,4 @@
-"""A chat's settings (system prompt, sampling, collections), and presets: settings with a name."""
+"""A chat's settings (system prompt, sampling, collections, JSON answers), and presets: settings with a name."""
 
 import sqlite3
 
@@ -10,6 +10,7 @@ from app.chats.json_columns import (
     value_from_json,
     value_to_json,
 )
+from app.json_answers import JsonAnswers
 from app.messages import Sampling
 from app.text_normalisation import storable
 
@@ -23,7 +24,7 @@ def set_settings(connection: sqlite3.Connection, chat: int, settings: ChatSettin
     """Replaces the chat's settings. Raises ChatNotFound."""
     require_chat(connection, chat)
     connection.execute(
-        "UPDATE chat SET system = ?, sampling = ?, collections = ? WHERE id = ?",
+        "UPDATE chat SET system = ?, sampling = ?, collections = ?, json_answers = ? WHERE id = ?",
         (*columns_of(settings), chat),
     )
 
@@ -34,7 +35,8 @@ def settings_of(row: sqlite3.Row) -> ChatSettings:
         value_from_json(Sampling, row["sampling"]),
         collections_from_json(row["collections"]),
     )
-    return ChatSettings(row["system"], sampling, collections)
+    json_answers = value_from_json(JsonAnswers, row["json_answers"]) or JsonAnswers()
+    return ChatSettings(row["system"], sampling, collections, json_answers)
 
 
 def presets(connection: sqlite3.Connection) -> tuple[ChatPreset, ...]:
@@ -49,7 +51,7 @@ def presets(connection: sqlite3.Connection) -> tuple[ChatPreset, ...]:
 
 def save_preset(connection: sqlite3.Connection, preset: ChatPreset) -> None:
     """Saves a preset; one of the same name is replaced."""
-    system, sampling, _ = columns_of(preset.settings)
+    system, sampling, *_ = columns_of(preset.settings)
     connection.execute(
         "INSERT OR REPLACE INTO preset (name, system, sampling) VALUES (?, ?, ?)",
         (one_line(preset.name), system, sampling),
@@ -62,6 +64,7 @@ def delete_preset(connection: sqlite3.Connection, name: str) -> None:
 
 
 def columns_of(settings: ChatSettings) -> tuple[str | None, ...]:
-    """Settings as the columns system, sampling and collections."""
+    """Settings as the columns system, sampling, collections and json_answers."""
     collections = collections_to_json(settings.collections)
-    return storable(settings.system), value_to_json(settings.sampling), collections
+    json_answers = None if settings.json_answers == JsonAnswers() else value_to_json(settings.json_answers)
+    return storable(settings.system), value_to_json(settings.sampling), collections, json_answers

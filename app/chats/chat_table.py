@@ -18,9 +18,10 @@ FIRST_QUESTION = (
 def create(
     connection: sqlite3.Connection, settings: tuple[str | None, ...], folder: str, title: str, now: float
 ) -> ChatVersion:
-    """Creates a chat; `settings` are its columns system, sampling and collections. A given title stays."""
+    """Creates a chat; `settings` are the columns of `columns_of`. A given title stays."""
     added = connection.execute(
-        "INSERT INTO chat (folder, system, sampling, collections, created, updated) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO chat (folder, system, sampling, collections, json_answers, created, updated) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
         (one_line(folder), *settings, now, next_use(connection, now)),
     )
     chat = int(added.lastrowid or 0)

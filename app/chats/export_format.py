@@ -16,6 +16,7 @@ from app.chat_messages import ChatPreset, MessageContent, Provenance, TokenMark,
 from app.chats.dataclass_json import read, to_dict
 from app.document_messages import Sources
 from app.errors import ImportBroken
+from app.json_answers import JsonAnswers
 from app.messages import Role, Sampling
 
 FORMAT, VERSION = "foresight-chats", 1
@@ -55,6 +56,7 @@ class ChatRecord:
     is_pinned: bool = False
     system: str = ""
     sampling: Sampling | None = None
+    json_answers: JsonAnswers = field(default_factory=JsonAnswers)
     created: float = 0.0
     updated: float = 0.0
     shown: int = 0

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from app import __version__
 from app.chat_messages import ChatPreset, StoredMessage, Thread
+from app.chats.chat_settings import settings_of
 from app.chats.chat_table import require_chat
 from app.chats.export_format import FORMAT, VERSION, ChatRecord, MessageRecord, preset_to_json, to_json
-from app.chats.json_columns import value_from_json
 from app.chats.message_table import stored, tree_of
-from app.messages import Sampling
 
 SPEAKERS = {"system": "System", "user": "You", "assistant": "Reply"}
 
@@ -18,6 +17,7 @@ SPEAKERS = {"system": "System", "user": "You", "assistant": "Reply"}
 def record_of(connection: sqlite3.Connection, chat: int) -> ChatRecord:
     """A chat with all its messages. Raises ChatNotFound."""
     row = require_chat(connection, chat)
+    settings = settings_of(row)
     tree = tree_of(connection, chat)
     messages = stored(connection, sorted(tree), tree)
     return ChatRecord(
@@ -25,8 +25,9 @@ def record_of(connection: sqlite3.Connection, chat: int) -> ChatRecord:
         bool(row["is_named"]),
         row["folder"],
         bool(row["is_pinned"]),
-        row["system"],
-        value_from_json(Sampling, row["sampling"]),
+        settings.system,
+        settings.sampling,
+        settings.json_answers,
         row["created"],
         row["updated"],
         row["shown"],

@@ -14,7 +14,7 @@ def fork(connection: sqlite3.Connection, chat: int, message: int, now: float) ->
     row = chat_table.require_chat(connection, chat)
     tree = tree_of(connection, chat)
     require_in(tree, message)
-    settings = (row["system"], row["sampling"], row["collections"])
+    settings = (row["system"], row["sampling"], row["collections"], row["json_answers"])
     title = chat_table.unused_title(connection, row["title"])
     version = chat_table.create(connection, settings, row["folder"], title, now)
     leaf = ROOT

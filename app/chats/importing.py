@@ -75,7 +75,7 @@ class _KnownChats:
 
 
 def _put_chat(connection: sqlite3.Connection, record: ChatRecord, now: float) -> None:
-    settings = columns_of(ChatSettings(record.system, record.sampling))
+    settings = columns_of(ChatSettings(record.system, record.sampling, (), record.json_answers))
     chat = create(connection, settings, record.folder, "", record.created).chat
     set_title(connection, chat, one_line(record.title), record.is_named)
     ids = _put_messages(connection, chat, record.messages)

@@ -15,6 +15,7 @@ from typing import TypeVar, get_args
 from app.chat_messages import Provenance, TokenMark
 from app.chats.dataclass_json import read, to_dict
 from app.document_messages import Sources
+from app.json_answers import JsonAnswers
 from app.messages import Origin, Sampling
 from app.text_normalisation import storable
 
@@ -46,7 +47,7 @@ def marks_from_json(text: str) -> tuple[TokenMark, ...]:
         return ()
 
 
-def value_to_json(value: Provenance | Sources | Sampling | None) -> str | None:
+def value_to_json(value: Provenance | Sources | Sampling | JsonAnswers | None) -> str | None:
     """A value as JSON; None stays None."""
     return None if value is None else storable(json.dumps(to_dict(value), ensure_ascii=False))
 

@@ -22,6 +22,7 @@ from app.conversation.thinking import without_thoughts
 from app.conversation.titles import ChatTitles
 from app.conversation.turn import ReplySettings, Turn, context_of
 from app.errors import AppError, StoreError
+from app.logits_settings import LogitsSettings
 from app.messages import Message, ModelInfo, Options, Request
 
 CLOSING_SECONDS = 0.5
@@ -147,13 +148,14 @@ class Conversations:
         return tuple(each.provenance.options for each in contents if each.provenance)
 
     def has_written(self, chat: int, message: int, options: Options, model: ModelInfo | None) -> bool:
-        """Whether this answer has a complete version by this model with these options."""
+        """Whether this answer has a complete version by this model with these options, in the chat's form."""
         store = self.stores.of(chat)
+        asked = options, model, store.settings(chat).json_answers.grammar
         contents = (store.message(version).content for version in store.message(message).versions)
         return any(
             each.state == "done"
             and each.provenance
-            and (each.provenance.options, each.provenance.model) == (options, model)
+            and (each.provenance.options, each.provenance.model, each.provenance.grammar) == asked
             for each in contents
         )
 
@@ -206,14 +208,17 @@ class Conversations:
         others = {other: known for other, known in self._started.items() if self.is_writing(other)}
         first_read = store.path_ids(chat, message)[prepared.left_out] if prepared.left_out else 0
         self._started = {**others, chat: StartedReply(message, settings, reply, before, first_read)}
-        draft = ReplyDraft(settings.options, before)
+        draft = ReplyDraft(settings.options, before, prepared.grammar)
         self._recorders[chat] = ReplyRecorder(
             reply,
             draft,
             lambda content: store.write(message, content),
             lambda problem: self._recorded(chat, UnsavedReply(message, draft.content(), problem)),
         )
-        request = Request(settings.model, prepared.prompt, settings.options, prepared.documents)
+        logits = LogitsSettings(grammar=prepared.grammar)
+        request = Request(
+            settings.model, prepared.prompt, settings.options, prepared.documents, logits=logits
+        )
         self._engine.submit(request, reply)
 
     def _recorded(self, chat: int, reply: UnsavedReply) -> None:

@@ -12,6 +12,7 @@ from app.conversation.turn import Messages, ReplySettings, TurnContext
 from app.document_messages import Sources
 from app.documents.search.conversational import is_conversational
 from app.documents.search.follow_up import self_contained
+from app.logits_settings import Grammar
 from app.messages import Message, Options
 
 DEFAULT_CONTEXT = 2048
@@ -23,7 +24,8 @@ CHARACTERS_PER_TOKEN = 3
 class PreparedReply:
     """What is sent to the engine, known to fit. With an `answer` the app answers by itself and sends nothing.
 
-    `left_out` oldest messages are not in the prompt; `documents` are passages for the n-gram pool."""
+    `left_out` oldest messages are not in the prompt; `documents` are passages for the n-gram pool; the reply has to
+    match the `grammar`."""
 
     prompt: Messages
     settings: ReplySettings
@@ -31,6 +33,7 @@ class PreparedReply:
     sources: Sources | None = None
     documents: tuple[str, ...] = ()
     answer: MessageContent | None = None
+    grammar: Grammar | None = None
 
 
 class PromptBuilder:
@@ -75,7 +78,8 @@ class PromptBuilder:
     def prepare(
         self, context: TurnContext, retrieved: RetrievedContext, settings: ReplySettings
     ) -> PreparedReply:
-        """What to send. Raises ChatTooLong."""
+        """What to send. Raises ChatTooLong, and BadOption for a JSON Schema that is none."""
+        grammar = context.chat_settings.json_answers.grammar
         begun = context.written.text if context.written else ""
         if retrieved.is_empty and not begun:
             return PreparedReply((), settings, sources=retrieved.sources, answer=_app_answer(retrieved))
@@ -83,7 +87,7 @@ class PromptBuilder:
         if begun:
             prompt = (*prompt, Message("assistant", begun))
         prepared = self._fitted(prompt, settings)
-        return replace(prepared, sources=retrieved.sources, documents=retrieved.texts)
+        return replace(prepared, sources=retrieved.sources, documents=retrieved.texts, grammar=grammar)
 
     def fit(self, chat_settings: ChatSettings, messages: Messages, options: Options) -> ContextFit | None:
         """How a prompt of these messages fits; None without a model."""

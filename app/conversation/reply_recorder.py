@@ -15,6 +15,7 @@ from app.chat_messages import MessageContent, Provenance, TokenMark, WritingStat
 from app.conversation.reply import Reply
 from app.conversation.thinking import ThoughtClock
 from app.errors import AppError
+from app.logits_settings import Grammar
 from app.messages import Event, Failed, Finished, Options, Piece
 
 log = logging.getLogger(__name__)
@@ -71,8 +72,11 @@ class ReplyRecorder:
 class ReplyDraft:
     """Collects a reply's events as a MessageContent. A continued reply starts with what was written before."""
 
-    def __init__(self, options: Options, before: MessageContent | None = None) -> None:
+    def __init__(
+        self, options: Options, before: MessageContent | None = None, grammar: Grammar | None = None
+    ) -> None:
         self._options = options
+        self._grammar = grammar
         self._before = before or MessageContent()
         self._texts = [self._before.text]
         self._length = len(self._before.text)
@@ -97,7 +101,7 @@ class ReplyDraft:
                 case Finished(reason, statistics, model, decoder):
                     self._state = "stopped" if reason == "stopped" else "done"
                     self._provenance = Provenance(
-                        model, self._options, decoder, reason, statistics, __version__
+                        model, self._options, decoder, reason, statistics, __version__, self._grammar
                     )
                 case Failed(sentence):
                     # What was good before the continuation stays good.

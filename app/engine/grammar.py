@@ -34,8 +34,11 @@ class Grammars:
         tokenizer: PreTrainedTokenizerBase,
         eos_ids: frozenset[int],
         prompt_tokens: int,
+        begun: Sequence[int] = (),
     ) -> Process:
-        """A mask for logits. Raises GrammarRefused for a grammar that cannot be used, with the reason."""
+        """A mask for logits behind a prompt of so many tokens, which ends with what is `begun` of the reply.
+
+        Raises GrammarRefused for a grammar that cannot be used, with the reason."""
         tokens = self._tokens = self._tokens or _prepared(tokenizer, eos_ids)
         try:
             source = _source(grammar)
@@ -43,7 +46,12 @@ class Grammars:
             raise _refusal(grammar, str(error)) from error
         if problem := LLMatcher.validate_grammar(source, tokens):
             raise _refusal(grammar, problem)
-        return GrammarMask(LLMatcher(tokens, source, log_level=0), prompt_tokens)
+        matcher = LLMatcher(tokens, source, log_level=0)
+        if not matcher.consume_tokens(list(begun)):
+            raise GrammarRefused(
+                "What is written of the reply so far is no beginning of what the grammar allows: regenerate it."
+            )
+        return GrammarMask(matcher, prompt_tokens)
 
 
 class GrammarMask:
@@ -82,8 +90,8 @@ class GrammarMask:
 def _prepared(tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int]) -> LLTokenizer:
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise GrammarRefused(
-            "The tokenizer of this model cannot be used with a grammar: choose another model, or leave "
-            "response_format and forced tools out."
+            "The tokenizer of this model cannot be used with a grammar: choose another model, or ask for no JSON, "
+            "response_format or forced tool."
         )
     return from_tokenizer(tokenizer, eos_token=sorted(eos_ids) or None)
 

@@ -1,5 +1,6 @@
 """One reply's sampler: penalties, biases, a grammar, the sampling itself, and log probabilities."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from app.engine.batched_sampling import sampler_for
@@ -43,26 +44,29 @@ class RecordingSampler(ReplySampler):
 
 
 def make_reply_sampler(
-    loaded: LoadedModel, request: Request, prompt_tokens: int, texts: Texts
+    loaded: LoadedModel, request: Request, prompt_tokens: int, begun: Sequence[int], texts: Texts
 ) -> ReplySampler:
-    """What this request asks for. Raises BadOption for a grammar that cannot be used."""
+    """What this request asks for; the prompt may end with the beginning of the reply.
+
+    Raises BadOption for a grammar that cannot be used."""
     sampling, wanted = request.options.sampling, request.logits
     sample = sampler_for(sampling, loaded.info.device, loaded.runner.best_tokens)
     if wanted.changes_logits:
-        sample = processed_sampler(sampling, _processes(loaded, request, prompt_tokens))
+        sample = processed_sampler(sampling, _processes(loaded, request, prompt_tokens, begun))
     if wanted.top_logprobs < 0:
         return ReplySampler(sample)
     return RecordingSampler(LogprobsRecorder(sample, wanted.top_logprobs, texts), prompt_tokens)
 
 
-def _processes(loaded: LoadedModel, request: Request, prompt_tokens: int) -> list[Process]:
+def _processes(
+    loaded: LoadedModel, request: Request, prompt_tokens: int, begun: Sequence[int]
+) -> list[Process]:
     wanted, found = request.logits, list[Process]()
     if wanted.frequency_penalty or wanted.presence_penalty:
         found.append(penalties(wanted, prompt_tokens))
     if wanted.logit_bias:
         found.append(biases(wanted, loaded.vocabulary))
     if wanted.grammar:
-        found.append(
-            loaded.grammars().compile(wanted.grammar, loaded.tokenizer, loaded.eos_ids, prompt_tokens)
-        )
+        tokenizer, eos_ids = loaded.tokenizer, loaded.eos_ids
+        found.append(loaded.grammars().compile(wanted.grammar, tokenizer, eos_ids, prompt_tokens, begun))
     return found

@@ -224,7 +224,7 @@ def _reply(
     text = ReplyText(loaded.decode, request.options.stop, before)
     meter = StatisticsMeter(len(prompt))
     reason: StopReason | None = None
-    sampler = make_reply_sampler(loaded, request, len(prompt), texts)
+    sampler = make_reply_sampler(loaded, request, len(prompt), before, texts)
     decoder = make_decoder(decoding, _reply_context(loaded, request))
     for item in generate(loaded.runner, prompt, decoder, sampler.sample, stopper):
         match item:

@@ -1,10 +1,12 @@
-"""What main hands to the page: where the app keeps its files, and where the page is served."""
+"""What main hands to the page: where the app keeps its files, the API, and where the page is served."""
 
 import secrets
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from starlette.types import Receive, Scope, Send
 
 from app.network_log import NetworkLog
 
@@ -16,9 +18,29 @@ class CheckableDatabase(Protocol):
         """What is wrong with it in a sentence; "" when nothing is. Raises StoreError where it cannot be checked."""
 
 
+class ApiControl(Protocol):
+    """The API for other programs, beside the page."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it answers."""
+
+    def turn(self, is_on: bool) -> None:
+        """Turn it on or off. Raises SettingsNotSaved."""
+
+    def key(self) -> str:
+        """The key that clients send. Raises SettingsNotSaved."""
+
+    def renew_key(self) -> None:
+        """Make another key; the old one is void at once. Raises SettingsNotSaved."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request as an ASGI app."""
+
+
 @dataclass(frozen=True, slots=True)
 class AppContext:
-    """The app's folders, its log of contacts outside this machine, and its database.
+    """The app's folders, its log of contacts outside this machine, the API, and the database.
 
     `note` is what the person must be told about the start, such as a damaged file that was replaced."""
 
@@ -26,6 +48,7 @@ class AppContext:
     hub_cache: Path
     log: Path
     outside: NetworkLog
+    api: ApiControl
     database: CheckableDatabase | None = None
     note: str = ""
 

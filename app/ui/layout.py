@@ -16,11 +16,10 @@ from typing import Any
 import gradio as gr
 
 from app.conversation.race_setup import ready_prompts
-from app.settings import Settings
 from app.ui.about.view import AboutActions
 from app.ui.app_context import AppContext, Endpoint
 from app.ui.chat.attaching import Attaching
-from app.ui.chat.chat_settings import ChatSettingsActions, ChatSettingsPanel, settings_of
+from app.ui.chat.chat_settings import ChatSettingsActions, ChatSettingsPanel
 from app.ui.chat.opening import ChatOpener
 from app.ui.chat.render import ChatRenderer
 from app.ui.chat.state import ChatState
@@ -29,7 +28,6 @@ from app.ui.documents.document_panel import DocumentPanel, DocumentPanelActions,
 from app.ui.documents.render import DocumentsRenderer
 from app.ui.documents.semantic_search import SemanticSearch
 from app.ui.documents.view import DocumentsActions, DocumentsView, build_documents_view
-from app.ui.error_handling import try_or_notify
 from app.ui.live.view import XrayRenderer, XrayView
 from app.ui.model_controls import load_model
 from app.ui.models.actions import ModelsActions
@@ -43,12 +41,14 @@ from app.ui.option_controls import (
     saved_with,
     to_values,
 )
-from app.ui.page_events import LISTEN, PageEvents, toast
+from app.ui.page_events import LISTEN, UNCHECKED, PageEvents, success_toast, toast
 from app.ui.page_sessions import PageSession, PageValue
 from app.ui.page_stream import ACTIVE_SECONDS, PolledRenderer
 from app.ui.race.render import RaceRenderer
 from app.ui.race.view import RaceActions, RaceView, build_race_view
 from app.ui.services import Services
+from app.ui.settings.connect import ConnectActions
+from app.ui.settings.data import DataActions
 from app.ui.settings.view import SettingsActions, SettingsView, build_settings_view
 from app.ui.side_panel import build_side_panel
 from app.ui.sidebar.undo import UndoRenderer
@@ -86,8 +86,9 @@ class Page:
         return [*self.options.controls, *self.settings.decoder.controls]
 
 
-def build_page(settings: Settings, fit_target: FitTarget, notice: Notice, events: PageEvents) -> Page:
+def build_page(services: Services, fit_target: FitTarget, notice: Notice, events: PageEvents) -> Page:
     """Build everything inside the current Blocks, as it was chosen last."""
+    settings, new_chat = services.settings, services.new_chat_settings
     session = gr.HTML(
         elem_id="session", elem_classes="hidden-output", js_on_load="foresight.connect(element)"
     )
@@ -98,7 +99,7 @@ def build_page(settings: Settings, fit_target: FitTarget, notice: Notice, events
         sidebar, chat = build_sidebar(), build_chat()
         side = build_side_panel(settings.options)
     return Page(
-        chat_state=PageValue(ChatState),
+        chat_state=PageValue(lambda: ChatState(settings=new_chat(), new_settings=new_chat)),
         session=session,
         fill=fill,
         top=top,
@@ -111,9 +112,7 @@ def build_page(settings: Settings, fit_target: FitTarget, notice: Notice, events
         models=build_models_view(fit_target, settings.library),
         documents=build_documents_view(),
         race=build_race_view(ready_prompts()[0].text, settings.options.decoding),
-        settings=build_settings_view(
-            settings.model, to_values(settings.options), settings.theme, settings.chats
-        ),
+        settings=build_settings_view(settings),
         xray=side.xray,
         document_panel=build_document_panel(),
     )
@@ -135,6 +134,7 @@ def connect_page(
 def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: PageEvents) -> None:
     built = _chosen(services)
     chat, opener = ChatActions(services, toast), ChatOpener(services, toast)
+    chat_settings = ChatSettingsActions(services, toast)
 
     def opened(request: gr.Request) -> tuple[Any, ...]:
         """Return the page's session, and what was chosen since the page was built, when the app started.
@@ -146,20 +146,25 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
         return page_session.session, *(gr.skip() if chosen == then else chosen for chosen, then in now)
 
     def filled(state: ChatState, event: gr.EventData) -> tuple[Any, ...]:
-        """Return another chat's draft or system prompt, or the model and the temperature that hold now."""
+        """Return another chat's draft or settings, or the model and the temperature that hold now."""
+        draft = temperature = gr.skip()
+        shown, now = (gr.skip(),) * len(settings), (gr.skip(),) * len(model)
         if event._data.get("do") == "model":
-            temperature = services.settings.options.sampling.temperature
-            return gr.skip(), gr.skip(), temperature, *astuple(services.settings.model)
-        if event._data.get("do") == "draft":
+            temperature, now = (
+                services.settings.options.sampling.temperature,
+                astuple(services.settings.model),
+            )
+        elif event._data.get("do") == "draft":
             left, typed = (str(event._data.get(key, "")) for key in ("name", "value"))
-            return opener.draft(state, left, typed), gr.skip(), gr.skip(), *(gr.skip() for _ in model)
-        system = try_or_notify(toast, lambda: settings_of(services, state).system, gr.skip())
-        return gr.skip(), system, gr.skip(), *(gr.skip() for _ in model)
+            draft = opener.draft(state, left, typed)
+        else:
+            shown = chat_settings.shown(state)
+        return draft, temperature, *shown, *now
 
-    model = page.settings.model.inputs
+    model, settings = page.settings.model.inputs, page.chat_settings.boxes
     events.on(blocks.load, opened, outputs=[page.session, *page.controls, *model, page.models.is_offline])
     events.on(page.chat.address.click, opener.open_chat, page.chat_state)
-    boxes = [page.chat.message, page.chat_settings.system, page.options.temperature, *model]
+    boxes = [page.chat.message, page.options.temperature, *settings, *model]
     events.on(page.fill.click, filled, page.chat_state, boxes)
 
 
@@ -187,15 +192,19 @@ def _connect_models(page: Page, services: Services, inventory: InventoryCache, e
     load = partial(load_model, actions.ask_or_load)
     for loading in (model.load.click, model.name.submit):
         events.on(loading, load, model.inputs, [model.problem, page.models.dialog])
+    page.settings.chats.connect_sampling(options, page.controls, events)
+    beside_chat = page.options.controls
     for name, control in zip(OptionValues._fields, page.controls, strict=True):
+        problem = page.options.problem if control in beside_chat else page.settings.decoder.problem
         # `input` is the person's own change; `change` would also fire when a page is filled at load.
         # While a slider moves only its last place counts.
         events.on(
             control.input,  # type: ignore[attr-defined]
             partial(options.choose_options, saved_with(name)),
             page.controls,
-            page.options.problem,
+            problem,
             trigger_mode="always_last",
+            **UNCHECKED,
         )
 
 
@@ -218,10 +227,15 @@ def _connect_settings(
     page: Page, services: Services, app_context: AppContext, endpoint: Endpoint, events: PageEvents
 ) -> None:
     opening = page.top.to_settings
-    actions = SettingsActions(services, app_context.data_dir, toast, endpoint.quit_requested.set)
-    page.settings.chats.connect(services, toast, events)
-    page.settings.connect(actions, page.options.controls, opening, events)
-    page.settings.about.connect(AboutActions(services, app_context, endpoint), opening, events)
+    view, data = page.settings, DataActions(services, app_context.data_dir, toast, success_toast)
+    view.connect(
+        SettingsActions(services, toast, endpoint.quit_requested.set), page.options.controls, opening, events
+    )
+    view.chats.connect(services, toast, events)
+    api = ConnectActions(services, app_context.api, endpoint, toast, success_toast)
+    view.api.connect(api, opening, events)
+    view.connect_data(data, opening, events)
+    view.connect_about(AboutActions(services, app_context, endpoint), opening, events)
 
 
 def views_of(

@@ -31,6 +31,10 @@ class OptionValues(NamedTuple):
     same_text: bool
 
 
+SAMPLING = OptionValues._fields[1:8]
+"""What has boxes beside the chat and in the settings, in the order of `build_sampling`."""
+
+
 def to_values(options: Options) -> OptionValues:
     """Return what the controls show for these options."""
     sampling, decoding = options.sampling, options.decoding
@@ -127,29 +131,34 @@ def build_lookahead_switch(options: Options) -> gr.Checkbox:
 
 def build_option_panel(options: Options, lookahead: gr.Checkbox) -> OptionPanel:
     """Build the other controls inside the current Blocks."""
-    now = to_values(options)
     with gr.Column(elem_id="reply-options"):
-        temperature = gr.Slider(
-            0, 2, now.temperature, step=0.05, label="Temperature", info="0 always takes the likeliest token",
-            elem_id="temperature",
-        )  # fmt: skip
-        with gr.Row(elem_classes="pair"):
-            max_new_tokens = _integer_box(now.max_new_tokens, "Max tokens", "max-tokens")
-            seed = _integer_box(now.seed, "Seed", "seed")
-        problem = gr.HTML(elem_id="problem", js_on_load=None)
-        sampling = _build_sampling(now)
-    return OptionPanel((lookahead, temperature, max_new_tokens, seed, *sampling), problem)
+        controls, problem = build_sampling(options)
+    return OptionPanel((lookahead, *controls), problem)
 
 
-def _build_sampling(now: OptionValues) -> tuple[gr.components.Component, ...]:
-    with gr.Accordion("Sampling", open=False):
+def build_sampling(
+    options: Options, prefix: str = "", is_open: bool = False
+) -> tuple[tuple[gr.components.Component, ...], gr.HTML]:
+    """Build the boxes of `SAMPLING`, and the line that says what is wrong. Their ids begin with the prefix."""
+    now = to_values(options)
+    temperature = gr.Slider(
+        0, 2, now.temperature, step=0.05, label="Temperature", info="0 always takes the likeliest token",
+        elem_id=f"{prefix}temperature",
+    )  # fmt: skip
+    with gr.Row(elem_classes="pair"):
+        max_new_tokens = _integer_box(now.max_new_tokens, "Max tokens", f"{prefix}max-tokens")
+        seed = _integer_box(now.seed, "Seed", f"{prefix}seed")
+    problem = gr.HTML(elem_id=f"{prefix}problem", elem_classes="problem-line", js_on_load=None)
+    with gr.Accordion("Sampling", open=is_open):
         with gr.Row(elem_classes="pair"):
-            top_k = _integer_box(now.top_k, "Top-k (0: off)", "top-k")
-            top_p = _fraction_box(now.top_p, "Top-p (1: off)", "top-p")
+            top_k = _integer_box(now.top_k, "Top-k (0: off)", f"{prefix}top-k")
+            top_p = _fraction_box(now.top_p, "Top-p (1: off)", f"{prefix}top-p")
         with gr.Row(elem_classes="pair"):
-            min_p = _fraction_box(now.min_p, "Min-p (0: off)", "min-p")
-            penalty = _fraction_box(now.repetition_penalty, "Repetition penalty", "repetition-penalty")
-    return top_k, top_p, min_p, penalty
+            min_p = _fraction_box(now.min_p, "Min-p (0: off)", f"{prefix}min-p")
+            penalty = _fraction_box(
+                now.repetition_penalty, "Repetition penalty", f"{prefix}repetition-penalty"
+            )
+    return (temperature, max_new_tokens, seed, top_k, top_p, min_p, penalty), problem
 
 
 def _integer_box(value: int | None, label: str, name: str) -> gr.Number:
@@ -175,12 +184,13 @@ class OptionActions:
     def choose_options(self, changed: Sequence[str], *controls: Any) -> str:
         """Save what was changed; the result is what is wrong with the page's values, or nothing.
 
-        Another page may have changed the other options since: what this page has for them is not saved."""
+        Another page may have changed the other options since, and other boxes may be invalid: what this page has
+        for them is not saved."""
         values, options = OptionValues(*controls), self._services.settings.options
         try:
-            to_options(values, options)
             saved = to_values(options)._replace(**{name: getattr(values, name) for name in changed})
             self._services.choose_options(to_options(saved, options))
+            to_options(values, options)
         except AppError as error:
             return problem_html(str(error))
         return ""

@@ -14,6 +14,9 @@ from app.ui.page_sessions import Pages, PageSession, PageValue
 LISTEN = "foresight.listen(element, trigger)"
 """For `js_on_load` of a component whose HTML has buttons with data-do: pressing one becomes a click event of the
 component, with `do`, `name` and `value` as its data. See assets/ui/foresight.js."""
+UNCHECKED: dict[str, Any] = {"preprocess": False}
+"""For events that read option controls: `to_options` checks their values. Gradio would refuse the whole event for
+one number that is out of its slider's range, with a traceback in the terminal."""
 EVENT_OPTIONS: dict[str, Any] = {
     "show_progress": "hidden",
     "concurrency_limit": None,  # one page's events never wait for another's
@@ -22,9 +25,14 @@ EVENT_OPTIONS: dict[str, Any] = {
 
 
 def toast(sentence: str) -> None:
-    """Show a sentence as a toast."""
+    """Show what went wrong as a toast."""
     # A toast is drawn as HTML.
-    gr.Warning(escape(sentence), duration=8)
+    gr.Warning(escape(sentence), duration=8, title="")
+
+
+def success_toast(sentence: str) -> None:
+    """Show what was done as a toast."""
+    gr.Success(escape(sentence), duration=5, title="")
 
 
 class PageEvents:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
+from app.chat_messages import ChatSettings
 from app.conversation import Conversations, Overflow, Reply, ReplySettings, TokenReader
 from app.conversation.race import Race
 from app.messages import DecoderName, EngineStatus, ModelChoice, Options, Request
@@ -137,9 +138,17 @@ class Services:
         """Save the theme. Raises SettingsNotSaved as above."""
         self._choose(lambda settings: replace(settings, theme=theme))
 
-    def choose_chat_defaults(self, **changes: bool) -> None:
+    def choose_chat_defaults(self, **changes: str | bool) -> None:
         """Save what holds for all chats. Raises SettingsNotSaved as above."""
-        self._choose(lambda settings: replace(settings, chats=replace(settings.chats, **changes)))
+        self._choose(lambda settings: replace(settings, chats=replace(settings.chats, **changes)))  # type: ignore[arg-type]
+
+    def choose_api(self, has_api: bool) -> None:
+        """Remember whether other programs are served. Raises SettingsNotSaved as above."""
+        self._choose(lambda settings: replace(settings, has_api=has_api))
+
+    def new_chat_settings(self) -> ChatSettings:
+        """What a new chat begins with."""
+        return ChatSettings(self._settings.chats.system)
 
     def choose_library(self, library: ModelSettings) -> None:
         """Follow these settings for models, and remember them. Raises SettingsNotSaved as above."""

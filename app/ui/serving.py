@@ -66,11 +66,10 @@ def serve(
     open_browser: bool,
     is_native: bool = False,
     has_token: bool = True,
-    api: ASGIApp | None = None,
 ) -> Running:
     """Serve the page on 127.0.0.1 at `port` or the next free one, for whoever has the token. Raises NoFreePort.
 
-    The API, if there is one, is served beside it: it has its own key."""
+    The API is served beside it: it has its own key."""
     listener = listen(port)
     host, port_taken = listener.getsockname()
     endpoint = Endpoint(host, port_taken, is_native, secrets.token_urlsafe(32) if has_token else "")
@@ -81,7 +80,7 @@ def serve(
         page = build_app(services, app_context, endpoint)
     guarded = Guard(page, Key(endpoint.token, endpoint.port, endpoint.one_time_codes))
     server = ServerThread(
-        _beside(guarded, api) if api else guarded,
+        _beside(guarded, app_context.api),
         listener,
         lifespan="on",
         ws="websockets-sansio",

@@ -1,4 +1,4 @@
-// The page's address names what it shows: #/chat/12, #/chat for a new one, #/models. So reloading stays there, and Back
+// The page's address names what it shows: #/chat/12, #/chat for a new one, #/models, #/settings/data. So reloading stays there, and Back
 // goes back.
 (() => {
   const VIEWS = ["chat", "models", "documents", "race", "settings"];
@@ -7,16 +7,22 @@
   let open = () => {};
 
   const wanted = () => {
-    const [, view, chat] = /^#\/([a-z]+)(?:\/(\d+))?$/.exec(location.hash) ?? [];
-    return VIEWS.includes(view) ? { view, chat: chat ?? NEW } : null;
+    const [, view, part] = /^#\/([a-z]+)(?:\/([a-z]+|\d+))?$/.exec(location.hash) ?? [];
+    if (view === "settings") return { view, section: part };
+    return VIEWS.includes(view) ? { view, chat: /^\d+$/.test(part) ? part : NEW } : null;
   };
   const write = (isReplaced) => {
-    const { view } = document.body.dataset;
-    const hash = view === "chat" && shown !== NEW ? `#/chat/${shown}` : `#/${view}`;
+    const { view, section } = document.body.dataset;
+    const parts = { chat: shown !== NEW && shown, settings: section };
+    const hash = parts[view] ? `#/${view}/${parts[view]}` : `#/${view}`;
     if (hash !== location.hash) history[isReplaced ? "replaceState" : "pushState"](null, "", hash);
   };
 
-  window.foresight.firstView = () => wanted()?.view ?? "chat";
+  window.foresight.firstView = () => {
+    const to = wanted();
+    window.foresight.showSection(to?.section);
+    return to?.view ?? "chat";
+  };
   // Call with the trigger of the component that opens chats.
   window.foresight.address = (trigger) => (open = (chat) => trigger("click", { do: "open", name: chat }));
 
@@ -35,6 +41,7 @@
   addEventListener("popstate", () => {
     const to = wanted();
     if (!to) return;
+    if (to.view === "settings") window.foresight.showSection(to.section);
     const isOther = to.view === "chat" && to.chat !== shown;
     if (isOther) shown = to.chat;
     if (to.view !== document.body.dataset.view) document.getElementById(`to-${to.view}`)?.click();

@@ -47,7 +47,7 @@
   };
 
   // Gradio keeps the values of its boxes: an event of Gradio's fills them when their value was changed elsewhere.
-  const filled = { "system-prompt": "0.0", draft: "", model: undefined };
+  const filled = { "chat-settings-of": "0.0", draft: "", model: undefined };
   const fill = (name, value, leaving) => {
     const hasChanged = filled[name] !== undefined && filled[name] !== value;
     filled[name] = value;
@@ -90,6 +90,7 @@
 
   // Why there is no connection: another run of the app knows neither this page nor its key.
   const explain = async () => {
+    document.body.dataset.isLost = "";
     const answer = await fetch("/foresight/page").catch(() => null);
     if (!losses || isOver) return; // it is back already, or does not matter any more
     if (answer?.status === 403) showNote("Foresight was restarted, and this page no longer has its key. Open Foresight from its window or terminal.");
@@ -108,6 +109,7 @@
     socket = mine;
     mine.addEventListener("message", ({ data }) => {
       if (socket !== mine) return;
+      delete document.body.dataset.isLost;
       draw(JSON.parse(data));
       mine.send('{"drawn": true}');
       if (!losses) return;
@@ -136,6 +138,13 @@
     };
     new MutationObserver(begin).observe(element, { childList: true, subtree: true, characterData: true });
     begin();
+  };
+
+  // After Quit: the end of the connection is no news.
+  window.foresight.leave = () => {
+    isOver = true;
+    socket?.close(1000);
+    showNote("");
   };
 
   let lastActive = 0;

@@ -38,7 +38,45 @@
   });
   whenBuilt.observe(document, { childList: true, subtree: true });
 
+  // The sections: links lead to #/settings/data and so on, and address.js comes back here.
+  const links = () => [...document.querySelectorAll("#settings-nav a")];
+  const mark = () => {
+    for (const link of links()) {
+      if (link.dataset.section === document.body.dataset.section) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
+  };
+  window.foresight.showSection = (section) => {
+    const isKnown = (name) => !links().length || links().some((link) => link.dataset.section === name);
+    document.body.dataset.section = [section, document.body.dataset.section].find((name) => name && isKnown(name)) ?? "general";
+    document.getElementById("choices")?.scrollTo(0, 0);
+    mark();
+  };
+  window.foresight.settingsNav = (element) => {
+    new MutationObserver(mark).observe(element, { childList: true, subtree: true });
+    window.foresight.showSection(document.body.dataset.section);
+  };
+
+  // What can be copied stands in the button.
+  const COPIED_MS = 1500;
+  document.addEventListener("click", async ({ target }) => {
+    const button = target.closest("[data-copy-text]");
+    if (!button || button.dataset.label) return;
+    button.dataset.label = button.textContent;
+    button.textContent = await navigator.clipboard.writeText(button.dataset.copyText).then(() => "Copied", () => "Copy failed");
+    setTimeout(() => {
+      button.textContent = button.dataset.label;
+      delete button.dataset.label;
+    }, COPIED_MS);
+  });
+
+  // Quit. Gradio would tell of its broken connections: assets/ui/foresight.css hides that.
+  const goodbye = Object.assign(document.createElement("p"), { id: "goodbye", textContent: "Foresight has ended. You can close this page." });
+  goodbye.setAttribute("role", "alert");
   document.addEventListener("click", (event) => {
-    if (event.target.closest("#quit")) document.body.dataset.left = "yes";
+    if (!event.target.closest("#quit")) return;
+    document.body.dataset.left = "yes";
+    document.body.append(goodbye);
+    window.foresight.leave();
   });
 })();

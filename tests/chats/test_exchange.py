@@ -14,6 +14,7 @@ from app.chats import Chats
 from app.chats.dataclass_json import to_dict
 from app.database import MEMORY, Database
 from app.errors import ImportBroken
+from app.json_answers import JsonAnswers
 from app.messages import Origin, Sampling
 from tests.chats.samples import FINISHED, PROVENANCE, answer, texts
 from tests.tiers import examples
@@ -56,7 +57,9 @@ def said(role: str, text: str, **more: Any) -> dict[str, Any]:
 
 
 def test_a_library_comes_back_as_it_was(chats: Chats, tmp_path: Path) -> None:
-    place = chats.create(ChatSettings("Be brief.", Sampling(0.5)), "Work", "Named")
+    place = chats.create(
+        ChatSettings("Be brief.", Sampling(0.5), (), JsonAnswers(True, '{"type": "array"}')), "Work", "Named"
+    )
     place, reply = chats.ask(place, "Why? 全文 \ud83d")
     chats.write(reply, FINISHED)
     place, second = chats.regenerate(place, reply)

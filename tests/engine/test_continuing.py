@@ -1,22 +1,34 @@
 """A reply that was cut and is continued is the reply that nobody cut."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from app.engine.prompt import begun, encode
 from app.engine.session import NeverStop, Session, no_progress
 from app.engine.text import Detokenizer
-from app.errors import BadOption
-from app.messages import Decoding, Event, Message, ModelChoice, Options, Piece, Request, Sampling
+from app.errors import BadOption, GrammarRefused
+from app.logits_settings import Grammar, LogitsSettings
+from app.messages import DecoderName, Decoding, Event, Message, ModelChoice, Options, Piece, Request, Sampling
 from tests.engine.places import Places
 from tests.engine.tiny import DEMO
 from tests.tiers import named, pairwise
 
 DEMO_CPU = ModelChoice("demo", dtype="float32", device="cpu")
+PERSON = {
+    "type": "object",
+    "properties": {
+        "word": {"enum": ["one", "two"]},
+        "count": {"type": "integer", "maximum": 99, "minimum": 0},
+    },
+    "required": ["word", "count"],
+    "additionalProperties": False,
+}
 QUESTION = Message("user", "Write a Python function that counts the words of a text.")
 HALF = "\N{REPLACEMENT CHARACTER}"
 
@@ -32,8 +44,11 @@ def tokenizer() -> PreTrainedTokenizerBase:
     return found
 
 
-def ask(session: Session, options: Options, *messages: Message) -> list[Piece]:
-    asked = Request(DEMO_CPU, messages, options, is_cold=True)
+def ask(
+    session: Session, options: Options, *messages: Message, grammar: Grammar | None = None
+) -> list[Piece]:
+    logits = LogitsSettings(grammar=grammar)
+    asked = Request(DEMO_CPU, messages, options, is_cold=True, logits=logits)
     events: Sequence[Event] = list(session.events(asked, no_progress, NeverStop()))
     return [event for event in events if isinstance(event, Piece)]
 
@@ -123,3 +138,22 @@ def without_first_space(ids: list[int]) -> str:
 def test_the_space_between_what_was_written_and_what_comes_is_kept(before: list[int]) -> None:
     detokenizer = Detokenizer(without_first_space, before)
     assert [detokenizer.push(7), detokenizer.push(8), detokenizer.flush()] == [" 7", " 8", ""]
+
+
+@pytest.mark.parametrize("decoder", ["plain", "lookahead"])
+@pytest.mark.parametrize("cut", [1, 4, 9])
+def test_json_that_was_cut_goes_on_as_json(session: Session, decoder: DecoderName, cut: int) -> None:
+    options = Options(Sampling(), Decoding(decoder), max_new_tokens=40)
+    grammar = Grammar("json_schema", json.dumps(PERSON))
+    whole = ask(session, options, QUESTION, grammar=grammar)
+    tokenizer = session.open(DEMO_CPU, no_progress).tokenizer
+    begun_text = str(tokenizer.decode(ids_of(whole)[:cut], clean_up_tokenization_spaces=False))
+    rest = ask(session, options, QUESTION, Message("assistant", begun_text), grammar=grammar)
+    assert begun_text + text_of(rest) == text_of(whole)
+    jsonschema.validate(json.loads(text_of(whole)), PERSON)
+
+
+def test_what_is_no_beginning_of_json_is_refused_in_one_sentence(session: Session) -> None:
+    grammar = Grammar("json_schema", json.dumps(PERSON))
+    with pytest.raises(GrammarRefused, match="regenerate"):
+        ask(session, Options(), QUESTION, Message("assistant", "Hello"), grammar=grammar)

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jsonschema
@@ -34,8 +34,11 @@ def grammars() -> Iterator[Grammars]:
     yield Grammars()
 
 
-def compiled(grammars: Grammars, tokenizer: PreTrainedTokenizerBase, grammar: Grammar) -> Process:
-    return grammars.compile(grammar, tokenizer, frozenset({tokenizer.eos_token_id}), len(PROMPT))
+def compiled(
+    grammars: Grammars, tokenizer: PreTrainedTokenizerBase, grammar: Grammar, begun: Sequence[int] = ()
+) -> Process:
+    eos_ids = frozenset({tokenizer.eos_token_id})
+    return grammars.compile(grammar, tokenizer, eos_ids, len(PROMPT) + len(begun), begun)
 
 
 def random_schema(chance: random.Random, depth: int = 0) -> dict[str, Any]:  # noqa: C901 - a case each
@@ -129,6 +132,18 @@ def test_rows_may_be_asked_for_on_any_path(grammars: Grammars, tokenizer: PreTra
     for path in paths:
         alone = compiled(grammars, tokenizer, grammar)
         assert torch.equal(wandering(zeros, path), alone(zeros, path)), path
+
+
+def test_a_reply_that_is_begun_goes_on_in_its_grammar(
+    grammars: Grammars, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    grammar = Grammar("json_schema", json.dumps({"type": "array", "items": {"type": "integer"}}))
+    begun, other = (tokenizer(text, add_special_tokens=False).input_ids for text in ("[1, 2", "Hello"))
+    allowed = compiled(grammars, tokenizer, grammar, begun)(torch.zeros(len(tokenizer)), [*PROMPT, *begun])
+    is_allowed = {text: bool(allowed[tokenizer.convert_tokens_to_ids(text)] == 0) for text in ("]", "[", "3")}
+    assert is_allowed == {"]": True, "[": False, "3": True}
+    with pytest.raises(GrammarRefused, match="regenerate"):
+        compiled(grammars, tokenizer, grammar, other)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from starlette.responses import PlainTextResponse
 
+from app.api.gate import Gate
+from app.api.key import KeyFile
+from app.api.switch import ApiSwitch
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations
 from app.conversation.race import Race
@@ -80,7 +84,14 @@ def services(
 
 @pytest.fixture
 def app_context(tmp_path: Path) -> AppContext:
-    return AppContext(tmp_path, tmp_path / "hub", tmp_path / "foresight.log", NetworkLog({}))
+    return context_of(tmp_path)
+
+
+def context_of(data_dir: Path) -> AppContext:
+    """The app's folders, and an API that lists no model to who has its key."""
+    log = data_dir / "foresight.log"
+    api = ApiSwitch(lambda key: Gate(PlainTextResponse("{}"), key), KeyFile(data_dir))
+    return AppContext(data_dir, data_dir / "hub", log, NetworkLog({}), api)
 
 
 def key_of(running: Running) -> dict[str, str]:

@@ -126,9 +126,14 @@ def test_the_xray(person: PageDriver) -> None:
 def test_the_other_views(person: PageDriver, view: str) -> None:
     person.page.click(f"#to-{view}")
     person.page.mouse.move(0, 0)
-    ready = {"models": "#catalogue .card", "documents": "#document-list .empty", "settings": "#facts h4"}
+    ready = {
+        "models": "#catalogue .card",
+        "documents": "#document-list .empty",
+        "settings": "#settings-nav a",
+    }
     person.page.wait_for_selector(ready[view])
     if view == "settings":
+        person.page.click("#settings-nav [data-section=privacy]")
         person.page.click("#self-check")
         person.page.wait_for_selector("#checks li")
     assert grave_by_day_and_by_night(person.page) == []

@@ -178,6 +178,8 @@ def test_the_decoder_and_its_sizes_are_chosen_and_outlive_the_page(
     person: PageDriver, engine: ScriptedEngine
 ) -> None:
     person.page.click("#to-settings")
+    person.page.click("#settings-nav [data-section=lookahead]")
+    person.page.click("#advanced .label-wrap")
     person.page.fill("#rows input[type=number]", "48")
     person.page.press("#rows input[type=number]", "Tab")
     person.page.click("#decoder input")

@@ -88,12 +88,15 @@ def test_a_backup_that_the_disk_refuses_is_answered_with_why(
 @pytest.mark.usefixtures("talked")
 def test_both_files_are_saved_from_the_page(browser: Any, running: Running) -> None:
     with PageDriver(browser, running.url) as person:
+        person.page.click("#to-settings")
+        person.page.click("#settings-nav [data-section=data]")
         assert len(json.loads(person.saved("#export-chats >> text=Export all"))["chats"]) == 2
         with person.page.expect_download() as download:
-            person.page.click("#export-chats >> text=Back up")
+            person.page.click("#back-up >> text=Back up")
         assert download.value.path().read_bytes().startswith(b"SQLite format 3\0")
         assert download.value.suggested_filename.startswith("Foresight backup 2")
         assert person.complaints == [] and person.foreign == []
+        person.page.click("#to-chat")
         person.send("And on it goes")
         person.wait_for_reply()
 

@@ -10,14 +10,13 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from app.network_log import NetworkLog
-from app.ui import AppContext, Running, serve
+from app.ui import Running, serve
 from app.ui.guard import Guard
 from app.ui.key import Key
 from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
-from tests.ui.conftest import key_of, open_services
+from tests.ui.conftest import context_of, key_of, open_services
 
 UPLOAD = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\nhello\r\n--b--\r\n'
 MULTIPART = {"Content-Type": "multipart/form-data; boundary=b"}
@@ -45,7 +44,7 @@ ROUTES = (
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """One page for all these tests: none of them changes it."""
     data_dir: Path = tmp_path_factory.mktemp("data")
-    app_context = AppContext(data_dir, data_dir / "hub", data_dir / "log", NetworkLog({}))
+    app_context = context_of(data_dir)
     with open_services(ScriptedEngine(), ScriptedModels(), ScriptedDocuments(), data_dir) as services:
         page = serve(services, app_context, port=0, open_browser=False)
         yield page

@@ -34,6 +34,7 @@ def test_chats_that_were_put_aside_are_told_on_the_page_and_under_about(browser:
         person.page.wait_for_selector(NOTICE, state="detached")
         person.reload()
         person.page.click("#to-settings")
+        person.page.click("#settings-nav [data-section=about]")
         person.page.wait_for_selector("#facts h4")
         assert person.page.locator(NOTICE).count() == 0, "it was read"
         assert "could not be read" in person.text("#facts")

@@ -117,6 +117,14 @@ def test_options_are_remembered_or_the_reason_is_shown_beside_them(
     assert services.settings.options.decoding.window == 9
 
 
+def test_an_invalid_box_is_told_and_loses_no_other_change(actions: OptionActions, services: Services) -> None:
+    page = CONTROLS._replace(window=999, seed=7)
+    assert "Window must be" in actions.choose_options(saved_with("window"), *page)
+    assert "Window must be" in actions.choose_options(saved_with("seed"), *page), "it is still there"
+    assert services.settings.options.sampling.seed == 7
+    assert services.settings.options.decoding.window == Options().decoding.window
+
+
 def test_an_emptied_box_is_told(actions: OptionActions) -> None:
     assert "The box for seed is empty" in choose(actions, seed=None)
 

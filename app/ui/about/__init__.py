@@ -1,1 +1,1 @@
-"""About, in the Settings view: versions, hardware, network contacts, and a self-check of the app's promises."""
+"""Privacy and About, in the Settings view: a self-check of the app's promises, contacts, versions, hardware."""

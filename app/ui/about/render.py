@@ -1,9 +1,9 @@
-"""What About shows: versions, hardware, folders and network contacts, found without importing torch."""
+"""What Privacy and About show: versions, hardware, folders and network contacts, found without importing torch."""
 
 import os
 import platform
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from markupsafe import Markup
@@ -26,15 +26,25 @@ Facts = list[tuple[str, str]]
 
 
 def facts_html(services: Services, app_context: AppContext) -> Markup:
-    """All sections."""
+    """Versions, hardware and folders, with a button that copies them."""
     memories = {memory.device: memory for memory in map(services.models.memory, ("", "cpu"))}
     sections = {
         "Versions": versions(),
         "Hardware": hardware(list(memories.values()), services.engine.status()),
         "Folders": folders(app_context),
-        "Network contacts": contacts(app_context.outside.contacts()),
     }
-    return render_macro(TEMPLATE, "facts", sections=sections)
+    return render_macro(TEMPLATE, "facts", sections=sections, diagnostics=diagnostics(sections))
+
+
+def diagnostics(sections: Mapping[str, Facts]) -> str:
+    """The sections as lines of text, for a report of a problem."""
+    parts = [[title, *(f"  {name}: {value}" for name, value in facts)] for title, facts in sections.items()]
+    return "\n".join(line for part in parts for line in part)
+
+
+def contacts_html(app_context: AppContext) -> Markup:
+    """The network contacts."""
+    return render_macro(TEMPLATE, "contacts", facts=contacts(app_context.outside.contacts()))
 
 
 def checks_html(checks: Sequence[Check]) -> Markup:

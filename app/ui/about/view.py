@@ -1,4 +1,4 @@
-"""The About part of the Settings view."""
+"""Privacy and About, in the Settings view."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,23 +6,22 @@ from dataclasses import dataclass
 import gradio as gr
 
 from app.ui.about.checks import Check, run_checks
-from app.ui.about.render import checking_html, checks_html, facts_html
+from app.ui.about.render import checking_html, checks_html, contacts_html, facts_html
 from app.ui.app_context import AppContext, Endpoint
-from app.ui.page_events import PageEvents
 from app.ui.services import Services
 
 
 class AboutActions:
-    """The part's event handlers."""
+    """The event handlers of both."""
 
     def __init__(self, services: Services, app_context: AppContext, endpoint: Endpoint) -> None:
         self._services = services
         self._app_context = app_context
         self._endpoint = endpoint
 
-    def open(self) -> str:
-        """Versions, hardware, folders and network contacts, as they are now."""
-        return facts_html(self._services, self._app_context)
+    def open(self) -> tuple[str, str]:
+        """Network contacts; and versions, hardware and folders, as they are now."""
+        return contacts_html(self._app_context), facts_html(self._services, self._app_context)
 
     def check(self) -> Iterator[str]:
         """Run the self-check."""
@@ -35,26 +34,36 @@ class AboutActions:
 
 
 @dataclass(frozen=True, slots=True)
-class AboutView:
-    """The part's components."""
+class PrivacyControls:
+    """The components of Privacy."""
 
     check: gr.Button
     checks: gr.HTML
+    contacts: gr.HTML
+
+
+def build_privacy_controls() -> PrivacyControls:
+    """Create the components inside the current Blocks."""
+    with gr.Column(elem_classes="part"):
+        gr.HTML(
+            "<h3>Self-check</h3><p class='hint'>Everything runs on this computer. The self-check verifies it.</p>",
+            js_on_load=None,
+        )
+        check = gr.Button("Run self-check", elem_id="self-check", size="sm", scale=0)
+        checks = gr.HTML(elem_id="checks", js_on_load=None)
+    with gr.Column(elem_classes="part"):
+        contacts = gr.HTML(elem_id="contacts", js_on_load=None)
+    return PrivacyControls(check, checks, contacts)
+
+
+@dataclass(frozen=True, slots=True)
+class AboutControls:
+    """The component of About."""
+
     facts: gr.HTML
 
-    def connect(self, actions: AboutActions, opening: gr.Button, events: PageEvents) -> None:
-        """Join events with actions; `opening` leads to the Settings view."""
-        events.on(self.check.click, actions.check, outputs=self.checks)
-        events.on(opening.click, actions.open, outputs=self.facts)
 
-
-def build_about_view() -> AboutView:
-    """Create the components inside the current Blocks."""
-    gr.HTML(
-        "<h3>About</h3><p class='hint'>Everything runs on this computer. The self-check verifies it.</p>",
-        js_on_load=None,
-    )
-    check = gr.Button("Run self-check", elem_id="self-check", size="sm")
-    checks = gr.HTML(elem_id="checks", js_on_load=None)
-    facts = gr.HTML(elem_id="facts", js_on_load=None)
-    return AboutView(check, checks, facts)
+def build_about_controls() -> AboutControls:
+    """Create the component inside the current Blocks."""
+    with gr.Column(elem_classes="part"):
+        return AboutControls(gr.HTML(elem_id="facts", js_on_load=None))

@@ -1,5 +1,6 @@
-"""The settings of one chat: its system prompt, and presets of system prompt and sampling."""
+"""The settings of one chat: its system prompt, answers as JSON, and presets of system prompt and sampling."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,12 +8,14 @@ from typing import Any
 import gradio as gr
 
 from app.chat_messages import ChatPreset, ChatSettings
+from app.json_answers import JsonAnswers, schema_problem
 from app.ui.chat.state import ChatState
 from app.ui.error_handling import Notify, succeeded, try_or_notify
 from app.ui.option_controls import OptionValues, to_options, to_values
-from app.ui.page_events import PageEvents
+from app.ui.page_events import UNCHECKED, PageEvents
 from app.ui.page_sessions import PageValue
 from app.ui.services import Services
+from app.ui.templates import problem_html
 
 
 def settings_of(services: Services, state: ChatState) -> ChatSettings:
@@ -30,6 +33,16 @@ def save_settings(services: Services, state: ChatState, settings: ChatSettings) 
         services.conversations.stores.of(chat).set_settings(chat, settings)
 
 
+def typed_in(settings: ChatSettings) -> str:
+    """What is typed in the panel's boxes of a chat's settings, as one text."""
+    return json.dumps([settings.system, settings.json_answers.is_on, settings.json_answers.schema])
+
+
+def json_problem_html(json_answers: JsonAnswers) -> str:
+    """What is wrong with the schema, as long as it is to be used."""
+    return problem_html(schema_problem(json_answers.schema) if json_answers.is_on else "")
+
+
 class ChatSettingsActions:
     """What the controls do, for any page."""
 
@@ -40,12 +53,29 @@ class ChatSettingsActions:
 
     def change_system_prompt(self, state: ChatState, system: str) -> None:
         """Save this system prompt for the chat."""
-        state.sent_prompts.add(system)
-        self._try(
-            lambda: save_settings(
-                self._services, state, replace(settings_of(self._services, state), system=system)
-            )
-        )
+        self._change(state, lambda settings: replace(settings, system=system))
+
+    def change_json(self, state: ChatState, is_on: bool, schema: str) -> str:
+        """Save whether the chat's answers are JSON, and their schema. The result is what is wrong with that."""
+        json_answers = JsonAnswers(is_on, schema)
+        self._change(state, lambda settings: replace(settings, json_answers=json_answers))
+        return json_problem_html(json_answers)
+
+    def shown(self, state: ChatState) -> tuple[Any, ...]:
+        """What the boxes show of the chat: system prompt, JSON switch, schema, and what is wrong with that."""
+        settings = try_or_notify(self._notify, lambda: settings_of(self._services, state), None)
+        if settings is None:
+            return (gr.skip(),) * 4
+        json_answers = settings.json_answers
+        return settings.system, json_answers.is_on, json_answers.schema, json_problem_html(json_answers)
+
+    def _change(self, state: ChatState, change: Callable[[ChatSettings], ChatSettings]) -> None:
+        def save() -> None:
+            settings = change(settings_of(self._services, state))
+            state.sent_settings.add(typed_in(settings))
+            save_settings(self._services, state, settings)
+
+        self._try(save)
 
     def list_presets(self) -> Any:
         """List the presets in their box."""
@@ -103,6 +133,14 @@ class ChatSettingsPanel:
     presets: gr.Dropdown
     save: gr.Button
     delete: gr.Button
+    is_json: gr.Checkbox
+    schema: gr.Textbox
+    problem: gr.HTML
+
+    @property
+    def boxes(self) -> list[gr.components.Component]:
+        """What shows the settings of another chat, in the order of `ChatSettingsActions.shown`."""
+        return [self.system, self.is_json, self.schema, self.problem]
 
     def connect(
         self,
@@ -114,9 +152,14 @@ class ChatSettingsPanel:
         """Join the components' events with their actions."""
         system, presets = self.system, self.presets
         events.on(system.input, actions.change_system_prompt, [state, system], trigger_mode="always_last")
+        for listener in (self.is_json.input, self.schema.input):
+            events.on(
+                listener, actions.change_json, [state, self.is_json, self.schema], self.problem,
+                trigger_mode="always_last",
+            )  # fmt: skip
         events.on(presets.focus, actions.list_presets, outputs=presets)
         events.on(presets.input, actions.apply_preset, [state, presets], [system, *controls])
-        events.on(self.save.click, actions.save_preset, [presets, system, *controls], presets)
+        events.on(self.save.click, actions.save_preset, [presets, system, *controls], presets, **UNCHECKED)
         events.on(self.delete.click, actions.delete_preset, presets, presets)
 
 
@@ -133,4 +176,17 @@ def build_chat_settings() -> ChatSettingsPanel:
             elem_id="system", label="System prompt", lines=3, max_lines=8, placeholder="You are a careful editor.",
             info="For this chat, from the next message on. A preset has it and the sampling below.",
         )  # fmt: skip
-    return ChatSettingsPanel(system, presets, save, delete)
+        is_json, schema, problem = _build_json()
+    return ChatSettingsPanel(system, presets, save, delete, is_json, schema, problem)
+
+
+def _build_json() -> tuple[gr.Checkbox, gr.Textbox, gr.HTML]:
+    is_json = gr.Checkbox(
+        False, label="Answer as JSON", info="For this chat, from the next reply on", elem_id="answer-json",
+        elem_classes="switch",
+    )  # fmt: skip
+    schema = gr.Textbox(
+        elem_id="json-schema", label="JSON Schema", lines=4, max_lines=12, placeholder='{"type": "object"}',
+        info="Empty: any object",
+    )  # fmt: skip
+    return is_json, schema, gr.HTML(elem_id="json-problem", elem_classes="problem-line", js_on_load=None)

@@ -14,6 +14,7 @@ from app.document_messages import Collection
 from app.errors import ChatNotFound
 from app.messages import DecoderName, EngineStatus, Finished, ModelInfo
 from app.ui.chat.attaching import listed
+from app.ui.chat.chat_settings import typed_in
 from app.ui.chat.context_meter import COUNT_SECONDS, ContextMeter, meter_html
 from app.ui.chat.messages import ThreadOptions, thread_html
 from app.ui.chat.reply_progress import ReplyProgress
@@ -40,7 +41,7 @@ class ChatRenderer:
         self._state = state
         self._key: tuple[object, ...] = ()
         self._thread = Thread(ChatVersion())
-        self._is_writing, self._problem, self._prompt_changes = False, "", 0
+        self._is_writing, self._problem, self._setting_changes = False, "", 0
         self._messages = self._sidebar = self._collections = ""
         self._cut = (0, True)
         self._meter = ContextMeter(services, count_seconds)
@@ -84,7 +85,7 @@ class ChatRenderer:
         key, chat = self._current_key(), self._state.version.chat
         if key == self._key:
             return False
-        before = self._thread.settings.system
+        before = typed_in(self._thread.settings)
         try:
             self._thread = self._read_thread(chat)
         except ChatNotFound:  # deleted on another page
@@ -92,8 +93,8 @@ class ChatRenderer:
             return self._read_chats()
         # As it was when the thread was read: a reply that ends in between is drawn at the next call.
         self._is_writing, self._problem = bool(key[0]), str(key[1])
-        if before != (system := self._thread.settings.system):
-            self._prompt_changes += not self._state.sent_prompts.has(system)
+        if before != (now := typed_in(self._thread.settings)):
+            self._setting_changes += not self._state.sent_settings.has(now)
         self._sidebar = chat_list_html(chat_list(self._services, self._state), date.today())
         self._collections = collection_picker_html(
             listed(self._services.documents.collections(), self._thread.settings.collections),
@@ -170,8 +171,8 @@ class ChatRenderer:
             "is-busy": self._is_writing,
             "is-empty": not thread.messages and not thread.earlier,
             "is-private": is_private(chat) if chat else state.is_private,
-            # Somebody may be typing a system prompt: its box is filled anew only when this changes.
-            "system-prompt": f"{state.opened}.{self._prompt_changes}",
+            # Somebody may be typing a system prompt: the boxes are filled anew only when this changes.
+            "chat-settings-of": f"{state.opened}.{self._setting_changes}",
         }
 
     def _note(self) -> str:

@@ -1,7 +1,7 @@
 """What the server keeps for one page's chat. Pages share the services, and each shows a chat of its own."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from app.chat_messages import ChatSettings, ChatVersion
@@ -62,7 +62,7 @@ class ChatState:
     not begun yet is chat 0, with the `settings` it will have and whether it `is_private`. `opened` counts how often
     the page changed its chat. `sent` is the message that was sent last, until another one is typed; `filled` is
     `opened` as it was when the message box was filled. `deletions` can be undone, the newest last; `expanded` tells
-    which folders were expanded or collapsed."""
+    which folders were expanded or collapsed. `new_settings` makes what a new chat begins with."""
 
     version: ChatVersion = field(default_factory=ChatVersion)
     opened: int = 0
@@ -73,17 +73,18 @@ class ChatState:
     draft: str = ""
     sent: str = ""
     filled: int = 0
-    sent_prompts: SentTexts = field(default_factory=SentTexts)
+    sent_settings: SentTexts = field(default_factory=SentTexts)
     reply: ReplyProgress | None = None
     search: str = ""
     deletions: tuple[Deletion, ...] = ()
     expanded: Mapping[str, bool] = field(default_factory=dict)
     chat_limit: int = CHAT_LIMIT
+    new_settings: Callable[[], ChatSettings] = ChatSettings
 
     def open_chat(self, version: ChatVersion) -> None:
         """Show this chat, from its newest messages on."""
         self.version, self.message_limit, self.coloured = version, MESSAGE_LIMIT, frozenset()
-        self.is_private, self.settings, self.sent_prompts = False, ChatSettings(), SentTexts()
+        self.is_private, self.settings, self.sent_settings = False, self.new_settings(), SentTexts()
         self.opened += 1
 
     def new_chat(self, is_private: bool = False) -> None:

@@ -24,7 +24,7 @@ from app.ui.chat.shortening import beginning_that_fits
 from app.ui.chat.state import ChatState
 from app.ui.error_handling import Notify, succeeded, try_or_notify
 from app.ui.option_controls import OptionValues, to_options
-from app.ui.page_events import LISTEN, PageEvents
+from app.ui.page_events import LISTEN, UNCHECKED, PageEvents
 from app.ui.page_sessions import PageValue
 from app.ui.services import Services
 from app.ui.welcome.view import WelcomeView, build_welcome
@@ -234,9 +234,9 @@ class ChatView:
         """Join the chat's events with their actions; `question` shows what must be answered first."""
         inputs, outputs = [state, self.message, *controls], [self.message, question]
         for sending in (self.send.click, self.message.submit):
-            events.on(sending, actions.send, inputs, outputs)
+            events.on(sending, actions.send, inputs, outputs, **UNCHECKED)
         for buttons in (self.thread, self.welcome.starters, question):
-            events.on(buttons.click, actions.act, inputs, outputs)
+            events.on(buttons.click, actions.act, inputs, outputs, **UNCHECKED)
         events.on(self.message.input, actions.type, [state, self.message], trigger_mode="always_last")
         events.on(self.stop.click, actions.stop, state)
         events.on(self.collection_picker.click, actions.choose_collection, state)

@@ -1,1 +1,1 @@
-"""The Settings view: the model, the decoder and its cost, the appearance, and the data folder."""
+"""The Settings view: its sections, from General to Connect. Privacy and About are in app/ui/about."""

@@ -29,6 +29,8 @@ class DecoderControls:
     same_text: gr.Checkbox
     presets: gr.HTML
     cost: gr.HTML
+    problem: gr.HTML
+    advanced: gr.Accordion
 
     @property
     def controls(self) -> tuple[gr.components.Component, ...]:
@@ -44,13 +46,19 @@ class DecoderControls:
 def build_decoder_controls(now: OptionValues) -> DecoderControls:
     """Create the components inside the current Blocks."""
     with gr.Column(elem_id="decoding", elem_classes="part"):
-        gr.HTML("<h3>Decoder</h3><p class='hint'>Used while the Lookahead switch beside the chat is on.</p>",
+        gr.HTML("<h3>Lookahead</h3><p class='hint'>The decoder while the switch beside the chat is on.</p>",
                 js_on_load=None)  # fmt: skip
         decoder = gr.Dropdown(
             list(DECODERS), value=now.decoder, label="Decoder", show_label=False, container=False,
             elem_id="decoder", filterable=False,
         )  # fmt: skip
         cost = gr.HTML(elem_id="cost", js_on_load=None)
+        same_text = gr.Checkbox(
+            now.same_text, label="Same text with and without lookahead", elem_id="same-text", elem_classes="switch",
+            info="Only matters in half precision, where results depend on the rows of a step. Costs some speed.",
+        )  # fmt: skip
+    with gr.Accordion("Advanced", open=now.decoder != "auto", elem_id="advanced") as advanced:
+        problem = gr.HTML(elem_id="decoder-problem", elem_classes="problem-line", js_on_load=None)
         rows = _slider(0, MAX_ROWS, now.rows, "Rows per step", "0: chosen automatically at each step", "rows")
         window = _slider(
             0, 128, now.window, "W: window", "Columns of guesses; 0 turns the window off", "window"
@@ -58,11 +66,7 @@ def build_decoder_controls(now: OptionValues) -> DecoderControls:
         ngram = _slider(2, 16, now.ngram, "N: n-gram", "Tokens per n-gram", "ngram")
         guesses = _slider(0, 128, now.guesses, "G: guesses", "N-grams verified per step", "guesses")
         presets = gr.HTML(presets_html(), elem_id="advised-sizes", js_on_load=LISTEN)
-        same_text = gr.Checkbox(
-            now.same_text, label="Same text with and without lookahead", elem_id="same-text", elem_classes="switch",
-            info="Only matters in half precision, where results depend on the rows of a step. Costs some speed.",
-        )  # fmt: skip
-    return DecoderControls(decoder, rows, window, ngram, guesses, same_text, presets, cost)
+    return DecoderControls(decoder, rows, window, ngram, guesses, same_text, presets, cost, problem, advanced)
 
 
 def _slider(least: int, most: int, value: int | None, label: str, info: str, name: str) -> gr.Slider:

@@ -1,4 +1,4 @@
-"""What the Settings view shows: renders the parts of assets/ui/templates/settings.html."""
+"""What the Settings view shows: renders the parts of settings.html and connect.html in assets/ui/templates."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +10,7 @@ from app.messages import PRESETS, Decoding
 from app.model_messages import RowPrice, gigabytes
 from app.settings import Theme
 from app.step_rows import StepRows, step_rows
+from app.ui.settings.client_examples import Connection, client_examples
 from app.ui.settings.data_folder import FolderPart
 from app.ui.templates import render_macro
 
@@ -58,9 +59,30 @@ def presets_html() -> Markup:
     return render_macro(TEMPLATE, "presets", presets=presets)
 
 
+def connection_html(connection: Connection) -> Markup:
+    """The address, the key, and examples for programs."""
+    return render_macro(
+        "connect.html",
+        "connection",
+        address=connection.address,
+        key=connection.key,
+        examples=client_examples(connection),
+    )
+
+
 def theme_html(chosen: Theme) -> Markup:
     """The appearance as radio buttons. assets/ui/settings.js applies a choice at once."""
     return render_macro(TEMPLATE, "theme", themes=THEMES, chosen=chosen)
+
+
+def exports_html(address: str) -> Markup:
+    """What the file of all chats is for, and its link."""
+    return render_macro(TEMPLATE, "exports", address=address)
+
+
+def backups_html(address: str) -> Markup:
+    """What a backup has, and its link."""
+    return render_macro(TEMPLATE, "backups", address=address)
 
 
 def delete_chats_html() -> Markup:

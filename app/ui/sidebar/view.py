@@ -1,4 +1,4 @@
-"""The sidebar: buttons for new chats, the search, the list of chats, undo, importing and exporting."""
+"""The sidebar: buttons for new chats, the search, the list of chats, undo, and saving a chat."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,25 +6,20 @@ from time import monotonic
 
 import gradio as gr
 
-from app.chat_messages import ChatVersion, ImportResult
+from app.chat_messages import ChatVersion
 from app.display_text import counted
-from app.errors import AppError, ChatNotFound
+from app.errors import ChatNotFound
 from app.ui.chat.state import ChatState, Deletion
 from app.ui.chat.view import ChatActions
 from app.ui.error_handling import Notify, succeeded, try_or_notify
-from app.ui.file_export import BACKUP, CHATS, build_file_output, file_html
+from app.ui.file_export import build_file_output, file_html
 from app.ui.page_events import LISTEN, PageEvents
 from app.ui.page_sessions import PageValue
 from app.ui.services import Services
-from app.ui.uploads import discard, upload_at
 
 NO_FILE = ""
 MORE_CHATS = 500
 """How many more chats are listed on request."""
-EXPORT = (
-    f'<a href="{CHATS}" download title="Every chat in one file, which can be imported again">Export all</a>'
-    f'<a href="{BACKUP}" download title="A copy of the whole database, with your documents">Back up</a>'
-)
 EDGE = (
     '<div role="separator" tabindex="0" aria-orientation="vertical" aria-label="Width of the sidebar"></div>'
 )
@@ -67,23 +62,6 @@ class SidebarActions:
     def search(self, state: ChatState, words: str) -> None:
         """List the chats that have these words, or all chats for none."""
         state.search = words
-
-    def import_chats(self, state: ChatState, path: str | None) -> None:
-        """Import the chats of an exported file, and delete the upload."""
-        upload = try_or_notify(self._notify, lambda: upload_at(path), None) if path is not None else None
-        if upload is None:
-            return
-        try:
-            # Some editors put a byte order mark before a text that they save.
-            text = upload.read_text(encoding="utf-8-sig", errors="replace")
-            imported = self._stores.stored.import_json(text)
-        except (AppError, OSError) as error:
-            self._notify(str(error))
-            return
-        finally:
-            discard(upload)
-        state.search = ""
-        self._notify(import_summary(imported))
 
     def _do(self, state: ChatState, do: str, chat: int, value: str) -> str:
         if action := self._chat_actions.get(do):
@@ -174,14 +152,6 @@ def _its_chats(count: int) -> str:
     return "Its chat is" if count == 1 else f"Its {count:,} chats are"
 
 
-def import_summary(imported: ImportResult) -> str:
-    """Say what was imported."""
-    new = f"Imported {counted(imported.new, 'chat')}."
-    if not imported.known:
-        return new
-    return f"{new} {'One was' if imported.known == 1 else f'{imported.known:,} were'} here already."
-
-
 @dataclass(frozen=True, slots=True)
 class SidebarView:
     """The sidebar's components."""
@@ -190,7 +160,6 @@ class SidebarView:
     new_private_chat: gr.Button
     search: gr.Textbox
     chats: gr.HTML
-    importing: gr.UploadButton
     file: gr.HTML
 
     def connect(
@@ -207,7 +176,6 @@ class SidebarView:
         for buttons in (self.chats, undo):
             events.on(buttons.click, actions.act, state, self.file)
         events.on(self.search.input, actions.search, [state, self.search], trigger_mode="always_last")
-        events.on(self.importing.upload, actions.import_chats, [state, self.importing])
 
 
 def build_sidebar() -> SidebarView:
@@ -228,11 +196,6 @@ def build_sidebar() -> SidebarView:
             placeholder="Search chats  (Ctrl+K)",
         )  # fmt: skip
         chats = gr.HTML(elem_id="chats", js_on_load=LISTEN)
-        with gr.Row(elem_id="all-chats"):
-            gr.HTML(EXPORT, elem_id="export-chats", js_on_load=None)
-            importing = gr.UploadButton(
-                "Import…", elem_id="import-chats", size="sm", scale=0, min_width=0, file_types=[".json"]
-            )
         file = build_file_output("save-chats")
         gr.HTML(EDGE, elem_id="sidebar-edge", js_on_load=None)
-    return SidebarView(new_chat, private, search, chats, importing, file)
+    return SidebarView(new_chat, private, search, chats, file)

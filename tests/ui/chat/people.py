@@ -46,7 +46,7 @@ class Screen:
     status = property(lambda self: self._text("status"))
     meter = property(lambda self: self._text("meter"))
     picker = property(lambda self: self._text("collection-picker"))
-    system_prompt = property(lambda self: self._text("system-prompt"))
+    system_prompt = property(lambda self: self._text("chat-settings-of"))
     is_busy = property(lambda self: self.parts["is-busy"])
     is_empty = property(lambda self: self.parts["is-empty"])
     is_private = property(lambda self: self.parts["is-private"])
@@ -62,9 +62,9 @@ class Screen:
 class Visitor:
     """One page's person. `controls` are what the option controls hold."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, state: ChatState | None = None) -> None:
         self.services = services
-        self.state = ChatState()
+        self.state = state or ChatState()
         self.heard: list[str] = []
         self.actions = ChatActions(services, self.heard.append)
         self.renderer = ChatRenderer(services, self.state, count_seconds=0)

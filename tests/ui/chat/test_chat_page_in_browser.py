@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 
+from app.logits_settings import Grammar
 from app.ui import Running
+from tests.accessibility import grave_by_day_and_by_night
 from tests.fakes import ScriptedEngine
 from tests.page_driver import LAST, PageDriver
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}}'
 BOX = "#message textarea"
 LONG = "and so it goes, line after line\n\n" * 60
 
@@ -93,3 +96,26 @@ def test_a_sheet_lists_the_shortcuts_and_a_box_takes_its_own_keys(person: PageDr
     person.page.focus("#skip-to-message")
     person.page.keyboard.press("Enter")
     person.page.wait_for_function("document.activeElement.matches('#message textarea')")
+
+
+def test_a_chat_answers_as_json_of_a_schema_and_says_what_is_wrong_with_one(
+    person: PageDriver, engine: ScriptedEngine
+) -> None:
+    engine.text = '{"a": 1}'
+    person.page.emulate_media(reduced_motion="reduce")
+    person.open_tab("settings")
+    assert not person.page.is_visible("#json-schema")
+    person.page.click("#answer-json input")
+    person.page.fill("#json-schema textarea", '{"type": "strng"}')
+    person.page.wait_for_selector("#json-problem .problem")
+    assert "Invalid type: strng" in person.text("#json-problem")
+    assert grave_by_day_and_by_night(person.page) == []
+    person.page.fill("#json-schema textarea", SCHEMA)
+    person.page.wait_for_selector("#json-problem .problem", state="detached")
+    person.ask("One")
+    assert engine.requests[-1].logits.grammar == Grammar("json_schema", SCHEMA)
+    person.begin_chat()
+    person.page.wait_for_function("!document.querySelector('#answer-json input').checked")
+    person.open_chat("One")
+    person.page.wait_for_function("document.querySelector('#answer-json input').checked")
+    assert person.page.input_value("#json-schema textarea") == SCHEMA

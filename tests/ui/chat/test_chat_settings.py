@@ -11,15 +11,18 @@ from app.chats import Chats
 from app.conversation import ChatStores, Conversations
 from app.database import MEMORY, Database
 from app.errors import StoreNotUsable
+from app.logits_settings import Grammar
 from app.messages import Options, Sampling
 from app.settings import Settings, SettingsFile
 from app.ui import Services
 from app.ui.chat.chat_settings import ChatSettingsActions
+from app.ui.chat.state import ChatState
 from app.ui.option_controls import OptionValues, to_values
 from tests.fake_models import ScriptedModels
 from tests.fakes import FakeDocumentSearch, ScriptedEngine
 from tests.ui.chat.people import SKIPPED, Visitor
 
+SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}}'
 WARM = Options(Sampling(temperature=0.9, seed=7))
 
 
@@ -45,6 +48,21 @@ def test_a_chat_that_is_not_begun_begins_with_its_instructions(
     person.get("One")
     assert read(engine) == ["Be brief.", "One"]
     assert person.settings == ChatSettings("Be brief.")
+
+
+def test_new_chats_begin_with_the_default_system_prompt(
+    presets: ChatSettingsActions, services: Services, engine: ScriptedEngine
+) -> None:
+    services.choose_chat_defaults(system="Be brief.")
+    state = ChatState(new_settings=services.new_chat_settings)
+    person = Visitor(services, state)
+    person.actions.new_chat(state)
+    assert presets.shown(state)[0] == "Be brief."
+    person.get("One")
+    assert read(engine) == ["Be brief.", "One"]
+    services.choose_chat_defaults(system="Be kind.")
+    person.get("Two")
+    assert read(engine)[0] == "Be brief.", "a chat keeps its own"
 
 
 def test_instructions_hold_from_the_next_message_on_and_for_this_chat_alone(
@@ -76,6 +94,58 @@ def test_a_private_chat_keeps_its_instructions_private(presets: ChatSettingsActi
     assert person.settings.system == "Hush."
     presets.change_system_prompt(person.state, "Hush now.")
     assert person.settings.system == "Hush now."
+
+
+def test_answers_are_json_for_this_chat_alone_and_however_they_are_asked_for(
+    presets: ChatSettingsActions, person: Visitor, other: Visitor, engine: ScriptedEngine
+) -> None:
+    person.get("One")
+    assert presets.change_json(person.state, True, SCHEMA) == ""
+    person.look()
+    person.get("Two")
+    answer = person.messages[-1].id
+    person.regenerate(answer)
+    person.press("continue", person.messages[-1].id)
+    person.wait()
+    other.get("Elsewhere")
+    asked = [request.logits.grammar for request in engine.requests]
+    assert asked == [None, *[Grammar("json_schema", SCHEMA)] * 3, None]
+    assert person.messages[-1].content.provenance.grammar == asked[1]  # type: ignore[union-attr]
+    assert presets.shown(person.state) == ("", True, SCHEMA, "")
+
+
+def test_a_schema_that_is_none_is_told_while_it_is_typed_and_when_it_is_sent(
+    presets: ChatSettingsActions, person: Visitor, engine: ScriptedEngine
+) -> None:
+    assert "no JSON" in presets.change_json(person.state, True, '{"type"')
+    assert person.ask("One") == (SKIPPED, "")
+    assert "no JSON" in person.heard[0] and engine.requests == []
+    assert presets.change_json(person.state, False, '{"type"') == "", "it is not used"
+    person.get("One")
+    assert engine.requests[0].logits.grammar is None
+    assert presets.shown(person.state) == ("", False, '{"type"', "")
+
+
+def test_another_answer_in_another_form_is_not_called_the_same(
+    presets: ChatSettingsActions, person: Visitor
+) -> None:
+    person.get("One")
+    answer = person.messages[-1].id
+    assert "same" in person.press("regenerate", answer)[1]
+    presets.change_json(person.state, True, "")
+    person.look()
+    assert person.press("regenerate", answer)[1] == ""
+
+
+def test_boxes_are_filled_anew_when_another_page_changed_the_form(
+    presets: ChatSettingsActions, person: Visitor, other: Visitor
+) -> None:
+    person.get("One")
+    other.state.open_chat(person.state.version)
+    before, own = other.look().system_prompt, person.look().system_prompt
+    presets.change_json(person.state, True, SCHEMA)
+    assert other.look().system_prompt != before
+    assert person.look().system_prompt == own, "somebody may be typing"
 
 
 def test_instructions_for_a_chat_that_is_gone_are_told(presets: ChatSettingsActions, person: Visitor) -> None:

@@ -31,11 +31,13 @@ def test_the_thread_is_not_drawn_again_while_a_reply_comes(person: Visitor, engi
     person.ask("hello")
     before, *screens = (screen.parts for screen in person.look_until_done())
     assert len(screens) > 6
-    others = {"messages", "collection-picker", "system-prompt"}
+    others = {"messages", "collection-picker", "chat-settings-of"}
     for then, now in zip([before, *screens], screens[:-1], strict=False):
         assert not {part for part in now if now[part] != then[part]} & others
     assert screens[-1]["messages"] != before["messages"]
-    assert screens[-1]["system-prompt"] == before["system-prompt"], "somebody may be typing instructions"
+    assert screens[-1]["chat-settings-of"] == before["chat-settings-of"], (
+        "somebody may be typing instructions"
+    )
 
 
 def test_a_reply_leaves_its_place_in_the_moment_in_which_it_stands_in_the_thread(

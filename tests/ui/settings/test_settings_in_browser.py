@@ -2,12 +2,17 @@
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
-from app.ui import Running
+from app.ui import Running, Services
+from app.ui.settings.navigation import SECTIONS
+from tests.accessibility import grave_by_day_and_by_night, grave_findings
 from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver
+from tests.ui.chat.people import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
@@ -17,10 +22,87 @@ def person(browser: Any, running: Running) -> Iterator[PageDriver]:
     """A person in the Settings view. The page logs no errors and sends no requests elsewhere."""
     with PageDriver(browser, running.url) as driver:
         driver.page.click("#to-settings")
-        driver.page.wait_for_selector("#facts h4")
+        driver.page.wait_for_selector("#settings-general")
         yield driver
         assert driver.complaints == []
         assert driver.foreign == []
+
+
+def go_to(person: PageDriver, section: str) -> None:
+    """Go to a section of the view."""
+    person.page.click(f"#settings-nav [data-section={section}]")
+    person.page.wait_for_selector(f"#settings-{section}")
+
+
+@pytest.mark.timeout(180)
+def test_every_section_is_accessible_has_an_address_and_keeps_what_is_typed(
+    person: PageDriver, services: Services
+) -> None:
+    for section in SECTIONS:
+        go_to(person, section)
+        assert person.page.url.endswith(f"#/settings/{section}")
+        assert grave_findings(person.page) == [], section
+    go_to(person, "chats")
+    person.page.fill("#default-top-p input", "7")
+    person.page.wait_for_selector("#default-problem .problem")
+    person.page.fill("#default-top-k input", "17")
+    person.page.fill("#default-system textarea", "Be brief.")
+    until(lambda: services.settings.chats.system == "Be brief.")
+    sampling = services.settings.options.sampling
+    assert (sampling.top_k, sampling.top_p) == (17, 1.0)
+    person.page.go_back()
+    person.page.wait_for_selector("#settings-about")
+    person.page.click("#to-chat")
+    person.page.click("#new-chat")
+    person.open_tab("settings")
+    person.page.wait_for_function("document.querySelector('#system textarea').value === 'Be brief.'")
+    person.page.click("#reply-options .label-wrap")
+    person.page.wait_for_function("document.querySelector('#top-k input')?.value === '17'")
+
+
+def test_programs_are_connected_by_keyboard_and_refused_once_the_key_is_renewed(
+    person: PageDriver, running: Running
+) -> None:
+    person.page.focus("#settings-nav [data-section=connect]")
+    person.page.keyboard.press("Enter")
+    person.page.wait_for_selector("#settings-connect")
+    person.page.focus("#serve-api input")
+    person.page.keyboard.press("Space")
+    person.page.wait_for_selector("#connection-details .field")
+    assert person.text("#connection-details .field code") == f"{running.endpoint.origin}/v1"
+    key = person.text("#connection-details .field:nth-child(2) code")
+    command = str(person.page.get_attribute(".example [data-copy-text]", "data-copy-text"))
+    assert key in command and api_status(running, key) == 200
+    person.page.emulate_media(reduced_motion="reduce")
+    assert grave_by_day_and_by_night(person.page) == []
+    person.page.click(".renew summary")
+    person.page.click(".renew button")
+    person.page.wait_for_selector(".toast-body.success")
+    assert (api_status(running, key), api_status(running, key)) == (401, 401)
+    assert overlap(person, ".toast-body", "#top") == overlap(person, ".toast-body", "#settings-nav") == 0
+    person.page.click("#serve-api input")
+    person.page.wait_for_selector("#connection-details .field", state="detached")
+    assert api_status(running, key) == 404
+
+
+def api_status(running: Running, key: str) -> int:
+    """What a program with this key gets."""
+    request = Request(f"{running.endpoint.origin}/v1/models", headers={"Authorization": f"Bearer {key}"})
+    try:
+        with urlopen(request, timeout=20) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        return error.code
+
+
+def overlap(person: PageDriver, one: str, other: str) -> float:
+    """The area that two elements share, in pixels."""
+    first, second = (person.page.locator(each).first.bounding_box() for each in (one, other))
+    wide, high = (
+        min(first[at] + first[size], second[at] + second[size]) - max(first[at], second[at])
+        for at, size in (("x", "width"), ("y", "height"))
+    )
+    return max(0.0, wide) * max(0.0, high)
 
 
 def choose_lookahead(person: PageDriver) -> None:
@@ -32,6 +114,9 @@ def choose_lookahead(person: PageDriver) -> None:
 def test_decoder_sizes_show_their_cost_and_are_used_for_the_next_reply(
     person: PageDriver, engine: ScriptedEngine
 ) -> None:
+    go_to(person, "lookahead")
+    person.page.click("#advanced .label-wrap")
+    person.page.wait_for_selector("#rows")
     assert person.page.is_visible("#rows") and not person.page.is_visible("#window")
     choose_lookahead(person)
     assert person.page.is_visible("#window") and not person.page.is_visible("#rows")
@@ -47,14 +132,16 @@ def test_decoder_sizes_show_their_cost_and_are_used_for_the_next_reply(
     assert (asked.decoder, asked.window, asked.ngram, asked.guesses) == ("lookahead", 15, 5, 15)
 
     person.page.click("#to-settings")
+    go_to(person, "general")
     person.page.click("#restore")
-    person.page.wait_for_selector("#cost [data-decoder=auto]")
+    person.page.wait_for_selector("#cost [data-decoder=auto]", state="attached")
     person.page.click("#restored button")
-    person.page.wait_for_selector("#cost [data-decoder=lookahead]")
+    person.page.wait_for_selector("#cost [data-decoder=lookahead]", state="attached")
 
 
 @pytest.mark.thorough
 def test_the_appearance_changes_at_once_and_survives_a_reload(person: PageDriver) -> None:
+    go_to(person, "appearance")
     person.page.click("#theme label >> text=Dark")
     assert person.is_dark()
     person.page.wait_for_timeout(300)
@@ -69,6 +156,7 @@ def test_the_appearance_changes_at_once_and_survives_a_reload(person: PageDriver
 def test_the_self_check_passes_chats_are_deleted_and_the_app_quits(
     person: PageDriver, running: Running
 ) -> None:
+    go_to(person, "privacy")
     person.page.click("#self-check")
     person.page.wait_for_selector("#checks li")
     assert person.page.locator("#checks i.failed").count() == 0
@@ -78,6 +166,7 @@ def test_the_self_check_passes_chats_are_deleted_and_the_app_quits(
     person.send("Hello")
     person.wait_for_reply()
     person.page.click("#to-settings")
+    go_to(person, "data")
     person.page.click("#delete-chats summary")
     person.page.click("#delete-chats [data-do=delete-chats]")
     person.page.click("#to-chat")
@@ -85,9 +174,10 @@ def test_the_self_check_passes_chats_are_deleted_and_the_app_quits(
     assert person.page.locator(".chat-line").count() == 0
 
     person.page.click("#to-settings")
+    go_to(person, "general")
     person.page.click("#quit")
     assert running.endpoint.quit_requested.wait(5)
-    assert "ended" in person.page.evaluate("getComputedStyle(document.body, '::after').content")
+    assert "ended" in person.text("#goodbye")
 
 
 @pytest.mark.thorough
@@ -95,5 +185,6 @@ def test_the_self_check_passes_chats_are_deleted_and_the_app_quits(
 def test_the_view_fits_its_window(browser: Any, running: Running, width: int) -> None:
     with PageDriver(browser, running.url, size={"width": width, "height": 800}) as driver:
         driver.page.click("#to-settings")
-        driver.page.wait_for_selector("#facts h4")
-        assert driver.page.evaluate("document.documentElement.scrollWidth") <= width
+        for section in SECTIONS:
+            go_to(driver, section)
+            assert driver.page.evaluate("document.documentElement.scrollWidth") <= width

@@ -30,7 +30,8 @@ def bottom(person: PageDriver, selector: str) -> float:
 
 @pytest.mark.thorough
 def test_a_long_list_scrolls_above_what_stands_below_it(person: PageDriver) -> None:
-    below = person.page.locator("#export-chats").bounding_box()["y"]
+    box = person.page.locator("#sidebar").bounding_box()
+    below = box["y"] + box["height"]
     assert bottom(person, "#chats") <= below
     assert bottom(person, ".chat-line") > below, "the last chat is further down"
     person.page.mouse.move(100, 400)

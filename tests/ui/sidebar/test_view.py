@@ -3,11 +3,9 @@
 import json
 import re
 from html import unescape
-from pathlib import Path
 
 import pytest
 
-from app.errors import NotUploaded
 from app.ui import Services
 from app.ui.sidebar.undo import UndoRenderer
 from app.ui.sidebar.view import SidebarActions
@@ -287,64 +285,11 @@ def test_a_chat_is_saved_to_read(person: Librarian) -> None:
     assert "Hello there, friend." in text_of(file)
 
 
-def test_a_chat_is_saved_and_imported_again(person: Librarian, uploads: Path) -> None:
-    chat = person.begin("One?")
-    saved, written = uploads / "chat.json", text_of(person.do("json", chat))
-    saved.write_text(written, encoding="utf-8")
-    person.list.import_chats(person.state, str(saved))
-    person.do("delete", chat)
-    saved.write_text(written, encoding="utf-8")
-    person.list.import_chats(person.state, str(saved))
-    assert person.heard == ["Imported 0 chats. One was here already.", "Imported 1 chat."]
-    assert person.sidebar.count('data-do="open"') == 1
-
-
-def test_what_was_uploaded_does_not_stay_read_or_not(person: Librarian, uploads: Path) -> None:
-    uploads = [uploads / "a" / "chats.json", uploads / "b" / "broken.json"]
-    for upload, text in zip(uploads, (text_of(person.do("json", person.begin("One?"))), "{"), strict=True):
-        upload.parent.mkdir()
-        upload.write_text(text, encoding="utf-8")
-        person.list.import_chats(person.state, str(upload))
-        assert not upload.parent.exists()
-    assert len(person.heard) == 2
-
-
-def test_a_file_that_an_editor_marked_is_imported(person: Librarian, uploads: Path) -> None:
-    saved = uploads / "chat.json"
-    saved.write_text(text_of(person.do("json", person.begin("One?"))), encoding="utf-8-sig")
-    person.list.import_chats(person.state, str(saved))
-    assert person.heard == ["Imported 0 chats. One was here already."]
-
-
 def test_a_private_chat_can_be_saved_and_is_not_among_all_chats(person: Librarian) -> None:
     person.actions.new_private_chat(person.state)
     person.get("Secret?")
     assert "Secret?" in text_of(person.do("json", person.state.version.chat))
     assert json.loads("".join(person.services.conversations.stores.stored.export_parts()))["chats"] == []
-
-
-@pytest.mark.parametrize("content", [b"no json", b"[1, 2]", b'{"chats": 3}', b"\xff\xfe\x00", b""])
-def test_a_file_that_is_broken_is_told_and_changes_nothing(
-    person: Librarian, uploads: Path, content: bytes
-) -> None:
-    (uploads / "broken.json").write_bytes(content)
-    person.list.import_chats(person.state, str(uploads / "broken.json"))
-    assert len(person.heard) == 1 and person.heard[0].endswith(".")
-    assert person.services.conversations.stores.summaries() == ()
-
-
-def test_a_file_that_is_not_there_is_told(person: Librarian, uploads: Path) -> None:
-    person.list.import_chats(person.state, str(uploads / "nowhere.json"))
-    assert person.heard == [str(NotUploaded())]
-    person.list.import_chats(person.state, None)
-    assert len(person.heard) == 1
-
-
-def test_a_file_that_was_not_uploaded_is_neither_read_nor_removed(person: Librarian, tmp_path: Path) -> None:
-    own = tmp_path / "chats.json"
-    own.write_text(text_of(person.do("json", person.begin("One?"))), encoding="utf-8")
-    person.list.import_chats(person.state, str(own))
-    assert (person.heard, own.exists()) == ([str(NotUploaded())], True)
 
 
 def test_what_no_button_says_does_no_harm(person: Librarian) -> None:

@@ -1,0 +1,43 @@
+"""What is a schema that answers can be held to, and what is wrong with others."""
+
+import json
+
+import pytest
+
+from app.errors import BadOption
+from app.json_answers import JsonAnswers, schema_problem
+from app.logits_settings import Grammar
+
+SCHEMA = json.dumps({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]})
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"type": ', "The schema is no JSON ("),
+        ("[" * 100_000, "The schema is no JSON ("),
+        ("[]", "A JSON Schema is an object, such as"),
+        ("true", "A JSON Schema is an object, such as"),
+        ('{"type": "strng"}', "Answers can't be held to this schema (Invalid type: strng)."),
+        (
+            '{"$ref": "#/nowhere"}',
+            "Answers can't be held to this schema (Pointer '/nowhere' does not exist).",
+        ),
+        ('{"type": "string", "pattern": "("}', "Answers can't be held to this schema (regex parse error"),
+    ],
+)
+def test_a_text_that_is_no_schema_gets_one_sentence(text: str, sentence: str) -> None:
+    assert schema_problem(text).startswith(sentence)
+    with pytest.raises(BadOption):
+        _ = JsonAnswers(True, text).grammar
+    assert JsonAnswers(False, text).grammar is None, "it is not used"
+
+
+@pytest.mark.parametrize("text", ["", " \n", "{}", SCHEMA])
+def test_a_schema_and_none_are_fine(text: str) -> None:
+    assert schema_problem(text) == ""
+
+
+def test_answers_have_the_schema_or_are_any_object() -> None:
+    assert JsonAnswers(True, f" {SCHEMA} ").grammar == Grammar("json_schema", SCHEMA)
+    assert JsonAnswers(True).grammar == Grammar("json_schema", '{"type": "object"}')

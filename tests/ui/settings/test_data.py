@@ -1,0 +1,141 @@
+"""Data: exports are imported, backups are checked, chats are deleted, and each is told as what it is."""
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from app.chat_messages import ChatSettings, ChatVersion
+from app.chats import Chats
+from app.conversation import NewChat
+from app.database import database_in
+from app.database.restoring import apply_staged
+from app.errors import NotUploaded
+from app.messages import Options
+from app.ui import Services
+from app.ui.settings.data import DataActions
+from app.ui.uploads import uploads_dir
+from tests.ui.chat.people import Visitor
+
+
+@pytest.fixture
+def notified() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def reported() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def actions(services: Services, tmp_path: Path, notified: list[str], reported: list[str]) -> DataActions:
+    return DataActions(services, tmp_path, notified.append, reported.append)
+
+
+@pytest.fixture
+def exported(services: Services) -> str:
+    """A chat as it is exported; it is still here."""
+    person = Visitor(services)
+    person.get("One?")
+    return services.conversations.stores.of(person.state.version.chat).export_json(
+        (person.state.version.chat,)
+    )
+
+
+def test_a_chat_is_exported_and_imported_again(
+    actions: DataActions, services: Services, exported: str, uploads: Path, reported: list[str]
+) -> None:
+    saved = uploads / "chat.json"
+    saved.write_text(exported, encoding="utf-8")
+    actions.import_chats(str(saved))
+    [chat] = services.conversations.stores.summaries()
+    services.conversations.stores.stored.delete(chat.id)
+    saved.write_text(exported, encoding="utf-8")
+    actions.import_chats(str(saved))
+    assert reported == ["Imported 0 chats. One was here already.", "Imported 1 chat."]
+    assert len(services.conversations.stores.summaries()) == 1
+
+
+def test_what_was_uploaded_does_not_stay_read_or_not(
+    actions: DataActions, exported: str, uploads: Path, notified: list[str], reported: list[str]
+) -> None:
+    files = [uploads / "a" / "chats.json", uploads / "b" / "broken.json"]
+    for upload, text in zip(files, (exported, "{"), strict=True):
+        upload.parent.mkdir()
+        upload.write_text(text, encoding="utf-8")
+        actions.import_chats(str(upload))
+        assert not upload.parent.exists()
+    assert (len(notified), len(reported)) == (1, 1)
+
+
+def test_a_file_that_an_editor_marked_is_imported(
+    actions: DataActions, exported: str, uploads: Path, reported: list[str]
+) -> None:
+    (uploads / "chat.json").write_text(exported, encoding="utf-8-sig")
+    actions.import_chats(str(uploads / "chat.json"))
+    assert reported == ["Imported 0 chats. One was here already."]
+
+
+@pytest.mark.parametrize("content", [b"no json", b"[1, 2]", b'{"chats": 3}', b"\xff\xfe\x00", b""])
+def test_a_file_that_is_broken_is_told_and_changes_nothing(
+    actions: DataActions, services: Services, uploads: Path, notified: list[str], content: bytes
+) -> None:
+    (uploads / "broken.json").write_bytes(content)
+    actions.import_chats(str(uploads / "broken.json"))
+    assert len(notified) == 1 and notified[0].endswith(".")
+    assert services.conversations.stores.summaries() == ()
+
+
+@pytest.mark.parametrize("take", [DataActions.import_chats, DataActions.restore_backup])
+def test_a_file_that_was_not_uploaded_is_neither_read_nor_removed(
+    actions: DataActions, uploads: Path, tmp_path: Path, exported: str, notified: list[str],
+    take: Callable[[DataActions, str | None], None],
+) -> None:  # fmt: skip
+    own = tmp_path / "chats.json"
+    own.write_text(exported, encoding="utf-8")
+    take(actions, str(own))
+    take(actions, str(uploads / "nowhere.json"))
+    take(actions, None)
+    assert (notified, own.exists()) == ([str(NotUploaded())] * 2, True)
+
+
+def test_a_backup_is_checked_and_waits_for_the_next_start(
+    actions: DataActions, services: Services, uploads: Path, tmp_path: Path, reported: list[str]
+) -> None:
+    services.conversations.stores.stored.create(title="Kept")
+    services.conversations.stores.stored.backup(uploads / "backup.sqlite")
+    actions.restore_backup(str(uploads / "backup.sqlite"))
+    assert reported == ["The backup is ready. Quit Foresight and start it again to restore it."]
+    assert not (uploads / "backup.sqlite").exists(), "an upload is read once"
+    assert "was restored" in apply_staged(tmp_path)
+    with closing(database_in(tmp_path)) as database:
+        assert [chat.title for chat in Chats(database).summaries()] == ["Kept"]
+
+
+def test_a_file_that_is_no_backup_is_refused(
+    actions: DataActions, uploads: Path, tmp_path: Path, notified: list[str]
+) -> None:
+    (uploads / "photo.sqlite").write_bytes(b"a photo")
+    actions.restore_backup(str(uploads / "photo.sqlite"))
+    actions.restore_backup(None)
+    assert ["is not a whole backup" in one for one in notified] == [True]
+    assert apply_staged(tmp_path) == ""
+
+
+def test_all_chats_can_be_deleted_private_ones_too(
+    actions: DataActions, services: Services, reported: list[str], tmp_path: Path
+) -> None:
+    for is_private in (False, True):
+        services.conversations.start(
+            NewChat(ChatVersion(), services.asked(Options()), "My secret", ChatSettings(), is_private)
+        )
+    upload = uploads_dir(tmp_path) / "some" / "chats.json"
+    upload.parent.mkdir(parents=True)
+    upload.write_text("My secret", encoding="utf-8")
+    assert len(services.conversations.stores.summaries()) == 2
+    assert str(tmp_path) in actions.delete_chats()[0]
+    assert services.conversations.stores.summaries() == ()
+    assert reported == ["All chats were deleted."]
+    assert all(b"My secret" not in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
