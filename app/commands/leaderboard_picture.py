@@ -26,14 +26,14 @@ def picture(board: Leaderboard, title: str) -> str:
         'font-size="12">',
         f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
         f'<text x="16" y="24" font-size="15">{escape(title)}</text>',
+        f'<line x1="{LEFT + scale:.1f}" x2="{LEFT + scale:.1f}" y1="{TOP - 8}" y2="{legend - GAP}" '
+        'stroke="#9ca3af" stroke-dasharray="3 3"/>',
         *(
             line
             for place, group in enumerate(groups)
             for line in _group(*group, top=TOP + place * step, scale=scale)
         ),
         *_legend(rows, legend),
-        f'<line x1="{LEFT + scale:.1f}" x2="{LEFT + scale:.1f}" y1="{TOP - 8}" y2="{legend - GAP}" '
-        'stroke="#111827" stroke-dasharray="3 3"/>',
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
