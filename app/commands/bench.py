@@ -1,29 +1,43 @@
-"""`python run.py bench`: compares decoders; a table for each prompt set, the means, and a report as JSON."""
+"""`python run.py bench`: compares decoders; a table for each prompt set, the means, and reports as files."""
 
-import json
-import platform
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Protocol
 
 import typer
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
 
 from app.commands import options as given
-from app.commands.bench_measurement import BenchPlan, LaneNumbers, SetResults, means, measure
-from app.commands.console import errors_as_sentences
+from app.commands.bench_measurement import BenchPlan, engine_contestant
+from app.commands.bench_report import BenchFiles, run_and_report
+from app.commands.console import errors_as_sentences, print_text
 from app.commands.decoder_options import DecoderSizes, read_lanes
 from app.commands.prompts import PromptSet, SamplingOverride, read_sets
 from app.commands.services import engine_in
 from app.commands.suites import Suite, read_suite
 from app.conversation import ReplyEngine
-from app.display_text import counted
+from app.conversation.decoder_comparison import Lane
 from app.errors import BadOption, impossible_values
-from app.messages import Decoding, ModelChoice, Options, Sampling
+from app.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Options, Sampling
 from app.settings import DEMO_MODEL, default_data_dir
+
+
+class BenchEngine(ReplyEngine, Protocol):
+    """An engine that tells what it has loaded."""
+
+    def status(self) -> EngineStatus:
+        """The engine's status, the model in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is compared: the decoders of a model over sets of prompts."""
+
+    model: ModelChoice
+    sets: Sequence[PromptSet]
+    lanes: Sequence[Lane]
+    options: Options
+    rounds: int
 
 
 def bench(
@@ -52,6 +66,15 @@ def bench(
     report: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the numbers to this file.")
     ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            metavar="FOLDER",
+            help="Keep every run here: a stopped benchmark goes on. At the end also a report, a leaderboard "
+            "and its picture.",
+        ),
+    ] = None,
 ) -> None:
     """Compare decoders on the same prompts, in turn, in one process."""
     override = SamplingOverride(temperature, seed)
@@ -63,9 +86,9 @@ def bench(
         with impossible_values():
             options = Options(override.apply(Sampling()), base, max_new_tokens, ignore_eos)
             choice = ModelChoice(model, dtype, device, quantisation, attention)
-            plan = BenchPlan(choice, sets, lanes, options, rounds)
+            asked = Asked(choice, sets, lanes, options, rounds)
         with engine_in(default_data_dir()) as engine:
-            run_bench(engine, plan, report)
+            run_bench(engine, asked, BenchFiles(report, output))
 
 
 def _sets(
@@ -89,83 +112,27 @@ def _sets(
     ]
 
 
-def run_bench(engine: ReplyEngine, plan: BenchPlan, file: Path | None) -> None:
-    """Measures, prints each set's table as soon as it is measured, and writes the file."""
-    if file:
-        _check_writable(file)
-    console, sets = Console(), list[SetResults]()
-    for measured in measure(engine, plan):
-        sets.append(measured)
-        console.print(_table(f"{measured.name}: {counted(measured.prompts, 'prompt')}", measured.results))
-    if len(sets) > 1:
-        console.print(_table(f"mean of {len(sets)} sets", means(sets)))
-    if note := sets[0].model.lookahead_note:
-        console.print(note)
-    if file:
-        _write(file, plan, sets)
+def run_bench(engine: BenchEngine, asked: Asked, files: BenchFiles) -> None:
+    """Measures, prints each set's table as soon as it is measured, and writes the files."""
+
+    def about() -> tuple[str, dict[str, Any]]:
+        model = engine.status().model
+        if model and model.lookahead_note:
+            print_text(model.lookahead_note)
+        return _title(asked.model, model), {
+            "model": asdict(model) if model else None,
+            "rounds": asked.rounds,
+            "options": asdict(asked.options),
+            "lanes": {lane.name: asdict(lane.decoding) for lane in asked.lanes},
+        }
+
+    contestants = [engine_contestant(engine, asked.model, lane) for lane in asked.lanes]
+    with impossible_values():
+        plan = BenchPlan(asked.sets, contestants, asked.options, asked.rounds)
+    run_and_report(plan, files, about)
 
 
-def _table(title: str, results: Sequence[LaneNumbers]) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 0, 0, 1), pad_edge=False)
-    # Headings of two lines, so that the table fits 80 columns: rich leaves out columns that do not fit.
-    table.add_column("decoder", no_wrap=True)
-    for heading in (
-        "tokens\nper step",
-        "tokens/s",
-        "against\nplain",
-        "identical",
-        "ms per\nstep",
-        "rows\nper step",
-        "hit\nrate",
-    ):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for result in results:
-        table.add_row(
-            result.decoder,
-            f"{result.tokens_per_step:.2f}",
-            f"{result.tokens_per_second:.1f}",
-            f"{result.speed_vs_plain:.2f}x" if result.speed_vs_plain else "-",
-            "yes" if result.identical else "no",
-            f"{result.ms_per_step:.2f}",
-            f"{result.rows_per_step:.1f}",
-            f"{result.hit_rate:.0%}",
-        )
-    return table
-
-
-def _check_writable(file: Path) -> None:
-    """Raises BadOption now rather than after minutes of measuring."""
-    try:
-        file.open("a").close()
-    except OSError as error:
-        raise BadOption(
-            f"{file} cannot be written ({error.strerror}). Choose another file for --json."
-        ) from error
-
-
-def _write(file: Path, plan: BenchPlan, sets: Sequence[SetResults]) -> None:
-    report = {
-        "model": asdict(sets[0].model),
-        "machine": {
-            "platform": platform.platform(),
-            "processor": platform.processor() or platform.machine(),
-            "python": platform.python_version(),
-        },
-        "prompts": sum(one.prompts for one in sets),
-        "rounds": plan.rounds,
-        "options": asdict(plan.options),
-        "lanes": {lane.name: asdict(lane.decoding) for lane in plan.lanes},
-        # The numbers of a single set, or the means of several.
-        "decoders": [asdict(result) for result in means(sets)],
-        "sets": [
-            {"set": one.name, "prompts": one.prompts, "decoders": [asdict(result) for result in one.results]}
-            for one in sets
-        ],
-    }
-    try:
-        file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        typer.echo(json.dumps(report), err=True)
-        raise BadOption(
-            f"The report could not be written to {file} ({error.strerror}). It is printed above."
-        ) from error
+def _title(asked: ModelChoice, model: ModelInfo | None) -> str:
+    dtype = model.dtype if model else asked.dtype
+    quantised = "" if asked.quantisation == "none" else f", {asked.quantisation}"
+    return f"{Path(asked.name).name}, {dtype}{quantised}: speed against plain decoding"

@@ -1,37 +1,34 @@
-"""The runs of `bench`: every lane on the same prompts, in turn, so that the machine's drift cancels out."""
+"""The runs of `bench`: every contestant on the same prompts, in turn, so that the machine's drift cancels out."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
 
+from app.commands.bench_runs import BenchRun, Contestant, RunLog
 from app.commands.console import progress_bar
 from app.commands.prompts import PromptItem, PromptSet
 from app.conversation import Reply, ReplyEngine
 from app.conversation.decoder_comparison import (
     Lane,
-    first_difference,
     lane_request,
     read_lane,
     run_to_end,
-    speed_up,
-    warm_up_request,
+    warm_up_options,
 )
-from app.messages import ModelChoice, ModelInfo, Options, Request
-from app.race_messages import LaneRun
+from app.messages import ModelChoice, Options, Prompt
 
 
 @dataclass(frozen=True, slots=True)
 class BenchPlan:
-    """What is compared: lanes, in turn, over the prompts of each set, for a number of rounds."""
+    """What is compared: contestants, in turn, over the prompts of each set, for a number of rounds."""
 
-    model: ModelChoice
     sets: Sequence[PromptSet]
-    lanes: Sequence[Lane]
+    contestants: Sequence[Contestant]
     options: Options
     rounds: int
 
     def __post_init__(self) -> None:
-        names = [lane.name for lane in self.lanes]
+        names = [one.name for one in self.contestants]
         if self.rounds < 1:
             raise ValueError(f"rounds must be at least 1, got {self.rounds}")
         if not names or len(set(names)) != len(names):
@@ -41,17 +38,14 @@ class BenchPlan:
 
     @property
     def plain(self) -> int | None:
-        """The index of the plain lane, the reference for speed."""
-        return next((i for i, lane in enumerate(self.lanes) if lane.decoding.decoder == "plain"), None)
-
-    def request(self, item: PromptItem, lane: Lane) -> Request:
-        """The request for one prompt in one lane."""
-        return lane_request(self.model, item.prompt, item.options(self.options), lane.decoding)
+        """The index of the plain contestant, the reference for speed."""
+        return next((i for i, one in enumerate(self.contestants) if one.is_plain), None)
 
 
 @dataclass(frozen=True, slots=True)
 class LaneNumbers:
-    """One lane's numbers. The speed is the median over replies of their speed-up over plain."""
+    """One contestant's numbers. `speeds` are medians over replies of its tokens/s against each contestant's;
+    `identical` and `same_text` (a share) are replies with the very tokens of plain, or of the first contestant."""
 
     decoder: str
     tokens_per_step: float
@@ -61,91 +55,128 @@ class LaneNumbers:
     hit_rate: float
     speed_vs_plain: float | None
     identical: bool
+    same_text: float
+    speeds: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class SetResults:
-    """The lanes' numbers over one prompt set, and the model that they were measured on."""
+    """Everybody's numbers over one prompt set."""
 
     name: str
     prompts: int
     results: tuple[LaneNumbers, ...]
-    model: ModelInfo
 
 
-def measure(engine: ReplyEngine, plan: BenchPlan) -> Iterator[SetResults]:
-    """Yields each set's results as soon as they are measured. Raises ReplyFailed."""
-    model = _warm_up(engine, plan)
-    for prompt_set in plan.sets:
-        columns = list(zip(*_runs(engine, plan, prompt_set), strict=True))
-        reference = columns[plan.plain or 0]
-        results = tuple(
-            _numbers(lane.name, column, reference, plan.plain is not None)
-            for lane, column in zip(plan.lanes, columns, strict=True)
+def engine_contestant(engine: ReplyEngine, model: ModelChoice, lane: Lane) -> Contestant:
+    """A decoder of the app. Every reply is cold."""
+
+    def answer(prompt: Prompt, options: Options) -> BenchRun:
+        reply = Reply()
+        run_to_end(engine, lane_request(model, prompt, options, lane.decoding), reply)
+        run = read_lane(lane.decoding, reply)
+        numbers = run.statistics
+        return BenchRun(
+            run.token_ids,
+            numbers.tokens,
+            numbers.steps,
+            numbers.seconds,
+            numbers.rows,
+            numbers.hits,
+            run.text,
         )
-        yield SetResults(prompt_set.name, len(prompt_set.prompts), results, model)
+
+    return Contestant(lane.name, f"{model} {lane.decoding}", answer, lane.decoding.decoder == "plain")
+
+
+def measure(plan: BenchPlan, log: RunLog) -> Iterator[SetResults]:
+    """Yields each set's results as soon as they are measured. Raises ReplyFailed."""
+    _warm_up(plan)
+    for prompt_set in plan.sets:
+        columns = list(zip(*_runs(plan, prompt_set, log), strict=True))
+        results = tuple(_numbers(plan, columns, place) for place in range(len(columns)))
+        yield SetResults(prompt_set.name, len(prompt_set.prompts), results)
 
 
 def means(sets: Sequence[SetResults]) -> tuple[LaneNumbers, ...]:
-    """Each lane's means over the sets; every set has the same weight."""
+    """Each contestant's means over the sets; every set has the same weight."""
     return tuple(_mean(column) for column in zip(*(one.results for one in sets), strict=True))
 
 
-def _warm_up(engine: ReplyEngine, plan: BenchPlan) -> ModelInfo:
+def _warm_up(plan: BenchPlan) -> None:
+    """A few tokens of each, so that none pays for what is set up once."""
     item = plan.sets[0].prompts[0]
-    requests = [warm_up_request(plan.request(item, lane)) for lane in plan.lanes]
-    return [run_to_end(engine, request, Reply()).model for request in requests][-1]
+    options = warm_up_options(item.options(plan.options))
+    for contestant in plan.contestants:
+        contestant.answer(item.prompt, options)
 
 
-def _runs(engine: ReplyEngine, plan: BenchPlan, prompt_set: PromptSet) -> Iterator[list[LaneRun]]:
-    """Yields one run of each lane for every round, prompt and turn: A B A B. Chats go on behind plain's reply."""
+def _runs(plan: BenchPlan, prompt_set: PromptSet, log: RunLog) -> Iterator[list[BenchRun]]:
+    """Yields everybody's run for every round, prompt and turn: A B A B. Chats go on behind plain's reply."""
     turns = sum(1 + len(item.later_turns) for item in prompt_set.prompts)
-    total = plan.rounds * turns * len(plan.lanes)
     with progress_bar() as bar:
-        task = bar.add_task(f"Benchmark: {prompt_set.name}", total=total)
-        for _ in range(plan.rounds):
-            for item in prompt_set.prompts:
-                turn: PromptItem | None = item
-                while turn:
-                    runs = []
-                    for lane in plan.lanes:
-                        reply = Reply()
-                        run_to_end(engine, plan.request(turn, lane), reply)
-                        runs.append(read_lane(lane.decoding, reply))
-                        bar.advance(task)
+        task = bar.add_task(
+            f"Benchmark: {prompt_set.name}", total=plan.rounds * turns * len(plan.contestants)
+        )
+        for number in range(plan.rounds):
+            for question, item in enumerate(prompt_set.prompts):
+                place = f"{prompt_set.name} {question + 1}, round {number + 1}"
+                for runs in _chat(plan, item, place, log):
+                    bar.advance(task, len(runs))
                     yield runs
-                    turn = turn.next_turn(runs[plan.plain or 0].text)
 
 
-def _numbers(
-    lane: str, column: Sequence[LaneRun], reference: Sequence[LaneRun], has_plain: bool
-) -> LaneNumbers:
-    statistics = [run.statistics for run in column]
-    steps = sum(one.steps for one in statistics) or 1
-    seconds = sum(one.seconds for one in statistics)
-    tokens = sum(one.tokens for one in statistics)
+def _chat(plan: BenchPlan, item: PromptItem, place: str, log: RunLog) -> Iterator[list[BenchRun]]:
+    """Yields everybody's runs for each turn of a chat."""
+    turn: PromptItem | None = item
+    while turn:
+        options = turn.options(plan.options)
+        runs = [_run(one, turn.prompt, options, place, log) for one in plan.contestants]
+        yield runs
+        turn = turn.next_turn(runs[plan.plain or 0].text)
+
+
+def _run(contestant: Contestant, prompt: Prompt, options: Options, place: str, log: RunLog) -> BenchRun:
+    """The run of the log, or a new one."""
+    key = contestant.key(place, prompt, options)
+    run = log.find(key)
+    if run is None:
+        run = contestant.answer(prompt, options)
+        log.add(key, run)
+    return run
+
+
+def _numbers(plan: BenchPlan, columns: Sequence[Sequence[BenchRun]], place: int) -> LaneNumbers:
+    runs, reference = columns[place], columns[plan.plain or 0]
+    steps = sum(run.steps for run in runs) or 1
+    seconds, tokens = sum(run.seconds for run in runs), sum(run.tokens for run in runs)
+    same = [run.token_ids == other.token_ids for run, other in zip(runs, reference, strict=True)]
+    names = [one.name for one in plan.contestants]
     return LaneNumbers(
-        decoder=lane,
+        decoder=names[place],
         tokens_per_step=tokens / steps,
         tokens_per_second=tokens / seconds if seconds else 0.0,
         ms_per_step=1000 * seconds / steps,
-        rows_per_step=sum(one.rows for one in statistics) / steps,
-        hit_rate=sum(one.hits for one in statistics) / steps,
-        speed_vs_plain=_median_speed_up(column, reference) if has_plain else None,
-        identical=all(first_difference(*pair) is None for pair in zip(column, reference, strict=True)),
+        rows_per_step=sum(run.rows for run in runs) / steps,
+        hit_rate=sum(run.hits for run in runs) / steps,
+        speed_vs_plain=None if plan.plain is None else _speed(runs, reference) or None,
+        identical=all(same),
+        same_text=mean(same),
+        speeds={name: _speed(runs, column) for name, column in zip(names, columns, strict=True)},
     )
 
 
-def _median_speed_up(column: Sequence[LaneRun], reference: Sequence[LaneRun]) -> float | None:
-    pairs = zip(column, reference, strict=True)
-    ratios = [speed_up(run, plain) for run, plain in pairs if plain.statistics.tokens_per_second]
-    return median(ratios) if ratios else None
+def _speed(runs: Sequence[BenchRun], others: Sequence[BenchRun]) -> float:
+    """The median ratio, over replies that both wrote in more than one pass; 0.0 where there is none."""
+    pairs = [(a.tokens_per_second, b.tokens_per_second) for a, b in zip(runs, others, strict=True)]
+    return median([mine / theirs for mine, theirs in pairs if mine and theirs] or [0.0])
 
 
 def _mean(results: Sequence[LaneNumbers]) -> LaneNumbers:
+    first, *_ = results
     speeds = [result.speed_vs_plain for result in results if result.speed_vs_plain is not None]
     return LaneNumbers(
-        decoder=results[0].decoder,
+        decoder=first.decoder,
         tokens_per_step=mean(result.tokens_per_step for result in results),
         tokens_per_second=mean(result.tokens_per_second for result in results),
         ms_per_step=mean(result.ms_per_step for result in results),
@@ -153,4 +184,6 @@ def _mean(results: Sequence[LaneNumbers]) -> LaneNumbers:
         hit_rate=mean(result.hit_rate for result in results),
         speed_vs_plain=mean(speeds) if speeds else None,
         identical=all(result.identical for result in results),
+        same_text=mean(result.same_text for result in results),
+        speeds={name: mean(result.speeds[name] for result in results) for name in first.speeds},
     )

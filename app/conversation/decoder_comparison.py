@@ -41,8 +41,12 @@ def lane_request(model: ModelChoice, prompt: Prompt, options: Options, decoding:
 
 def warm_up_request(request: Request) -> Request:
     """The same request for a few tokens, so that no lane pays for what is set up once."""
-    tokens = min(WARM_UP_TOKENS, request.options.max_new_tokens)
-    return replace(request, options=replace(request.options, max_new_tokens=tokens))
+    return replace(request, options=warm_up_options(request.options))
+
+
+def warm_up_options(options: Options) -> Options:
+    """These options for a few tokens."""
+    return replace(options, max_new_tokens=min(WARM_UP_TOKENS, options.max_new_tokens))
 
 
 def run_to_end(engine: ReplyEngine, request: Request, reply: Reply) -> Finished:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from app.commands.bench import run_bench
-from app.commands.bench_measurement import BenchPlan, LaneNumbers, means, measure
+from app.commands.bench import Asked, run_bench
+from app.commands.bench_measurement import BenchPlan, LaneNumbers, engine_contestant, means, measure
+from app.commands.bench_report import BenchFiles
+from app.commands.bench_runs import RunLog
 from app.commands.prompts import PromptItem, PromptSet, SamplingOverride
 from app.conversation import Reply
 from app.conversation.decoder_comparison import Lane
@@ -26,27 +28,40 @@ FIELDS = {
     "hit_rate",
     "speed_vs_plain",
     "identical",
+    "same_text",
+    "speeds",
 }
 
 
 ONE_SET = (PromptSet("short", (PromptItem("One"), PromptItem("Two"))),)
 
 
-def plan(
+def asked(
     decoders: list[DecoderName] = BOTH, rounds: int = 2, sets: tuple[PromptSet, ...] = ONE_SET
-) -> BenchPlan:
+) -> Asked:
     lanes = [Lane(decoder, Decoding(decoder)) for decoder in decoders]
-    return BenchPlan(ModelChoice("demo"), sets, lanes, Options(max_new_tokens=100), rounds)
+    return Asked(ModelChoice("demo"), sets, lanes, Options(max_new_tokens=100), rounds)
 
 
-def measured(engine: ScriptedDecoders, asked: BenchPlan) -> tuple[LaneNumbers, ...]:
+def plan(
+    engine: ScriptedDecoders,
+    decoders: list[DecoderName] = BOTH,
+    rounds: int = 2,
+    sets: tuple[PromptSet, ...] = ONE_SET,
+) -> BenchPlan:
+    lanes = asked(decoders).lanes
+    contestants = [engine_contestant(engine, ModelChoice("demo"), lane) for lane in lanes]
+    return BenchPlan(sets, contestants, Options(max_new_tokens=100), rounds)
+
+
+def measured(engine: ScriptedDecoders, decoders: list[DecoderName] = BOTH) -> tuple[LaneNumbers, ...]:
     """The results of the plan's only set."""
-    [only] = measure(engine, asked)
+    [only] = measure(plan(engine, decoders), RunLog())
     return only.results
 
 
 def test_each_decoder_has_its_numbers() -> None:
-    plain, lookahead = measured(ScriptedDecoders(), plan())
+    plain, lookahead = measured(ScriptedDecoders())
     assert (plain.decoder, plain.tokens_per_step, plain.rows_per_step, plain.hit_rate) == ("plain", 1, 1, 0)
     assert (plain.speed_vs_plain, plain.identical) == (1.0, True)
     assert (lookahead.decoder, lookahead.tokens_per_step, lookahead.hit_rate) == ("lookahead", 2, 2 / 3)
@@ -59,7 +74,7 @@ def test_each_decoder_has_its_numbers() -> None:
 
 def test_the_decoders_take_turns_over_each_prompt_after_a_short_warm_up() -> None:
     engine = ScriptedDecoders()
-    measured(engine, plan())
+    measured(engine)
     ran = [(request.prompt, request.options.decoding.decoder) for request in engine.requests]
     turns = [("One", "plain"), ("One", "lookahead"), ("Two", "plain"), ("Two", "lookahead")]
     assert ran == [*turns[:2], *turns, *turns]
@@ -68,18 +83,18 @@ def test_the_decoders_take_turns_over_each_prompt_after_a_short_warm_up() -> Non
 
 def test_one_different_token_is_not_identical() -> None:
     wrong = [*PLAIN[:-1], (7,)]
-    results = measured(ScriptedDecoders(lookahead=wrong), plan())
+    results = measured(ScriptedDecoders(lookahead=wrong))
     assert [result.identical for result in results] == [True, False]
 
 
 def test_without_plain_there_is_no_speed_against_it() -> None:
-    results = measured(ScriptedDecoders(), plan(["lookahead"]))
+    results = measured(ScriptedDecoders(), ["lookahead"])
     assert [result.speed_vs_plain for result in results] == [None]
 
 
 def test_the_file_holds_the_promised_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "report.json"
-    run_bench(ScriptedDecoders(), plan(), file)
+    run_bench(ScriptedDecoders(), asked(), BenchFiles(file))
     report = json.loads(file.read_text(encoding="utf-8"))
     assert {"model", "machine", "decoders"} <= set(report)
     assert report["model"]["name"] == "demo"
@@ -91,7 +106,7 @@ def test_the_file_holds_the_promised_report(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_the_table_fits_a_terminal_of_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    run_bench(ScriptedDecoders(), plan(), None)
+    run_bench(ScriptedDecoders(), asked(), BenchFiles())
     lines = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert all(len(line.rstrip()) <= 80 for line in lines)
     assert lines[-2].split() == ["plain", "1.00", "50.0", "1.00x", "yes", "20.00", "1.0", "0%"]
@@ -103,7 +118,7 @@ def test_each_set_has_a_table_and_the_last_one_has_the_means(
 ) -> None:
     hot = PromptSet("hot", (PromptItem("Three", SamplingOverride(1.5, 9)),))
     engine, file = ScriptedDecoders(), tmp_path / "report.json"
-    run_bench(engine, plan(sets=(*ONE_SET, hot)), file)
+    run_bench(engine, asked(sets=(*ONE_SET, hot)), BenchFiles(file))
     out = capsys.readouterr().out
     places = [out.index(title) for title in ("short: 2 prompts", "hot: 1 prompt", "mean of 2 sets")]
     assert places == sorted(places)
@@ -116,25 +131,26 @@ def test_each_set_has_a_table_and_the_last_one_has_the_means(
 
 
 def test_every_set_counts_the_same_in_the_means() -> None:
-    fast = LaneNumbers("auto", 3.0, 30.0, 10.0, 8.0, 0.5, 2.0, True)
-    slow = LaneNumbers("auto", 1.0, 10.0, 20.0, 2.0, 0.1, 1.0, False)
-    [one] = measure(ScriptedDecoders(), plan(["lookahead"]))
+    fast = LaneNumbers("auto", 3.0, 30.0, 10.0, 8.0, 0.5, 2.0, True, 1.0, {"auto": 1.0, "plain": 2.0})
+    slow = LaneNumbers("auto", 1.0, 10.0, 20.0, 2.0, 0.1, 1.0, False, 0.5, {"auto": 1.0, "plain": 1.0})
+    [one] = measure(plan(ScriptedDecoders(), ["lookahead"]), RunLog())
     sets = [replace(one, prompts=prompts, results=(result,)) for prompts, result in ((1, fast), (99, slow))]
-    assert means(sets) == (LaneNumbers("auto", 2.0, 20.0, 15.0, 5.0, 0.3, 1.5, False),)
+    speeds = {"auto": 1.0, "plain": 1.5}
+    assert means(sets) == (LaneNumbers("auto", 2.0, 20.0, 15.0, 5.0, 0.3, 1.5, False, 0.75, speeds),)
     unknown = replace(one, results=(replace(fast, speed_vs_plain=None),))
     assert means([unknown])[0].speed_vs_plain is None
 
 
 def test_a_set_without_prompts_is_no_plan() -> None:
     with pytest.raises(ValueError, match="there must be prompts in each set, got \\['empty'\\]"):
-        plan(sets=(PromptSet("empty", ()),))
+        plan(ScriptedDecoders(), sets=(PromptSet("empty", ()),))
 
 
 @pytest.mark.parametrize("place", [".", "none/report.json", f"{'long' * 99}.json"])
 def test_a_report_that_cannot_be_written_is_refused_before_anything_runs(tmp_path: Path, place: str) -> None:
     engine = ScriptedDecoders()
     with pytest.raises(BadOption, match=r"cannot be written \(.*\)\. Choose another file for --json"):
-        run_bench(engine, plan(), tmp_path / place)
+        run_bench(engine, asked(), BenchFiles(tmp_path / place))
     assert engine.requests == []
 
 
@@ -148,16 +164,16 @@ def test_a_report_whose_folder_vanishes_meanwhile_is_printed_instead(
 
     (tmp_path / "reports").mkdir()
     with pytest.raises(BadOption, match=r"could not be written to .*It is printed above"):
-        run_bench(Vanishing(), plan(), tmp_path / "reports" / "report.json")
+        run_bench(Vanishing(), asked(), BenchFiles(tmp_path / "reports" / "report.json"))
     assert json.loads(capsys.readouterr().err)["decoders"]
 
 
 @pytest.mark.parametrize("decoders", [[], ["plain", "plain"]])
 def test_decoders_are_different_ones(decoders: list[DecoderName]) -> None:
     with pytest.raises(ValueError, match="decoders must be different ones, got"):
-        plan(decoders)
+        plan(ScriptedDecoders(), decoders)
 
 
 def test_there_is_at_least_one_round() -> None:
     with pytest.raises(ValueError, match="rounds must be at least 1, got 0"):
-        plan(rounds=0)
+        plan(ScriptedDecoders(), rounds=0)

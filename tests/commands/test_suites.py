@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.commands.bench_measurement import BenchPlan, measure
+from app.commands.bench_measurement import BenchPlan, engine_contestant, measure
+from app.commands.bench_runs import RunLog
 from app.commands.prompts import PromptItem, PromptSet
 from app.commands.suites import Suite, read_suite
 from app.conversation.decoder_comparison import Lane
@@ -97,8 +98,9 @@ def test_every_turn_is_measured_with_every_decoder() -> None:
         PromptItem((Message("user", "Three"),)),
     )
     lanes = [Lane("plain", Decoding("plain")), Lane("lookahead", Decoding("lookahead"))]
-    plan = BenchPlan(ModelChoice("demo"), (PromptSet("chat", items),), lanes, Options(max_new_tokens=100), 1)
-    [only] = measure(engine, plan)
+    contestants = [engine_contestant(engine, ModelChoice("demo"), lane) for lane in lanes]
+    plan = BenchPlan((PromptSet("chat", items),), contestants, Options(max_new_tokens=100), 1)
+    [only] = measure(plan, RunLog())
     prompts = [request.prompt for request in engine.requests[2:]]
     assert [len(prompt) for prompt in prompts] == [1, 1, 3, 3, 1, 1]
     assert only.results[1].identical

@@ -1,48 +1,46 @@
-"""The comparison with transformers: what is counted, and that both are asked the same."""
+"""The comparison with other implementations: what is counted, and that all are asked the same."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
-from app.commands.prompts import PromptItem, PromptSet, SamplingOverride
+from app.commands.bench_measurement import engine_contestant
+from app.commands.bench_runs import Contestant
 from app.conversation.decoder_comparison import Lane
+from app.engine.loading import LoadedModel
 from app.engine.session import Session
-from app.messages import Decoding, ModelChoice, ModelFolder, Options, Prompt, Sampling
+from app.errors import BadOption
+from app.messages import Decoding, ModelChoice, ModelFolder, Options, Sampling
 from tests.engine.tiny import write_tiny
-from tools.peers.comparison import compare, markdown, means
-from tools.peers.contestants import Contestant, Run, our_lane, transformers_lanes
+from tools.peers.contestants import SessionEngine, transformers_lanes
+from tools.peers.dejavuu_lanes import dejavuu_lanes
+from tools.peers.llama_cpp import llama_lanes
 
 CHOICE = ModelChoice("tiny", "float32", "cpu")
 SHORT = Options(max_new_tokens=24, ignore_eos=True)
-SETS = (
-    PromptSet("one", (PromptItem("a"), PromptItem("b"))),
-    PromptSet("two", (PromptItem("c", SamplingOverride(temperature=1.5)),)),
-)
-
-
-class Scripted:
-    """Answers each prompt with a run, and remembers how it was asked."""
-
-    def __init__(self, runs: dict[str, Run]) -> None:
-        self.runs = runs
-        self.asked: list[tuple[Prompt, float]] = []
-
-    def __call__(self, prompt: Prompt, options: Options) -> Run:
-        self.asked.append((prompt, options.sampling.temperature))
-        return self.runs[str(prompt)]
-
-
-def scripted(passes: int, seconds: float, last: int = 9) -> Scripted:
-    return Scripted({prompt: Run((1, 2, last), passes, 8, seconds) for prompt in "abc"})
 
 
 @pytest.fixture(scope="module")
-def contestants(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Contestant]:
-    folder = ModelFolder(write_tiny(tmp_path_factory.mktemp("tiny")).path, "tiny")
-    session = Session(lambda _name, _progress: folder)
-    loaded = session.open(CHOICE, lambda *_: None)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    return ModelFolder(write_tiny(tmp_path_factory.mktemp("tiny")).path, "tiny")
+
+
+@pytest.fixture(scope="module")
+def session(folder: ModelFolder) -> Session:
+    return Session(lambda _name, _progress: folder)
+
+
+@pytest.fixture(scope="module")
+def loaded(session: Session) -> LoadedModel:
+    return session.open(CHOICE, lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def contestants(session: Session, loaded: LoadedModel, folder: ModelFolder) -> Sequence[Contestant]:
     lanes = [Lane(name, Decoding(name)) for name in ("plain", "prompt-lookup")]
-    return [*(our_lane(lane, session, CHOICE) for lane in lanes), *transformers_lanes(loaded, folder)]
+    ours = [engine_contestant(SessionEngine(session), CHOICE, lane) for lane in lanes]
+    return [*ours, *transformers_lanes(loaded, folder, draft_model=folder.path)]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 24])
@@ -52,9 +50,10 @@ def test_all_write_one_text_and_count_what_is_behind_the_first_pass(
     options = Options(max_new_tokens=limit, ignore_eos=True)
     runs = [contestant.answer("word word word word", options) for contestant in contestants]
     assert {run.token_ids for run in runs} == {runs[0].token_ids}
-    plain, _, theirs, lookup = runs
-    assert (plain.passes, plain.tokens) == (theirs.passes, theirs.tokens) == (limit - 1, limit - 1)
-    assert lookup.passes <= lookup.tokens <= limit - 1, "its first pass may have written several tokens"
+    plain, _, theirs, *drafted = runs
+    assert (plain.steps, plain.tokens) == (theirs.steps, theirs.tokens) == (limit - 1, limit - 1)
+    for run in drafted:
+        assert run.steps <= run.tokens <= limit - 1, "its first pass may have written several tokens"
     assert (theirs.seconds > 0) == (limit > 1)
 
 
@@ -72,33 +71,42 @@ def test_sampled_replies_are_sampled_by_all(contestants: Sequence[Contestant]) -
         assert contestant.answer("word", hot).token_ids == drawn.token_ids
 
 
-def test_contestants_take_turns_and_are_asked_the_same() -> None:
-    slow, fast = scripted(8, 0.8), scripted(4, 0.2)
-    list(compare([Contestant("slow", slow), Contestant("fast", fast)], SETS, SHORT, rounds=2))
-    assert slow.asked == fast.asked
-    assert slow.asked == [("a", 0.0), *[("a", 0.0), ("b", 0.0)] * 2, *[("c", 1.5)] * 2]
+def test_a_draft_model_that_is_the_model_itself_is_always_right(contestants: Sequence[Contestant]) -> None:
+    plain, *_, assisted = contestants
+    run = assisted.answer("word", SHORT)
+    assert run.token_ids == plain.answer("word", SHORT).token_ids
+    assert run.steps <= run.tokens / 2
 
 
-def test_numbers_and_speeds_are_those_of_the_runs() -> None:
-    both = [Contestant("slow", scripted(8, 0.8)), Contestant("fast", scripted(4, 0.2, last=7))]
-    first, _ = found = list(compare(both, SETS, SHORT, rounds=1))
-    slow, fast = first.standings
-    assert (slow.tokens_per_step, fast.tokens_per_step) == (1.0, 2.0)
-    assert (slow.ms_per_step, fast.ms_per_step) == (pytest.approx(100), pytest.approx(50))
-    assert fast.speeds == {"slow": pytest.approx(4), "fast": 1.0}
-    assert (slow.same_text, fast.same_text) == (1.0, 0.0)
-    assert means(found)[1].speeds["slow"] == pytest.approx(4)
+def test_a_draft_model_with_another_vocabulary_is_refused(
+    loaded: LoadedModel, folder: ModelFolder, tmp_path: Path
+) -> None:
+    other = write_tiny(tmp_path, vocabulary=4000)
+    with pytest.raises(BadOption, match=r"has 4,000 tokens, and the model has 4,096\. Choose a draft model"):
+        transformers_lanes(loaded, folder, other.path)
+    with pytest.raises(BadOption, match=r"cannot be read\. Give the folder of a model\."):
+        transformers_lanes(loaded, folder, tmp_path / "nothing")
 
 
-def test_replies_of_one_pass_have_no_speed() -> None:
-    both = [Contestant("slow", scripted(0, 0.0)), Contestant("fast", scripted(4, 0.2))]
-    [first, *_] = compare(both, SETS, SHORT, rounds=1)
-    assert first.standings[1].speeds == {"slow": 0.0, "fast": 1.0}
+def test_llama_bench_is_asked_for_128_tokens_and_its_own_clock_counts(tmp_path: Path) -> None:
+    program = tmp_path / "llama-bench"
+    program.write_text("""#!/bin/sh\necho "$@" > "$0.asked"\necho '[{"samples_ns": [2000000000]}]'\n""")
+    program.chmod(0o755)
+    [lane] = llama_lanes(program, [tmp_path / "model-q8_0.gguf"], threads=2)
+    run = lane.answer("word", SHORT)
+    assert (lane.name, run.tokens_per_second) == ("llama.cpp model-q8_0", 64)
+    asked = (tmp_path / "llama-bench.asked").read_text()
+    assert f"-m {tmp_path}/model-q8_0.gguf -p 0 -n 128 -r 1 -t 2 -o json" in asked
 
 
-def test_the_table_has_a_line_for_each_set_and_contestant_and_the_means() -> None:
-    both = [Contestant("slow", scripted(8, 0.8)), Contestant("fast", scripted(4, 0.2))]
-    lines = markdown(list(compare(both, SETS, SHORT, rounds=1)), ["slow"]).splitlines()
-    assert len(lines) == 2 + 2 * 2 + 2
-    assert lines[3] == "| one | fast | 2.00 | 40.0 | 50.00 | 4.00x | 100% |"
-    assert lines[-1].startswith("| mean | fast | 2.00 ")
+def test_a_llama_bench_that_fails_is_named(tmp_path: Path) -> None:
+    [lane] = llama_lanes(tmp_path / "llama-bench", [tmp_path / "model.gguf"], threads=1)
+    with pytest.raises(BadOption, match=r"llama-bench did not measure .*model\.gguf"):
+        lane.answer("word", SHORT)
+
+
+def test_a_folder_without_dejavuu_is_refused(
+    loaded: LoadedModel, folder: ModelFolder, tmp_path: Path
+) -> None:
+    with pytest.raises(BadOption, match=r"dejavuu cannot be imported from .* \(No module named"):
+        dejavuu_lanes(loaded, folder, tmp_path, ["stand"], 7)

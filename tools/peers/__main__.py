@@ -1,27 +1,34 @@
-"""Compare our decoders with transformers' generate on a model: `python -m tools.peers --help`."""
+"""Compare our decoders with others' on a model, in one process, in turn: `python -m tools.peers --help`."""
 
-import json
-import platform
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, get_args
 
 import torch
 import transformers
 
+from app.commands.bench_measurement import BenchPlan, engine_contestant
+from app.commands.bench_report import BenchFiles, run_and_report
+from app.commands.bench_runs import Contestant
 from app.commands.console import errors_as_sentences
 from app.commands.decoder_options import read_lanes
-from app.commands.prompts import SamplingOverride, read_sets
+from app.commands.prompts import PromptSet, SamplingOverride, read_sets
+from app.commands.suites import Suite, read_suite
+from app.engine.loading import LoadedModel
 from app.engine.session import Session
 from app.errors import impossible_values
 from app.messages import Decoding, ModelChoice, ModelFolder, Options, Progress
 from app.models_registry import locate
-from tools.peers.comparison import compare, markdown, means
-from tools.peers.contestants import our_lane, transformers_lanes
+from app.settings import default_data_dir
+from tools.peers.contestants import SessionEngine, transformers_lanes
+from tools.peers.dejavuu_lanes import DRAFTERS, dejavuu_lanes
+from tools.peers.llama_cpp import llama_lanes
 
 
 def main() -> None:
-    """Command line: the table on standard output, the numbers in a file."""
+    """Command line: tables on standard output, the numbers in files."""
     options = _parser().parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -31,28 +38,48 @@ def main() -> None:
 
 def _compare(options: Namespace) -> None:
     with impossible_values():
-        choice = ModelChoice(options.model, options.dtype, options.device)
+        choice = ModelChoice(options.model, options.dtype, options.device, options.quantisation)
         asked = Options(max_new_tokens=options.max_new_tokens, ignore_eos=options.ignore_eos)
-    sets = read_sets(options.prompts, options.raw, SamplingOverride())
-    lanes = read_lanes(options.decoders, Decoding(same_text=options.same_text))
+    sets = _sets(options)
     folders: list[ModelFolder] = []
-    session = Session(lambda name, progress: _remembered(folders, name, progress))
+    cache = default_data_dir() / "steps"
+    session = Session(lambda name, progress: _remembered(folders, name, progress), cache)
     loaded = session.open(choice, lambda *_: None)
-    contestants = [our_lane(lane, session, choice) for lane in lanes]
-    contestants += transformers_lanes(loaded, folders[0])
-    found = list(compare(contestants, sets, asked, options.rounds))
-    plain = [lane.name for lane in lanes if lane.decoding.decoder == "plain"][:1]
-    print(markdown(found, [*plain, *(one.name for one in contestants[len(lanes) :])]))  # noqa: T201
-    if options.json:
-        report = {
-            "model": asdict(loaded.info),
-            "machine": {"platform": platform.platform(), "threads": torch.get_num_threads()},
-            "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
-            "options": {name: str(value) for name, value in vars(options).items()},
-            "sets": [asdict(one) for one in found],
-            "means": [asdict(one) for one in means(found)],
-        }
-        options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    contestants = _contestants(options, choice, session, loaded, folders[0])
+    with impossible_values():
+        plan = BenchPlan(sets, contestants, asked, options.rounds)
+    run_and_report(plan, BenchFiles(options.json, options.output), lambda: _about(options, loaded))
+
+
+def _sets(options: Namespace) -> Sequence[PromptSet]:
+    if options.suite:
+        return read_suite(options.suite, options.suite_data, options.limit)
+    return read_sets(options.prompts, options.raw, SamplingOverride())
+
+
+def _contestants(
+    options: Namespace, choice: ModelChoice, session: Session, loaded: LoadedModel, folder: ModelFolder
+) -> list[Contestant]:
+    engine = SessionEngine(session)
+    lanes = read_lanes(options.decoders, Decoding(same_text=options.same_text))
+    found = [engine_contestant(engine, choice, lane) for lane in lanes]
+    found += transformers_lanes(loaded, folder, options.draft_model)
+    if options.dejavuu:
+        found += dejavuu_lanes(loaded, folder, options.dejavuu, options.drafters.split(","), options.budget)
+    if options.llama_bench:
+        found += llama_lanes(options.llama_bench, options.gguf, torch.get_num_threads())
+    return found
+
+
+def _about(options: Namespace, loaded: LoadedModel) -> tuple[str, dict[str, Any]]:
+    quantised = "" if options.quantisation == "none" else f", ours in {options.quantisation}"
+    title = f"{Path(options.model).name}, {loaded.info.dtype}{quantised}: speed against our plain decoding"
+    return title, {
+        "model": asdict(loaded.info),
+        "threads": torch.get_num_threads(),
+        "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
+        "options": {name: str(value) for name, value in vars(options).items()},
+    }
 
 
 def _remembered(folders: list[ModelFolder], name: str, progress: Progress) -> ModelFolder:
@@ -68,15 +95,28 @@ def _parser() -> ArgumentParser:
     parser.add_argument(
         "--prompts", type=Path, action="append", default=[], help="a prompt set; may be repeated"
     )
+    parser.add_argument("--suite", choices=get_args(Suite), help="instead of prompt sets, as for bench")
+    parser.add_argument("--suite-data", type=Path, help="the folder of the suite's questions")
+    parser.add_argument("--limit", type=int, help="the first questions of each category")
+    parser.add_argument("--draft-model", type=Path, help="a folder: adds transformers' assisted generation")
+    parser.add_argument("--dejavuu", type=Path, help="where dejavuu is unpacked: adds its drafters")
+    parser.add_argument("--drafters", default=",".join(DRAFTERS), help="of dejavuu")
+    parser.add_argument("--budget", type=int, default=31, help="dejavuu's drafted tokens a step")
+    parser.add_argument("--llama-bench", type=Path, help="llama.cpp's program: adds its tg128")
+    parser.add_argument("--gguf", type=Path, action="append", default=[], help="its file; may be repeated")
     parser.add_argument("--raw", action="store_true", help="send texts without the chat template")
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--quantisation", default="none", help="of our lanes")
     parser.add_argument("--max-new-tokens", type=int, default=128)
     parser.add_argument("--ignore-eos", action="store_true")
     parser.add_argument("--same-text", action=BooleanOptionalAction, default=True)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--threads", type=int, default=0, help="0: as torch chooses")
     parser.add_argument("--json", type=Path, help="write the numbers here, too")
+    parser.add_argument(
+        "--output", type=Path, help="keep every run in this folder, and go on where it stopped"
+    )
     return parser
 
 

@@ -1,4 +1,6 @@
-"""Who takes part: our lanes, and transformers' generate, greedy and with prompt lookup. All are asked the same.
+"""Who takes part: our lanes, and transformers' generate: plain, with prompt lookup, with a draft model.
+
+All are asked the same.
 
 What is counted is the same for all. The first forward pass reads the prompt; what it writes and how long it takes
 count in nothing. Then tokens, forward passes and seconds are counted up to the last token:
@@ -10,9 +12,10 @@ transformers gets what it runs best with: sdpa, inference mode, the same weights
 an attention mask, and a generation config without the extra work of processors that this comparison does not need.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -20,59 +23,49 @@ import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 from transformers.generation.streamers import BaseStreamer
 
-from app.conversation.decoder_comparison import Lane
+from app.commands.bench_runs import BenchRun, Contestant
+from app.conversation import Reply
 from app.engine.loading import LoadedModel
 from app.engine.prompt import encode
+from app.engine.reader import CachedTokenReader
 from app.engine.session import NeverStop, Session, no_progress
-from app.messages import Event, Finished, ModelChoice, ModelFolder, Options, Piece, Prompt, Request
+from app.errors import BadOption
+from app.messages import ModelFolder, Options, Prompt, Request
 
 LOOKUP_TOKENS = 10
 _make_config: Any = GenerationConfig  # untyped there
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One reply: all its tokens, and the passes, tokens and seconds behind the first pass."""
+class SessionEngine:
+    """A session as an engine that answers before `submit` returns."""
 
-    token_ids: tuple[int, ...]
-    passes: int
-    tokens: int
-    seconds: float
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
-    @property
-    def tokens_per_second(self) -> float:
-        """Speed of decoding; 0.0 for a reply of one pass, which has none."""
-        return self.tokens / self.seconds if self.passes and self.seconds else 0.0
+    def submit(self, request: Request, reply: Reply) -> None:
+        """Write the whole reply."""
+        for event in self._session.events(request, no_progress, NeverStop()):
+            reply.append(event)
 
-
-@dataclass(frozen=True, slots=True)
-class Contestant:
-    """A name, and what answers a prompt."""
-
-    name: str
-    answer: Callable[[Prompt, Options], Run]
+    def reader(self) -> CachedTokenReader:
+        """The session's."""
+        return self._session.reader
 
 
-def our_lane(lane: Lane, session: Session, choice: ModelChoice) -> Contestant:
-    """One of the app's decoders, through the session that answers the app's requests."""
-
-    def answer(prompt: Prompt, options: Options) -> Run:
-        request = Request(choice, prompt, replace(options, decoding=lane.decoding))
-        return _run_of(list(session.events(request, no_progress, NeverStop())))
-
-    return Contestant(lane.name, answer)
-
-
-def transformers_lanes(loaded: LoadedModel, folder: ModelFolder) -> list[Contestant]:
-    """generate, greedy (or sampled where the prompt asks for it), and the same with prompt lookup."""
-    model = _read_model(loaded, folder)
-    extras: dict[str, dict[str, int]] = {
-        "transformers": {},
-        "transformers prompt lookup": {"prompt_lookup_num_tokens": LOOKUP_TOKENS},
+def transformers_lanes(
+    loaded: LoadedModel, folder: ModelFolder, draft_model: Path | None = None
+) -> list[Contestant]:
+    """generate, greedy (or sampled where the prompt asks for it), with prompt lookup, and with a draft model."""
+    model = _read_model(loaded, folder.path)
+    answers = {
+        "transformers": partial(_generate, model, loaded),
+        "transformers prompt lookup": partial(_generate, model, loaded, lookup=LOOKUP_TOKENS),
     }
-    return [
-        Contestant(name, partial(_generate, model, loaded, extra=extra)) for name, extra in extras.items()
-    ]
+    if draft_model:
+        draft = _read_draft_model(loaded, model, draft_model)
+        answers["transformers assisted"] = partial(_generate, model, loaded, draft_model=draft)
+    about = f"{folder.name} {loaded.info.dtype} {draft_model}"
+    return [Contestant(name, about, answer) for name, answer in answers.items()]
 
 
 class Stopwatch(BaseStreamer):
@@ -99,19 +92,38 @@ class Passes:
         self.count += 1
 
 
-def _read_model(loaded: LoadedModel, folder: ModelFolder) -> Any:
+def _read_model(loaded: LoadedModel, path: Path) -> Any:
     read: Any = AutoModelForCausalLM.from_pretrained
     dtype = getattr(torch, loaded.info.dtype)
-    model = read(folder.path, dtype=dtype, attn_implementation="sdpa", local_files_only=True)
+    model = read(path, dtype=dtype, attn_implementation="sdpa", local_files_only=True)
     # Else generate fills what is left open here from the model's own file, top-k 50 among it.
     model.generation_config = _make_config()
     return model.requires_grad_(False).train(False).to(loaded.info.device)
 
 
+def _read_draft_model(loaded: LoadedModel, model: Any, path: Path) -> Any:
+    try:
+        draft_model = _read_model(loaded, path)
+    except (OSError, ValueError) as error:
+        raise BadOption(f"The draft model {path} cannot be read. Give the folder of a model.") from error
+    sizes = [one.config.get_text_config().vocab_size for one in (model, draft_model)]
+    if sizes[0] != sizes[1]:
+        raise BadOption(
+            f"The draft model {path} has {sizes[1]:,} tokens, and the model has {sizes[0]:,}. "
+            "Choose a draft model with the same tokenizer."
+        )
+    return draft_model
+
+
 @torch.inference_mode()
 def _generate(
-    model: Any, loaded: LoadedModel, prompt: Prompt, options: Options, extra: dict[str, int]
-) -> Run:
+    model: Any,
+    loaded: LoadedModel,
+    prompt: Prompt,
+    options: Options,
+    lookup: int | None = None,
+    draft_model: Any = None,
+) -> BenchRun:
     known = encode(loaded.tokenizer, prompt, loaded.info.context)
     ids = torch.tensor([known], device=model.device)
     stopwatch, passes = Stopwatch(), Passes()
@@ -121,7 +133,8 @@ def _generate(
         said = model.generate(
             ids,
             attention_mask=torch.ones_like(ids),
-            generation_config=_config(loaded, options, len(known), extra),
+            generation_config=_config(loaded, options, len(known), lookup),
+            assistant_model=draft_model,
             streamer=stopwatch,
         )
     finally:
@@ -129,22 +142,22 @@ def _generate(
     return _run_by(stopwatch, passes, tuple(said[0, len(known) :].tolist()))
 
 
-def _config(loaded: LoadedModel, options: Options, length: int, extra: dict[str, int]) -> Any:
-    ends = [] if options.ignore_eos else sorted(loaded.eos_ids)
+def _config(loaded: LoadedModel, options: Options, length: int, lookup: int | None) -> Any:
+    ends: Sequence[int] = () if options.ignore_eos else sorted(loaded.eos_ids)
     temperature = options.sampling.temperature
     sampled = (
         {"do_sample": True, "temperature": temperature, "top_k": 0} if temperature else {"do_sample": False}
     )
     return _make_config(
         max_new_tokens=min(options.max_new_tokens, loaded.info.context - length),
-        eos_token_id=ends or None,
+        eos_token_id=list(ends) or None,
         pad_token_id=ends[0] if ends else 0,
+        prompt_lookup_num_tokens=lookup,
         **sampled,
-        **extra,
     )
 
 
-def _run_by(stopwatch: Stopwatch, passes: Passes, ids: tuple[int, ...]) -> Run:
+def _run_by(stopwatch: Stopwatch, passes: Passes, ids: tuple[int, ...]) -> BenchRun:
     """The stamps without the prompt's and the first pass'."""
     first, *rest = stopwatch.stamps[1:]
     if passes.count != len(rest) + 1 or first[1] + sum(number for _, number in rest) != len(ids):
@@ -153,13 +166,4 @@ def _run_by(stopwatch: Stopwatch, passes: Passes, ids: tuple[int, ...]) -> Run:
             f"the stamps {[number for _, number in stopwatch.stamps]}"
         )
     seconds = rest[-1][0] - first[0] if rest else 0.0
-    return Run(ids, len(rest), sum(number for _, number in rest), seconds)
-
-
-def _run_of(events: list[Event]) -> Run:
-    finished = events[-1]
-    if not isinstance(finished, Finished):
-        raise ValueError(f"a reply ends with Finished, got {finished!r}")
-    numbers = finished.statistics
-    ids = tuple(token for event in events if isinstance(event, Piece) for token in event.token_ids)
-    return Run(ids, numbers.steps, numbers.tokens, numbers.seconds)
+    return BenchRun(ids, sum(number for _, number in rest), len(rest), seconds)
