@@ -17,7 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.lookahead.entries import FOLLOWERS, MOST_TOKENS, SUCCESSORS, Packed, count_again
+from app.engine.lookahead.entries import (
+    FOLLOWERS,
+    MOST_TOKENS,
+    SUCCESSORS,
+    Packed,
+    count_again,
+)
 
 LONGEST = 4
 """Tokens of the longest context."""
@@ -47,6 +53,7 @@ class ContextTable:
         self._rows = np.zeros((vocabulary + 2**bits, _ROW), dtype=np.int32)
         # The same memory as plain numbers: reading one takes half the time of numpy's.
         self._flat = self._rows.data.cast("B").cast("i")
+        self._anywhere: list[int] = []
 
     @property
     def num_bytes(self) -> int:
@@ -56,6 +63,10 @@ class ContextTable:
     def set_first_successors(self, successors: Packed) -> None:
         """Set the model's successors of each token alone [tokens, 8]; zeros where they are not known."""
         self._rows[: len(successors), _SUCCESSORS] = successors
+
+    def set_anywhere(self, successors: Packed) -> None:
+        """Set the successors [8] of a context of no tokens."""
+        self._anywhere = successors.tolist()
 
     def learn_follower(self, context: Sequence[int], entry: int) -> bool:
         """File a follower behind the last 1 to 4 tokens; returns whether it was new behind the longest."""
@@ -78,8 +89,10 @@ class ContextTable:
         self._rows[slots, _SUCCESSORS] = successors[origins]
 
     def lookup(self, context: Sequence[int]) -> ContextEntries:
-        """What is known of the longest match that has successors, and of the longest that has followers."""
-        successors_found: list[int] = []
+        """What is known of the longest match that has successors, and of the longest that has followers.
+
+        Where no match has successors, they are those of a context of no tokens."""
+        successors_found = self._anywhere
         followers_found: list[int] = []
         successor_length = follower_length = 0
         places, flat = self._places(context), self._flat
