@@ -12,6 +12,7 @@ from zlib import compress, decompress
 from zlib import error as zlib_error
 
 import numpy as np
+from transformers import PreTrainedTokenizerBase
 
 from app.engine.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import CELLS_LAYOUT, NUM_CELLS, Counts
@@ -76,8 +77,7 @@ def _experience(
     if len(first) != vocabulary:
         first = no_successors(vocabulary)
     if num_asked(first) < vocabulary:
-        begin = loaded.tokenizer.bos_token_id or 0
-        start = begin if begin < vocabulary else 0
+        start = first_token_of_texts(loaded.tokenizer, vocabulary)
         look = partial(progress, "Asking the model for each token's successors")
         first = ask_first_successors(runner, first, start, look, min(ROWS, largest))
         packed = b64encode(compress(first.tobytes())).decode()
@@ -90,6 +90,16 @@ def _experience(
         counts=cache.read("chances", cache_key, _to_counts, NOTHING_COUNTED),
         shapes=cache.read("curves", cache_key, _to_shapes, NO_SHAPES),
     )
+
+
+def first_token_of_texts(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> int:
+    """What the tokenizer puts before every text; where that is nothing, a line break.
+
+    A chat model's BOS token may begin a message instead, behind which it expects a role rather than a text."""
+    line_break = tokenizer.encode("\n")
+    bos = tokenizer.bos_token_id
+    start = bos if bos is not None and bos in line_break[:1] else line_break[-1] if line_break else 0
+    return start if start < vocabulary else 0
 
 
 def _to_profile(note: dict[str, Any]) -> StepProfile:

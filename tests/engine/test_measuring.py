@@ -9,13 +9,14 @@ from zlib import compress
 
 import numpy as np
 import pytest
+from tokenizers.processors import TemplateProcessing
 
 from app.engine.loading import LoadedModel, load
 from app.engine.lookahead.acceptance_estimator import NUM_CELLS
 from app.engine.lookahead.entries import SUCCESSORS, Packed
 from app.engine.lookahead.first_successors import num_asked
 from app.engine.measurement_cache import MeasurementCache, MeasurementFolder, open_cache
-from app.engine.measuring import keep, measured
+from app.engine.measuring import first_token_of_texts, keep, measured
 from app.messages import ModelChoice, ModelFolder, Sampling
 from tests.engine.architectures import RECURRENT
 from tests.engine.replies import load as load_zoo
@@ -273,3 +274,19 @@ def test_a_model_that_takes_one_row_at_a_time_is_not_measured(tmp_path: Path) ->
     loaded, told = opened(recurrent, notes)
     keep(loaded, notes)
     assert (loaded, told, list(tmp_path.iterdir())) == (recurrent, [], [])
+
+
+def test_a_text_begins_with_what_the_tokenizer_puts_before_it_or_with_a_line_break(
+    fresh: Callable[[], LoadedModel],
+) -> None:
+    tokenizer = fresh().tokenizer
+    tokenizer.bos_token = tokenizer.convert_ids_to_tokens(7)
+    line_break = tokenizer.encode("\n")
+    assert first_token_of_texts(tokenizer, 4096) == line_break[-1] != 7
+    assert first_token_of_texts(tokenizer, 5) == 0, (
+        "a token that the model has no weights for cannot be asked"
+    )
+    before_every_text = TemplateProcessing(single="B $A", special_tokens=[("B", 7)])
+    tokenizer.backend_tokenizer.post_processor = before_every_text
+    assert tokenizer.encode("\n") == [7, *line_break]
+    assert first_token_of_texts(tokenizer, 4096) == 7

@@ -1,8 +1,9 @@
 """Estimates how likely a draft token is accepted, from every candidate on the model's path.
 
-A candidate for the next token has two properties, each of which may be missing:
+A candidate for the next token has two properties, of the model and of a text, each of which may be missing:
 
     successor    it was among the model's likeliest tokens in this context: matched length, gap class
+    alternative  else: it was among the likeliest in place of the current token, which the model chose: gap class
     follower     it came next in a text: source, matched length, whether it is the newest and was seen again
 
 The pair is its cell, and each cell counts how often the model agreed. Before a cell has counts of its own it starts
@@ -32,11 +33,14 @@ RANKS = 4
 """Of a follower: newest and seen again, newest, older and seen again, older."""
 FIRST_CODE = 1 + LONGEST
 """Codes 0 to 4 say that a token is not among what was known of a context of this length."""
-NUM_SUCCESSOR_CODES = FIRST_CODE + LONGEST * GAP_CLASSES
+FIRST_ALTERNATIVE_CODE = FIRST_CODE + (1 + LONGEST) * GAP_CLASSES
+NUM_SUCCESSOR_CODES = FIRST_ALTERNATIVE_CODE + FIRST_CODE * LEADS
 NUM_FOLLOWER_CODES = FIRST_CODE + len(SOURCES) * LONGEST * RANKS
 NUM_CELLS = NUM_SUCCESSOR_CODES * NUM_FOLLOWER_CODES
 
-CELLS_LAYOUT = f"{NUM_SUCCESSOR_CODES} by {NUM_FOLLOWER_CODES}, gaps {list(GAPS)}, drawn"
+CELLS_LAYOUT = (
+    f"{NUM_SUCCESSOR_CODES} by {NUM_FOLLOWER_CODES}, gaps {list(GAPS)}, drawn, alternatives, anywhere"
+)
 """What a cell's number means: counts kept under another layout are of no use."""
 
 PRIOR = 6.0
@@ -56,8 +60,13 @@ Counts = dict[int, tuple[float, float]]
 
 
 def successor_code(length: int, gap: int) -> int:
-    """The model held it likely in a context of this length; a gap class."""
-    return FIRST_CODE + (length - 1) * GAP_CLASSES + gap
+    """The model held it likely in a context of this length, 0 where it says so anywhere; a gap class."""
+    return FIRST_CODE + length * GAP_CLASSES + gap
+
+
+def alternative_code(known: int, gap: int) -> int:
+    """The model held it likely one token before; a context of this length, which may be 0, has other successors."""
+    return FIRST_ALTERNATIVE_CODE + known * LEADS + gap
 
 
 def follower_code(source: int, length: int, rank: int) -> int:
@@ -72,7 +81,8 @@ def origin_of(cell: int) -> Origin:
     if follower < FIRST_CODE:
         return "successor"
     source, rest = divmod(follower - FIRST_CODE, LONGEST * RANKS)
-    successor_length = 1 + (successor - FIRST_CODE) // GAP_CLASSES if successor >= FIRST_CODE else 0
+    is_successor = FIRST_CODE <= successor < FIRST_ALTERNATIVE_CODE
+    successor_length = (successor - FIRST_CODE) // GAP_CLASSES if is_successor else 0
     return SOURCES[source] if 1 + rest // RANKS >= successor_length else "successor"
 
 

@@ -17,7 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.lookahead.entries import FOLLOWERS, MOST_TOKENS, SUCCESSORS, Packed, count_again
+from app.engine.lookahead.entries import (
+    FOLLOWERS,
+    MOST_TOKENS,
+    SUCCESSORS,
+    Packed,
+    count_again,
+)
 
 LONGEST = 4
 """Tokens of the longest context."""
@@ -49,6 +55,7 @@ class ContextTable:
         self._flat = self._rows.data.cast("B").cast("i")
         nothing = np.empty((0, LONGEST), dtype=np.int64)
         self._expected = nothing, self._all_places(nothing)
+        self._anywhere: list[int] = []
 
     @property
     def num_bytes(self) -> int:
@@ -58,6 +65,10 @@ class ContextTable:
     def set_first_successors(self, successors: Packed) -> None:
         """Set the model's successors of each token alone [tokens, 8]; zeros where they are not known."""
         self._rows[: len(successors), _SUCCESSORS] = successors
+
+    def set_anywhere(self, successors: Packed) -> None:
+        """Set the successors [8] of a context of no tokens."""
+        self._anywhere = successors.tolist()
 
     def learn_follower(self, context: Sequence[int], entry: int) -> bool:
         """File a follower behind the last 1 to 4 tokens; returns whether it was new behind the longest."""
@@ -85,8 +96,10 @@ class ContextTable:
         self._rows[slots, _SUCCESSORS] = successors[origins]
 
     def lookup(self, context: Sequence[int]) -> ContextEntries:
-        """What is known of the longest match that has successors, and of the longest that has followers."""
-        successors_found: list[int] = []
+        """What is known of the longest match that has successors, and of the longest that has followers.
+
+        Where no match has successors, they are those of a context of no tokens."""
+        successors_found = self._anywhere
         followers_found: list[int] = []
         successor_length = follower_length = 0
         places, flat = self._places(context), self._flat

@@ -26,7 +26,7 @@ SOURCES: tuple[Origin, ...] = ("window", "prompt", "output", "document", "histor
 _HISTORY = SOURCES.index("history")
 _DOCUMENT = SOURCES.index("document")
 
-SUCCESSORS_LAYOUT = f"{SUCCESSORS} of 20 and 10 bits"
+SUCCESSORS_LAYOUT = f"{SUCCESSORS} of 20 and 10 bits, behind a line break where texts have no BOS"
 """What packed successors mean: those that were kept under another layout are of no use."""
 
 GAPS = (0.25, 0.75, 1.5, 2.5, 4.0, 6.0, 9.0)

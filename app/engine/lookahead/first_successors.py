@@ -2,7 +2,8 @@
 
 A pool that starts empty earns nothing in short replies. But the model can be run before there is any text: on every
 token of the vocabulary, each as if a text began with it, in blocks whose rows do not see each other. The results
-hold nothing of a user's texts and are kept on disk. Later steps overwrite them, context by context.
+hold nothing of a user's texts and are kept on disk. Later steps overwrite them, context by context. Their mean
+stands in for tokens that were not measured yet.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from time import perf_counter
 import numpy as np
 
 from app.engine.block import Block
-from app.engine.lookahead.entries import SUCCESSORS, Packed, pack_successors
+from app.engine.lookahead.entries import GAP_STEP, MOST_GAP, SUCCESSORS, Packed, pack_successors
 from app.engine.runner import ModelRunner
 from app.engine.sampling import likeliest
 
@@ -45,6 +46,21 @@ def ask_first_successors(
             break
     runner.forget()
     return successors
+
+
+def likely_anywhere(successors: Packed) -> Packed:
+    """What is likely behind no token in particular [8]: the mean over the tokens that were measured."""
+    asked = successors[successors[:, 0] != 0]
+    tokens, gaps = (asked >> 10) - 1, (asked & MOST_GAP) * GAP_STEP
+    gaps[:, 0] = 0  # its gap is its lead
+    chances = np.where(tokens >= 0, np.exp(-gaps), 0)
+    chances /= chances.sum(axis=1, keepdims=True)
+    mass = np.bincount(np.maximum(tokens, 0).ravel(), chances.ravel())
+    best = np.argsort(-mass, kind="stable")[: min(SUCCESSORS, np.count_nonzero(mass))]
+    if not len(best):
+        return np.zeros(SUCCESSORS, dtype=np.int32)
+    found: Packed = pack_successors(best[None], np.log(mass[best], dtype=np.float32)[None])[0]
+    return found
 
 
 def no_successors(vocabulary: int) -> Packed:

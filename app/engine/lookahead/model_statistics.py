@@ -15,6 +15,7 @@ from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator, Count
 from app.engine.lookahead.backoff import Backoff
 from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.entries import Packed
+from app.engine.lookahead.first_successors import likely_anywhere
 from app.engine.lookahead.pool import ContextPool
 from app.engine.lookahead.ranking import make_rank
 from app.engine.lookahead.step_curve import CurveShape, StepCurve
@@ -46,6 +47,7 @@ class ModelStatistics:
         self._vocabulary = vocabulary
         self._bits = LARGE_BITS if parameters >= LARGE_MODEL else SMALL_BITS
         self._first = first
+        self._anywhere = None if first is None else likely_anywhere(first)
         self._special = special
         self._estimators = {
             kind: AcceptanceEstimator(of_kind, _first_trust(kind)) for kind, of_kind in (counts or {}).items()
@@ -75,8 +77,9 @@ class ModelStatistics:
 
     def teach_first(self, table: ContextTable) -> None:
         """Copy the first successors to a table, if they were measured."""
-        if self._first is not None:
+        if self._first is not None and self._anywhere is not None:
             table.set_first_successors(self._first)
+            table.set_anywhere(self._anywhere)
 
     def estimator(self, temperature: float) -> AcceptanceEstimator:
         """What is known about guesses at this temperature, in steps of a half."""

@@ -15,7 +15,7 @@ from app.step_rows import tree_rows
 
 MIN_REACH = 1e-4
 """A guess that the model reaches less often is left out, even where rows are to be spent."""
-MAX_DEPTH = 24
+MAX_DEPTH = 64
 """The longest line of guesses that a planner without N asks for."""
 MIN_ROWS_FOR_WINDOW = 16
 """Rows below which a window would starve the tree."""

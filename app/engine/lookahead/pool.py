@@ -12,7 +12,7 @@ edges,
 A node's own edges are looked up only when no other edge can be better, so that most leaves cost nothing.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
@@ -24,17 +24,19 @@ from app.engine.lookahead.acceptance_estimator import (
     NUM_FOLLOWER_CODES,
     RANKS,
     AcceptanceEstimator,
+    alternative_code,
     follower_code,
     origin_of,
     successor_code,
 )
+from app.engine.lookahead.alternatives import NO_ALTERNATIVES, alternatives
 from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.entries import Packed, pack_follower, unpack_follower
 from app.engine.lookahead.ranking import Rank, likeliest_first
 from app.messages import Origin
 
-SUREST = 0.98
+SUREST = 0.995
 """No edge is likelier than this: a bound for nodes whose edges were not looked up yet."""
 
 
@@ -146,7 +148,8 @@ class ContextPool:
                     heappush(heap, (bound * SUREST, pushed, added, [], 0))
             else:
                 least = floor / (tree.reaches[node] * trust)  # rarer ones are never added
-                edges = self.edges(contexts[node], len(context) + tree.depths[node], least)
+                before = NO_ALTERNATIVES if node else alternatives(self._table, context)
+                edges = self.edges(contexts[node], len(context) + tree.depths[node], least, before)
             if place < len(edges):
                 pushed += 1
                 chance = min(edges[place][0] * trust, SUREST)
@@ -156,8 +159,10 @@ class ContextPool:
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
         """The model went on with these tokens: how good were the guesses at each of them?"""
         line = list(context[-LONGEST:])
+        before = alternatives(self._table, context)
         for position, token in enumerate(accepted, start=len(context)):
-            edges = self.edges(line[-LONGEST:], position)
+            edges = self.edges(line[-LONGEST:], position, before=before)
+            before = NO_ALTERNATIVES
             for chance, guess, _ in edges[:1]:
                 self._estimator.observe_best(chance, guess == token)
             for _, guess, cell in edges:
@@ -172,24 +177,40 @@ class ContextPool:
             line.append(edges[0][1] if edges else context[len(line) % len(context)])
         return line[len(context) :]
 
-    def edges(self, context: Sequence[int], position: int, least: float = 0.0) -> list[Edge]:
-        """Guesses of the token at this position, behind a context, at least so likely; likeliest first."""
+    def edges(
+        self,
+        context: Sequence[int],
+        position: int,
+        least: float = 0.0,
+        before: Mapping[int, int] = NO_ALTERNATIVES,
+    ) -> list[Edge]:
+        """Guesses of the token at this position, behind a context, at least so likely; likeliest first.
+
+        `before` are alternatives to the context's last token: token -> gap class."""
         successors_found, successor_length, followers_found, follower_length = self._table.lookup(context)
         rates = self._estimator.rates
         codes = self._follower_codes(followers_found, follower_length) if follower_length else {}
+        likely = (
+            self._successor_codes(successors_found, successor_length, position) if successors_found else {}
+        )
+        for token, gap in before.items():
+            likely.setdefault(token, alternative_code(successor_length, gap))
         edges = []
-        if successors_found:
-            first = successor_code(successor_length, 0)
-            for token, gap in self._rank(successors_found, position):
-                cell = (first + gap) * NUM_FOLLOWER_CODES + codes.pop(token, follower_length)
-                if (rate := rates[cell]) >= least:
-                    edges.append((rate, token, cell))
+        for token, code in likely.items():
+            cell = code * NUM_FOLLOWER_CODES + codes.pop(token, follower_length)
+            if (rate := rates[cell]) >= least:
+                edges.append((rate, token, cell))
         base = successor_length * NUM_FOLLOWER_CODES
         for token, code in codes.items():
             if (rate := rates[base + code]) >= least:
                 edges.append((rate, token, base + code))
         edges.sort(reverse=True)
         return edges
+
+    def _successor_codes(self, found: Sequence[int], length: int, position: int) -> dict[int, int]:
+        """Token -> successor code, the expected one first."""
+        first = successor_code(length, 0)
+        return {token: first + gap for token, gap in self._rank(found, position)}
 
     def _follower_codes(self, followers_found: Sequence[int], length: int) -> dict[int, int]:
         """Token -> seen code, newest first."""

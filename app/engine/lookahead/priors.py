@@ -1,9 +1,10 @@
 """Weights that edge chances start from: log odds that add up, fitted by `tools/acceptance_priors.py`.
 
 Fitted on every candidate behind an accepted token while stories260K and the demo model wrote greedy replies to
-prompts that no benchmark uses, then moved towards SmolLM2-135M's replies to the dev half of Spec-Bench
-(docs/lookahead.md). What they say is general: the likeliest successor of a context of three tokens whose lead was
-clear is right far more often than a token that was seen once behind a single token.
+prompts that no benchmark uses, then moved towards SmolLM2-135M's replies to the dev half of Spec-Bench. Those of
+length 0 and of alternatives were put down by hand (docs/lookahead.md). What they say is general: the likeliest
+successor of a context of three tokens whose lead was clear is right far more often than a token that was seen once
+behind a single token.
 """
 
 BASE = -0.57
@@ -15,8 +16,24 @@ SUCCESSOR_WEIGHTS = (
     -2.35,
     -2.17,
     -2.18,
-    # Two lines for each matched length, 1 to 4: gap classes 0 to 7 of those behind the best, then 8 to 15
+    # Two lines for each matched length, 0 to 4: gap classes 0 to 7 of those behind the best, then 8 to 15
     # of the best by its lead.
+    -1.20,
+    -1.35,
+    -1.50,
+    -1.65,
+    -1.80,
+    -1.95,
+    -2.10,
+    -2.25,
+    -1.20,
+    -1.20,
+    -1.20,
+    -1.20,
+    -1.20,
+    -1.20,
+    -1.20,
+    -1.20,
     -0.87,
     -0.99,
     -1.12,
@@ -81,26 +98,68 @@ SUCCESSOR_WEIGHTS = (
     2.84,
     4.18,
     4.26,
+    # Alternatives to the current token: a line for each length of the known context, 0 to 4; gap classes
+    # 0 to 7.
+    -0.12,
+    -0.42,
+    -0.72,
+    -1.02,
+    -1.32,
+    -1.62,
+    -1.92,
+    -2.22,
+    -0.81,
+    -1.11,
+    -1.41,
+    -1.71,
+    -2.01,
+    -2.31,
+    -2.61,
+    -2.91,
+    -1.85,
+    -2.15,
+    -2.45,
+    -2.75,
+    -3.05,
+    -3.35,
+    -3.65,
+    -3.95,
+    -1.67,
+    -1.97,
+    -2.27,
+    -2.57,
+    -2.87,
+    -3.17,
+    -3.47,
+    -3.77,
+    -1.68,
+    -1.98,
+    -2.28,
+    -2.58,
+    -2.88,
+    -3.18,
+    -3.48,
+    -3.78,
 )
 
 # Documents and history: the mean of prompt and output.
 _BORROWED = (
-    0.73,
+    0.74,
     -0.51,
     0.05,
     -0.93,
-    1.05,
+    1.06,
     0.26,
-    -0.21,
-    -0.46,
+    -0.22,
+    -0.47,
     0.24,
     0.87,
     -0.09,
     0.34,
-    1.71,
+    1.70,
     1.07,
     0.28,
-    0.05,
+    0.04,
 )
 
 FOLLOWER_WEIGHTS = (

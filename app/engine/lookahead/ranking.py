@@ -42,8 +42,8 @@ def likeliest_first(packed_successors: Sequence[int], position: int) -> list[tup
     return ranked
 
 
-POSITIONS = 64
-"""Positions whose noise is kept: a step looks 24 ahead."""
+POSITIONS = 128
+"""Positions whose noise is kept: a step looks 64 ahead."""
 
 
 class _Noise(dict[int, float]):

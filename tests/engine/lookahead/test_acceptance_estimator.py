@@ -17,6 +17,7 @@ from app.engine.lookahead.acceptance_estimator import (
     RANKS,
     TRUST,
     AcceptanceEstimator,
+    alternative_code,
     follower_code,
     origin_of,
     successor_code,
@@ -34,7 +35,8 @@ OTHER = successor_code(1, 0) * NUM_FOLLOWER_CODES
 
 
 def test_every_kind_of_candidate_has_a_cell_of_its_own_and_a_prior() -> None:
-    said = [successor_code(length, gap) for length, gap in product(LENGTHS, range(GAP_CLASSES))]
+    said = [successor_code(length, gap) for length, gap in product(range(FIRST_CODE), range(GAP_CLASSES))]
+    said += [alternative_code(known, gap) for known, gap in product(range(FIRST_CODE), range(LEADS))]
     seen = [follower_code(*kind) for kind in product(range(len(SOURCES)), LENGTHS, range(RANKS))]
     assert sorted([*range(FIRST_CODE), *said]) == list(range(NUM_SUCCESSOR_CODES))
     assert sorted([*range(FIRST_CODE), *seen]) == list(range(NUM_FOLLOWER_CODES))

@@ -124,6 +124,15 @@ def test_what_is_known_of_each_token_alone_is_there_from_the_beginning() -> None
     assert (successors(found), found.successor_length) == ([31], 1)
 
 
+def test_where_no_token_is_known_those_likely_anywhere_are_given() -> None:
+    known = table()
+    known.set_anywhere(says(40)[0])
+    known.learn_successors(behind([5, 0]), says(33))
+    found = known.lookup([7, 7])
+    assert (successors(found), found.successor_length) == ([40], 0)
+    assert successors(known.lookup([7, 0])) == [33]
+
+
 def test_what_a_reply_says_of_a_token_writes_over_the_beginning() -> None:
     known = table()
     known.set_first_successors(says(30))

@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from itertools import count
 
+import numpy as np
 import pytest
 
-from app.engine.lookahead.entries import SUCCESSORS, unpack_successor
+from app.engine.lookahead.entries import SUCCESSORS, pack_successors, unpack_successor
 from app.engine.lookahead.first_successors import (
     ROWS,
     SECONDS,
     ask_first_successors,
+    likely_anywhere,
     no_successors,
     num_asked,
 )
@@ -77,3 +79,15 @@ def test_the_next_load_goes_on_where_there_was_no_time(asked: int) -> None:
     assert (ask_first_successors(runner, known, START, silent) == whole).all()
     assert [token for block in runner.blocks for token in block.tokens] == list(range(asked, VOCABULARY))
     assert num_asked(known) == asked
+
+
+def test_likely_anywhere_is_the_mean_over_the_tokens_that_were_asked() -> None:
+    first = no_successors(VOCABULARY)
+    first[3] = pack_successors(np.array([[7, 8, 9]]), np.log([[0.6, 0.3, 0.1]], dtype=np.float32))
+    first[5] = pack_successors(np.array([[8, 0]]), np.log([[0.8, 0.2]], dtype=np.float32))
+    found = [unpack_successor(entry)[0] for entry in likely_anywhere(first).tolist() if entry]
+    assert found == [8, 7, 0, 9]
+
+
+def test_without_a_measurement_nothing_is_likely_anywhere() -> None:
+    assert not likely_anywhere(NOTHING).any()
