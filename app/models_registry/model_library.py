@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from app import settings
-from app.device_memory import memories
+from app.device_memory import RAM, memories
 from app.model_messages import (
     DiskUse,
     Download,
@@ -25,7 +25,7 @@ from app.models_registry.downloads.downloads import Downloads, SavedDownloads
 from app.models_registry.downloads.fetcher import disk_use
 from app.models_registry.files.config import read_config
 from app.models_registry.files.generation import USUAL, own_temperature
-from app.models_registry.fit_estimate import judge_folder, row_price
+from app.models_registry.fit_estimate import activation_bytes, judge_folder, row_price
 from app.models_registry.hub import hub
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId, parse_hub_id, require_hub_id
@@ -86,7 +86,8 @@ class ModelLibrary:
     def row_price(self, name: str, precision: Precision) -> RowPrice | None:
         """What a row of a step takes with this model; None where it is not on this machine. Raises ModelError."""
         folder = find_here(name, self._hub)
-        return row_price(read_config(folder, name), precision) if folder else None
+        width = activation_bytes(precision, RAM)
+        return row_price(read_config(folder, name), width) if folder else None
 
     def own_temperature(self, name: str) -> float:
         """The temperature that a model asks for, the usual one where it is not on this machine."""
