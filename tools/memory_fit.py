@@ -55,7 +55,7 @@ def make(folder: Path) -> None:
 
 def choice(folder: Path, precision: Precision) -> ModelChoice:
     """How the model is loaded: beside quantised weights, activations are in float32."""
-    if precision in ("int8", "int4"):
+    if precision == "int8" or precision == "int4":
         return ModelChoice(str(folder), "float32", "cpu", precision)
     return ModelChoice(str(folder), precision, "cpu")
 

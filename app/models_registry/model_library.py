@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from app import settings
-from app.device_memory import RAM, memories
+from app.device_memory import RAM, gpu_memories, memories
 from app.model_messages import (
     DiskUse,
     Download,
@@ -30,8 +30,8 @@ from app.models_registry.hub import hub
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId, parse_hub_id, require_hub_id
 from app.models_registry.hub.search import inspect_model, search
-from app.models_registry.installed_models import delete, freed_by, installed
-from app.models_registry.locate import find_here
+from app.models_registry.installed_models import delete, freed_by, installed, model_size
+from app.models_registry.locate import find_here, locate_path
 
 SEARCHED = 20
 
@@ -63,6 +63,10 @@ class ModelLibrary:
         found = memories()
         return next((one for one in found if one.device == device), found[0])
 
+    def gpus(self) -> list[str]:
+        """The graphics cards that the driver tells of, as torch calls them."""
+        return [one.device for one in gpu_memories()]
+
     def disk(self) -> DiskUse:
         """The disk that downloads go to."""
         return disk_use(self._hub.root)
@@ -74,6 +78,11 @@ class ModelLibrary:
     def installed(self) -> list[InstalledModel]:
         """All models on this machine."""
         return installed(self._hub, self._chosen.paths)
+
+    def open_path(self, path: str) -> InstalledModel:
+        """The model in this folder or GGUF file. Raises ModelError when there is none."""
+        found = locate_path(path)
+        return InstalledModel(found.name, found.path, "folder", model_size(found.path))
 
     def is_here(self, name: str) -> bool:
         """Whether a model is on this machine, by a look at one folder."""
