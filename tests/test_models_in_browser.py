@@ -127,6 +127,7 @@ def load(person: PageDriver, **options: str) -> None:
 def test_a_file_of_a_repository_with_only_gguf_is_downloaded_by_one_click_and_loads(
     person: PageDriver, place: Place
 ) -> None:
+    person.page.emulate_media(reduced_motion="reduce")  # what moves would be measured half way
     search(person, "packed")
     person.page.click('#results [data-do="inspect"]')
     person.page.wait_for_selector("#results .ggufs")
@@ -135,7 +136,7 @@ def test_a_file_of_a_repository_with_only_gguf_is_downloaded_by_one_click_and_lo
     assert grave_by_day_and_by_night(person.page) == []
     person.page.click('#results [data-do="download-file"]')
     person.page.click(button("Load… tiny/packed-GGUF:packed-Q8_0.gguf"), timeout=30_000)
-    load(person, context="128")
+    load(person)
     wait_for(person, "#status", "packed-Q8_0")
     assert not any("packed-F16" in line for line in place.hub.asked if "resolve" in line)
 
@@ -184,7 +185,7 @@ def test_models_are_picked_filtered_and_looked_into(person: PageDriver) -> None:
         "all => document.querySelectorAll('#catalogue .line').length < all", arg=all_models
     )
     person.page.click("#catalogue [data-more] >> nth=0")
-    assert person.page.is_visible("#catalogue .more .fit >> nth=0")
+    assert person.page.is_visible("#catalogue .model-detail .fit >> nth=0")
 
 
 @pytest.mark.thorough

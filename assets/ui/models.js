@@ -28,7 +28,7 @@
   const show = (button) => {
     const isOpen = open.has(button.dataset.more);
     button.setAttribute("aria-expanded", isOpen);
-    button.closest("li").querySelector(".more").hidden = !isOpen;
+    button.closest("li").querySelector(".model-detail").hidden = !isOpen;
   };
 
   document.addEventListener("click", ({ target }) => {

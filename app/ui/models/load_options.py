@@ -49,7 +49,7 @@ NATIVE = Option("native", "native (Foresight's own for CPUs)")
 GPU_ATTENTION = {"triton": Option("triton", "triton"), "flash_attn": Option("flash", "flash (flash-attn)")}
 """Backends for a card, by the package that they need."""
 FIELDS = ("dtype", "quantisation", "device", "attention")
-CONTEXTS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
+CONTEXTS = (512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def test_a_choice_of_another_machine_becomes_one_that_exists_here() -> None:
 
 def test_contexts_are_shorter_than_the_models_own() -> None:
     assert contexts(3000, 0) == [
-        (0, "Model's own (3,000 tokens)"), (1024, "1,024 tokens"), (2048, "2,048 tokens"),
+        (0, "Model's own (3,000 tokens)"), (512, "512 tokens"), (1024, "1,024 tokens"), (2048, "2,048 tokens"),
     ]  # fmt: skip
     assert (777, "777 tokens") in contexts(3000, 777)
 
