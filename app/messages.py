@@ -113,15 +113,19 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """A model (folder or hub id), and its precision, device, quantisation and attention backend."""
+    """A model (folder or hub id), and its precision, device, quantisation and attention backend.
+
+    `context` is the longest context in tokens; 0 leaves it to the model."""
 
     name: str
     dtype: DType = "auto"
     device: Device = "auto"
     quantisation: Quantisation = "none"
     attention: AttentionChoice = "auto"
+    context: int = 0
 
     def __post_init__(self) -> None:
+        require(0 <= self.context <= 2**31, "context must be from 0 (the model's own) to 2^31", self.context)
         require(bool(self.name.strip()), "model must be a folder or a hub id", self.name)
         require_one_of(DType, "dtype", self.dtype)
         require_one_of(Device, "device", self.device)

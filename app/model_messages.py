@@ -187,7 +187,9 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class RemoteModel:
-    """A model on the hub before its download. `size` is that of the download."""
+    """A model on the hub before its download. `size` is that of the download.
+
+    `ggufs` are the files to choose one from, where the repository has no other weights; the smallest first."""
 
     repo: str
     commit: str
@@ -201,6 +203,7 @@ class RemoteModel:
     context: int = 0
     fit: Fit | None = None
     problems: tuple[str, ...] = field(default=())
+    ggufs: tuple[FileProgress, ...] = field(default=())
 
 
 def gigabytes(count: float) -> str:

@@ -26,6 +26,8 @@ DEMO_MODEL = "demo"
 """The name of the model that ships with the app."""
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
 """The sentence-embedding model for searching documents by meaning, once it is downloaded."""
+MOST_LOADED = 100
+"""Models whose options are remembered."""
 Theme = Literal["system", "light", "dark"]
 """The colours of the page."""
 
@@ -101,9 +103,30 @@ class Settings:
     chats: ChatDefaults = field(default_factory=ChatDefaults)
     is_temperature_chosen: bool = False
     has_api: bool = False
+    loaded: tuple[ModelChoice, ...] = ()
+    """How models were loaded last, each once, the newest first."""
 
     def __post_init__(self) -> None:
         require_one_of(Theme, "theme", self.theme)
+
+    def choice_of(self, name: str) -> ModelChoice:
+        """How this model was loaded last, whatever its revision; else automatically, on the same device as now."""
+        wanted = _without_revision(name)
+        known = next(
+            (one for one in (self.model, *self.loaded) if _without_revision(one.name) == wanted), None
+        )
+        base = known or replace(self.model, dtype="auto", quantisation="none", context=0)
+        return replace(base, name=name)
+
+    def with_loaded(self, choice: ModelChoice) -> "Settings":
+        """The same settings once this model is loaded."""
+        name = _without_revision(choice.name)
+        others = [one for one in self.loaded if _without_revision(one.name) != name]
+        return replace(self, model=choice, loaded=(choice, *others)[:MOST_LOADED])
+
+
+def _without_revision(name: str) -> str:
+    return name if Path(name).is_absolute() else name.partition("@")[0]
 
 
 class SettingsFile:
@@ -161,6 +184,7 @@ def _from_json(saved: dict[str, Any]) -> Settings:
         ),
         library=ModelSettings(**{**library, "folders": tuple(library.get("folders", ()))}),
         theme=saved.get("theme", "system"),
+        loaded=tuple(ModelChoice(**choice) for choice in saved.get("loaded", ())),
         chats=ChatDefaults(**saved.get("chats", {})),
         # Older files do not tell: what they have may have been chosen.
         is_temperature_chosen=saved.get("is_temperature_chosen", True),

@@ -155,7 +155,7 @@ def _chosen(settings: Settings, model: str | None) -> Settings:
     if not model:
         return settings
     with impossible_values():
-        return replace(settings, model=replace(settings.model, name=model))
+        return replace(settings, model=settings.choice_of(model))
 
 
 @contextmanager

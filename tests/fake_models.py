@@ -72,6 +72,7 @@ class ScriptedModels:
         self.used: list[ModelSettings] = []
         self.judged_for: list[tuple[Precision, int]] = []
         self.devices: list[str] = []
+        self.cards: tuple[str, ...] = ()
         self.token = ""
         self.looks = 0
         self.refuses = ""
@@ -83,6 +84,13 @@ class ScriptedModels:
     def memory(self, device: str) -> Memory:
         self.devices.append(device)
         return MEMORY
+
+    def gpus(self) -> Sequence[str]:
+        return self.cards
+
+    def open_path(self, path: str) -> InstalledModel:
+        self._do("open", path)
+        return MINE
 
     def disk(self) -> DiskUse:
         return DiskUse(Path("/cache"), 50 * GB, 100 * GB)

@@ -43,7 +43,7 @@ AS_AT_HOME = """() => {
     }
 }"""
 """A picture names no folder of the machine that it was taken on."""
-VIEWS = (("models", "#catalogue .card"), ("race", "#race [data-replay]"), ("settings", "#settings-general"))
+VIEWS = (("models", "#installed .line"), ("race", "#race [data-replay]"), ("settings", "#settings-general"))
 
 
 def take_pictures(browser: Any, url: str, folder: Path) -> None:

@@ -23,7 +23,7 @@ OWN_SERVICES = {"clients2.google.com", "update.googleapis.com", "accounts.google
 IPV6_PROBE = "[2001:4860:4860::8888]:443"
 """Chromium binds a UDP socket to this address to see whether there is IPv6, and sends nothing."""
 NO_NAMES = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-VIEWS = (("models", "#catalogue .card"), ("race", "#race .race-chart"), ("settings", "#facts h4"))
+VIEWS = (("models", "#installed .line"), ("race", "#race .race-chart"), ("settings", "#facts h4"))
 IMAGES = "See ![a](http://evil.example/a.png), [b](http://evil.example/b) and http://evil.example/c"
 
 
@@ -38,7 +38,7 @@ def use_everything(browser: Any, app: AppProcess) -> None:
         person.page.wait_for_selector("#xray-picture .xray")
         person.page.keyboard.press("Escape")
         for view, shown in (
-            ("models", "#catalogue .card"),
+            ("models", "#installed .line"),
             ("race", "#race .race-chart"),
             ("settings", "#facts h4"),
         ):

@@ -10,6 +10,8 @@ import pytest
 
 from app.models_registry import HubId, SavedDownloads
 from app.settings import assets_dir
+from tests.accessibility import grave_by_day_and_by_night
+from tests.gguf_models import write_gguf
 from tests.models_registry.hub_server import FakeHub, running
 from tests.models_registry.model_files import model_files, write
 from tests.models_registry.test_installed_models import CONFIG
@@ -45,8 +47,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     write(cache / "models--org--old" / "snapshots" / COMMIT, {**model_files(50_000), "config.json": CONFIG})
     SavedDownloads(data / "downloads").save(HubId("tiny/left"), None)
     models = {name: demo_files() for name in ("tiny/stories", "tiny/left", "tiny/locked")}
-    broken = {**model_files(), "config.json": CONFIG}
-    with running(FakeHub({**models, "tiny/broken": broken}, {"tiny/locked"}, {"hf_good"})) as hub:
+    gguf = write_gguf(base / "tiny.gguf").read_bytes()
+    models["tiny/packed-GGUF"] = {"packed-F16.gguf": gguf + bytes(999), "packed-Q8_0.gguf": gguf}
+    models["tiny/broken"] = {**model_files(), "config.json": CONFIG}
+    with running(FakeHub(models, {"tiny/locked"}, {"hf_good"})) as hub:
         own = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
         environment = {**own, "HF_ENDPOINT": hub.endpoint, "HF_HOME": str(base / "hf")}
         with AppProcess(data, environment) as app:
@@ -60,7 +64,7 @@ def person(browser: Any, place: Place) -> Iterator[PageDriver]:
         driver.page.wait_for_selector("#status .ready", timeout=120_000)
         assert driver.page.is_visible("#message") and not driver.page.is_visible("#models")
         driver.page.click("#to-models")
-        driver.page.wait_for_selector("#catalogue .card")
+        driver.page.wait_for_selector("#installed .line")
         yield driver
         assert driver.complaints == []
         assert driver.foreign == []
@@ -72,9 +76,10 @@ def button(label: str, among: str = "#downloads") -> str:
 
 
 def search(person: PageDriver, words: str) -> None:
+    person.page.click("#models-tab-discover")
     person.page.fill("#search-text :is(input, textarea)", words)
     person.page.press("#search-text :is(input, textarea)", "Enter")
-    person.page.wait_for_selector("#results .card")
+    person.page.wait_for_selector("#results .line")
 
 
 def wait_for(person: PageDriver, selector: str, words: str, timeout: float = 60) -> None:
@@ -99,13 +104,88 @@ def test_a_model_is_found_fetched_paused_resumed_loaded_and_talked_to(
     assert len(place.hub.sent) == sent
     place.hub.pace = FAST
     person.page.click(button("Resume tiny/stories"))
-    person.page.click(button("Load tiny/stories"), timeout=30_000)
+    person.page.click(button("Load… tiny/stories"), timeout=30_000)
+    load(person)
+    person.page.click("#models-tab-installed")
     wait_for(person, "#loaded", "stories")
     wait_for(person, "#loaded", "Measured peak: ")
     person.page.click("#to-chat")
     person.send("Hi there")
     assert person.wait_for_reply()
     assert "tiny/stories" in person.text("#status")
+
+
+def load(person: PageDriver, **options: str) -> None:
+    """Choose options in the Load dialog, load, and wait until it has closed."""
+    person.page.wait_for_selector("#load-dialog .question")
+    for name, value in options.items():
+        person.page.select_option(f"#load-dialog select[name={name}]", value)
+    person.page.click("#load-dialog [data-do=load-form]")
+    person.page.wait_for_selector("#load-dialog .question", state="detached", timeout=60_000)
+
+
+def test_a_file_of_a_repository_with_only_gguf_is_downloaded_by_one_click_and_loads(
+    person: PageDriver, place: Place
+) -> None:
+    person.page.emulate_media(reduced_motion="reduce")  # what moves would be measured half way
+    search(person, "packed")
+    person.page.click('#results [data-do="inspect"]')
+    person.page.wait_for_selector("#results .ggufs")
+    assert person.page.is_checked('#results input[value="packed-Q8_0.gguf"]'), "the largest of at most 8 bits"
+    assert person.text("#results .ggufs label").startswith("Q8_0"), "the smallest comes first"
+    assert grave_by_day_and_by_night(person.page) == []
+    person.page.click('#results [data-do="download-file"]')
+    person.page.click(button("Load… tiny/packed-GGUF:packed-Q8_0.gguf"), timeout=30_000)
+    load(person)
+    wait_for(person, "#status", "packed-Q8_0")
+    assert not any("packed-F16" in line for line in place.hub.asked if "resolve" in line)
+
+
+def test_the_load_dialog_is_used_by_keyboard_and_remembers(person: PageDriver) -> None:
+    person.page.focus("#installed button[aria-label$='oad… demo']")
+    person.page.keyboard.press("Enter")
+    person.page.wait_for_selector("#load-dialog .question")
+    assert person.page.evaluate("document.activeElement.dataset.do") == "load-form"
+    person.page.select_option("#load-dialog select[name=context]", "512")
+    person.page.wait_for_selector('#load-dialog option[value="512"][selected]', state="attached")
+    person.page.focus("#load-dialog [name=quantisation]:checked")
+    person.page.keyboard.press("ArrowDown")
+    person.page.wait_for_selector('#load-dialog [value="int8"][checked]')
+    assert person.page.evaluate("document.activeElement.value") == "int8", "the focus stays where it was"
+    person.page.keyboard.press("Enter")
+    person.page.wait_for_selector("#load-dialog .question", state="detached", timeout=60_000)
+    wait_for(person, "#loaded", "int8 weights")
+    person.page.click("#installed button[aria-label='Reload… demo']")
+    person.page.wait_for_selector('#load-dialog [value="int8"][checked]')
+    assert person.page.input_value("#load-dialog select[name=context]") == "512"
+    person.page.keyboard.press("Escape")
+    person.page.wait_for_selector("#load-dialog .question", state="detached")
+
+
+@pytest.mark.thorough
+def test_a_path_opens_the_dialog_and_a_wrong_one_is_a_sentence(person: PageDriver, place: Place) -> None:
+    file = write_gguf(place.cache.parent.parent / "mine.gguf")
+    person.page.fill("#path :is(input, textarea)", "/no/such/file.gguf")
+    person.page.click("#open-path-button")
+    wait_for(person, ".toast-body", "The file /no/such/file.gguf does not exist: check the path.")
+    person.page.fill("#path :is(input, textarea)", str(file))
+    person.page.click("#open-path-button")
+    load(person)
+    wait_for(person, "#status", "mine")
+
+
+def test_models_are_picked_filtered_and_looked_into(person: PageDriver) -> None:
+    person.page.click("#models-tab-discover")
+    person.page.wait_for_selector("#picks .card")
+    assert 1 <= person.page.locator("#picks .card").count() <= 3
+    all_models = person.page.locator("#catalogue .line").count()
+    person.page.click("#filter-size input")
+    person.page.click("[role=option] >> text=Up to 1 GB")
+    person.page.wait_for_function(
+        "all => document.querySelectorAll('#catalogue .line').length < all", arg=all_models
+    )
+    person.page.click("#catalogue [data-more] >> nth=0")
+    assert person.page.is_visible("#catalogue .model-detail .fit >> nth=0")
 
 
 @pytest.mark.thorough
@@ -131,6 +211,7 @@ def test_a_model_is_deleted_once_that_was_agreed_to(person: PageDriver, place: P
 
 @pytest.mark.thorough
 def test_a_gated_model_says_where_to_go_and_comes_with_a_token(person: PageDriver, place: Place) -> None:
+    person.page.click("#models-tab-discover")
     person.page.fill("#search-text :is(input, textarea)", f"{place.hub.endpoint}/tiny/locked")
     person.page.click("#search-button")
     wait_for(person, "#results", "Accept the terms")
@@ -142,7 +223,7 @@ def test_a_gated_model_says_where_to_go_and_comes_with_a_token(person: PageDrive
     wait_for(person, "#access", "A token is saved")
     assert person.page.input_value("#token input") == ""
     person.page.click(button("Resume tiny/locked"))
-    person.page.wait_for_selector(button("Load tiny/locked"), timeout=30_000)
+    person.page.wait_for_selector(button("Load… tiny/locked"), timeout=30_000)
 
 
 @pytest.mark.thorough
@@ -151,9 +232,11 @@ def test_a_broken_model_says_so_and_the_one_before_answers_on(person: PageDriver
     person.page.click('#results [data-do="inspect"]')
     person.page.click('#results [data-do="download"]')
     before = person.text("#loaded h4")
-    person.page.click(button("Load tiny/broken"), timeout=30_000)
-    wait_for(person, "#status", "tiny/broken")
-    wait_for(person, "#loaded", "stays loaded")
+    person.page.click(button("Load… tiny/broken"), timeout=30_000)
+    person.page.click("#load-dialog [data-do=load-form]")
+    wait_for(person, "#load-dialog .problem", "stays loaded")
+    wait_for(person, "#load-dialog .problem", "tiny/broken")
+    person.page.keyboard.press("Escape")
     assert person.text("#loaded h4") == before
     person.page.click("#to-chat")
     person.page.click("#new-chat")
@@ -171,15 +254,14 @@ def test_switching_under_a_reply_asks_first(person: PageDriver) -> None:
     person.send("Tell me everything that you know about the commands of a shell")
     person.wait_for_text()
     person.page.click("#to-models")
-    person.page.click(button("Load demo", "#installed"))
-    person.page.wait_for_selector("#question .question, #status .loading")
-    if person.page.locator("#question .question").count():
-        person.page.click('#question [data-do="load-now"]')
+    person.page.click("#installed button[aria-label$='oad… demo']")
+    load(person)
     wait_for(person, "#loaded h4", "demo")
 
 
 @pytest.mark.thorough
 def test_offline_makes_no_request(person: PageDriver, place: Place) -> None:
+    person.page.click("#models-tab-discover")
     person.page.click("#offline input")
     asked = len(place.hub.asked)
     person.page.wait_for_timeout(300)
@@ -196,5 +278,6 @@ def test_the_models_are_there_by_night(browser: Any, place: Place) -> None:
     size = {"width": 2560, "height": 1440}
     with PageDriver(browser, place.url, scheme="dark", size=size) as night:
         night.page.click("#to-models")
-        night.page.wait_for_selector("#catalogue .card")
+        night.page.click("#models-tab-discover")
+        night.page.wait_for_selector("#catalogue .line")
         assert night.is_dark()

@@ -361,3 +361,29 @@ def test_broken_settings_that_cannot_be_put_aside_are_left_where_they_are(tmp_pa
     (aside / "in the way").mkdir(parents=True)
     assert file.load() == Settings()
     assert file.path.read_text(encoding="utf-8") == "{"
+
+
+def test_how_each_model_was_loaded_last_is_kept_the_newest_first() -> None:
+    first, second = ModelChoice("org/a@1", quantisation="int8"), ModelChoice("b", "float32", context=512)
+    settings = Settings().with_loaded(first).with_loaded(second).with_loaded(replace(first, name="org/a@2"))
+    assert [one.name for one in settings.loaded] == ["org/a@2", "b"]
+    assert settings.choice_of("b") == second
+    assert settings.choice_of("org/a@3") == ModelChoice("org/a@3", quantisation="int8")
+    assert settings.choice_of("new") == ModelChoice("new")
+    assert settings.with_loaded(ModelChoice("/x@1", "float32")).choice_of("/x@2") == ModelChoice("/x@2")
+    many = Settings()
+    for number in range(200):
+        many = many.with_loaded(ModelChoice(f"m{number}"))
+    assert len(many.loaded) == 100
+
+
+def test_a_model_that_was_never_loaded_runs_where_the_others_do() -> None:
+    settings = Settings(ModelChoice("a", "float32", "cpu", "int8", "sdpa", 64))
+    assert settings.choice_of("new") == ModelChoice("new", device="cpu", attention="sdpa")
+    assert settings.choice_of("a") == settings.model
+
+
+def test_how_models_were_loaded_survives_the_file(tmp_path: Path) -> None:
+    settings = Settings().with_loaded(ModelChoice("org/a", quantisation="int4", context=2048))
+    SettingsFile(tmp_path).save(settings)
+    assert SettingsFile(tmp_path).load() == settings

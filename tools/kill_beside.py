@@ -81,7 +81,7 @@ class Download:
     def go_on(self, page: Any) -> None:
         """Resume what a kill has paused."""
         page.click("#to-models")
-        page.wait_for_selector("#catalogue .card")
+        page.wait_for_selector("#installed .line")
         if page.locator(RESUME).count():
             page.click(RESUME)
             page.wait_for_selector(RESUME, state="detached")

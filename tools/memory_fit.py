@@ -1,6 +1,6 @@
 """The fit estimate beside what was measured: each model loaded and run by the engine in a process of its own.
 
-    python -m tools.memory_fit --contexts 64,full --dtypes float32,bfloat16 FOLDER...
+    python -m tools.memory_fit --contexts 64,full --precisions float32,bfloat16,int8 FOLDER...
     python -m tools.memory_fit --make FOLDER      writes a model of 0.5B random weights to measure
 
 Linux only: the peak is the kernel's own (VmHWM), and so is what part of it was no file (RssAnon, looked at often).
@@ -15,9 +15,9 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
-from app.messages import DType, ModelChoice, Options, Request
+from app.messages import ModelChoice, Options, Request
 from app.model_messages import Precision
 from app.models_registry.files.config import read_config
 from app.models_registry.files.weights import read_weights
@@ -53,7 +53,14 @@ def make(folder: Path) -> None:
     with_tokenizer(folder)
 
 
-def run(folder: Path, dtype: DType, context: int) -> dict[str, int]:
+def choice(folder: Path, precision: Precision) -> ModelChoice:
+    """How the model is loaded: beside quantised weights, activations are in float32."""
+    if precision == "int8" or precision == "int4":
+        return ModelChoice(str(folder), "float32", "cpu", precision)
+    return ModelChoice(str(folder), precision, "cpu")
+
+
+def run(folder: Path, precision: Precision, context: int) -> dict[str, int]:
     """Load the model and write a reply behind a prompt of about so many tokens; this process's memory in bytes."""
     from app.commands.reply_output import events_of
     from app.engine import Engine
@@ -63,7 +70,7 @@ def run(folder: Path, dtype: DType, context: int) -> dict[str, int]:
     peak = _Anonymous()
     engine = Engine(locate, Path(tempfile.mkdtemp()))
     request = Request(
-        ModelChoice(str(folder), dtype, "cpu"),
+        choice(folder, precision),
         prompt(folder, context - NEW_TOKENS - 8),
         replace(Options(), max_new_tokens=NEW_TOKENS, ignore_eos=True),
     )
@@ -108,20 +115,19 @@ class _Anonymous:
             time.sleep(0.005)
 
 
-def compare(folder: Path, dtype: DType, context: int) -> str:
+def compare(folder: Path, precision: Precision, context: int) -> str:
     """One line of the table."""
-    command = [sys.executable, "-m", "tools.memory_fit", "--run", dtype, str(context), str(folder)]
+    command = [sys.executable, "-m", "tools.memory_fit", "--run", precision, str(context), str(folder)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     measured = json.loads(told.splitlines()[-1])
     estimator = Estimator(read_config(folder, folder.name), read_weights(folder, folder.name))
-    precision = cast(Precision, dtype)
     need = estimator.need(precision, context)
     peak = estimator.peak(precision, context)
     parts = " + ".join(f"{part / 1e6:.0f}" for part in (need.runtime, need.weights, need.cache, need.rows))
     numbers = (need.total, measured["own"], peak, measured["peak"])
     told = " | ".join(f"{number / 1e6:.0f}" for number in numbers)
     error = peak / measured["peak"] - 1
-    return f"| {folder.name} | {dtype} | {context:,} | {parts} | {told} | {error:+.1%} |"
+    return f"| {folder.name} | {precision} | {context:,} | {parts} | {told} | {error:+.1%} |"
 
 
 def main() -> None:
@@ -130,9 +136,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--make", type=Path)
-    parser.add_argument("--run", nargs=2, metavar=("DTYPE", "CONTEXT"))
+    parser.add_argument("--run", nargs=2, metavar=("PRECISION", "CONTEXT"))
     parser.add_argument("--contexts", default="64,full")
-    parser.add_argument("--dtypes", default="float32,bfloat16")
+    parser.add_argument("--precisions", default="float32,bfloat16")
     parser.add_argument("folders", nargs="*", type=Path)
     given = parser.parse_args()
     if given.make:
@@ -141,10 +147,10 @@ def main() -> None:
         return print(json.dumps(run(given.folders[0], given.run[0], int(given.run[1]))))  # noqa: T201
     print(TITLE)  # noqa: T201
     for folder in given.folders:
-        for dtype in (name for name in get_args(DType) if name in given.dtypes.split(",")):
+        for precision in (name for name in get_args(Precision) if name in given.precisions.split(",")):
             for context in given.contexts.split(","):
                 tokens = read_config(folder, folder.name).context if context == "full" else int(context)
-                print(compare(folder, dtype, tokens), flush=True)  # noqa: T201
+                print(compare(folder, precision, tokens), flush=True)  # noqa: T201
     return None
 
 

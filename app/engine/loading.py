@@ -1,5 +1,6 @@
 """A model's folder to a model that can decode: weights, tokenizer, and the runner that suits it."""
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -164,7 +165,7 @@ def prepare(
     parameters = model.num_parameters() + quantised
     if layer_windows(text_config):  # recurrent layers read their Linears' weights in ways of their own
         pack_weights(model)
-    context = context_of(text_config)
+    context = min(context_of(text_config), choice.context or sys.maxsize)
     execution = (
         run_plainly(model, context, note)
         if note

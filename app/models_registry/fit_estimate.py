@@ -21,8 +21,6 @@ from app.quantisation import model_bytes
 
 NUMBER_BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
 """Bytes of one weight that is kept as it is; what quantised weights take `app/quantisation.py` knows."""
-HALF = 2
-"""Bytes of an activation beside quantised weights."""
 STORED_AS: dict[Precision, str] = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 CHUNK = 512
 """Tokens by which the cache grows, and of a prompt that are read at once."""
@@ -112,26 +110,29 @@ class Estimator:
         return self._kept(precision) + second
 
     def _kept(self, precision: Precision) -> int:
-        """Bytes of the weights, each once. A GGUF file's are there in half precision before they are quantised."""
+        """Bytes of the weights, each once. A GGUF file's are as wide as activations before they are quantised."""
         if self.weights.is_gguf and precision in ("int8", "int4"):
-            return self._numbers() * HALF
+            return self._numbers() * self._width(precision)
         if precision != "int8" and precision != "int4":
             return self._numbers() * NUMBER_BYTES[precision]
         tensors = [one for one in self.weights.tensors if not (self._is_tied and one.name.endswith(HEADS))]
-        return model_bytes({one.name: one.shape for one in tensors}, HALF, precision)
+        return model_bytes({one.name: one.shape for one in tensors}, self._width(precision), precision)
+
+    def _width(self, precision: Precision) -> int:
+        return activation_bytes(precision, self.device)
 
     def _cache(self, precision: Precision, context: int) -> int:
         rows = -(-(context + LOOKAHEAD_ROWS) // CHUNK) * CHUNK
-        return rows * row_price(self.shape, precision).cache
+        return rows * row_price(self.shape, self._width(precision)).cache
 
     def _rows(self, precision: Precision, context: int) -> int:
         """The larger one of what reading the prompt and what a lookahead step computes."""
-        shape, width = self.shape, state_width(precision)
+        shape, width = self.shape, self._width(precision)
         per_row = 4 * shape.hidden + 3 * shape.intermediate
         chunk = min(CHUNK, context)
         prompt = chunk * (per_row * width + self._attention_row(context, width))
         step = LOOKAHEAD_ROWS * (
-            per_row * width + self._attention_row(context, 4) + row_price(shape, precision).logits
+            per_row * width + self._attention_row(context, 4) + row_price(shape, width).logits
         )
         return int(max(prompt, step))
 
@@ -149,15 +150,17 @@ class Estimator:
         return is_special and (self.device == "cpu" or not self.has_triton)
 
 
-def row_price(shape: ModelConfig, precision: Precision) -> RowPrice:
-    """What one row takes: its logits as the model gives them and once more in float32, its keys and values."""
-    width = state_width(precision)
+def row_price(shape: ModelConfig, width: int) -> RowPrice:
+    """What one row takes: its logits as the model gives them and once more in float32, its keys and values.
+
+    `width` is that of an activation in bytes."""
     return RowPrice(logits=shape.vocabulary * (width + 4), cache=shape.cached * width)
 
 
-def state_width(precision: Precision) -> int:
-    """Bytes of one number that passes through the model."""
-    return 4 if precision == "float32" else 2
+def activation_bytes(precision: Precision, device: str) -> int:
+    """Bytes of an activation. Beside quantised weights it is in float32 on a CPU, in half precision on a GPU."""
+    is_quantised = precision in ("int8", "int4")
+    return 4 if precision == "float32" or (is_quantised and device == "cpu") else 2
 
 
 def judge(estimator: Estimator, memory: Memory, precision: Precision, context: int) -> Fit:

@@ -47,15 +47,15 @@ def delete(model: InstalledModel, hub: Hub) -> int:
             f"{model.name} is not in the hub's cache: Foresight deletes nothing in a folder of yours. "
             f"Delete {model.path} yourself."
         )
-    if model.origin != "hub":
+    if model.origin not in ("hub", "hub-gguf"):
         raise ModelError(
             f"{model.name} belongs to another program, and Foresight does not delete it: delete it there "
             f"({model.path})."
         )
-    folder = RepoCache(hub.root, model.name).folder
+    folder = _repo_folder(model, hub)
     before = disk_size(folder)
     try:
-        _delete_revision(folder, model.path) if model.revision else shutil.rmtree(folder)
+        _delete_files(folder, model)
         if folder.exists() and not any(folder.glob("snapshots/*")):
             shutil.rmtree(folder)  # what no revision uses any more, such as half of a download
     except OSError as error:
@@ -68,6 +68,8 @@ def delete(model: InstalledModel, hub: Hub) -> int:
 
 def freed_by(model: InstalledModel, hub: Hub) -> int:
     """The bytes that deleting this model would free."""
+    if model.origin == "hub-gguf":
+        return sum(path.stat().st_size for path in _own_blobs(model.path.parent, model.path))
     if model.origin != "hub":
         return 0
     if not model.revision:
@@ -81,25 +83,27 @@ def verify(model: InstalledModel) -> list[str]:
     """The damaged files of a model, as sentences. In the hub's cache a file's name is its checksum."""
     if model.path.is_file():
         check_gguf(model.path, model.name)
-        return []
+        return list(_damage(model.path, model.path.name))
     check_folder(model.path)
-    problems = []
+    problems: list[str] = []
     pooling = model.path / POOLING
     for path in sorted(path for path in (*model.path.iterdir(), pooling) if path.is_file()):
-        name = path.resolve().name
-        if DIGEST_PATTERN.fullmatch(name) and file_digest(path, name) != name:
-            problems.append(
-                f"{path.relative_to(model.path).as_posix()} is damaged (its checksum is wrong): "
-                f"delete {path.resolve()} and download the model again."
-            )
+        problems += _damage(path, path.relative_to(model.path).as_posix())
     return problems
+
+
+def _damage(path: Path, name: str) -> Iterator[str]:
+    digest = path.resolve().name
+    if DIGEST_PATTERN.fullmatch(digest) and file_digest(path, digest) != digest:
+        yield (
+            f"{name} is damaged (its checksum is wrong): delete {path.resolve()} and download the model again."
+        )
 
 
 def has_checksums(model: InstalledModel) -> bool:
     """Whether the model's files have known checksums to be compared with."""
-    return model.path.is_dir() and any(
-        DIGEST_PATTERN.fullmatch(path.resolve().name) for path in model.path.iterdir()
-    )
+    paths = model.path.iterdir() if model.path.is_dir() else [model.path]
+    return any(DIGEST_PATTERN.fullmatch(path.resolve().name) for path in paths)
 
 
 def find_installed(name: str, hub: Hub, folders: Iterable[Path] = ()) -> InstalledModel:
@@ -115,6 +119,25 @@ def disk_size(folder: Path) -> int:
     """Bytes on the disk below a folder; links count nothing."""
     paths = folder.rglob("*") if folder.exists() else iter(())
     return sum(path.lstat().st_size for path in paths if path.is_file() and not path.is_symlink())
+
+
+def _repo_folder(model: InstalledModel, hub: Hub) -> Path:
+    if model.origin == "hub-gguf":
+        return next(path for path in model.path.parents if path.name.startswith(PREFIX))
+    return RepoCache(hub.root, model.name).folder
+
+
+def _delete_files(folder: Path, model: InstalledModel) -> None:
+    if model.origin == "hub-gguf":
+        blobs = _own_blobs(model.path.parent, model.path)
+        for path in (model.path, *blobs):
+            path.unlink()
+        if not any(model.path.parent.iterdir()):
+            model.path.parent.rmdir()
+    elif model.revision:
+        _delete_revision(folder, model.path)
+    else:
+        shutil.rmtree(folder)
 
 
 def _delete_revision(folder: Path, snapshot: Path) -> None:
@@ -136,10 +159,11 @@ def _scanned(snapshot: Path) -> HFCacheInfo | None:
     return replace(scan, repos=repos) if repos else None
 
 
-def _own_blobs(snapshot: Path) -> set[Path]:
-    """The blobs that no other snapshot of the model links to."""
-    linked = {path.resolve() for path in snapshot.parent.glob("*/**/*") if snapshot not in path.parents}
-    own = {path.resolve() for path in snapshot.rglob("*") if path.is_symlink() and path.exists()}
+def _own_blobs(snapshot: Path, file: Path | None = None) -> set[Path]:
+    """The blobs that nothing else links to than this snapshot, or than this file of it."""
+    mine = {file} if file else set(snapshot.rglob("*"))
+    linked = {path.resolve() for path in snapshot.parent.glob("*/**/*") if path not in mine}
+    own = {path.resolve() for path in mine if path.is_symlink() and path.exists()}
     return {path for path in own - linked if path.parent == snapshot.parent.parent / "blobs"}
 
 
@@ -198,7 +222,7 @@ def _checked_model(name: str, folder: Path, origin: ModelOrigin, revision: str =
     except ModelError as error:
         is_whole = isinstance(error, ModelUnsafe) or _is_all_here(folder)
         state, problem = ("unusable" if is_whole else "incomplete"), str(error)
-    return InstalledModel(name, folder, origin, _size(folder), revision, state, problem)
+    return InstalledModel(name, folder, origin, model_size(folder), revision, state, problem)
 
 
 def _is_all_here(folder: Path) -> bool:
@@ -211,7 +235,7 @@ def _is_all_here(folder: Path) -> bool:
         return True
 
 
-def _size(folder: Path) -> int:
+def model_size(folder: Path) -> int:
     """Bytes of a model's files, through links."""
     if not folder.is_dir():
         return folder.stat().st_size if folder.exists() else 0

@@ -4,6 +4,7 @@ demo                  the model that ships with the app
 ~/models/x, ./x, C:\\x  a folder, by any path; a path that does not exist is never asked of the hub
 x.gguf                a file of llama.cpp, LM Studio or Ollama, or a folder with one such file
 org/name[@revision]   a folder of that name if there is one, else the hub's cache, else the hub
+org/name:x.gguf       one GGUF file of a repository, in the same order
 https://hub/org/name  the same by the address of the model's page
 """
 
@@ -50,6 +51,15 @@ def locate(name: str, progress: Progress, hub: Hub | None = None) -> ModelFolder
         f"There is no folder {name!r}, and it is not a model id: "
         "enter a folder, an id such as org/name, or 'demo'."
     )
+
+
+def locate_path(text: str) -> ModelFolder:
+    """The checked model in this folder or GGUF file. Raises a ModelError."""
+    text = text.strip()
+    path = Path(os.path.expanduser(text))  # noqa: PTH111 - as in `locate`
+    if not text or not _exists(path):
+        raise ModelNotFound(f"The {_kind(text)} {text or '(none)'} does not exist: check the path.")
+    return _checked(_folder(path))
 
 
 def find_here(name: str, hub: Hub) -> Path | None:
@@ -99,8 +109,10 @@ def _kind(name: str) -> str:
 
 
 def _on_hub(wanted: HubId, progress: Progress, hub: Hub) -> ModelFolder:
-    folder = hub.cached(wanted) or download(hub, wanted, progress)
-    return ModelFolder(folder, name=wanted.repo, revision=folder.name)
+    path = hub.cached(wanted) or download(hub, wanted, progress)
+    if wanted.file:
+        return ModelFolder(path, name=name_of(path))
+    return ModelFolder(path, name=wanted.repo, revision=path.name)
 
 
 def _checked(model: ModelFolder) -> ModelFolder:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from app import settings
-from app.device_memory import memories
+from app.device_memory import RAM, gpu_memories, memories
 from app.model_messages import (
     DiskUse,
     Download,
@@ -25,13 +25,13 @@ from app.models_registry.downloads.downloads import Downloads, SavedDownloads
 from app.models_registry.downloads.fetcher import disk_use
 from app.models_registry.files.config import read_config
 from app.models_registry.files.generation import USUAL, own_temperature
-from app.models_registry.fit_estimate import judge_folder, row_price
+from app.models_registry.fit_estimate import activation_bytes, judge_folder, row_price
 from app.models_registry.hub import hub
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId, parse_hub_id, require_hub_id
 from app.models_registry.hub.search import inspect_model, search
-from app.models_registry.installed_models import delete, freed_by, installed
-from app.models_registry.locate import find_here
+from app.models_registry.installed_models import delete, freed_by, installed, model_size
+from app.models_registry.locate import find_here, locate_path
 
 SEARCHED = 20
 
@@ -63,6 +63,10 @@ class ModelLibrary:
         found = memories()
         return next((one for one in found if one.device == device), found[0])
 
+    def gpus(self) -> list[str]:
+        """The graphics cards that the driver tells of, as torch calls them."""
+        return [one.device for one in gpu_memories()]
+
     def disk(self) -> DiskUse:
         """The disk that downloads go to."""
         return disk_use(self._hub.root)
@@ -75,6 +79,11 @@ class ModelLibrary:
         """All models on this machine."""
         return installed(self._hub, self._chosen.paths)
 
+    def open_path(self, path: str) -> InstalledModel:
+        """The model in this folder or GGUF file. Raises ModelError when there is none."""
+        found = locate_path(path)
+        return InstalledModel(found.name, found.path, "folder", model_size(found.path))
+
     def is_here(self, name: str) -> bool:
         """Whether a model is on this machine, by a look at one folder."""
         return find_here(name, self._hub) is not None
@@ -86,7 +95,8 @@ class ModelLibrary:
     def row_price(self, name: str, precision: Precision) -> RowPrice | None:
         """What a row of a step takes with this model; None where it is not on this machine. Raises ModelError."""
         folder = find_here(name, self._hub)
-        return row_price(read_config(folder, name), precision) if folder else None
+        width = activation_bytes(precision, RAM)
+        return row_price(read_config(folder, name), width) if folder else None
 
     def own_temperature(self, name: str) -> float:
         """The temperature that a model asks for, the usual one where it is not on this machine."""

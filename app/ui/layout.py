@@ -31,7 +31,8 @@ from app.ui.documents.view import DocumentsActions, DocumentsView, build_documen
 from app.ui.live.view import XrayRenderer, XrayView
 from app.ui.model_controls import load_model
 from app.ui.models.actions import ModelsActions
-from app.ui.models.inventory import FitTarget, InventoryCache
+from app.ui.models.inventory import InventoryCache
+from app.ui.models.load_dialog import LoadActions
 from app.ui.models.render import ModelsRenderer
 from app.ui.models.view import ModelsView, build_models_view
 from app.ui.option_controls import (
@@ -86,7 +87,7 @@ class Page:
         return [*self.options.controls, *self.settings.decoder.controls]
 
 
-def build_page(services: Services, fit_target: FitTarget, notice: Notice, events: PageEvents) -> Page:
+def build_page(services: Services, notice: Notice, events: PageEvents) -> Page:
     """Build everything inside the current Blocks, as it was chosen last."""
     settings, new_chat = services.settings, services.new_chat_settings
     session = gr.HTML(
@@ -109,7 +110,7 @@ def build_page(services: Services, fit_target: FitTarget, notice: Notice, events
         options=side.options,
         chat_settings=side.chat_settings,
         question=gr.HTML(elem_id="chat-question", elem_classes="asks", js_on_load=LISTEN),
-        models=build_models_view(fit_target, settings.library),
+        models=build_models_view(settings.library),
         documents=build_documents_view(),
         race=build_race_view(ready_prompts()[0].text, settings.options.decoding),
         settings=build_settings_view(settings),
@@ -150,10 +151,8 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
         draft = temperature = gr.skip()
         shown, now = (gr.skip(),) * len(settings), (gr.skip(),) * len(model)
         if event._data.get("do") == "model":
-            temperature, now = (
-                services.settings.options.sampling.temperature,
-                astuple(services.settings.model),
-            )
+            temperature = services.settings.options.sampling.temperature
+            now = astuple(services.settings.model)[: len(model)]
         elif event._data.get("do") == "draft":
             left, typed = (str(event._data.get(key, "")) for key in ("name", "value"))
             draft = opener.draft(state, left, typed)
@@ -162,7 +161,9 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
         return draft, temperature, *shown, *now
 
     model, settings = page.settings.model.inputs, page.chat_settings.boxes
-    events.on(blocks.load, opened, outputs=[page.session, *page.controls, *model, page.models.is_offline])
+    events.on(
+        blocks.load, opened, outputs=[page.session, *page.controls, *model, page.models.discover.is_offline]
+    )
     events.on(page.chat.address.click, opener.open_chat, page.chat_state)
     boxes = [page.chat.message, page.options.temperature, *settings, *model]
     events.on(page.fill.click, filled, page.chat_state, boxes)
@@ -171,7 +172,7 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
 def _chosen(services: Services) -> tuple[Any, ...]:
     """The values of all boxes, in their order."""
     model = services.settings.model
-    return (*to_values(services.settings.options), *astuple(model), services.settings.library.is_offline)
+    return (*to_values(services.settings.options), *astuple(model)[:5], services.settings.library.is_offline)
 
 
 def _connect_chat(page: Page, services: Services, events: PageEvents) -> None:
@@ -188,10 +189,10 @@ def _connect_models(page: Page, services: Services, inventory: InventoryCache, e
     actions, options = ModelsActions(services, inventory, toast), OptionActions(services)
     model = page.settings.model
     events.on(page.top.to_models.click, actions.open)
-    page.models.connect(actions, page.top.picker, events)
+    page.models.connect(actions, LoadActions(services, inventory), page.top.picker, events)
     load = partial(load_model, actions.ask_or_load)
     for loading in (model.load.click, model.name.submit):
-        events.on(loading, load, model.inputs, [model.problem, page.models.dialog])
+        events.on(loading, load, model.inputs, [model.problem, page.models.question])
     page.settings.chats.connect_sampling(options, page.controls, events)
     beside_chat = page.options.controls
     for name, control in zip(OptionValues._fields, page.controls, strict=True):
@@ -249,12 +250,14 @@ def views_of(
         chat = ChatRenderer(services, chat_state)
         xray = XrayRenderer(session.get(page.xray.state), chat_state)
         race = RaceRenderer(services.race, lambda: services.engine.status().model)
+        filters, dialog = session.get(page.models.filters), session.get(page.models.dialog)
+        models = ModelsRenderer(services, inventory, filters, dialog)
         documents = DocumentsRenderer(services.documents, semantic_search, session.get(page.documents.state))
         return [
             PolledRenderer(chat.render, chat.is_slow, ACTIVE_SECONDS),
             PolledRenderer(xray.render, lambda: xray.is_open, ACTIVE_SECONDS),
             PolledRenderer(race.render, race.reads_database, ACTIVE_SECONDS),
-            PolledRenderer(ModelsRenderer(services, inventory).render),
+            PolledRenderer(models.render, seconds=ACTIVE_SECONDS),
             PolledRenderer(documents.render),
             PolledRenderer(WelcomeRenderer(services, inventory, getter).render),
             PolledRenderer(UndoRenderer(chat_state).render, lambda: False),

@@ -140,7 +140,7 @@ def build_blocks(
     events, getter = PageEvents(pages, toast), ModelGetter(services, inventory)
     blocks = PageBlocks(analytics_enabled=False, title="Foresight", fill_width=True, fill_height=True)
     with blocks:
-        page = build_page(services, inventory.target, notice, events)
+        page = build_page(services, notice, events)
         connect_page(blocks, page, services, inventory, app_context, endpoint, events)
         page.chat.welcome.connect(blocks, OfferActions(services, inventory, getter, toast), events)
     # Gradio would keep some 10,000 sessions with a copy of the page's configuration each. The app has its own.

@@ -129,10 +129,10 @@ class Services:
 
         self._choose(following)
 
-    def choose_model(self, choice: ModelChoice) -> None:
-        """Have the worker load this model; once it is loaded it is remembered."""
+    def choose_model(self, choice: ModelChoice, ended: Callable[[bool], None] = lambda _: None) -> None:
+        """Have the worker load this model; once it is loaded it is remembered. `ended` gets whether it is."""
         self._loading = choice
-        self.engine.load(choice, partial(self._loaded, choice))
+        self.engine.load(choice, partial(self._loaded, choice, ended))
 
     def choose_theme(self, theme: Theme) -> None:
         """Save the theme. Raises SettingsNotSaved as above."""
@@ -155,12 +155,13 @@ class Services:
         self.models.use(library)
         self._choose(lambda settings: replace(settings, library=library))
 
-    def _loaded(self, choice: ModelChoice, is_loaded: bool) -> None:
+    def _loaded(self, choice: ModelChoice, ended: Callable[[bool], None], is_loaded: bool) -> None:
         if self._loading == choice:
             self._loading = None
+        ended(is_loaded)
         if is_loaded:
             self.follow_model(choice.name)
-            self._choose(lambda settings: replace(settings, model=choice))
+            self._choose(lambda settings: settings.with_loaded(choice))
 
     def _choose(self, change: Callable[[Settings], Settings]) -> None:
         """Change what holds once it is this thread's turn: the engine's thread may change something meanwhile."""

@@ -26,7 +26,7 @@ PHASES = {
     "loading": "Loading the model…",
     "ready": "Ready",
     "busy": "Writing…",
-    "failed": "The model could not be loaded: choose another one under Settings → Model.",
+    "failed": "The model could not be loaded: choose another one under Models.",
     "closed": "Foresight is closing.",
 }
 

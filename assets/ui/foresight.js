@@ -25,6 +25,7 @@
       let pressed = null;
       const dataOf = (event) => event.target.closest("[data-do]")?.dataset;
       const send = ({ do: action, name, value }) => trigger("click", { do: action, name, value });
+      const valuesOf = (form) => JSON.stringify(Object.fromEntries(new FormData(form)));
       element.addEventListener("pointerdown", (event) => (pressed = { ...dataOf(event) }));
       element.addEventListener("click", (event) => {
         const now = dataOf(event);
@@ -32,7 +33,17 @@
         if (!now || !isSame) return;
         event.target.closest("details.menu")?.removeAttribute("open");
         if ("ask" in now) askInPlace(element, event.target.closest("[data-do]"), send);
+        else if ("submit" in now) send({ ...now, value: valuesOf(event.target.closest("form")) });
         else send(now);
+      });
+      // A form with data-form tells of each change; Enter presses its button with data-submit.
+      element.addEventListener("change", ({ target }) => {
+        const form = target.closest("[data-form]");
+        if (form) send({ do: form.dataset.form, name: target.name, value: valuesOf(form) });
+      });
+      element.addEventListener("submit", (event) => {
+        event.preventDefault();
+        event.target.querySelector("[data-submit]")?.click();
       });
     },
   };
@@ -115,19 +126,20 @@
   // again only if nothing else has it: the list that it stands in may change all the time.
   const focusQuestions = (place) => {
     let before = null;
+    const stopsOf = () => [...place.querySelectorAll(".question :is(button, select, input:checked)")].filter((each) => !each.matches(":disabled"));
     new MutationObserver(() => {
-      const buttons = place.querySelectorAll(".question button");
+      const buttons = stopsOf();
       const isLost = !before || document.activeElement === document.body;
-      if (buttons.length && isLost && ![...buttons].includes(document.activeElement)) {
+      if (buttons.length && isLost && !buttons.includes(document.activeElement)) {
         before ??= document.activeElement;
-        buttons[buttons.length - 1].focus();
+        (place.querySelector("[data-focus]") ?? buttons.at(-1)).focus();
       } else if (!buttons.length && before) {
         before.focus();
         before = null;
       }
     }).observe(place, { childList: true, subtree: true });
     place.addEventListener("keydown", (event) => {
-      const buttons = [...place.querySelectorAll(".question button")];
+      const buttons = stopsOf();
       if (event.key === "Escape") buttons.at(-1)?.click();
       if (event.key !== "Tab" || !buttons.length) return;
       event.preventDefault();
@@ -136,7 +148,7 @@
     });
   };
 
-  const QUESTIONS = 4; // the models', the chat's, and in place those of the two lists of documents
+  const QUESTIONS = 5; // the models' two, the chat's, and in place those of the two lists of documents
   const VIEWS = 5;
 
   // Gradio builds the page some time after this script has run.

@@ -13,13 +13,15 @@
   };
 
   // A button that has the focus keeps it, as the button of the same name in what is drawn.
-  const PRESSED = "button, summary, a[href]";
+  const PRESSED = "button, summary, select, input[type=radio], a[href]";
   const redraw = (place, html) => {
     const held = document.activeElement;
     const isHeld = held.matches(PRESSED) && place.contains(held);
     const { do: action, name } = held.dataset;
     const at = isHeld ? [...place.querySelectorAll(PRESSED)].indexOf(held) : -1;
+    const open = [...place.querySelectorAll("details[open][data-name]")].map(({ dataset }) => dataset.name);
     place.innerHTML = html;
+    for (const each of place.querySelectorAll("details[data-name]")) each.open ||= open.includes(each.dataset.name);
     if (!isHeld || document.activeElement !== document.body) return;
     const buttons = [...place.querySelectorAll(PRESSED)];
     (action ? buttons.find(({ dataset }) => dataset.do === action && dataset.name === name) : buttons[at])?.focus();

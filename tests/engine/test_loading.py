@@ -54,6 +54,14 @@ def test_a_whole_model_is_loaded_and_described(folder: ModelFolder) -> None:
     assert loaded.eos_ids == {2}
 
 
+def test_a_chosen_context_is_a_limit(folder: ModelFolder) -> None:
+    own = load(folder, ModelChoice("tiny", "float32", "cpu"))
+    shorter, longer = (
+        load(folder, ModelChoice("tiny", "float32", "cpu", context=context)) for context in (64, 10_000)
+    )
+    assert (own.info.context, shorter.info.context, longer.info.context) == (256, 64, 256)
+
+
 def _config(folder: ModelFolder) -> LlamaConfig:
     return LlamaConfig.from_pretrained(folder.path)
 

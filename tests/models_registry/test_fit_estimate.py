@@ -48,6 +48,21 @@ def test_quantised_weights_take_what_the_engine_makes_of_them() -> None:
     assert estimator().need("int4", 64).weights == tables + 2 * 128_256 * 2 + layers * 5 // 8 + norms
 
 
+def test_beside_quantised_weights_activations_take_four_bytes_on_a_cpu_and_two_on_a_gpu() -> None:
+    for precision in ("int8", "int4"):
+        on_cpu, on_gpu = (estimator(device).need(precision, 4096) for device in ("cpu", "cuda:0"))  # type: ignore[arg-type]
+        in_float32, in_half = (
+            estimator(device).need(width, 4096)  # type: ignore[arg-type]
+            for device, width in (("cpu", "float32"), ("cuda:0", "bfloat16"))
+        )
+        assert (on_cpu.cache, on_cpu.rows) == (in_float32.cache, in_float32.rows)
+        assert (on_gpu.cache, on_gpu.rows) == (in_half.cache, in_half.rows)
+    tables, layers, norms = 2 * 128_256 * 4096, 1_703_936 * 4096, 266_240 * 4
+    assert (
+        estimator("cpu").need("int8", 64).weights == tables + layers + norms + (2 * 128_256 + 1_703_936) * 4
+    )
+
+
 def test_a_tied_head_that_is_stored_is_quantised_once() -> None:
     tied = estimator(tie_word_embeddings=True)
     once = estimator().need("int8", 64).weights - tied.need("int8", 64).weights

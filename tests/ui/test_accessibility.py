@@ -127,11 +127,21 @@ def test_the_other_views(person: PageDriver, view: str) -> None:
     person.page.click(f"#to-{view}")
     person.page.mouse.move(0, 0)
     ready = {
-        "models": "#catalogue .card",
+        "models": "#installed .line",
         "documents": "#document-list .empty",
         "settings": "#settings-nav a",
     }
     person.page.wait_for_selector(ready[view])
+    if view == "models":
+        person.page.click("#installed [data-more]")
+        person.page.click("#installed [data-do=ask-load]")
+        person.page.wait_for_selector("#load-dialog .question")
+        assert grave_by_day_and_by_night(person.page) == []
+        person.page.keyboard.press("Escape")
+        person.page.wait_for_selector("#load-dialog .question", state="detached")
+        assert grave_by_day_and_by_night(person.page) == []
+        person.page.click("#models-tab-discover")
+        person.page.click("#catalogue [data-more]")
     if view == "settings":
         person.page.click("#settings-nav [data-section=privacy]")
         person.page.click("#self-check")

@@ -14,7 +14,8 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from time import monotonic
 from urllib.parse import quote
@@ -38,6 +39,8 @@ from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
 
 SECONDS_TO_END = 10.0
+LONGEST_NAME = 200
+"""Characters of a file's name; file systems take 255 bytes."""
 NO_THREAD = (
     "The download could not be started: close other programs, then resume it. Downloaded bytes are kept."
 )
@@ -53,7 +56,7 @@ class SavedDownloads:
         """Save a download. Raises SettingsNotSaved when the data folder cannot be written."""
         path = self._path(wanted)
         draft = path.with_suffix(".new")
-        values = {"repo": wanted.repo, "revision": wanted.revision, "plan": plan.to_json() if plan else None}
+        values = {**asdict(wanted), "plan": plan.to_json() if plan else None}
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             draft.write_text(json.dumps(values), encoding="utf-8")
@@ -75,10 +78,13 @@ class SavedDownloads:
             with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
                 saved = json.loads(path.read_text(encoding="utf-8"))
                 plan = plan_from_json(saved["plan"]) if saved["plan"] else None
-                yield HubId(saved["repo"], saved["revision"]), plan
+                yield HubId(saved["repo"], saved["revision"], saved.get("file", "")), plan
 
     def _path(self, wanted: HubId) -> Path:
-        return self.folder / (quote(str(wanted), safe="") + ".json")
+        name = quote(str(wanted), safe="")
+        return (
+            self.folder / f"{name if len(name) <= LONGEST_NAME else sha256(name.encode()).hexdigest()}.json"
+        )
 
 
 class Downloads:

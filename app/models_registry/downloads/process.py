@@ -69,7 +69,7 @@ class DownloadProgress:
 
 @dataclass(frozen=True, slots=True)
 class DownloadFinished:
-    """All files are in this folder, and checked."""
+    """All files are in this folder, and checked; of a GGUF file its path."""
 
     folder: Path
 
@@ -135,7 +135,7 @@ def _environment(endpoint: str | None) -> dict[str, str]:
 
 
 def download(hub: Hub, wanted: HubId, progress: Progress) -> Path:
-    """Download a model, wait for it and return its folder. An exception of `progress` stops it."""
+    """Download a model, wait for it and return its folder or GGUF file. An exception of `progress` stops it."""
     progress(f"Asking the hub for {wanted.repo}", 0, 0)
     plan = hub.plan(wanted)
     with DownloadProcess(download_request(hub, wanted, plan)) as child:

@@ -39,14 +39,15 @@ def fetch(line: bytes, send_line: child_process.Say) -> None:
 
 
 def download(request: DownloadRequest, send: Send) -> Path:
-    """Fetch a model, and send its progress. Raises ModelError."""
+    """Fetch a model, and send its progress; its folder or GGUF file. Raises ModelError."""
     hub = Hub(request.endpoint, request.root, retry_policy=request.retry_policy)
     repo, revision = request.wanted.repo, request.wanted.revision
     with as_model_errors(repo, revision, hub.page(repo)):
         plan = request.plan or hub.plan(request.wanted)
         send(DownloadPlanned(plan))
         with _locked(RepoCache(hub.root, repo)):
-            return Fetcher(request.endpoint, hub.root, request.retry_policy).fetch(plan, _reporter(send))
+            fetcher = Fetcher(request.endpoint, hub.root, request.retry_policy)
+            return fetcher.fetch(plan, _reporter(send)) / request.wanted.file
 
 
 @contextmanager

@@ -28,6 +28,10 @@ ENCODERS = (
     "t5",
 )
 PROJECTORS = ("clip", "mmproj")
+ONE_FILE = (
+    "transformers reads a GGUF model from one file: join the parts with llama-gguf-split --merge, and choose the "
+    "joined file."
+)
 PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 """How llama.cpp names the parts of a split file."""
 CONFIG_KEYS = {
@@ -52,14 +56,17 @@ def check_gguf(path: Path, name: str) -> None:
         raise ModelBroken(_in_parts(path))
     header = _header(path, name)
     if header.values.get("split.count", 0) not in (0, 1):
-        raise ModelBroken(
-            f"{path} is one part of a split model: join its parts with llama-gguf-split --merge."
-        )
-    if problem := _other_kind(header, name):
-        raise ModelBroken(problem)
+        raise ModelBroken(f"{path} is one part of a model in several files. {ONE_FILE}")
+    check_kind(header, name)
     actual = path.stat().st_size
     if actual < header.size:
         raise _damaged(path, f"it has {actual:,} bytes and its header promises {header.size:,}")
+
+
+def check_kind(header: GgufHeader, name: str) -> None:
+    """Raise ModelBroken when this is no text model that transformers reads."""
+    if problem := _other_kind(header, name):
+        raise ModelBroken(problem)
 
 
 def gguf_config(path: Path, name: str) -> dict[str, Any]:
@@ -109,12 +116,11 @@ def _in_parts(path: Path) -> str:
     here = {int(match[2]) for one in _parts(path) if (match := PART.fullmatch(one.name))}
     count = int(part[3])
     missing = count - len(here & set(range(1, count + 1)))
-    is_all = "" if not missing else f", and {missing} of them {'is' if missing == 1 else 'are'} missing"
-    first = "" if not missing else "get all of them, "
-    return (
-        f"{path} is part {int(part[2])} of a model in {count} files{is_all}: {first}join them with "
-        "llama-gguf-split --merge, and choose the joined file."
-    )
+    which = f"{path} is part {int(part[2])} of a model in {count} files"
+    if missing:
+        are = "is" if missing == 1 else "are"
+        return f"{which}, and {missing} of them {are} missing: get all of them. {ONE_FILE}"
+    return f"{which}. {ONE_FILE}"
 
 
 def _header(path: Path, name: str) -> GgufHeader:

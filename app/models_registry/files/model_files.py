@@ -66,7 +66,7 @@ def require_model(names: Iterable[str], where: str) -> None:
     names = list(names)
     if CONFIG not in names:
         raise ModelBroken(f"{where} is not a model: it has no {CONFIG}. {_other_kind(names)}")
-    if WHOLE in names or INDEX in names:
+    if has_weights(names):
         return
     if _matching(names, PICKLES):
         raise ModelUnsafe(
@@ -74,6 +74,11 @@ def require_model(names: Iterable[str], where: str) -> None:
             "choose a model with safetensors files, or convert this one to safetensors."
         )
     raise ModelBroken(f"{where} has no {WHOLE} and no {INDEX}. {_other_kind(names)}")
+
+
+def has_weights(names: Iterable[str]) -> bool:
+    """Whether there are safetensors weights among these files."""
+    return not {WHOLE, INDEX}.isdisjoint(names)
 
 
 def has_tokenizer(names: Iterable[str]) -> bool:

@@ -15,8 +15,9 @@ from typing import Any
 
 from huggingface_hub.hf_api import ModelInfo, RepoSibling
 
-from app.errors import ModelBroken, ModelUnsafe
-from app.models_registry.files.model_files import POOLING, needed_files, require_model
+from app.errors import ModelBroken, ModelNotFound, ModelUnsafe
+from app.models_registry.files.gguf import ONE_FILE, PART, PROJECTORS, SUFFIX
+from app.models_registry.files.model_files import POOLING, has_weights, needed_files, require_model
 from app.models_registry.hub.hub_id import HubId
 
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
@@ -76,14 +77,45 @@ def plan_from_json(saved: dict[str, Any]) -> DownloadPlan:
 def make_plan(model: ModelInfo, wanted: HubId) -> DownloadPlan:
     """What to fetch of a model that the hub described. Raises a ModelError when its files make no model."""
     siblings = {file.rfilename: file for file in model.siblings or []}
-    require_model(siblings, wanted.repo)
+    names = [_only(siblings, wanted)] if wanted.file else _all_needed(siblings, wanted)
     try:
-        files = _files(siblings[name] for name in needed_files(siblings))
+        files = _files(siblings[name] for name in names)
         return DownloadPlan(wanted.repo, wanted.ref, str(model.sha), files)
     except ValueError as error:
         raise ModelUnsafe(
             f"What the hub says of {wanted.repo} cannot be trusted ({error}): choose another model."
         ) from error
+
+
+def _only(names: Iterable[str], wanted: HubId) -> str:
+    """The one GGUF file that is wanted. Raises a ModelError where it is not there or cannot be loaded."""
+    if wanted.file not in names:
+        raise ModelNotFound(f"{wanted.repo} has no file {wanted.file}: choose one from the model's page.")
+    if PART.fullmatch(wanted.file):
+        raise ModelBroken(f"{wanted.file} is one part of a model in several files. {ONE_FILE}")
+    return wanted.file
+
+
+def _all_needed(names: Iterable[str], wanted: HubId) -> list[str]:
+    ggufs = gguf_names(names)
+    if ggufs and not has_weights(names):
+        raise ModelBroken(
+            f"{wanted.repo} has only GGUF files: choose one of them, such as {wanted.repo}:{ggufs[0]}."
+        )
+    require_model(names, wanted.repo)
+    return needed_files(names)
+
+
+def gguf_names(names: Iterable[str]) -> list[str]:
+    """The GGUF files that hold a whole model each: no parts, no image part."""
+    return sorted(
+        name
+        for name in names
+        if FILE_NAME.fullmatch(name)
+        and name.lower().endswith(SUFFIX)
+        and not PART.fullmatch(name)
+        and not name.lower().startswith(PROJECTORS)
+    )
 
 
 def _files(siblings: Iterable[RepoSibling]) -> tuple[RemoteFile, ...]:

@@ -60,12 +60,14 @@ class Hub:
         return HfApi(endpoint=self.endpoint)
 
     def cached(self, wanted: HubId) -> Path | None:
-        """The model's folder when all of it is in the cache already; asks no network."""
+        """The model's folder, or its GGUF file, when all of it is in the cache already; asks no network."""
         with as_model_errors(wanted.repo, wanted.revision, self.page(wanted.repo)):
-            config = try_to_load_from_cache(wanted.repo, CONFIG, self.cache, wanted.ref)
-        if not isinstance(config, str):
+            found = try_to_load_from_cache(wanted.repo, wanted.file or CONFIG, self.cache, wanted.ref)
+        if not isinstance(found, str):
             return None
-        folder = Path(config).parent
+        if wanted.file:
+            return Path(found)
+        folder = Path(found).parent
         return folder if is_complete(folder) else None
 
     def look_up(self, wanted: HubId) -> ModelInfo:

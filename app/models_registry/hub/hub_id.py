@@ -2,8 +2,10 @@
 
 org/name                                    the newest version
 org/name@v1.0                               a branch, a tag or a commit
+org/name:file.gguf                          one GGUF file of a repository, also with @v1.0
 https://huggingface.co/org/name             the model's page
 https://huggingface.co/org/name/tree/v1.0   the same at a revision
+https://huggingface.co/org/name/blob/main/file.gguf
 """
 
 import re
@@ -15,9 +17,11 @@ from huggingface_hub import constants
 from app.errors import ModelNotFound
 
 NAME = r"[\w-][\w.-]*/[\w-][\w.-]*"
-HUB_ID = re.compile(rf"(?P<repo>{NAME})(?:@(?P<revision>[\w][\w./-]*))?", re.ASCII)
+FILE = r"[\w][\w.-]*\.gguf"
+HUB_ID = re.compile(rf"(?P<repo>{NAME})(?::(?P<file>{FILE}))?(?:@(?P<revision>[\w][\w./-]*))?", re.ASCII)
 PAGE = re.compile(
-    rf"/(?P<repo>{NAME})(?:/(?:tree|blob|resolve|commit)/(?P<revision>[\w.-]+)(?:/.*)?)?/?", re.ASCII
+    rf"/(?P<repo>{NAME})(?:/(?:tree|blob|resolve|commit)/(?P<revision>[\w.-]+)(?:/(?P<file>{FILE})|/.*)?)?/?",
+    re.ASCII,
 )
 DEFAULT_REVISION = "main"
 HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co")
@@ -25,14 +29,17 @@ HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co")
 
 @dataclass(frozen=True, slots=True)
 class HubId:
-    """A repository, and the revision that was asked for: "" is the newest."""
+    """A repository, the revision that was asked for ("" is the newest), and the one file that is wanted, if any."""
 
     repo: str
     revision: str = ""
+    file: str = ""
 
     def __post_init__(self) -> None:
         if not HUB_ID.fullmatch(str(self)) or ".." in self.revision:
-            raise ValueError(f"a hub id is org/name or org/name@revision, got {str(self)!r}")
+            raise ValueError(
+                f"a hub id is org/name, org/name@revision or org/name:file.gguf, got {str(self)!r}"
+            )
 
     @property
     def ref(self) -> str:
@@ -40,7 +47,8 @@ class HubId:
         return self.revision or DEFAULT_REVISION
 
     def __str__(self) -> str:
-        return f"{self.repo}@{self.revision}" if self.revision else self.repo
+        file, revision = f":{self.file}" if self.file else "", f"@{self.revision}" if self.revision else ""
+        return f"{self.repo}{file}{revision}"
 
 
 def parse_hub_id(text: str, endpoint: str | None = None) -> HubId | None:
@@ -49,7 +57,7 @@ def parse_hub_id(text: str, endpoint: str | None = None) -> HubId | None:
     found = HUB_ID.fullmatch(text) or _in_address(text, endpoint)
     if found is None or ".." in (found["revision"] or ""):
         return None
-    return HubId(found["repo"], found["revision"] or "")
+    return HubId(found["repo"], found["revision"] or "", found["file"] or "")
 
 
 def require_hub_id(text: str, endpoint: str | None = None) -> HubId:

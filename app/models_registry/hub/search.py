@@ -18,6 +18,7 @@ from app.models_registry.files.weights import Tensor, Weights, tensors
 from app.models_registry.fit_estimate import Estimator, judge
 from app.models_registry.hub.download_plan import DownloadPlan, make_plan
 from app.models_registry.hub.errors import as_model_errors
+from app.models_registry.hub.gguf_repo import gguf_files_of, remote_gguf
 from app.models_registry.hub.http import read_bytes
 from app.models_registry.hub.hub import SECONDS_TO_ANSWER, Hub
 from app.models_registry.hub.hub_id import HUB_ID, HubId
@@ -33,7 +34,8 @@ Read = Callable[[int, int], bytes]
 
 MAX_HITS = 50
 MAX_LIST_BYTES = 5_000_000
-FILTERS = {"pipeline_tag": "text-generation", "filter": "safetensors"}
+FORMATS = ("safetensors", "gguf")
+"""The tags of repositories that have weights which can be loaded."""
 MAX_LICENCE = 200
 """Characters of a licence that are kept."""
 
@@ -42,15 +44,20 @@ def search(hub: Hub, words: str, limit: int = 20) -> list[SearchHit]:
     """Text models with these words in their names, the most downloaded first. Raises ModelError."""
     what = "The list of models on Hugging Face"
     hub.require_online(what)
-    query = urlencode(
-        {"search": words, "sort": "downloads", "direction": -1, "limit": min(limit, MAX_HITS), **FILTERS}
+    search_one = partial(_search, hub, words, min(limit, MAX_HITS))
+    with as_model_errors(what, "", hub.address), ThreadPoolExecutor(len(FORMATS)) as pool:
+        found = {hit.repo: hit for hits in pool.map(search_one, FORMATS) for hit in hits}
+    return sorted(found.values(), key=lambda hit: hit.downloads, reverse=True)[:limit]
+
+
+def _search(hub: Hub, words: str, limit: int, tag: str) -> list[SearchHit]:
+    query = {"search": words, "sort": "downloads", "direction": -1, "limit": limit}
+    query |= {"pipeline_tag": "text-generation", "filter": tag}
+    # The client's own search tries six times before it says that there is no network.
+    answer = read_bytes(
+        f"{hub.address}/api/models?{urlencode(query)}", 0, MAX_LIST_BYTES, SECONDS_TO_ANSWER, is_part=False
     )
-    with as_model_errors(what, "", hub.address):
-        # The client's own search tries six times before it says that there is no network.
-        answer = read_bytes(
-            f"{hub.address}/api/models?{query}", 0, MAX_LIST_BYTES, SECONDS_TO_ANSWER, is_part=False
-        )
-        return _hits(json.loads(answer))[:limit]
+    return _hits(json.loads(answer))
 
 
 def inspect_model(hub: Hub, wanted: HubId, memory: Memory, precision: Precision, context: int) -> RemoteModel:
@@ -59,7 +66,7 @@ def inspect_model(hub: Hub, wanted: HubId, memory: Memory, precision: Precision,
     Raises ModelError when it does not exist, or the hub cannot be reached."""
     info = hub.look_up(wanted)
     known = RemoteModel(
-        repo=wanted.repo,
+        repo=str(wanted) if wanted.file else wanted.repo,
         commit=str(info.sha or "")[:40],
         size=0,
         files=(),
@@ -67,11 +74,17 @@ def inspect_model(hub: Hub, wanted: HubId, memory: Memory, precision: Precision,
         licence=_licence(info.tags or []),
         downloads=info.downloads or 0,
     )
+    ggufs = () if wanted.file else gguf_files_of(info)
     try:
-        plan = make_plan(info, wanted)
-        files = tuple(FileProgress(file.name, file.size) for file in plan.files)
-        known = replace(known, size=plan.size, files=files)
-        config, weights = remote_config(hub, plan), remote_weights(hub, plan)
+        if ggufs:
+            known = replace(known, ggufs=ggufs)
+            one = replace(wanted, file=ggufs[0].name)
+            config, weights = remote_gguf(hub, one, make_plan(info, one).commit)
+        else:
+            plan = make_plan(info, wanted)
+            files = tuple(FileProgress(file.name, file.size) for file in plan.files)
+            known = replace(known, size=plan.size, files=files)
+            config, weights = _config_and_weights(hub, wanted, plan)
     except ModelError as error:
         return replace(known, problems=(str(error),))
     return replace(
@@ -81,6 +94,12 @@ def inspect_model(hub: Hub, wanted: HubId, memory: Memory, precision: Precision,
         context=config.context,
         fit=judge(Estimator(config, weights, memory.device), memory, precision, context),
     )
+
+
+def _config_and_weights(hub: Hub, wanted: HubId, plan: DownloadPlan) -> tuple[ModelConfig, Weights]:
+    if wanted.file:
+        return remote_gguf(hub, wanted, plan.commit)
+    return remote_config(hub, plan), remote_weights(hub, plan)
 
 
 def _licence(tags: Iterable[str]) -> str:

@@ -7,17 +7,18 @@ from typing import Any
 
 import gradio as gr
 
-from app.errors import AppError, impossible_values
+from app.errors import AppError
 from app.messages import ModelChoice
 from app.model_messages import Download, InstalledModel, gigabytes
 from app.ui.error_handling import Notify, try_or_notify
-from app.ui.models import render
-from app.ui.models.inventory import FitTarget, InventoryCache, WeightPrecision, choice_for, load_name
-from app.ui.models.render import SearchResults
+from app.ui.models.discover import Filters, SearchResults, Size, Task, matching, results_html, searching_html
+from app.ui.models.inventory import CONTEXT, InventoryCache, load_name
+from app.ui.models.load_dialog import LoadActions, LoadDialog, form_values
+from app.ui.models.render import installed_or_downloading
 from app.ui.services import Services
 from app.ui.templates import render_macro
 
-NO_DIALOG = ""
+NO_QUESTION = ""
 
 
 class ModelsActions:
@@ -27,6 +28,7 @@ class ModelsActions:
         self._services = services
         self._inventory = inventory
         self._notify = notify
+        self._loading = LoadActions(services, inventory)
         models = services.models
         self._at_once: dict[str, Callable[[str], object]] = {
             "download": models.start,
@@ -39,29 +41,32 @@ class ModelsActions:
             "forget-folder": self._remove_folder,
             "renew": lambda _: self._inventory.refresh(),
         }
-        self._with_dialog: dict[str, Callable[[str, str], str]] = {
+        self._with_question: dict[str, Callable[[str, str], str]] = {
             "cancel": self._cancel,
             "delete": self._confirm_delete,
             "load": self._load_installed,
             "choose": lambda _, value: self._load(ModelChoice(*json.loads(value))),
-            "load-download": self._load_download,
             "load-now": self._stop_and_load,
             "unload": self._unload,
+            "download-file": self._download_file,
         }
 
     def open(self) -> None:
         """Renew the lists when the view is opened."""
         self._try(self._inventory.refresh)
 
-    def click(self, results: SearchResults, event: gr.EventData) -> tuple[Any, ...]:
-        """Handle a button of a list: the search results, their HTML, and the dialog."""
+    def click(self, results: SearchResults, dialog: LoadDialog, event: gr.EventData) -> tuple[Any, ...]:
+        """Handle a button of a list: the search results, their HTML, and the question to answer first."""
         do, name, value = (str(event._data.get(key, "")) for key in ("do", "name", "value"))
         if do == "inspect":
-            return *self._shown(self._inspect(results, name)), NO_DIALOG
+            return *self._shown(self._inspect(results, name)), NO_QUESTION
         if do == "clear":
-            return *self._shown(SearchResults()), NO_DIALOG
-        dialog = self._try(lambda: self._do(do, name, value))
-        return *self._shown(results), dialog or NO_DIALOG
+            return *self._shown(SearchResults()), NO_QUESTION
+        if do in ("ask-load", "load-download"):
+            self._try(lambda: self._loading.open(dialog, self._model_of(do, name)))
+            return *self._shown(results), NO_QUESTION
+        question = self._try(lambda: self._do(do, name, value))
+        return *self._shown(results), question or NO_QUESTION
 
     def search(self, text: str) -> Iterator[tuple[Any, ...]]:
         """Search for models. A model id or the URL of its page is inspected directly."""
@@ -69,19 +74,17 @@ class ModelsActions:
         if not text:
             yield SearchResults(), ""
             return
-        yield gr.skip(), render.searching_html(text)
+        yield gr.skip(), searching_html(text)
         name = self._services.models.hub_id(text)
         yield self._shown(self._inspect(SearchResults(name), name) if name else self._search(text))
 
-    def set_target(self, weights: WeightPrecision, context: str) -> None:
-        """Check all models against this weight precision and context length."""
+    def open_path(self, dialog: LoadDialog, path: str) -> None:
+        """Ask how to load the model in this folder or GGUF file."""
+        self._try(lambda: self._loading.open_path(dialog, path))
 
-        def set_target() -> None:
-            with impossible_values():
-                target = FitTarget(weights, int(context.replace(",", "")))
-            self._inventory.set_target(target)
-
-        self._try(set_target)
+    def filter(self, filters: Filters, size: Size, task: Task) -> None:
+        """Show only these models of the catalogue."""
+        filters.size, filters.task = size, task
 
     def set_offline(self, is_offline: bool) -> None:
         """Stop or allow requests to the hub."""
@@ -108,22 +111,23 @@ class ModelsActions:
 
     def ask_or_load(self, choice: ModelChoice) -> str:
         """Load the model that the settings name; the dialog if a reply must be stopped first."""
-        return self._try(lambda: self._load(choice)) or NO_DIALOG
+        return self._try(lambda: self._load(choice)) or NO_QUESTION
 
     def _do(self, do: str, name: str, value: str) -> str:
         if do in self._at_once:
             self._at_once[do](name)
-        if do in self._with_dialog:
-            return self._with_dialog[do](name, value)
-        return NO_DIALOG
+        if do in self._with_question:
+            return self._with_question[do](name, value)
+        return NO_QUESTION
 
     def _shown(self, results: SearchResults) -> tuple[SearchResults, str]:
-        known = render.installed_or_downloading(self._inventory.get(), self._services.models.downloads())
-        return results, render.results_html(results, known)
+        inventory = self._inventory.get()
+        known = installed_or_downloading(inventory, self._services.models.downloads())
+        return results, results_html(results, known, inventory.disk.free if inventory else 0)
 
     def _search(self, text: str) -> SearchResults:
         inventory = self._inventory.get()
-        recommended = tuple(render.matching(inventory, text)) if inventory else ()
+        recommended = tuple(matching(inventory, text)) if inventory else ()
         try:
             return SearchResults(text, recommended, tuple(self._services.models.search(text)))
         except AppError as error:
@@ -134,7 +138,7 @@ class ModelsActions:
         found = inventory.get()
         try:
             memory = found.memory if found else models.memory("")
-            model = models.inspect_model(name, memory, inventory.precision, inventory.target.context)
+            model = models.inspect_model(name, memory, inventory.precision, CONTEXT)
             return replace(results, inspected=((model, models.page(name)), *results.inspected), problem="")
         except AppError as error:
             return replace(results, problem=str(error))
@@ -144,27 +148,29 @@ class ModelsActions:
             value, name = json.dumps(astuple(choice)), choice.name.partition("@")[0]
             return _dialog("switch_dialog", name=name, choice=choice, value=value)
         self._services.choose_model(choice)
-        return NO_DIALOG
+        return NO_QUESTION
 
-    def _load_installed(self, path: str, weights: str) -> str:
-        with impossible_values():
-            choice = choice_for(self._installed(path), weights, self._services.settings.model)
-        return self._load(choice)
+    def _load_installed(self, path: str, _value: str) -> str:
+        """Load a model as it was loaded last."""
+        return self._load(self._services.settings.choice_of(load_name(self._installed(path))))
 
-    def _load_download(self, name: str, _value: str) -> str:
+    def _model_of(self, do: str, name: str) -> InstalledModel:
+        """The model of a row: of the installed ones by its path, of the downloads by its name."""
+        if do == "ask-load":
+            return self._installed(name)
         finished = self._download(name)
-        return self._load_installed(str(finished and finished.folder), self._inventory.target.weights)
+        return self._installed(str(finished and finished.folder))
 
     def _stop_and_load(self, _name: str, value: str) -> str:
         self._services.stop()
         self._services.choose_model(ModelChoice(*json.loads(value)))
-        return NO_DIALOG
+        return NO_QUESTION
 
     def _unload(self, _name: str, _value: str) -> str:
         if self._services.is_busy:
             return _dialog("unload_dialog")
         self._services.engine.unload()
-        return NO_DIALOG
+        return NO_QUESTION
 
     def _stop_and_unload(self, _name: str) -> None:
         self._services.stop()
@@ -175,7 +181,7 @@ class ModelsActions:
         if download and download.done:
             return _dialog("cancel_dialog", download=download, done=gigabytes(download.done))
         self._services.models.cancel(name)
-        return NO_DIALOG
+        return NO_QUESTION
 
     def _confirm_delete(self, path: str, _value: str) -> str:
         model = self._installed(path)
@@ -192,6 +198,11 @@ class ModelsActions:
         rest = tuple(one for one in self._services.settings.library.folders if one != folder)
         self._services.choose_library(replace(self._services.settings.library, folders=rest))
         self._inventory.refresh()
+
+    def _download_file(self, repo: str, value: str) -> str:
+        """Download one file of a repository: the one that is chosen in its form."""
+        self._services.models.start(f"{repo}:{form_values(value).get('file', '')}")
+        return NO_QUESTION
 
     def _download(self, name: str) -> Download | None:
         return next((one for one in self._services.models.downloads() if one.name == name), None)

@@ -3,36 +3,20 @@
 import logging
 import threading
 from dataclasses import dataclass, replace
-from typing import Literal, cast, get_args
 
 from app.errors import AppError, ModelError
-from app.messages import DType, ModelChoice, ModelInfo
+from app.messages import ModelChoice, ModelInfo
 from app.model_messages import DiskUse, Fit, InstalledModel, Memory, Precision, Recommendation
-from app.quantisation import Quantisation
 from app.settings import ModelSettings
 from app.ui.services import Services
 
 log = logging.getLogger(__name__)
 
-WeightPrecision = Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"]
 FLOATS: tuple[Precision, ...] = ("float32", "bfloat16", "float16")
 AUTO_PRECISION: Precision = "bfloat16"
 """What "auto" is taken for while no model is loaded."""
-
-
-@dataclass(frozen=True, slots=True)
-class FitTarget:
-    """What models are to fit with: this weight precision and this context length in tokens."""
-
-    weights: WeightPrecision = "auto"
-    context: int = 4096
-
-    def __post_init__(self) -> None:
-        if self.weights not in get_args(WeightPrecision):
-            known = ", ".join(get_args(WeightPrecision))
-            raise ValueError(f"the weight precision must be one of {known}, got {self.weights!r}")
-        if not 1 <= self.context <= 10_000_000:
-            raise ValueError(f"the context must be from 1 to 10,000,000 tokens, got {self.context!r}")
+CONTEXT = 4096
+"""Tokens of context that models are checked with, unless one is loaded with fewer or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +31,8 @@ class InstalledFit:
 class Inventory:
     """All models as they were found at one time."""
 
-    target: FitTarget
     memory: Memory
+    gpus: tuple[str, ...]
     disk: DiskUse
     recommended: tuple[Recommendation, ...]
     installed: tuple[InstalledFit, ...]
@@ -66,27 +50,21 @@ class InventoryCache:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._target = target_for(services.settings.model)
         self._inventory: Inventory | None = None
         self._version: object = None
         self._lock = threading.Lock()
 
     @property
-    def target(self) -> FitTarget:
-        """What models are to fit with."""
-        return self._target
-
-    @property
     def precision(self) -> Precision:
-        """The target's weight precision, with "auto" resolved."""
-        info = self._services.engine.status().model
+        """What "auto" is, as far as the loaded model tells."""
         is_auto = self._services.settings.model.dtype == "auto"
-        return resolved_precision(self._target.weights, info if is_auto else None)
+        return precision_of(self._services.engine.status().model if is_auto else None)
 
-    def set_target(self, target: FitTarget) -> None:
-        """Check all models against this target."""
-        self._target = target
-        self.refresh()
+    def judge(self, model: InstalledModel, choice: ModelChoice, memory: Memory) -> Fit:
+        """Whether a model fits, loaded by this choice. Raises ModelError when its files make no sense."""
+        return self._services.models.judge(
+            model, memory, precision_for(choice, self.precision), choice.context or CONTEXT
+        )
 
     def refresh(self) -> None:
         """Renew the inventory."""
@@ -122,27 +100,26 @@ class InventoryCache:
         return info.device if info else chosen if chosen == "cpu" else ""
 
     def _find(self) -> Inventory:
-        models, target, precision = self._services.models, self._target, self.precision
-        status = self._services.engine.status()
+        models, status = self._services.models, self._services.engine.status()
         memory, info = _plus(models.memory(self._device()), status.peak), status.model
         installed = tuple(models.installed())
         loaded = next((one for one in installed if info and is_same_model(one, info)), None)
         return Inventory(
-            target,
             memory,
+            tuple(models.gpus()),
             models.disk(),
-            tuple(models.recommended(memory, precision, target.context)),
-            tuple(InstalledFit(model, self._fit(model, memory, precision)) for model in installed),
+            tuple(models.recommended(memory, self.precision, CONTEXT)),
+            tuple(InstalledFit(model, self._fit(model, memory)) for model in installed),
             self._services.settings.library,
             models.is_logged_in(),
-            self._fit(loaded, memory, precision_of(info)) if loaded and info else None,
+            self._fit(loaded, memory) if loaded else None,
         )
 
-    def _fit(self, model: InstalledModel, memory: Memory, precision: Precision) -> Fit | None:
+    def _fit(self, model: InstalledModel, memory: Memory) -> Fit | None:
         if model.state != "ready":
             return None
         try:
-            return self._services.models.judge(model, memory, precision, self._target.context)
+            return self.judge(model, self._services.settings.choice_of(load_name(model)), memory)
         except ModelError:  # the model's row says what is wrong
             return None
 
@@ -152,21 +129,16 @@ def _plus(memory: Memory, freed: int) -> Memory:
     return replace(memory, free=min(memory.total, memory.free + freed))
 
 
-def target_for(choice: ModelChoice) -> FitTarget:
-    """The target that goes with the chosen model."""
-    return FitTarget(choice.quantisation if choice.quantisation != "none" else choice.dtype)
-
-
-def resolved_precision(weights: WeightPrecision, info: ModelInfo | None) -> Precision:
-    """The precision of weights; "auto" becomes the loaded model's dtype."""
-    if weights != "auto":
-        return weights
+def precision_of(info: ModelInfo | None) -> Precision:
+    """The precision of a loaded model's activations."""
     return _as_precision(info.dtype) if info else AUTO_PRECISION
 
 
-def precision_of(info: ModelInfo) -> Precision:
-    """The precision of a loaded model's weights."""
-    return info.quantisation if info.quantisation != "none" else _as_precision(info.dtype)
+def precision_for(choice: ModelChoice, automatic: Precision) -> Precision:
+    """The precision of weights that are loaded by this choice."""
+    if choice.quantisation != "none":
+        return choice.quantisation
+    return choice.dtype if choice.dtype != "auto" else automatic
 
 
 def _as_precision(dtype: str) -> Precision:
@@ -176,14 +148,6 @@ def _as_precision(dtype: str) -> Precision:
 def is_same_model(model: InstalledModel, info: ModelInfo) -> bool:
     """Whether this installed model is the loaded one."""
     return (model.name, model.revision) == (info.name, info.revision)
-
-
-def choice_for(model: InstalledModel, weights: str, current: ModelChoice) -> ModelChoice:
-    """The choice that loads an installed model with these weights on the current device. Raises ValueError."""
-    name = load_name(model)
-    if weights in get_args(Quantisation):
-        return replace(current, name=name, dtype="auto", quantisation=cast(Quantisation, weights))
-    return replace(current, name=name, dtype=cast(DType, weights), quantisation="none")
 
 
 def load_name(model: InstalledModel) -> str:

@@ -10,23 +10,26 @@ from markupsafe import Markup
 from app.messages import DType, EngineStatus, ModelChoice
 from app.model_messages import gigabytes
 from app.quantisation import Quantisation
-from app.ui.models.inventory import Inventory, WeightPrecision, is_same_model
+from app.ui.models.inventory import Inventory, is_same_model
+from app.ui.models.load_options import LoadOptions, options_here
 from app.ui.templates import render_macro
 
 
 def picker_html(inventory: Inventory | None, status: EngineStatus, choice: ModelChoice) -> Markup:
     """Return the list. `choice` is the model that the next message goes to."""
-    weights = inventory.target.weights if inventory else "auto"
+    here = options_here(inventory.gpus if inventory else ())
     return render_macro(
         "model_picker.html",
         "picker",
         rows=list(_rows(inventory, status)) if inventory else None,
-        weights=weights,
-        precisions=[
-            (each, _is_chosen(each, choice), _with(choice, each)) for each in get_args(WeightPrecision)
-        ],
+        precisions=[(each, _is_chosen(each, choice), _with(choice, each)) for each in _precisions(here)],
         name=status.model.name if status.model else "",
     )
+
+
+def _precisions(here: LoadOptions) -> list[str]:
+    """The precisions of weights that exist here, dense and quantised."""
+    return [option.value for option in (*here.dtype, *here.quantisation) if option.value != "none"]
 
 
 def _rows(inventory: Inventory, status: EngineStatus) -> Iterator[dict[str, object]]:

@@ -27,6 +27,9 @@ class ModelsService(Protocol):
     def memory(self, device: str) -> Memory:
         """The free memory of a device; "" is the one that models would run on."""
 
+    def gpus(self) -> Sequence[str]:
+        """The graphics cards that models can run on, as torch calls them."""
+
     def disk(self) -> DiskUse:
         """The disk that models are downloaded to."""
 
@@ -35,6 +38,9 @@ class ModelsService(Protocol):
 
     def installed(self) -> Sequence[InstalledModel]:
         """The models on this machine."""
+
+    def open_path(self, path: str) -> InstalledModel:
+        """The model in this folder or GGUF file."""
 
     def is_here(self, name: str) -> bool:
         """Whether a model is installed. Reads one folder."""

@@ -1,120 +1,166 @@
-"""The Models view: search and recommended models on the left, downloads and installed models on the right."""
+"""The Models view: downloads, and two tabs, with what is installed and what there is to download."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import gradio as gr
 
 from app.settings import ModelSettings
 from app.ui.models.actions import ModelsActions
-from app.ui.models.inventory import FitTarget
-from app.ui.models.render import SearchResults
+from app.ui.models.discover import SIZES, TASKS, Filters, SearchResults
+from app.ui.models.load_dialog import LoadActions, LoadDialog
 from app.ui.page_events import LISTEN, PageEvents
 from app.ui.page_sessions import PageValue
 
-WEIGHTS = (
-    ("Automatic", "auto"),
-    ("float32", "float32"),
-    ("bfloat16", "bfloat16"),
-    ("float16", "float16"),
-    ("8 bits (int8)", "int8"),
-    ("4 bits (int4)", "int4"),
-)
-CONTEXTS = ("1,024", "2,048", "4,096", "8,192", "16,384", "32,768", "131,072")
+TABS = (("installed", "Installed"), ("discover", "Discover"))
 
 
 @dataclass(frozen=True, slots=True)
-class ModelsView:
-    """The view's components."""
+class InstalledTab:
+    """The components of the tab with what is installed."""
+
+    loaded: gr.HTML
+    installed: gr.HTML
+    path: gr.Textbox
+    open_path: gr.Button
+    folder: gr.Textbox
+    add_folder: gr.Button
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoverTab:
+    """The components of the tab with what there is to download."""
 
     text: gr.Textbox
     search: gr.Button
-    found: PageValue[SearchResults]
     results: gr.HTML
-    weights: gr.Dropdown
-    context: gr.Dropdown
+    picks: gr.HTML
+    size: gr.Dropdown
+    task: gr.Dropdown
     catalogue: gr.HTML
-    downloads: gr.HTML
-    loaded: gr.HTML
-    installed: gr.HTML
     is_offline: gr.Checkbox
     token: gr.Textbox
     save_token: gr.Button
     forget_token: gr.Button
-    folder: gr.Textbox
-    add_folder: gr.Button
-    dialog: gr.HTML
 
-    def connect(self, actions: ModelsActions, picker: gr.HTML, events: PageEvents) -> None:
+
+@dataclass(frozen=True, slots=True)
+class ModelsView:
+    """The view's components, and what each page has of its own."""
+
+    downloads: gr.HTML
+    installed: InstalledTab
+    discover: DiscoverTab
+    question: gr.HTML
+    loading: gr.HTML
+    found: PageValue[SearchResults]
+    filters: PageValue[Filters]
+    dialog: PageValue[LoadDialog]
+
+    def connect(
+        self, actions: ModelsActions, loading: LoadActions, picker: gr.HTML, events: PageEvents
+    ) -> None:
         """Join events with actions. Buttons in a list arrive as one event: see assets/ui/foresight.js."""
-        for submitted in (self.search.click, self.text.submit):
-            events.on(submitted, actions.search, self.text, [self.found, self.results])
+        here, discover = self.installed, self.discover
+        for submitted in (discover.search.click, discover.text.submit):
+            events.on(submitted, actions.search, discover.text, [self.found, discover.results])
         lists = (
-            self.results,
-            self.catalogue,
-            self.downloads,
-            self.loaded,
-            self.installed,
-            self.dialog,
-            picker,
-        )
+            self.downloads, here.loaded, here.installed, discover.results, discover.picks, discover.catalogue,
+            self.question, picker,
+        )  # fmt: skip
+        shown = [self.found, discover.results, self.question]
         for one in lists:
-            events.on(one.click, actions.click, self.found, [self.found, self.results, self.dialog])
-        for control in (self.weights, self.context):
-            events.on(control.input, actions.set_target, [self.weights, self.context])
-        events.on(self.is_offline.input, actions.set_offline, self.is_offline)
-        for submitted in (self.save_token.click, self.token.submit):
-            events.on(submitted, actions.log_in, self.token, self.token)
-        events.on(self.forget_token.click, actions.log_out)
-        for submitted in (self.add_folder.click, self.folder.submit):
-            events.on(submitted, actions.add_folder, self.folder, self.folder)
+            events.on(one.click, actions.click, [self.found, self.dialog], shown)
+        events.on(self.loading.click, loading.act, self.dialog)
+        filters = [self.filters, discover.size, discover.task]
+        for control in (discover.size, discover.task):
+            events.on(control.input, actions.filter, filters)
+        self._connect_boxes(actions, events)
+
+    def _connect_boxes(self, actions: ModelsActions, events: PageEvents) -> None:
+        here, discover = self.installed, self.discover
+        for submitted in (here.open_path.click, here.path.submit):
+            events.on(submitted, actions.open_path, [self.dialog, here.path])
+        for submitted in (here.add_folder.click, here.folder.submit):
+            events.on(submitted, actions.add_folder, here.folder, here.folder)
+        events.on(discover.is_offline.input, actions.set_offline, discover.is_offline)
+        for submitted in (discover.save_token.click, discover.token.submit):
+            events.on(submitted, actions.log_in, discover.token, discover.token)
+        events.on(discover.forget_token.click, actions.log_out)
 
 
-def build_models_view(target: FitTarget, library: ModelSettings) -> ModelsView:
+def build_models_view(library: ModelSettings) -> ModelsView:
     """Create the components inside the current Blocks."""
-    with gr.Row(elem_id="models"):
-        with gr.Column(elem_id="find-models", scale=1):
-            text, search, results = _search()
-            weights, context = _fit_target(target)
-            catalogue = _list("catalogue")
-        with gr.Column(elem_id="local-models", scale=0, min_width=320):
-            downloads, loaded, installed = _list("downloads"), _list("loaded"), _list("installed")
-            is_offline = gr.Checkbox(
-                library.is_offline, label="Offline", info="Makes no requests to Hugging Face", elem_id="offline",
-                elem_classes="switch",
-            )  # fmt: skip
-            token, save_token, forget_token = _token()
-            folder, add_folder = _folders()
-    return ModelsView(
-        text, search, PageValue(SearchResults), results, weights, context, catalogue, downloads, loaded, installed,
-        is_offline, token, save_token, forget_token, folder, add_folder, _list("question"),
-    )  # fmt: skip
+    with gr.Row(elem_id="models"), gr.Column(elem_id="local-models"):
+        gr.HTML(_tabs(), elem_id="models-tabs", js_on_load=None)
+        downloads = _list("downloads")
+        with gr.Column(elem_id="models-installed", elem_classes="models-page"):
+            installed = _installed()
+        with gr.Column(elem_id="models-discover", elem_classes="models-page"):
+            discover = _discover(library)
+        gr.HTML(elem_id="models-ready", elem_classes="hidden-output", js_on_load="foresight.modelTabs()")
+    question = _list("question")
+    loading = gr.HTML(elem_id="load-dialog", elem_classes="asks", js_on_load=LISTEN)
+    values = PageValue(SearchResults), PageValue(Filters), PageValue(LoadDialog)
+    return ModelsView(downloads, installed, discover, question, loading, *values)
+
+
+def _tabs() -> str:
+    tabs = "".join(
+        f'<button type="button" role="tab" id="models-tab-{tab}" data-models-tab="{tab}"'
+        f' aria-controls="models-{tab}" aria-selected="false">{words}</button>'
+        for tab, words in TABS
+    )
+    return f'<div role="tablist" aria-label="Models">{tabs}</div>'
 
 
 def _list(name: str) -> gr.HTML:
     return gr.HTML(elem_id=name, js_on_load=LISTEN)
 
 
-def _search() -> tuple[gr.Textbox, gr.Button, gr.HTML]:
-    with gr.Row(elem_id="search"):
-        text = gr.Textbox(
-            label="Search", show_label=False, container=False, max_lines=1, elem_id="search-text", scale=1,
-            placeholder="Search Hugging Face, or paste a model ID (org/name) or URL",
+def _installed() -> InstalledTab:
+    loaded, installed = _list("loaded"), _list("installed")
+    with gr.Row(elem_id="open-path", elem_classes="box-and-button"):
+        path = _box("Folder or GGUF file", "path", "Path of a GGUF file or a model's folder")
+        open_path = _button("Load…", "open-path-button")
+    with gr.Accordion("Model folders", open=False, elem_id="folders"):
+        folder = gr.Textbox(
+            label="Folder", max_lines=1, elem_id="folder", placeholder="/path/to/models",
+            info="Lists the models in this folder and one level below. Nothing is copied.",
         )  # fmt: skip
-        search = gr.Button("Search", elem_id="search-button", variant="primary", scale=0, min_width=0)
-    return text, search, _list("results")
+        add = gr.Button("Add", elem_id="add-folder", size="sm")
+    return InstalledTab(loaded, installed, path, open_path, folder, add)
 
 
-def _fit_target(target: FitTarget) -> tuple[gr.Dropdown, gr.Dropdown]:
-    with gr.Row(elem_id="fit-target"):
-        weights = gr.Dropdown(
-            list(WEIGHTS), value=target.weights, label="Weight precision", elem_id="weights", filterable=False,
-            min_width=120,
-        )  # fmt: skip
-        context = gr.Dropdown(
-            list(CONTEXTS), value=f"{target.context:,}", label="Context length (tokens)", elem_id="context",
-            filterable=False, min_width=120,
-        )  # fmt: skip
-    return weights, context
+def _discover(library: ModelSettings) -> DiscoverTab:
+    with gr.Row(elem_id="search", elem_classes="box-and-button"):
+        text = _box("Search", "search-text", "Search Hugging Face, or paste a model ID (org/name) or URL")
+        search = _button("Search", "search-button")
+    results, picks = _list("results"), _list("picks")
+    with gr.Row(elem_id="filters"):
+        size = _filter("Size", "filter-size", SIZES.items())
+        task = _filter("Task", "filter-task", TASKS.items())
+    catalogue = _list("catalogue")
+    is_offline = gr.Checkbox(
+        library.is_offline, label="Offline", info="Makes no requests to Hugging Face", elem_id="offline",
+        elem_classes="switch",
+    )  # fmt: skip
+    return DiscoverTab(text, search, results, picks, size, task, catalogue, is_offline, *_token())
+
+
+def _box(label: str, name: str, placeholder: str) -> gr.Textbox:
+    return gr.Textbox(
+        label=label, show_label=False, container=False, max_lines=1, elem_id=name, scale=1, placeholder=placeholder
+    )  # fmt: skip
+
+
+def _button(label: str, name: str) -> gr.Button:
+    return gr.Button(label, elem_id=name, variant="primary", scale=0, min_width=0)
+
+
+def _filter(label: str, name: str, choices: Iterable[tuple[str, str]]) -> gr.Dropdown:
+    named = [(words, value) for value, words in choices]
+    return gr.Dropdown(named, value="any", label=label, elem_id=name, filterable=False, min_width=120)
 
 
 def _token() -> tuple[gr.Textbox, gr.Button, gr.Button]:
@@ -128,13 +174,3 @@ def _token() -> tuple[gr.Textbox, gr.Button, gr.Button]:
             save = gr.Button("Save", elem_id="save-token", size="sm")
             forget = gr.Button("Forget", elem_id="forget-token", size="sm")
     return token, save, forget
-
-
-def _folders() -> tuple[gr.Textbox, gr.Button]:
-    with gr.Accordion("Model folders", open=False, elem_id="folders"):
-        folder = gr.Textbox(
-            label="Folder", max_lines=1, elem_id="folder", placeholder="/path/to/models",
-            info="Lists the models in this folder and one level below. Nothing is copied.",
-        )  # fmt: skip
-        add = gr.Button("Add", elem_id="add-folder", size="sm")
-    return folder, add

@@ -2,32 +2,11 @@
 
 from collections.abc import Sequence
 
-from app.errors import AppError, impossible_values
+from app.errors import AppError
 from app.model_messages import InstalledModel, Recommendation
-from app.ui.models.inventory import Inventory, InventoryCache, choice_for
+from app.ui.models.inventory import Inventory, InventoryCache, load_name
+from app.ui.models.recommended import MOST, best_models
 from app.ui.services import Services
-
-MOST = 3
-CPU_PARAMETERS = 4_500_000_000
-"""A CPU reads every weight for every step: with more of them it writes more slowly than people read."""
-
-
-def best_models(inventory: Inventory) -> tuple[Recommendation, ...]:
-    """The largest first model that suits this machine, then the largest of at most half that download, and so on.
-
-    So there is one to stay with, one that is here soon, and one that is quick."""
-    chosen: list[Recommendation] = []
-    for one in sorted(inventory.recommended, key=lambda one: one.entry.parameters, reverse=True):
-        is_smaller = not chosen or one.entry.size <= chosen[-1].entry.size / 2
-        if len(chosen) < MOST and is_smaller and _suits(one, inventory):
-            chosen.append(one)
-    return tuple(chosen)
-
-
-def _suits(one: Recommendation, inventory: Inventory) -> bool:
-    entry, is_cpu = one.entry, inventory.memory.device == "cpu"
-    is_quick = not is_cpu or entry.parameters <= CPU_PARAMETERS
-    return entry.is_first and is_quick and one.fit.verdict == "fits" and entry.size < inventory.disk.free
 
 
 def usable(inventory: Inventory) -> tuple[InstalledModel, ...]:
@@ -74,9 +53,7 @@ class ModelGetter:
             self._load(model)
 
     def _load(self, model: InstalledModel) -> None:
-        with impossible_values():
-            choice = choice_for(model, self._inventory.target.weights, self._services.settings.model)
-        self._services.choose_model(choice)
+        self._services.choose_model(self._services.settings.choice_of(load_name(model)))
 
 
 def other_models(inventory: Inventory, installed: Sequence[InstalledModel]) -> tuple[Recommendation, ...]:

@@ -15,9 +15,11 @@ from app.messages import ModelChoice, Options
 from app.settings import ModelSettings
 from app.ui import Services
 from app.ui.models.actions import ModelsActions
+from app.ui.models.discover import Filters, SearchResults
 from app.ui.models.inventory import InventoryCache
-from app.ui.models.render import ModelsRenderer, SearchResults
-from tests.fake_models import DEMO_MODEL, HALF, SMALL, ScriptedModels, make_download
+from app.ui.models.load_dialog import LoadDialog
+from app.ui.models.render import ModelsRenderer
+from tests.fake_models import HALF, SMALL, ScriptedModels, make_download
 from tests.fakes import ScriptedEngine
 
 NO_RESULTS = SearchResults()
@@ -42,10 +44,20 @@ def actions(services: Services, inventory: InventoryCache, notified: list[str]) 
 
 
 def press(
-    actions: ModelsActions, do: str, name: object = "", value: str = "", results: SearchResults = NO_RESULTS
+    actions: ModelsActions,
+    do: str,
+    name: object = "",
+    value: str = "",
+    results: SearchResults = NO_RESULTS,
+    loading: LoadDialog | None = None,
 ) -> Any:
-    """Press a button. Returns the results, their HTML, and the dialog."""
-    return actions.click(results, gr.EventData(None, {"do": do, "name": str(name), "value": value}))
+    """Press a button. Returns the results, their HTML, and the question."""
+    event = gr.EventData(None, {"do": do, "name": str(name), "value": value})
+    return actions.click(results, loading or LoadDialog(), event)
+
+
+def make_renderer(services: Services, inventory: InventoryCache) -> ModelsRenderer:
+    return ModelsRenderer(services, inventory, Filters(), LoadDialog())
 
 
 def dialog(actions: ModelsActions, do: str, name: object = "", value: str = "") -> str:
@@ -89,22 +101,31 @@ def test_a_model_that_has_gone_meanwhile_is_a_sentence(actions: ModelsActions, n
     assert notified == ["This model is no longer installed. Open Models again."]
 
 
-def test_a_model_is_loaded_with_the_precision_that_was_checked(
-    actions: ModelsActions, engine: ScriptedEngine, notified: list[str]
+def test_a_model_is_loaded_as_it_was_loaded_last(
+    actions: ModelsActions, services: Services, engine: ScriptedEngine
 ) -> None:
-    dialog(actions, "load", SMALL.path, "int4")
-    dialog(actions, "load", DEMO_MODEL.path, "float32")
-    dialog(actions, "load", SMALL.path, "a lie")
-    assert engine.loads == [replace(SMALL_CHOICE, quantisation="int4"), ModelChoice("demo", "float32")]
-    assert notified == ["Dtype must be one of auto, float32, bfloat16, float16, got 'a lie'."]
-
-
-def test_a_finished_download_is_loaded_from_its_row(
-    actions: ModelsActions, models: ScriptedModels, engine: ScriptedEngine
-) -> None:
-    models.on_the_way = (make_download("org/small", "done", 1000, folder=SMALL.path),)
-    dialog(actions, "load-download", "org/small")
+    dialog(actions, "load", SMALL.path)
     assert engine.loads == [SMALL_CHOICE]
+    services.choose_model(replace(SMALL_CHOICE, quantisation="int8", context=2048))
+    engine.end_loading(True)
+    services.choose_model(ModelChoice("demo"))
+    engine.end_loading(True)
+    dialog(actions, "load", SMALL.path)
+    assert engine.loads[-1] == replace(SMALL_CHOICE, quantisation="int8", context=2048)
+
+
+def test_a_finished_download_and_a_path_open_the_dialog(
+    actions: ModelsActions, models: ScriptedModels, engine: ScriptedEngine, notified: list[str]
+) -> None:
+    loading = LoadDialog()
+    models.on_the_way = (make_download("org/small", "done", 1000, folder=SMALL.path),)
+    press(actions, "load-download", "org/small", loading=loading)
+    assert loading.form is not None and loading.form.model == SMALL
+    actions.open_path(loading, "/models/mine")
+    assert loading.form.model.name == "mine"
+    models.refuses = "The folder /gone does not exist: check the path."
+    actions.open_path(loading, "/gone")
+    assert notified == [models.refuses] and engine.loads == []
 
 
 def test_switching_and_unloading_ask_while_a_reply_is_written(
@@ -159,15 +180,6 @@ def test_without_a_hub_a_search_still_finds_what_is_recommended(
     assert "The hub is switched off." in shown
 
 
-def test_all_models_are_checked_against_the_target(
-    actions: ModelsActions, models: ScriptedModels, notified: list[str]
-) -> None:
-    actions.set_target("int4", "16,384")
-    assert models.judged_for[-1] == ("int4", 16_384)
-    actions.set_target("int3", "16,384")  # type: ignore[arg-type]
-    assert notified[0].startswith("The weight precision must be one of auto, float32")
-
-
 def test_the_hub_is_switched_off_and_folders_come_and_go(
     actions: ModelsActions, services: Services, models: ScriptedModels
 ) -> None:
@@ -200,7 +212,7 @@ def test_a_token_leaves_the_box_once_it_is_kept(
 def test_a_page_draws_only_what_changed(
     services: Services, models: ScriptedModels, inventory: InventoryCache
 ) -> None:
-    renderer = ModelsRenderer(services, inventory)
+    renderer = make_renderer(services, inventory)
     before = renderer.render()
     assert renderer.render() is before
     models.on_the_way = (make_download("a/b"), make_download(HALF.name, "paused"))
@@ -212,7 +224,7 @@ def test_a_page_draws_only_what_changed(
 def test_the_model_boxes_follow_a_load(
     services: Services, engine: ScriptedEngine, inventory: InventoryCache
 ) -> None:
-    renderer = ModelsRenderer(services, inventory)
+    renderer = make_renderer(services, inventory)
     before = renderer.render()["model"]
     services.choose_model(SMALL_CHOICE)
     assert renderer.render()["model"] == before, "it may not load"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from app.messages import ModelChoice
+from app.messages import EngineStatus, ModelChoice
 from app.model_messages import Download
 from app.ui import Services
-from app.ui.models.inventory import FitTarget, InventoryCache, choice_for, resolved_precision, target_for
+from app.ui.models.inventory import InventoryCache, load_name, precision_for, precision_of
 from tests.fake_documents import ScriptedDocuments
-from tests.fake_models import MINE, SMALL, ScriptedModels, make_download
+from tests.fake_models import DEMO_MODEL, MINE, SMALL, ScriptedModels, make_download
 from tests.fakes import DEMO, ScriptedEngine
 from tests.ui.conftest import open_services
 
@@ -88,14 +88,30 @@ def test_memory_is_that_of_the_device_that_models_run_on(
 
 
 def test_auto_is_the_precision_of_the_loaded_model() -> None:
-    assert resolved_precision("auto", None) == "bfloat16"
-    assert resolved_precision("auto", replace(DEMO, dtype="float32")) == "float32"
-    assert resolved_precision("int4", replace(DEMO, dtype="float32")) == "int4"
-    assert target_for(ModelChoice("x", "float16")) == FitTarget("float16")
-    assert target_for(ModelChoice("x", "float16", quantisation="int8")) == FitTarget("int8")
+    assert precision_of(None) == "bfloat16"
+    assert precision_of(replace(DEMO, dtype="float32")) == "float32"
+    assert precision_for(ModelChoice("x"), "float32") == "float32"
+    assert precision_for(ModelChoice("x", "float16"), "float32") == "float16"
+    assert precision_for(ModelChoice("x", "float16", quantisation="int8"), "float32") == "int8"
 
 
 def test_models_are_loaded_by_exact_name() -> None:
-    now = ModelChoice("x", "float16", "cpu", "int8", "sdpa")
-    assert choice_for(MINE, "auto", now) == ModelChoice("/models/mine", "auto", "cpu", "none", "sdpa")
-    assert choice_for(SMALL, "int8", now) == replace(now, name=f"org/small@{SMALL.revision}", dtype="auto")
+    assert load_name(MINE) == "/models/mine"
+    assert load_name(SMALL) == f"org/small@{SMALL.revision}"
+    assert load_name(DEMO_MODEL) == "demo"
+
+
+def test_an_installed_model_is_checked_as_it_was_loaded_last(
+    services: Services, engine: ScriptedEngine
+) -> None:
+    services.choose_model(ModelChoice(load_name(SMALL), quantisation="int8", context=1024))
+    engine.end_loading(True)
+    engine.now = EngineStatus("ready", model=DEMO)
+    cache = InventoryCache(services)
+    cache.refresh()
+    inventory = cache.get()
+    assert inventory is not None
+    fits = {one.model.name: one.fit for one in inventory.installed}
+    small, demo = fits["org/small"], fits["demo"]
+    assert small and (small.precision, small.context) == ("int8", 1024)
+    assert demo and (demo.precision, demo.context) == ("float32", 4096)

@@ -7,9 +7,10 @@ from dataclasses import replace
 from app.messages import EngineStatus, ModelChoice
 from app.ui import Services
 from app.ui.models.actions import ModelsActions
+from app.ui.models.discover import SearchResults
 from app.ui.models.inventory import InventoryCache
+from app.ui.models.load_dialog import LoadDialog
 from app.ui.models.picker import picker_html
-from app.ui.models.render import SearchResults
 from tests.fake_models import ScriptedModels
 from tests.fakes import DEMO, ScriptedEngine
 from tests.ui.chat.people import pressed
@@ -46,6 +47,6 @@ def test_a_precision_loads_the_same_model_with_it(services: Services) -> None:
     value = json.dumps(["org/model", "auto", "auto", "int8", "auto"])
     told: list[str] = []
     actions = ModelsActions(services, InventoryCache(services), told.append)
-    *_, dialog = actions.click(SearchResults(), pressed("choose", "int8", value))
+    *_, dialog = actions.click(SearchResults(), LoadDialog(), pressed("choose", "int8", value))
     assert (dialog, told) == ("", [])
     assert services.model == ModelChoice("org/model", quantisation="int8")

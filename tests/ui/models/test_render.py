@@ -10,19 +10,16 @@ import pytest
 from app.messages import EngineStatus
 from app.model_messages import Fit, InstalledModel, RemoteModel
 from app.settings import ModelSettings
-from app.ui.models.inventory import FitTarget, InstalledFit, Inventory
+from app.ui.models.discover import Filters, SearchResults, catalogue_html, matching, picks_html, results_html
+from app.ui.models.fit_bar import fit_values
+from app.ui.models.inventory import InstalledFit, Inventory
 from app.ui.models.render import (
-    SearchResults,
-    catalogue_html,
     download_count,
     download_words,
     downloads_html,
     duration,
-    fit_values,
     installed_html,
     loaded_html,
-    matching,
-    results_html,
     token_html,
 )
 from app.ui.templates import render_macro
@@ -47,31 +44,53 @@ def buttons(html: str) -> list[tuple[str, str, str]]:
 def make_inventory(*installed: InstalledFit, library: ModelSettings = NO_FOLDERS) -> Inventory:
     models = ScriptedModels()
     offers = tuple(models.recommended(MEMORY, "bfloat16", 4096))
-    return Inventory(FitTarget(), MEMORY, models.disk(), offers, installed, library, False, make_fit())
+    return Inventory(MEMORY, (), models.disk(), offers, installed, library, False, make_fit())
 
 
 def fit_bar(fit: Fit) -> str:
     return render_macro("models.html", "fit_bar", fit=fit_values(fit))
 
 
-def test_the_catalogue_is_grouped_by_what_fits_then_by_use() -> None:
-    shown = text(catalogue_html(make_inventory(), NOBODY))
-    words = [
-        "Fits this computer",
-        "For chat",
-        "org/ small",
-        "For code",
-        "org/ coder",
-        "Fits with int4",
-        "Too big for",
-    ]
-    places = [shown.index(word) for word in words]
+def test_the_catalogue_has_a_line_for_each_model_and_what_is_too_big_comes_last() -> None:
+    html = catalogue_html(make_inventory(), Filters(), NOBODY)
+    words = ["All models", "small", "coder", "middle", "Too big for this computer", "huge"]
+    places = [text(html).index(word) for word in words]
     assert places == sorted(places)
-    assert "middle gated" in shown and "Load with int4" in shown
+    assert "org/ small 2.00 GB mit Fits Download" in text(html)
+    assert "mit gated Fits with int4 Download" in text(html)
+    assert html.count('class="line"') == html.count("data-more") == 4
+
+
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        (Filters(task="code"), ["org/coder"]),
+        (Filters(size="5"), ["org/small", "org/coder"]),
+        (Filters(size="20", task="chat"), ["org/small", "org/middle"]),
+        (Filters(size="1"), []),
+    ],
+)
+def test_filters_leave_the_models_of_a_size_and_a_task(filters: Filters, names: list[str]) -> None:
+    html = catalogue_html(make_inventory(), filters, NOBODY)
+    assert re.findall(r'data-more="([^"]*)"', html) == names
+    assert ("No model fits these filters." in text(html)) == (not names)
+
+
+def test_nothing_too_big_is_recommended() -> None:
+    models = ScriptedModels()
+    models.offers = [
+        replace(one, entry=replace(one.entry, is_first=True, size=size * GB, parameters=GB))
+        for one, size in zip(models.offers, (2, 8, 1, 60), strict=True)
+    ]
+    offers = tuple(models.recommended(MEMORY, "bfloat16", 4096))
+    html = picks_html(replace(make_inventory(), recommended=offers), NOBODY)
+    assert {one.fit.verdict for one in offers} == {"fits", "fits with int4", "too big"}
+    assert [name for _, name, _ in buttons(html)] == ["org/small"]
+    assert picks_html(None, NOBODY) == ""
 
 
 def test_what_is_installed_or_downloading_is_not_offered_again() -> None:
-    html = catalogue_html(make_inventory(), frozenset({"org/small"}))
+    html = catalogue_html(make_inventory(), Filters(), frozenset({"org/small"}))
     assert ("download", "org/small", "") not in buttons(html)
     assert ("download", "org/coder", "") in buttons(html)
 
@@ -131,28 +150,20 @@ def test_the_models_button_counts_unfinished_downloads() -> None:
 def test_installed_models_say_what_they_are_and_why_they_cannot_be_used() -> None:
     html = installed_html(make_inventory(InstalledFit(SMALL, make_fit()), InstalledFit(HALF, None)), READY)
     shown = text(html)
-    assert "org/ small 2.00 GB · c0ffeec0 · Hugging Face cache" in shown
-    assert "org/ half incomplete" in shown and "Not all of it is here." in shown
+    assert "org/ small 2.00 GB Hugging Face cache Fits Load…" in shown
+    assert "org/ half 1.00 GB Hugging Face cache incomplete" in shown and "Not all of it is here." in shown
     assert buttons(html) == [
-        ("load", str(SMALL.path), "auto"), ("delete", str(SMALL.path), ""),
+        ("ask-load", str(SMALL.path), ""), ("delete", str(SMALL.path), ""),
         ("download", "org/half", ""), ("delete", str(HALF.path), ""),
     ]  # fmt: skip
     assert "Models 3.00 GB, other files 47 GB, free 50 GB" in shown
 
 
-def test_what_fits_with_int4_is_offered_so_and_what_is_too_big_can_be_loaded_anyway() -> None:
-    tight = installed_html(make_inventory(InstalledFit(SMALL, make_fit("fits with int4", 9 * GB))), READY)
-    assert [value for _, _, value in buttons(tight)[:2]] == ["int4", "auto"]
-    assert "Load with int4 Load anyway" in text(tight)
-    assert "Load anyway" in text(
-        installed_html(make_inventory(InstalledFit(SMALL, make_fit("too big"))), READY)
-    )
-
-
-def test_the_loaded_model_is_neither_loaded_nor_deleted_again() -> None:
+def test_the_loaded_model_can_be_reloaded_and_not_be_deleted() -> None:
     loaded = EngineStatus("ready", model=replace(DEMO, name=SMALL.name, revision=SMALL.revision))
     html = installed_html(make_inventory(InstalledFit(SMALL, make_fit())), loaded)
-    assert (buttons(html), "loaded" in text(html)) == ([], True)
+    assert buttons(html) == [("ask-load", str(SMALL.path), "")]
+    assert "loaded Reload…" in text(html)
 
 
 def test_folders_can_be_removed_from_the_list() -> None:

@@ -12,8 +12,9 @@ from app.messages import EngineStatus
 from app.model_messages import DiskUse, Memory, Recommendation, Verdict
 from app.settings import ModelSettings
 from app.ui import Services
-from app.ui.models.inventory import FitTarget, InstalledFit, Inventory, InventoryCache
-from app.ui.welcome.offers import ModelGetter, best_models, other_models, usable
+from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache
+from app.ui.models.recommended import best_models
+from app.ui.welcome.offers import ModelGetter, other_models, usable
 from app.ui.welcome.render import WelcomeRenderer, minutes_in_words, offers_html
 from app.ui.welcome.view import OfferActions
 from tests.fake_models import (
@@ -50,7 +51,7 @@ def inventory(
     is_offline: bool = False,
 ) -> Inventory:
     disk, library = DiskUse(Path("/cache"), free, 100 * GB), ModelSettings(is_offline=is_offline)
-    return Inventory(FitTarget(), memory, disk, tuple(offers), installed, library, False, None)
+    return Inventory(memory, (), disk, tuple(offers), installed, library, False, None)
 
 
 def names(offers: Sequence[Recommendation]) -> list[str]:

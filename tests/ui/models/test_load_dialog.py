@@ -1,0 +1,196 @@
+"""The Load dialog: its options, its estimate, its errors, and that it remembers."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import gradio as gr
+import pytest
+
+from app.chat_messages import ChatVersion
+from app.conversation import NewChat
+from app.errors import BadOption
+from app.messages import EngineStatus, ModelChoice, Options
+from app.settings import SettingsFile
+from app.ui import Services
+from app.ui.models.inventory import InventoryCache
+from app.ui.models.load_dialog import LoadActions, LoadDialog, load_dialog_html
+from app.ui.models.load_options import choice_from, contexts, options_here
+from tests.fake_models import GB, SMALL, ScriptedModels, make_fit
+from tests.fakes import ScriptedEngine
+
+NAME = f"org/small@{SMALL.revision}"
+ON_LINUX = ("Linux", "x86_64")
+
+
+def has(*packages: str) -> object:
+    return lambda package: package in packages or None
+
+
+@pytest.fixture
+def actions(services: Services) -> LoadActions:
+    inventory = InventoryCache(services)
+    inventory.refresh()
+    return LoadActions(services, inventory)
+
+
+@pytest.fixture
+def dialog(actions: LoadActions) -> LoadDialog:
+    """The dialog of a model, open."""
+    dialog = LoadDialog()
+    actions.open(dialog, SMALL)
+    return dialog
+
+
+def press(actions: LoadActions, dialog: LoadDialog, do: str, name: str = "", **values: object) -> None:
+    actions.act(dialog, gr.EventData(None, {"do": do, "name": name, "value": json.dumps(values)}))
+
+
+def shown(dialog: LoadDialog, status: EngineStatus, is_busy: bool = False) -> str:
+    return str(load_dialog_html(dialog.form, status, is_busy))
+
+
+def values_of(options: object) -> dict[str, list[str]]:
+    names = ("dtype", "quantisation", "device", "attention")
+    return {name: [one.value for one in getattr(options, name)] for name in names}
+
+
+def test_only_what_exists_here_is_offered() -> None:
+    assert values_of(options_here((), has("torchao"), ON_LINUX)) == {
+        "dtype": ["auto", "float32", "bfloat16"], "quantisation": ["none", "int8", "int4"],
+        "device": ["auto"], "attention": ["auto", "sdpa", "native"],
+    }  # fmt: skip
+    assert values_of(options_here(("cuda:0",), has("torchao", "triton"), ON_LINUX)) == {
+        "dtype": ["auto", "float32", "bfloat16", "float16"], "quantisation": ["none", "int8", "int4"],
+        "device": ["auto", "cpu", "cuda"], "attention": ["auto", "sdpa", "triton"],
+    }  # fmt: skip
+    apple = values_of(options_here((), has(), ("Darwin", "arm64")))
+    assert (apple["device"], apple["quantisation"]) == (["auto", "cpu"], ["none"])
+
+
+def test_int8_on_a_cpu_tells_its_speed_and_its_loss(dialog: LoadDialog, engine: ScriptedEngine) -> None:
+    html = shown(dialog, engine.status())
+    words = re.search(r'value="int8".*?<small>(.*?)</small>', html, re.DOTALL)
+    assert words and "About 1.9 times as fast as float32, with perplexity 0.4% higher" in words[1]
+    assert "<select" in html and 'name="device"' not in html, "there is one device"
+
+
+def test_a_choice_of_another_machine_becomes_one_that_exists_here() -> None:
+    here = options_here((), has(), ON_LINUX)
+    assert here.allowed(ModelChoice("x", "float16", "cuda", "int4", "flash", 2048)) == ModelChoice(
+        "x", context=2048
+    )
+
+
+def test_contexts_are_shorter_than_the_models_own() -> None:
+    assert contexts(3000, 0) == [
+        (0, "Model's own (3,000 tokens)"), (512, "512 tokens"), (1024, "1,024 tokens"), (2048, "2,048 tokens"),
+    ]  # fmt: skip
+    assert (777, "777 tokens") in contexts(3000, 777)
+
+
+def test_impossible_values_are_refused() -> None:
+    for values in ({"dtype": "int3"}, {"context": "many"}, {"context": -1}):
+        with pytest.raises(BadOption):
+            choice_from(ModelChoice("x"), values)
+
+
+def test_a_change_is_judged_anew(actions: LoadActions, dialog: LoadDialog, engine: ScriptedEngine) -> None:
+    press(actions, dialog, "load-option", dtype="float32", quantisation="int8", context="2048")
+    assert dialog.form and dialog.form.choice == ModelChoice(
+        NAME, "float32", quantisation="int8", context=2048
+    )
+    assert dialog.form.fit and (dialog.form.fit.precision, dialog.form.fit.context) == ("int8", 2048)
+    html = shown(dialog, engine.status())
+    assert 'value="int8" checked' in html and '<option value="2048" selected>' in html
+    assert engine.loads == []
+
+
+def test_a_model_that_only_fits_quantised_is_opened_so(
+    actions: LoadActions, models: ScriptedModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judge(_model: object, _memory: object, precision: str, context: int) -> object:
+        return make_fit("fits" if precision == "int8" else "too big", context=context)
+
+    monkeypatch.setattr(models, "judge", judge)
+    dialog = LoadDialog()
+    actions.open(dialog, SMALL)
+    assert dialog.form and dialog.form.choice.quantisation == "int8"
+
+
+def test_the_dialog_waits_for_the_load_and_closes(
+    actions: LoadActions, dialog: LoadDialog, engine: ScriptedEngine
+) -> None:
+    press(actions, dialog, "load-form", quantisation="int8")
+    assert engine.loads == [ModelChoice(NAME, quantisation="int8")]
+    html = shown(dialog, engine.status())
+    assert f"Loading {NAME}…" in html and "fieldset disabled" in html and "load-form" not in html
+    engine.end_loading(True)
+    assert dialog.form is None and shown(dialog, engine.status()) == ""
+
+
+def test_why_a_model_could_not_be_loaded_stands_in_the_dialog(
+    actions: LoadActions, dialog: LoadDialog, engine: ScriptedEngine
+) -> None:
+    press(actions, dialog, "load-form")
+    engine.now = replace(engine.now, phase="ready", note="It takes too much memory. demo stays loaded.")
+    engine.end_loading(False)
+    html = shown(dialog, engine.status())
+    assert '<p class="problem" role="alert">It takes too much memory. demo stays loaded.</p>' in html
+    assert "load-form" in html
+    press(actions, dialog, "load-option", quantisation="int4")
+    assert "too much memory" not in shown(dialog, engine.status())
+    press(actions, dialog, "load-form", dtype="int3")
+    assert "Dtype must be one of" in shown(dialog, engine.status())
+
+
+def test_a_dialog_that_was_closed_stays_closed(
+    actions: LoadActions, dialog: LoadDialog, engine: ScriptedEngine
+) -> None:
+    press(actions, dialog, "load-form")
+    press(actions, dialog, "close-load")
+    engine.end_loading(False)
+    assert dialog.form is None
+
+
+def test_options_are_remembered_for_each_model(
+    actions: LoadActions, dialog: LoadDialog, services: Services, engine: ScriptedEngine, tmp_path: object
+) -> None:
+    press(actions, dialog, "load-form", quantisation="int8", context="2048")
+    engine.end_loading(True)
+    services.choose_model(ModelChoice("demo", "float32"))
+    engine.end_loading(True)
+    actions.open(dialog, SMALL)
+    chosen = ModelChoice(NAME, quantisation="int8", context=2048)
+    assert dialog.form and dialog.form.choice == chosen
+    actions.open(dialog, replace(SMALL, revision="newer"))
+    assert dialog.form.choice == replace(chosen, name="org/small@newer")
+    saved = SettingsFile(tmp_path).load()  # type: ignore[arg-type]
+    assert saved.loaded == (ModelChoice("demo", "float32"), chosen)
+
+
+@pytest.fixture
+def writing(services: Services, engine: ScriptedEngine) -> Iterator[None]:
+    """A reply that is being written."""
+    engine.pause, engine.text = 0.01, "word " * 300
+    services.conversations.start(NewChat(ChatVersion(), services.asked(Options()), "hi"))
+    yield
+    services.stop()
+
+
+@pytest.mark.usefixtures("writing")
+def test_loading_under_a_reply_says_that_it_stops_it(
+    actions: LoadActions, dialog: LoadDialog, engine: ScriptedEngine
+) -> None:
+    html = shown(dialog, engine.status(), is_busy=True)
+    assert "A reply is being written. Loading stops it." in html and "Stop and load" in html
+    press(actions, dialog, "load-form")
+    assert engine.loads == []
+    press(actions, dialog, "load-form", "stop")
+    assert engine.loads == [ModelChoice(NAME)]
+
+
+def test_the_size_and_the_longest_context_are_told(dialog: LoadDialog, engine: ScriptedEngine) -> None:
+    assert SMALL.size == 2 * GB
+    assert "2.00 GB · 10,000,000 tokens of context" in shown(dialog, engine.status())
