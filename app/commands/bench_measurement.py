@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import mean, median
+from statistics import mean
 
 from app.commands.console import progress_bar
 from app.commands.prompts import PromptItem, PromptSet
@@ -131,15 +131,9 @@ def _numbers(
         ms_per_step=1000 * seconds / steps,
         rows_per_step=sum(one.rows for one in statistics) / steps,
         hit_rate=sum(one.hits for one in statistics) / steps,
-        speed_vs_plain=_median_speed_up(column, reference) if has_plain else None,
+        speed_vs_plain=speed_up(column, reference).median or None if has_plain else None,
         identical=all(first_difference(*pair) is None for pair in zip(column, reference, strict=True)),
     )
-
-
-def _median_speed_up(column: Sequence[LaneRun], reference: Sequence[LaneRun]) -> float | None:
-    pairs = zip(column, reference, strict=True)
-    ratios = [speed_up(run, plain) for run, plain in pairs if plain.statistics.tokens_per_second]
-    return median(ratios) if ratios else None
 
 
 def _mean(results: Sequence[LaneNumbers]) -> LaneNumbers:
