@@ -88,16 +88,13 @@ class LaneReply:
 
 @dataclass(frozen=True, slots=True)
 class RaceState:
-    """A snapshot of a race. The newest of `replies` may still be running; `note` tells why a race ended early.
-
-    `warm_up` is the reply that loads the model."""
+    """A snapshot of a race. The newest of `replies` may still be running; `note` tells why a race ended early."""
 
     phase: RacePhase = "idle"
     plan: RacePlan | None = None
     replies: tuple[LaneReply, ...] = ()
     result: RaceResult | None = None
     note: str = ""
-    warm_up: Reply | None = None
 
     @property
     def is_running(self) -> bool:
@@ -139,7 +136,7 @@ class Race:
             if self._is_chat_busy():
                 raise RaceRefused(BUSY)
             self._is_stopping.clear()
-            self._state = RaceState("warming", plan, warm_up=Reply())
+            self._state = RaceState("warming", plan)
             self._thread = threading.Thread(target=self._run, args=(plan,), name="race", daemon=True)
             self._thread.start()
 
@@ -196,8 +193,7 @@ class Race:
     def _warm_up(self, plan: RacePlan) -> ModelInfo | None:
         """Runs every decoding for a few tokens, so that everything is set up. Returns None when it was stopped."""
         first, *others = lanes_of(plan)
-        loading = self._state.warm_up or Reply()
-        model = self._run_lane(warm_up_request(race_request(plan, first)), loading)
+        model = self._run_lane(warm_up_request(race_request(plan, first)), Reply())
         for decoding in (*others, *extra_references(plan, model)):
             if self._is_stopping.is_set():
                 return None

@@ -241,7 +241,7 @@ def views_of(
         chat_state = session.get(page.chat_state)
         chat = ChatRenderer(services, chat_state)
         xray = XrayRenderer(session.get(page.xray.state), chat_state)
-        race = RaceRenderer(services.race, lambda: services.engine.status().model)
+        race = RaceRenderer(services.race, services.engine.status)
         state = session.get(page.documents.state)
         documents = DocumentsRenderer(services.documents, collections, semantic_search, state)
         return [

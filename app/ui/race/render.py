@@ -9,7 +9,7 @@ from app.conversation.decoder_comparison import LaneReader
 from app.conversation.race import ROUNDS, Race, RaceState
 from app.conversation.race_setup import HALF
 from app.conversation.reply import Reply
-from app.messages import Loading, ModelInfo, Sampling
+from app.messages import EngineStatus, ModelInfo, Sampling
 from app.race_messages import LaneResult, LaneRun, RaceResult
 from app.ui.page_stream import Parts
 from app.ui.race.formatting import (
@@ -42,9 +42,9 @@ FACTS = ("tokens/s", "tokens per step", "rows per step", "first token", "time")
 class RaceRenderer:
     """Renders the view for one page."""
 
-    def __init__(self, race: Race, model: Callable[[], ModelInfo | None]) -> None:
+    def __init__(self, race: Race, status: Callable[[], EngineStatus]) -> None:
         self._race = race
-        self._model = model
+        self._status = status
         self._readers: dict[Reply, LaneReader] = {}
         self._inputs: object = None
         self._parts: Parts = {}
@@ -53,13 +53,12 @@ class RaceRenderer:
 
     def reads_database(self) -> bool:
         """Whether the next `render` reads the database."""
-        return self._history_key != _history_key(self._race.state, self._model())
+        return self._history_key != _history_key(self._race.state, self._status().model)
 
     def render(self) -> Parts:
         """The view's parts; the same object while nothing has changed."""
-        state, model = self._race.state, self._model()
-        runs = self._read_runs(state)
-        loading = _loading(state)
+        state, status = self._race.state, self._status()
+        runs, model, loading = self._read_runs(state), status.model, _loading(state, status)
         inputs = (state, tuple(map(id, runs)), model, loading)
         if inputs != self._inputs:
             self._parts = {
@@ -98,21 +97,19 @@ def _history_key(state: RaceState, model: ModelInfo | None) -> object:
     return id(state.result), model
 
 
-def _loading(state: RaceState) -> Loading | None:
-    """How far the model is loaded; None when it is, or there is no need."""
-    events = state.warm_up.wait(0, timeout=0) if state.phase == "warming" and state.warm_up else []
-    return events[-1] if events and isinstance(events[-1], Loading) else None
+def _loading(state: RaceState, status: EngineStatus) -> str:
+    """How far the model is loaded that the race waits for."""
+    return status.note if state.phase == "warming" and status.phase == "loading" else ""
 
 
-def status_html(state: RaceState, loading: Loading | None = None) -> Markup:
-    """What the race is doing, or how it ended."""
+def status_html(state: RaceState, loading: str = "") -> Markup:
+    """What the race is doing, or how it ended; `loading` is how far the model is loaded."""
     return render_macro(
         TEMPLATE,
         "status",
-        words=loading.what if loading else _status_words(state),
+        words=loading or _status_words(state),
         failed=state.phase == "failed",
         running=state.is_running,
-        loading=loading,
     )
 
 
@@ -172,8 +169,8 @@ def notes_html(result: RaceResult | None) -> Markup:
     bucket = " in the same bucket, because same text is on" if result.plan.same_text else ""
     notes = {
         "Short race": short,
-        "Speed-up": f"Tokens per second compared with the fastest plain run{_plain_words(result)} in the same "
-                    f"round: the median of {ROUNDS} rounds, with the lowest and the highest.",
+        "Speed-up": f"Tokens per second compared with the fastest plain run{_plain_words(result)}. Each "
+                    f"round has its own: shown is the median of {ROUNDS} rounds, with the lowest and the highest.",
         "Text": f"Compared token by token with plain decoding{bucket}. The margin is the difference of the "
                 "two highest scores.",
         "Conditions": "The lanes run in turn on this computer, warmed up and with the same seed. Each reads the "

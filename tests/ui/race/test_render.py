@@ -10,7 +10,7 @@ from app.conversation import Reply
 from app.conversation.decoder_comparison import read_lane
 from app.conversation.race import LaneReply, RaceState
 from app.conversation.race_setup import race_request
-from app.messages import Loading, Sampling
+from app.messages import Sampling
 from app.race_messages import Margin, RaceResult
 from app.ui.race.formatting import difference_words, rate, seconds, times
 from app.ui.race.progress import finished_race, race_progress, thinned
@@ -136,8 +136,7 @@ def test_every_phase_has_its_sentence(phase: str, words: str) -> None:
 
 
 def test_a_model_that_is_loaded_first_shows_how_far_it_is() -> None:
-    shown = status_html(RaceState("warming", make_plan()), Loading("Measuring the model's step", 55, 100))
-    assert "Measuring the model" in shown and '<progress value="55" max="100">' in shown
+    assert "Loading it (40%)" in status_html(RaceState("warming", make_plan()), "Loading it (40%)")
 
 
 def test_the_baseline_is_not_counted_as_a_lane() -> None:
