@@ -15,6 +15,10 @@ DocumentState = Literal["waiting", "reading", "indexing", "ready", "failed", "ca
 """The state of a document. It can be searched when it is `ready`, and retried when it failed or was cancelled."""
 
 
+ATTACHED = "Attached: "
+"""How the name of a collection begins that belongs to a chat."""
+
+
 @dataclass(frozen=True, slots=True)
 class Collection:
     """Documents that are searched together; `characters` and `passages` count those that are ready."""
@@ -27,6 +31,11 @@ class Collection:
 
     def __post_init__(self) -> None:
         require(bool(self.name.strip()), "a collection must have a name", self.name)
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether it belongs to a chat, and is deleted with it."""
+        return self.name.startswith(ATTACHED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +135,15 @@ class Sources:
 
     `searched` is the question as it was searched, made self-contained; `is_whole` says that the collections were
     given whole; `left_out` passages were found but did not fit. No sources at all: nothing is near enough to the
-    question, or nothing that was found has room, and the answer says so."""
+    question, or nothing that was found has room, and the answer says so. `unsupported` are the answer's markers
+    [n], counted from 0, whose sentence has nothing in common with source n."""
 
     searched: str
     cited: tuple[Citation, ...] = ()
     is_whole: bool = False
     left_out: int = 0
     budget: TokenBudget | None = None
+    unsupported: tuple[int, ...] = ()
 
     @property
     def is_empty(self) -> bool:

@@ -46,16 +46,19 @@ class RaceLog:
             ]
 
     def summary(self, model: ModelInfo) -> list[SpeedByKind]:
-        """The median speed-up of each lane on each kind of text; unknown speeds are left out."""
+        """The medians of each lane on each kind of text; unknown speeds are left out."""
         with self._database.reading() as connection:
             rows = connection.execute(
-                "SELECT kind, name, speed_up FROM race_lanes JOIN races ON races.id = race"
+                "SELECT kind, name, speed_up, tokens_per_step FROM race_lanes JOIN races ON races.id = race"
                 f" WHERE {OF_MODEL} AND speed_up > 0 ORDER BY kind, name",
                 _key(model),
             ).fetchall()
         groups = groupby(rows, key=lambda row: (row[0], row[1]))
-        speeds = ((kind, name, [row[2] for row in group]) for (kind, name), group in groups)
-        return [SpeedByKind(kind, name, median(of_lane), len(of_lane)) for kind, name, of_lane in speeds]
+        lanes = ((kind, name, list(group)) for (kind, name), group in groups)
+        return [
+            SpeedByKind(kind, name, median(row[2] for row in of), median(row[3] for row in of), len(of))
+            for kind, name, of in lanes
+        ]
 
 
 def _key(model: ModelInfo) -> tuple[str, str, str, str]:
@@ -63,8 +66,8 @@ def _key(model: ModelInfo) -> tuple[str, str, str, str]:
 
 
 def _columns(lane: LaneResult) -> tuple[str, float, float, float, bool]:
-    numbers = lane.run.statistics
-    return lane.run.name, lane.speed_up, numbers.tokens_per_second, numbers.tokens_per_step, lane.is_identical
+    per_step = lane.run.statistics.tokens_per_step
+    return lane.run.name, lane.speed_up.median, lane.speed.median, per_step, lane.is_identical
 
 
 def _lanes(connection: sqlite3.Connection, race: int) -> tuple[LaneSummary, ...]:

@@ -1,12 +1,14 @@
-"""Values of races: one prompt, two or three decoders in turn, and the results.
+"""Values of races: one prompt, two or three decoders in turn, round after round, and the results.
 
-    speed-up     a lane's tokens per second over those of the fastest plain decoding
+    speed-up     a lane's tokens per second over those of the fastest plain decoding in the same round; the median
     identity     a lane's tokens compared with those of plain decoding, padded to the same bucket of rows
 
 Without padding both are the same plain decoding; otherwise the race runs what is missing in addition to its lanes.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Literal
 
 from app.messages import (
@@ -27,6 +29,10 @@ TextKind = Literal["chat", "code", "maths", "quoting", "own"]
 FEWEST_LANES, MOST_LANES = 2, 3
 LONGEST_PROMPT = 200_000
 """Most characters of a race's prompt."""
+FASTER = 1.02
+"""The ratio of two speeds from which on one counts as faster; less is noise."""
+ONE_TOKEN = 1.005
+"""Tokens per step below which they are written as 1.00: that is no more than plain decoding."""
 
 
 def lane_name(decoding: Decoding) -> str:
@@ -89,6 +95,30 @@ Curve = tuple[tuple[float, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """A number that was measured in several rounds; all 0 where it is unknown."""
+
+    median: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+
+    def __post_init__(self) -> None:
+        ordered = 0 <= self.low <= self.median <= self.high
+        require(ordered, "the median must be between low and high", (self.low, self.median, self.high))
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> "Spread":
+        """The spread of these values; unknown ones (0) are left out."""
+        known = [value for value in values if value]
+        return cls(median(known), min(known), max(known)) if known else cls()
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether this ratio of two speeds is above 1 by more than it differs from round to round."""
+        return self.median >= FASTER and self.median * self.low > self.high
+
+
+@dataclass(frozen=True, slots=True)
 class LaneRun:
     """What one lane has written so far. `ends` are the ends of the tokens in the text.
 
@@ -118,6 +148,11 @@ class LaneRun:
         """Seconds from the first token to the last."""
         return self.curve[-1][0] if self.curve else 0.0
 
+    @property
+    def writes_one_token(self) -> bool:
+        """Whether it wrote one token per step, as plain decoding does."""
+        return self.statistics.tokens_per_step < ONE_TOKEN
+
     def tokens_at(self, seconds: float) -> int:
         """The number of tokens at this time of the lane's own clock."""
         return max((tokens for at, tokens in self.curve if at <= seconds), default=0)
@@ -141,11 +176,23 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class LaneResult:
-    """A finished lane. `speed_up` is 0 if it is unknown; without a `difference` the text is identical."""
+    """A finished lane. `speeds` are its tokens per second in each round; without a `difference` the text is
+    identical in each. `run` is the round that differs, or else the one with the median speed."""
 
     run: LaneRun
-    speed_up: float = 0.0
+    speeds: tuple[float, ...] = ()
+    speed_up: Spread = field(default_factory=Spread)
     difference: Difference | None = None
+
+    @property
+    def speed(self) -> Spread:
+        """Tokens per second."""
+        return Spread.of(self.speeds)
+
+    def speed_over(self, other: "LaneResult") -> Spread:
+        """Its speed relative to another lane's, round by round."""
+        pairs = zip(self.speeds, other.speeds, strict=True)
+        return Spread.of(ours / theirs if theirs else 0.0 for ours, theirs in pairs)
 
     @property
     def is_identical(self) -> bool:
@@ -166,9 +213,20 @@ class RaceResult:
     at: float = 0.0
 
     @property
-    def winner(self) -> LaneResult:
+    def leader(self) -> LaneResult:
         """The lane with the most tokens per second."""
-        return max(self.lanes, key=lambda lane: lane.run.statistics.tokens_per_second)
+        return max(self.lanes, key=lambda lane: lane.speed.median)
+
+    @property
+    def winner(self) -> LaneResult | None:
+        """The leader, if it is faster than every other lane; None where that is too close to call.
+
+        A decoder that drafts wins by more than one token per step, or not at all."""
+        leader = self.leader
+        if leader.run.decoding.decoder != "plain" and leader.run.writes_one_token:
+            return None
+        others = (lane for lane in self.lanes if lane is not leader)
+        return leader if all(leader.speed_over(other).is_faster for other in others) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +252,15 @@ class RaceSummary:
 
 @dataclass(frozen=True, slots=True)
 class SpeedByKind:
-    """The median speed-up of a lane on a kind of text, over a number of races."""
+    """The medians of a lane on a kind of text, over a number of races."""
 
     kind: TextKind
     lane: str
     speed_up: float
+    tokens_per_step: float
     races: int
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether it is faster than plain decoding, and by more than one token per step."""
+        return self.speed_up >= FASTER and self.tokens_per_step >= ONE_TOKEN

@@ -22,7 +22,7 @@ from app.desktop.log_file import log_path, write_log
 from app.desktop.window import show_window
 from app.documents import PENDING_FOLDER, Documents
 from app.engine import Engine
-from app.errors import StoreError, impossible_values
+from app.errors import AppError, StoreError, impossible_values
 from app.machine_name import machine_name
 from app.messages import Locate, ModelFolder, Progress
 from app.network_log import HUB_WHY, NetworkLog
@@ -71,6 +71,7 @@ def run_app(folder: DataFolder, opening: Opening, model: str | None, network_log
         closing(models),
         _engine(located, folder.path / "steps") as engine,
         closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
+        attached_with_chats(documents, stores),
         closing(Conversations(engine, stores, documents)) as conversations,
     ):
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)
@@ -137,6 +138,21 @@ def _api(
         return build_api(ApiServices(engine, lambda: served_model(services.model), here, embedder), key)
 
     return ApiSwitch(build, KeyFile(data_dir))
+
+
+@contextmanager
+def attached_with_chats(documents: Documents, stores: ChatStores) -> Iterator[None]:
+    """Deletes what was attached to chats that are deleted: at the end, or at the next start after a kill."""
+
+    def delete() -> None:
+        with suppress(AppError):  # with a full disk it stays until the next start
+            documents.delete_attached(stores.stored.used_collections())
+
+    delete()
+    try:
+        yield
+    finally:
+        delete()
 
 
 @contextmanager

@@ -1,10 +1,10 @@
 """Documents that are kept in memory and go no further than they are told."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from app.document_messages import Citation, Collection, Document, DocumentState, Passage, PassageHit
+from app.document_messages import ATTACHED, Citation, Collection, Document, DocumentState, Passage, PassageHit
 from app.errors import AppError, DocumentNotFound
 
 
@@ -35,6 +35,15 @@ class ScriptedDocuments:
         number = self._next("create")
         self.names[number] = Collection(number, name).name
         return number
+
+    def create_attached(self, title: str) -> int:
+        names = [f"{ATTACHED}{title}", *(f"{ATTACHED}{title} ({number})" for number in range(2, 9))]
+        return self.create(next(name for name in names if name not in self.names.values()))
+
+    def delete_attached(self, kept: Iterable[int]) -> None:
+        for one in self.collections():
+            if one.is_attached and one.id not in set(kept):
+                self.delete(one.id)
 
     def rename(self, collection: int, name: str) -> None:
         self._do("rename", collection)
@@ -119,6 +128,9 @@ class ScriptedDocuments:
 
     def words(self, cited: Citation) -> str:
         return self.text(cited.document)[cited.start : cited.end]
+
+    def similarities(self, _texts: Sequence[str], _others: Sequence[str]) -> tuple[()]:
+        return ()
 
     def become(self, document: int, **changes: object) -> None:
         """Have a document become this."""

@@ -86,6 +86,9 @@ class FakeDocumentSearch:
             raise DocumentNotFound(f"{cited.title} has been removed.")
         return self.texts[cited.document][cited.start : cited.end]
 
+    def similarities(self, _texts: Sequence[str], _others: Sequence[str]) -> tuple[()]:
+        return ()
+
     def _passages(self, collections: Sequence[int]) -> tuple[Passage, ...]:
         return tuple(
             Passage(number, number, f"Text {number}", 0, len(text), text)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from itertools import cycle
 
 from app.conversation import Reply
 from app.conversation.race import Race, RacingEngine
@@ -29,11 +30,21 @@ LOOKAHEAD, JACOBI = Decoding("lookahead"), Decoding("jacobi", window=8)
 
 
 class LaneEngine:
-    """Writes at once. Plain takes 10 ms a word, 20 ms where same text pads it; the others 12 ms for two words."""
+    """Writes at once. Plain takes 10 ms a word, 20 ms where same text pads it; the others 12 ms for two words.
 
-    def __init__(self, model: ModelInfo = DEMO, texts: dict[str, str] | None = None) -> None:
+    `paces` has other seconds a word for decoders, in turn; `single` ones write one word a step."""
+
+    def __init__(
+        self,
+        model: ModelInfo = DEMO,
+        texts: dict[str, str] | None = None,
+        paces: dict[str, Sequence[float]] | None = None,
+        single: tuple[str, ...] = ("plain",),
+    ) -> None:
         self.model = model
         self.texts = texts or {}
+        self.single = single
+        self.paces = {decoder: cycle(each) for decoder, each in (paces or {}).items()}
         self.failure = ""
         self.requests: list[Request] = []
         self.on_submit: Callable[[Request], None] = lambda _request: None
@@ -51,7 +62,7 @@ class LaneEngine:
         reply.append(Prefilling(9, 9))
         statistics = Statistics(prompt_tokens=9, time_to_first_token=0.05)
         reply.append(_piece(words[:1], statistics))
-        at_once, seconds = self._pace(decoding)
+        at_once, seconds, seconds_a_word = self._pace(decoding)
         for start in range(1, len(words), at_once):
             step = words[start : start + at_once]
             statistics = replace(
@@ -59,7 +70,7 @@ class LaneEngine:
                 tokens=statistics.tokens + len(step),
                 steps=statistics.steps + 1,
                 rows=statistics.rows + (1 if at_once == 1 else 21),
-                seconds=statistics.seconds + seconds,
+                seconds=statistics.seconds + seconds + seconds_a_word * len(step),
             )
             reply.append(_piece(step, statistics))
         reason = "stopped" if reply.is_stopping else "eos"
@@ -75,11 +86,15 @@ class LaneEngine:
             answer.set_exception(AppError("No model is loaded."))
         return answer
 
-    def _pace(self, decoding: Decoding) -> tuple[int, float]:
+    def _pace(self, decoding: Decoding) -> tuple[int, float, float]:
+        """Words a step, seconds a step, and seconds a word."""
+        at_once = 1 if decoding.decoder in self.single else 2
+        if decoding.decoder in self.paces:
+            return at_once, 0.0, next(self.paces[decoding.decoder])
         if decoding.decoder != "plain":
-            return 2, 0.012
+            return at_once, 0.012, 0.0
         is_padded = decoding.same_text and self.model.dtype != "float32"
-        return 1, 0.020 if is_padded else 0.010
+        return 1, 0.020 if is_padded else 0.010, 0.0
 
 
 class SlowEngine(ScriptedEngine):
@@ -115,7 +130,7 @@ class RememberedRaces:
     def summary(self, model: ModelInfo) -> list[SpeedByKind]:
         mine = [result for result in self.results if result.model == model]
         return [
-            SpeedByKind(one.plan.prompt.kind, lane.run.name, lane.speed_up, 1)
+            SpeedByKind(one.plan.prompt.kind, lane.run.name, lane.speed_up.median, 2.0, 1)
             for one in mine
             for lane in one.lanes
         ]

@@ -5,6 +5,7 @@ import json
 from app.chats import search as chat_search
 from app.chats.importing import parse_archive
 from app.commands.console import printable
+from app.conversation.citation_check import unsupported
 from app.conversation.source_prompt import quoted
 from app.conversation.thinking import split_thought
 from app.display_text import title_of
@@ -44,6 +45,7 @@ READERS: dict[str, Read] = {
     "thought": split_thought,
     "opened thought": lambda text: split_thought(f"<think>{text}"),
     "quoted passage": quoted,
+    "citations": lambda text: unsupported(f"{text} [1]", [text], lambda _claims, _sources: ()),
     "search": lambda text: (chat_search.fts_query(text), chat_search.excerpt("some words", text)),
     "excerpt": lambda text: chat_search.excerpt(text, "word"),
     "excerpt by itself": lambda text: chat_search.excerpt(text, text),

@@ -10,7 +10,7 @@ import pytest
 
 from app.messages import ModelInfo
 from app.race_log import PROMPT_EXCERPT, RaceLog
-from app.race_messages import RacePrompt, RaceResult, SpeedByKind, TextKind
+from app.race_messages import RacePrompt, RaceResult, SpeedByKind, Spread, TextKind
 from app.settings import assets_dir
 from tests.fakes import DEMO
 from tests.racing import AUTO, HALF, LOOKAHEAD, PLAIN, LaneEngine, make_plan, run_race
@@ -51,7 +51,9 @@ def make_result(kind: TextKind = "code", speed_up: float = 1.5, model: ModelInfo
     result = run_race(LaneEngine(model), make_plan(PLAIN, AUTO))
     plain, auto = result.lanes
     plan = replace(result.plan, prompt=RacePrompt(kind, "Say it."))
-    return replace(result, plan=plan, lanes=(replace(plain, speed_up=1.0), replace(auto, speed_up=speed_up)))
+    ratios = [Spread(ratio, ratio, ratio) for ratio in (1.0, speed_up)]
+    lanes = (replace(plain, speed_up=ratios[0]), replace(auto, speed_up=ratios[1]))
+    return replace(result, plan=plan, lanes=lanes)
 
 
 def test_the_newest_races_come_first_with_all_lanes(log: RaceLog) -> None:
@@ -70,8 +72,7 @@ def test_what_a_lane_measured_comes_back_as_it_was(log: RaceLog) -> None:
     log.add(result)
     (race,) = log.last(DEMO, 9)
     numbers = [(lane.tokens_per_second, lane.tokens_per_step) for lane in race.lanes]
-    measured = [lane.run.statistics for lane in result.lanes]
-    assert numbers == [(one.tokens_per_second, one.tokens_per_step) for one in measured]
+    assert numbers == [(one.speed.median, one.run.statistics.tokens_per_step) for one in result.lanes]
     assert (race.at, race.prompt) == (result.at, "Say it.")
 
 
@@ -80,10 +81,10 @@ def test_the_summary_is_the_median_by_kind_and_decoder(log: RaceLog) -> None:
         log.add(make_result("code", speed_up))
     log.add(make_result("chat", 0.9))
     assert log.summary(DEMO) == [
-        SpeedByKind("chat", "auto", 0.9, 1),
-        SpeedByKind("chat", "plain", 1.0, 1),
-        SpeedByKind("code", "auto", 1.6, 3),
-        SpeedByKind("code", "plain", 1.0, 3),
+        SpeedByKind("chat", "auto", 0.9, 1.75, 1),
+        SpeedByKind("chat", "plain", 1.0, 1.0, 1),
+        SpeedByKind("code", "auto", 1.6, 1.75, 3),
+        SpeedByKind("code", "plain", 1.0, 1.0, 3),
     ]
 
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from app.chat_messages import ChatSettings
 from app.database import Database
-from app.startup import open_chat_stores
+from app.documents import Documents
+from app.startup import attached_with_chats, open_chat_stores
 
 
 def left(database: Database) -> list[str]:
@@ -32,3 +34,22 @@ def test_a_deleted_chat_of_a_run_that_was_killed_is_forgotten_at_the_start(tmp_p
             connection.execute("UPDATE chat SET deleted = 1.0 WHERE id = ?", (chat,))
         with open_chat_stores(database):
             assert left(database) == []
+
+
+def test_what_is_attached_goes_with_its_chat_when_the_app_ends_or_at_the_next_start(tmp_path: Path) -> None:
+    with (
+        closing(Database(tmp_path / "foresight.sqlite")) as database,
+        closing(Documents(database, tmp_path)) as documents,
+        open_chat_stores(database) as stores,
+    ):
+        chats, mine = stores.stored, documents.create("Mine")
+        own = {title: documents.create_attached(title) for title in ("kept", "deleted", "never sent")}
+        kept, gone = (
+            chats.create(ChatSettings(collections=(own[title],))).chat for title in ("kept", "deleted")
+        )
+        with attached_with_chats(documents, stores):
+            assert {one.id for one in documents.collections()} == {mine, own["kept"], own["deleted"]}
+            chats.delete(gone)
+            chats.restore(gone)
+            chats.delete(kept)
+        assert {one.id for one in documents.collections()} == {mine, own["deleted"]}

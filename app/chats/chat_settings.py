@@ -29,6 +29,12 @@ def set_settings(connection: sqlite3.Connection, chat: int, settings: ChatSettin
     )
 
 
+def used_collections(connection: sqlite3.Connection) -> frozenset[int]:
+    """The collections that chats search; not those of deleted chats alone."""
+    rows = connection.execute("SELECT collections FROM chat WHERE deleted IS NULL AND collections <> ''")
+    return frozenset(one for row in rows for one in collections_from_json(row["collections"]))
+
+
 def settings_of(row: sqlite3.Row) -> ChatSettings:
     """The settings in a chat's row."""
     sampling, collections = (

@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from time import monotonic
@@ -114,6 +115,7 @@ class Chats:
 
     settings = reads(chat_settings.settings)
     set_settings = writes(chat_settings.set_settings)
+    used_collections = reads(chat_settings.used_collections)
     presets = reads(chat_settings.presets)
     save_preset = writes(chat_settings.save_preset)
     delete_preset = writes(chat_settings.delete_preset)
@@ -169,7 +171,8 @@ class Chats:
         with self.database.writing() as connection:
             parent = message_table.parent(connection, message)
             sources = message_paths.message(connection, message).content.sources
-            content = MessageContent(text, "done", EDITED, sources=sources)
+            unchecked = sources and replace(sources, unsupported=())
+            content = MessageContent(text, "done", EDITED, sources=unchecked)
             return tree_changes.add(connection, version, "assistant", content, parent, self._now(), "")[0]
 
     def fork(self, chat: int, message: int) -> ChatVersion:

@@ -15,7 +15,9 @@ from app.commands.prompts import SamplingOverride
 from app.commands.reply_output import numbers_line, stream_reply, wait_for_reply
 from app.commands.services import searchable_documents
 from app.conversation import ReplyEngine, ReplySettings
+from app.conversation.citation_check import Similarities, checked_sources, claims
 from app.conversation.prompt_builder import PreparedReply, PromptBuilder
+from app.conversation.thinking import split_thought
 from app.conversation.turn import TurnContext
 from app.document_messages import Sources
 from app.documents import Documents
@@ -74,7 +76,7 @@ def answer_question(
     context = TurnContext(ChatSettings(collections=collections), (), question)
     prepared = prompts.prepare(context, prompts.retrieve(context, settings.options), settings)
     print_answer = _print_json if as_json else _print_text
-    print_answer(engine, prepared)
+    print_answer(engine, prepared, documents.similarities)
 
 
 def _load(engine: LoadingEngine, choice: ModelChoice) -> None:
@@ -89,29 +91,37 @@ def _request(prepared: PreparedReply) -> Request:
     return Request(settings.model, prepared.prompt, settings.options, prepared.documents)
 
 
-def _print_json(engine: LoadingEngine, prepared: PreparedReply) -> None:
+def _print_json(engine: LoadingEngine, prepared: PreparedReply, similarities: Similarities) -> None:
     if prepared.answer:
         return print_json({"text": prepared.answer.text, "sources": prepared.sources})
     reply = wait_for_reply(engine, _request(prepared))
-    return print_json({**reply.to_json(), "sources": prepared.sources})
+    return print_json({**reply.to_json(), "sources": _checked(prepared, reply.text, similarities)})
 
 
-def _print_text(engine: LoadingEngine, prepared: PreparedReply) -> None:
+def _checked(prepared: PreparedReply, text: str, similarities: Similarities) -> Sources | None:
+    sources = prepared.sources
+    return sources and checked_sources(sources, text, prepared.documents, similarities)
+
+
+def _print_text(engine: LoadingEngine, prepared: PreparedReply, similarities: Similarities) -> None:
     if prepared.answer:
         print_text(prepared.answer.text)
         print_text(f"[{prepared.answer.note}]", err=True)
         return
     reply = stream_reply(engine, _request(prepared))
-    for line in _source_lines(prepared.sources):
+    for line in _source_lines(_checked(prepared, reply.text, similarities), reply.text):
         print_text(line)
     print_text(numbers_line(reply.finished), err=True)
 
 
-def _source_lines(sources: Sources | None) -> Iterator[str]:
+def _source_lines(sources: Sources | None, text: str) -> Iterator[str]:
     if sources is None:
         return
     yield ""
     for cited in sources.cited:
         yield f"[{cited.number}] {cited.title} ({cited.start:,} to {cited.end:,})"
+    cited_by = claims(split_thought(text).answer)
+    for place in sources.unsupported:
+        yield f"Check [{cited_by[place].number}]: the sentence that cites it has nothing in common with it."
     if sources.left_out:
         yield f"{sources.left_out:,} more passages were found, but did not fit into the model's context."

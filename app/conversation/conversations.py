@@ -11,6 +11,7 @@ from time import monotonic
 
 from app.chat_messages import ChatSettings, ChatVersion, MessageContent, Thread
 from app.chats import ChatStores
+from app.conversation.citation_check import checked
 from app.conversation.context_window import ContextFit
 from app.conversation.drafts import Drafts
 from app.conversation.engine_protocol import ReplyEngine
@@ -66,6 +67,7 @@ class Conversations:
         self.drafts = Drafts(stores)
         self._titles = ChatTitles(engine, stores, lambda: self.is_busy)
         self._engine = engine
+        self._documents = documents
         self._prompts = PromptBuilder(engine.reader, documents)
         self._started: Mapping[int, StartedReply] = {}
         self._recorders: dict[int, ReplyRecorder] = {}
@@ -212,7 +214,9 @@ class Conversations:
         self._recorders[chat] = ReplyRecorder(
             reply,
             draft,
-            lambda content: store.write(message, content),
+            lambda content: store.write(
+                message, checked(content, prepared.documents, self._documents.similarities)
+            ),
             lambda problem: self._recorded(chat, UnsavedReply(message, draft.content(), problem)),
         )
         logits = LogitsSettings(grammar=prepared.grammar)

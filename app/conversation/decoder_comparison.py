@@ -1,9 +1,10 @@
-"""Comparing decoders on one prompt: a cold run for each, its speed-up over plain, and the first token that differs.
+"""Comparing decoders on the same prompts: cold runs in turn (A B A B), speed-ups over plain in the same round, and
+the first token that differs.
 
-The race and `bench` both use it. A lane is one decoding of the comparison.
+The race and `bench` both use it. A lane is one decoding of the comparison, and its column is its runs.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from app.conversation.engine_protocol import ReplyEngine
@@ -21,7 +22,7 @@ from app.messages import (
     Request,
     Statistics,
 )
-from app.race_messages import Difference, LaneRun
+from app.race_messages import Difference, LaneRun, Spread
 
 WARM_UP_TOKENS = 16
 
@@ -126,16 +127,23 @@ def read_lane(decoding: Decoding, reply: Reply) -> LaneRun:
     return LaneReader(decoding, reply).read()
 
 
-def fastest_plain(runs: Iterable[LaneRun]) -> LaneRun | None:
-    """The fastest finished run of plain decoding: on most machines, but not on all, the one with one row a step."""
-    plains = [run for run in runs if run.decoding.decoder == "plain" and run.reason]
-    return max(plains, key=lambda run: run.statistics.tokens_per_second, default=None)
+def fastest_plain(columns: Iterable[Sequence[LaneRun]]) -> Sequence[LaneRun]:
+    """The column of the fastest plain decoding: on most machines, but not on all, the one with one row a step.
+
+    Only finished runs count; without any the column is empty."""
+    plains = [[run for run in column if run.decoding.decoder == "plain" and run.reason] for column in columns]
+    return max(plains, key=lambda column: Spread.of(map(speed, column)).median, default=[])
 
 
-def speed_up(run: LaneRun, plain: LaneRun | None) -> float:
-    """Tokens per second over those of plain; 0 where plain has no speed."""
-    speed = plain.statistics.tokens_per_second if plain else 0.0
-    return run.statistics.tokens_per_second / speed if speed else 0.0
+def speed(run: LaneRun) -> float:
+    """Tokens per second."""
+    return run.statistics.tokens_per_second
+
+
+def speed_up(column: Sequence[LaneRun], plain: Sequence[LaneRun]) -> Spread:
+    """Tokens per second over those of plain in the same round, as far as both have run."""
+    pairs = zip(column, plain, strict=False)
+    return Spread.of(speed(run) / speed(reference) if speed(reference) else 0.0 for run, reference in pairs)
 
 
 def first_difference(run: LaneRun, plain: LaneRun) -> Difference | None:

@@ -1,6 +1,6 @@
-"""A race: one prompt through several decoders, one after the other on the one engine, on the race's own thread.
+"""A race: one prompt through several decoders, in turn and in rounds on the one engine, on the race's own thread.
 
-    warm-up of every decoding -> references -> lanes -> margins at differences -> saved in the history
+    warm-up of every decoding -> (references -> lanes) * rounds -> margins at differences -> saved in the history
 
 Each run is a reply of its own. `state` is an immutable snapshot; readers follow the replies' logs themselves.
 """
@@ -19,6 +19,7 @@ from app.conversation.decoder_comparison import (
     first_difference,
     read_lane,
     run_to_end,
+    speed,
     speed_up,
     warm_up_request,
 )
@@ -42,6 +43,8 @@ log = logging.getLogger(__name__)
 
 RacePhase = Literal["idle", "warming", "racing", "judging", "done", "stopped", "failed"]
 RUNNING: tuple[RacePhase, ...] = ("warming", "racing", "judging")
+ROUNDS = 3
+"""How often each decoding runs, in turn (A B A B A B): one run alone says nothing about which is faster."""
 BUSY = "A reply is still being written. Wait until it ends, or stop it first."
 MARGIN_SECONDS = 60.0
 """How long to wait for a margin: the model reads the prompt and the reply up to there again."""
@@ -69,12 +72,17 @@ class RaceHistory(Protocol):
         """The median speed-up of each decoder on each kind of text."""
 
 
+Runs = Sequence[LaneRun]
+"""The runs of one decoding, one for each round."""
+
+
 @dataclass(frozen=True, slots=True)
 class LaneReply:
     """One run of a race and its event log. `is_reference` for a run that is no lane and only measured against."""
 
     decoding: Decoding
     reply: Reply
+    round: int = 1
     is_reference: bool = False
 
 
@@ -170,22 +178,17 @@ class Race:
     def _race(self, plan: RacePlan) -> RaceResult | None:
         """Runs the race. Returns None when it was stopped."""
         model = self._warm_up(plan)
-        for decoding in self._decodings(plan, model):
+        if model is None:
+            return None
+        for lane in _runs(plan, model):
             if self._is_stopping.is_set():
                 return None
-            lane = LaneReply(decoding, Reply(), decoding not in lanes_of(plan))
             self._state = replace(self._state, phase="racing", replies=(*self._state.replies, lane))
-            model = self._run_lane(race_request(plan, decoding), lane.reply)
-        if self._is_stopping.is_set() or model is None:
+            model = self._run_lane(race_request(plan, lane.decoding), lane.reply)
+        if self._is_stopping.is_set():
             return None
         self._state = replace(self._state, phase="judging")
         return self._compare(plan, model)
-
-    def _decodings(self, plan: RacePlan, model: ModelInfo | None) -> Iterator[Decoding]:
-        """References first, so that every lane's speed-up is known when it ends."""
-        if model is not None:
-            yield from extra_references(plan, model)
-            yield from lanes_of(plan)
 
     def _warm_up(self, plan: RacePlan) -> ModelInfo | None:
         """Runs every decoding for a few tokens, so that everything is set up. Returns None when it was stopped."""
@@ -206,17 +209,22 @@ class Race:
         return run_to_end(self._engine, request, reply).model
 
     def _compare(self, plan: RacePlan, model: ModelInfo) -> RaceResult:
-        runs = {lane.decoding: read_lane(lane.decoding, lane.reply) for lane in self._state.replies}
-        reference = runs[plain_references(plan, model).same_bucket]
-        fastest = fastest_plain(runs.values()) or reference
-        lanes = tuple(self._lane(plan, runs[lane], fastest, reference) for lane in lanes_of(plan))
-        return RaceResult(plan, model, lanes, fastest, self._machine_name(model.device), __version__, time())
+        columns: dict[Decoding, list[LaneRun]] = {}
+        for lane in self._state.replies:
+            columns.setdefault(lane.decoding, []).append(read_lane(lane.decoding, lane.reply))
+        reference = columns[plain_references(plan, model).same_bucket]
+        fastest = fastest_plain(columns.values()) or reference
+        lanes = tuple(self._lane(plan, columns[lane], fastest, reference) for lane in lanes_of(plan))
+        machine = self._machine_name(model.device)
+        return RaceResult(plan, model, lanes, _median_run(fastest), machine, __version__, time())
 
-    def _lane(self, plan: RacePlan, run: LaneRun, fastest: LaneRun, reference: LaneRun) -> LaneResult:
-        difference = first_difference(run, reference)
-        if difference:
-            difference = replace(difference, margin=self._margin(plan, run, difference))
-        return LaneResult(run, speed_up(run, fastest), difference)
+    def _lane(self, plan: RacePlan, column: Runs, fastest: Runs, reference: Runs) -> LaneResult:
+        speeds, ratio = tuple(map(speed, column)), speed_up(column, fastest)
+        for run, plain in zip(column, reference, strict=True):
+            if difference := first_difference(run, plain):
+                difference = replace(difference, margin=self._margin(plan, run, difference))
+                return LaneResult(run, speeds, ratio, difference)
+        return LaneResult(_median_run(column), speeds, ratio)
 
     def _margin(self, plan: RacePlan, run: LaneRun, difference: Difference) -> Margin | None:
         """How close the model's decision was; None where the model cannot tell."""
@@ -237,3 +245,16 @@ class Race:
 
     def _end(self, phase: RacePhase, note: str) -> None:
         self._state = replace(self._state, phase=phase, note=note)
+
+
+def _runs(plan: RacePlan, model: ModelInfo) -> Iterator[LaneReply]:
+    """Every run of the race. References first, so that every lane's speed-up is known when it ends."""
+    references = extra_references(plan, model)
+    for number in range(1, ROUNDS + 1):
+        yield from (LaneReply(each, Reply(), number, is_reference=True) for each in references)
+        yield from (LaneReply(each, Reply(), number) for each in lanes_of(plan))
+
+
+def _median_run(column: Runs) -> LaneRun:
+    """The run with the median speed."""
+    return sorted(column, key=speed)[len(column) // 2]

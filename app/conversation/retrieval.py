@@ -49,6 +49,9 @@ class DocumentSearch(Protocol):
     def words(self, cited: Citation) -> str:
         """The text that a citation stands for. Raises DocumentNotFound."""
 
+    def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
+        """The cosines of each text with each other one; () where there is no embedding model, or it is late."""
+
 
 @dataclass(frozen=True, slots=True)
 class PromptRoom:
@@ -193,8 +196,10 @@ def _citation(number: int, hit: PassageHit, starts: Mapping[int, int]) -> Citati
 
 def _spent(before: tuple[Message, ...], message: Message, sources: int, room: PromptRoom) -> TokenBudget:
     head = before[:1] if before and before[0].role == "system" else ()
-    question = room.count((message,))
-    # With the question behind it: some templates take no system prompt alone.
-    system = room.count((*head, message)) - question
+    # With a question behind it: some templates take no system prompt alone, and some write one of their own where
+    # there is none.
+    asked = room.count((*head, message))
+    question = asked - room.count((*head, Message("user", ""))) if head else asked
+    system = asked - question
     history = max(0, room.count((*before, message)) - system - question)
     return TokenBudget(system, sources, history, question, room.reply, room.context)

@@ -1,8 +1,9 @@
 """The table of collections: documents that are searched together."""
 
 import sqlite3
+from itertools import count
 
-from app.document_messages import Collection
+from app.document_messages import ATTACHED, Collection
 from app.errors import BadOption, DocumentNotFound
 
 LISTED = """
@@ -24,17 +25,29 @@ def collections(connection: sqlite3.Connection) -> tuple[Collection, ...]:
 
 def create(connection: sqlite3.Connection, name: str, now: float) -> int:
     """Add an empty collection. Raises BadOption for no name, or one that is taken."""
-    added = connection.execute(
-        "INSERT INTO collection (name, created) VALUES (?, ?)", (_free_name(connection, name), now)
-    )
+    return _insert(connection, _own_name(_free_name(connection, name)), now)
+
+
+def create_attached(connection: sqlite3.Connection, title: str, now: float) -> int:
+    """Add an empty collection for a chat, named after its first document; a number keeps the name apart."""
+    for number in count(1):
+        end = f" ({number})" if number > 1 else ""
+        name = f"{ATTACHED}{title[: LONGEST - len(ATTACHED) - len(end)]}{end}"
+        if not _is_taken(connection, name):
+            break
+    return _insert(connection, name, now)
+
+
+def _insert(connection: sqlite3.Connection, name: str, now: float) -> int:
+    added = connection.execute("INSERT INTO collection (name, created) VALUES (?, ?)", (name, now))
     return int(added.lastrowid or 0)
 
 
 def rename(connection: sqlite3.Connection, collection: int, name: str) -> None:
-    """Rename a collection."""
+    """Rename a collection. One that belongs to a chat becomes one of its own."""
     require_collection(connection, collection)
-    taken = _free_name(connection, name, besides=collection)
-    connection.execute("UPDATE collection SET name = ? WHERE id = ?", (taken, collection))
+    free = _own_name(_free_name(connection, name, besides=collection))
+    connection.execute("UPDATE collection SET name = ? WHERE id = ?", (free, collection))
 
 
 def hide(connection: sqlite3.Connection, collection: int) -> None:
@@ -63,10 +76,21 @@ def _free_name(connection: sqlite3.Connection, name: str, besides: int = 0) -> s
     clean = " ".join(name.split())[:LONGEST].strip()
     if not clean:
         raise BadOption("A collection needs a name: type one.")
-    taken = connection.execute(
-        "SELECT 1 FROM collection WHERE name = ? COLLATE NOCASE AND id <> ? AND NOT is_leaving",
-        (clean, besides),
-    ).fetchone()
-    if taken:
+    if _is_taken(connection, clean, besides):
         raise BadOption(f"There is a collection {clean!r} already: choose another name.")
     return clean
+
+
+def _is_taken(connection: sqlite3.Connection, name: str, besides: int = 0) -> bool:
+    taken = connection.execute(
+        "SELECT 1 FROM collection WHERE name = ? COLLATE NOCASE AND id <> ? AND NOT is_leaving",
+        (name, besides),
+    )
+    return taken.fetchone() is not None
+
+
+def _own_name(name: str) -> str:
+    """A name that does not tell that the collection belongs to a chat. Raises BadOption."""
+    if name.startswith(ATTACHED):
+        raise BadOption(f"Names that begin with “{ATTACHED.strip()}” belong to chats: choose another name.")
+    return name

@@ -4,7 +4,7 @@ What takes long (reading files, splitting, indexing) is done by a thread in the 
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from app.database import Database
@@ -64,6 +64,16 @@ class Documents:
         """Create a collection. Raises BadOption for a name that is taken."""
         with self._database.writing() as connection:
             return collection_table.create(connection, name, self._now())
+
+    def create_attached(self, title: str) -> int:
+        """Create a collection that belongs to a chat, named after its first document."""
+        with self._database.writing() as connection:
+            return collection_table.create_attached(connection, " ".join(title.split()), self._now())
+
+    def delete_attached(self, kept: Iterable[int]) -> None:
+        """Delete the collections that belong to chats, but these."""
+        for unused in {one.id for one in self.collections() if one.is_attached}.difference(kept):
+            self.delete(unused)
 
     def rename(self, collection: int, name: str) -> None:
         """Rename a collection."""
@@ -216,6 +226,10 @@ class Documents:
         """The words of a citation. Raises DocumentNotFound when its document was removed or has changed."""
         with self._database.reading() as connection:
             return passage_table.cited_words(connection, cited)
+
+    def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
+        """The cosines of each text with each other one; () where there is no embedding model, or it is late."""
+        return self._searcher.similarities(texts, others)
 
     # Its end
 

@@ -5,7 +5,6 @@ Both are cached for this model on this machine, so that only the first load take
 
 from base64 import b64decode, b64encode
 from dataclasses import asdict, replace
-from functools import partial
 from math import inf
 from typing import Any
 from zlib import compress, decompress
@@ -21,11 +20,13 @@ from app.engine.lookahead.first_successors import ROWS, ask_first_successors, no
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.step_curve import CurveShape
 from app.engine.measurement_cache import CacheKey, MeasurementCache, cache_key_of
-from app.engine.probing import probe
+from app.engine.probing import ProgressListener, probe
 from app.engine.runner import BlockRunner
 from app.engine.step_profile import Buckets, StepProfile, StepTimes
 from app.messages import Progress
 
+WEIGHTS, STEPS, LOADED = 40, 70, 100
+"""Percent of a load that is done once the weights are read, the steps measured, and the successors known."""
 NOTHING_COUNTED: dict[int, Counts] = {}
 NO_SHAPES: dict[Buckets, CurveShape] = {}
 NOTHING_SAID: Packed = np.zeros((0, SUCCESSORS), dtype=np.int32)
@@ -39,7 +40,7 @@ def measured(loaded: LoadedModel, cache: MeasurementCache, progress: Progress) -
     cache_key = cache_key_of(runner.model, loaded.current_info)
     profile = cache.read("step", cache_key, _to_profile, StepProfile())
     if not profile:
-        profile = probe(runner, partial(progress, "Measuring the model's step"))
+        profile = probe(runner, part_of_load(progress, "Measuring the model's step", WEIGHTS, STEPS))
         if profile.is_whole:
             cache.write("step", cache_key, asdict(profile))
     is_same_text = runner.model.dtype.itemsize >= 4 or bool(profile.bucket_sets)
@@ -50,6 +51,18 @@ def measured(loaded: LoadedModel, cache: MeasurementCache, progress: Progress) -
         info=replace(loaded.info, same_text=is_same_text, same_text_note=profile.note),
         statistics=_experience(loaded, runner, cache, cache_key, progress, profile.free.buckets[-1]),
     )
+
+
+def part_of_load(progress: Progress, what: str, begin: int, end: int) -> ProgressListener:
+    """Reports one part of a load as percents of the whole, from `begin` to `end`. It never goes back."""
+    furthest = begin
+
+    def listen(done: int, total: int) -> None:
+        nonlocal furthest
+        furthest = max(furthest, begin + (end - begin) * done // max(total, 1))
+        progress(what, furthest, LOADED)
+
+    return listen
 
 
 def keep(loaded: LoadedModel, cache: MeasurementCache) -> None:
@@ -78,7 +91,7 @@ def _experience(
         first = no_successors(vocabulary)
     if num_asked(first) < vocabulary:
         start = first_token_of_texts(loaded.tokenizer, vocabulary)
-        look = partial(progress, "Asking the model for each token's successors")
+        look = part_of_load(progress, "Asking the model for each token's successors", STEPS, LOADED)
         first = ask_first_successors(runner, first, start, look, min(ROWS, largest))
         packed = b64encode(compress(first.tobytes())).decode()
         cache.write("successors", cache_key, {"layout": SUCCESSORS_LAYOUT, "packed": packed})

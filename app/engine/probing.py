@@ -7,7 +7,7 @@ the probe ends early: nobody waits long for a chat to begin.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import count, pairwise
 from math import inf
 from statistics import median
 from time import perf_counter
@@ -51,17 +51,25 @@ def probe(
     """What a step of this model costs on this machine, and which buckets write the same bits."""
     text = _text(runner)
     dtype = dtype_name(runner.model.dtype)
-    timer = _StepTimer(runner, text, progress, clock, clock() + LONGEST / 2)
+    is_exact = runner.model.dtype.itemsize >= 4 and not rounds_activations(runner.model)
+    parts = 1 if is_exact or has_experts(runner.model) else 3
+    timer = _StepTimer(runner, text, _part(progress, 0, parts), clock, clock() + LONGEST / 2)
     try:
         free = timer.times(timer.affordable(), is_batch_invariant=False)
-        if runner.model.dtype.itemsize >= 4 and not rounds_activations(runner.model):
+        if is_exact:
             return StepProfile(free, note=f"{dtype}: the same text with lookahead on and off")
-        if has_experts(runner.model):
+        if parts == 1:
             return StepProfile(free, note=f"{dtype}: experts group a step's rows, so the text may differ")
-        return _batch_invariant_profile(timer, free)
+        timer = replace(timer, progress=_part(progress, 1, parts))
+        return _batch_invariant_profile(timer, free, _part(progress, 2, parts))
     finally:
         runner.same_text_buckets = ()
         runner.forget()
+
+
+def _part(progress: ProgressListener, number: int, parts: int) -> ProgressListener:
+    """Reports one of several parts, from number 0, as progress of the whole."""
+    return lambda done, total: progress(number * total + done, parts * total)
 
 
 def describe_buckets(dtype: str, bucket_sets: Sequence[Buckets]) -> str:
@@ -72,7 +80,9 @@ def describe_buckets(dtype: str, bucket_sets: Sequence[Buckets]) -> str:
     return f"{dtype}: the same text by steps of " + "; or of ".join(each) + " rows"
 
 
-def _batch_invariant_profile(timer: "_StepTimer", free: StepTimes) -> StepProfile:
+def _batch_invariant_profile(
+    timer: "_StepTimer", free: StepTimes, comparing: ProgressListener
+) -> StepProfile:
     """Passes with batch-invariant attention: what they cost, and which buckets write the same bits."""
     runner = timer.runner
     if note := _refusal_of_same_text(timer, free.buckets):
@@ -82,7 +92,7 @@ def _batch_invariant_profile(timer: "_StepTimer", free: StepTimes) -> StepProfil
     def is_late() -> bool:
         return timer.clock() > timer.end + LONGEST / 2
 
-    bucket_sets = _find_bucket_sets(runner, timer.text, batch_invariant.buckets, timer.progress, is_late)
+    bucket_sets = _find_bucket_sets(runner, timer.text, batch_invariant.buckets, comparing, is_late)
     note = describe_buckets(dtype_name(runner.model.dtype), bucket_sets)
     return StepProfile(free, batch_invariant, bucket_sets, note, not is_late())
 
@@ -98,7 +108,7 @@ def _refusal_of_same_text(timer: "_StepTimer", buckets: Buckets) -> str:
         )
     text = _text(runner, LONG_PREFIX)
     prefix = max(len(text) - MEASURED_BUCKETS[-1], PREFIX)
-    long = replace(timer, text=text, prefix=prefix, end=timer.clock() + LONGEST / 4)
+    long = replace(timer.without_progress(), text=text, prefix=prefix, end=timer.clock() + LONGEST / 4)
     few = tuple(bucket for bucket in LONG_BUCKETS if bucket in buckets)
     free, invariant = (long.times(few, is_batch_invariant=which) for which in (False, True))
     ratio = max(slow / fast for fast, slow in zip(free.seconds, invariant.seconds, strict=False))
@@ -149,9 +159,13 @@ class _StepTimer:
 
     def affordable(self) -> Buckets:
         """The buckets that are measured: fewer where a step takes long, none that the text is too short for."""
-        plain = self.times((1,), is_batch_invariant=False).seconds_for(1)
+        plain = self.without_progress().times((1,), is_batch_invariant=False).seconds_for(1)
         wanted = FEW_BUCKETS if plain > SLOW else self.runner.buckets or MEASURED_BUCKETS
         return tuple(bucket for bucket in wanted if PREFIX + bucket <= len(self.text))
+
+    def without_progress(self) -> "_StepTimer":
+        """The same timer, which reports that this part begins, so that it can be ended, and no more."""
+        return replace(self, progress=lambda _done, total: self.progress(0, total))
 
     def times(self, buckets: Buckets, is_batch_invariant: bool) -> StepTimes:
         """What steps of these buckets cost."""
@@ -159,11 +173,13 @@ class _StepTimer:
         for _ in self.runner.prefill(self.text[: self.prefix]):
             pass
 
+        warm_up, done = self.runner.steps.warm_up, count(1)
+        most = len(buckets) * (warm_up + ROUNDS[1])
+
         def run(place: int) -> None:
             self._step(buckets[place], is_batch_invariant)
-            self.progress(place, len(buckets))
+            self.progress(next(done), most)
 
-        warm_up = self.runner.steps.warm_up
         times = time_in_turn(run, len(buckets), SECONDS, self.end, self.clock, warm_up)
         return StepTimes(buckets[: len(times)], tuple(times))
 

@@ -18,7 +18,7 @@ from app.engine.loading import LoadedModel, load
 from app.engine.logits_processing import Texts
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.measurement_cache import open_cache
-from app.engine.measuring import keep, measured
+from app.engine.measuring import LOADED, keep, measured
 from app.engine.memory import is_uninitialised, peak_bytes, release_memory, restart_peak
 from app.engine.prompt import begun, encode, make_reader
 from app.engine.reader import CachedTokenReader
@@ -188,10 +188,11 @@ class Session:
         return self._load(folder, choice, progress)
 
     def _load(self, folder: ModelFolder, choice: ModelChoice, progress: Progress) -> LoadedModel:
-        progress(f"Loading {folder.name}", 0, 0)
+        progress(f"Loading {folder.name}", 0, LOADED)
         self._drop()
         restart_peak()
         self._loaded = measured(load(folder, choice, self._sandbox, self._unpacked), self._cache, progress)
+        progress(f"Loading {folder.name}", LOADED, LOADED)
         self.reader = make_reader(self._loaded.tokenizer, self._loaded.info.context, self._fill)
         self._folder, self._choice = folder, choice
         return self._loaded

@@ -27,6 +27,7 @@ from app.ui.chat.view import ChatActions, ChatView, build_chat
 from app.ui.documents.document_panel import DocumentPanel, DocumentPanelActions, build_document_panel
 from app.ui.documents.render import DocumentsRenderer
 from app.ui.documents.semantic_search import SemanticSearch
+from app.ui.documents.service import ListCollections, listed_collections
 from app.ui.documents.view import DocumentsActions, DocumentsView, build_documents_view
 from app.ui.live.view import XrayRenderer, XrayView
 from app.ui.model_controls import load_model
@@ -211,10 +212,16 @@ def _connect_models(page: Page, services: Services, inventory: InventoryCache, e
 
 def _connect_documents(page: Page, services: Services, events: PageEvents) -> None:
     view = page.documents
-    view.connect(DocumentsActions(services.documents, SemanticSearch(services), toast), events)
+    collections, semantic_search = _listed_collections(services), SemanticSearch(services)
+    view.connect(DocumentsActions(services.documents, collections, semantic_search, toast), events)
     openers = [view.results, view.documents, page.chat.thread, page.chat.live]
     panel = DocumentPanelActions(services.documents, services.conversations)
     page.document_panel.connect(panel, openers, page.chat_state, events)
+
+
+def _listed_collections(services: Services) -> ListCollections:
+    used = services.conversations.stores.stored.used_collections
+    return partial(listed_collections, services.documents, used)
 
 
 def _connect_race(page: Page, services: Services, events: PageEvents) -> None:
@@ -243,16 +250,17 @@ def views_of(
     page: Page, services: Services, inventory: InventoryCache, getter: ModelGetter, notice: Notice
 ) -> Callable[[PageSession], list[PolledRenderer]]:
     """Return what draws each page."""
-    semantic_search = SemanticSearch(services)
+    collections, semantic_search = _listed_collections(services), SemanticSearch(services)
 
     def views(session: PageSession) -> list[PolledRenderer]:
         chat_state = session.get(page.chat_state)
         chat = ChatRenderer(services, chat_state)
         xray = XrayRenderer(session.get(page.xray.state), chat_state)
-        race = RaceRenderer(services.race, lambda: services.engine.status().model)
+        race = RaceRenderer(services.race, services.engine.status)
         filters, dialog = session.get(page.models.filters), session.get(page.models.dialog)
         models = ModelsRenderer(services, inventory, filters, dialog)
-        documents = DocumentsRenderer(services.documents, semantic_search, session.get(page.documents.state))
+        state = session.get(page.documents.state)
+        documents = DocumentsRenderer(services.documents, collections, semantic_search, state)
         return [
             PolledRenderer(chat.render, chat.is_slow, ACTIVE_SECONDS),
             PolledRenderer(xray.render, lambda: xray.is_open, ACTIVE_SECONDS),

@@ -1,9 +1,12 @@
 """A chat goes on in another one; messages are edited and deleted."""
 
+from dataclasses import replace
+
 import pytest
 
-from app.chat_messages import ChatSettings
+from app.chat_messages import ChatSettings, MessageContent
 from app.chats import Chats
+from app.document_messages import Citation, Sources
 from app.errors import ChatNotFound, StaleChat
 from app.messages import Message
 from tests.chats.samples import answer
@@ -41,6 +44,15 @@ def test_an_edited_reply_is_a_version_beside_the_model_s_own(chats: Chats) -> No
     assert last.versions == (reply, last.id) and last.content.note == "Edited by you."
     chats.show(edited, reply)
     assert texts_of(chats, place.chat) == ["Why?", "So."]
+
+
+def test_an_edited_reply_has_its_sources_and_no_marks_for_a_text_that_is_gone(chats: Chats) -> None:
+    place, reply = answer(chats, chats.create(), "Why?", "So [1].")
+    sources = Sources("why", (Citation(1, 5, "Lease", 0, 9),), unsupported=(0,))
+    chats.write(reply, MessageContent("So [1].", "done", sources=sources))
+    chats.edit_reply(place, reply, "Because [1].")
+    assert chats.thread(place.chat).messages[-1].content.sources == replace(sources, unsupported=())
+    assert chats.message(reply).content.sources == sources
 
 
 def test_a_deleted_message_goes_with_what_follows_it(chats: Chats) -> None:

@@ -59,6 +59,19 @@ def test_the_answer_can_be_read_by_programs(lease: Documents, capsys: pytest.Cap
     assert told["sources"]["cited"][0]["title"] == "Lease"
 
 
+def test_a_citation_that_its_source_does_not_support_is_named(
+    lease: Documents, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer_question(
+        lease, LoadingEngine("Penguins swim well [1]."), "rent?", ["Home"], SETTINGS, as_json=False
+    )
+    assert "Check [1]: the sentence that cites it has nothing in common" in capsys.readouterr().out
+    answer_question(
+        lease, LoadingEngine("Penguins swim well [1]."), "rent?", ["Home"], SETTINGS, as_json=True
+    )
+    assert json.loads(capsys.readouterr().out)["sources"]["unsupported"] == [0]
+
+
 def test_a_model_that_cannot_be_loaded_says_so(lease: Documents) -> None:
     engine = LoadingEngine()
     engine.problem = "It is broken: download it again."

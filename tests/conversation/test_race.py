@@ -1,4 +1,4 @@
-"""A race is fair, measures against the right plains, can be stopped, and leaves the chat in peace."""
+"""A race is fair, measures against the right plains in rounds, can be stopped, and leaves the chat in peace."""
 
 import threading
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ from app.chat_messages import ChatVersion
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations, NewChat
 from app.conversation.decoder_comparison import WARM_UP_TOKENS
-from app.conversation.race import BUSY, RACING
+from app.conversation.race import BUSY, RACING, ROUNDS
 from app.database import MEMORY, Database
 from app.errors import RaceRefused
-from app.messages import Decoding
+from app.messages import Decoding, Request
 from app.race_messages import LONGEST_PROMPT, lane_name
 from app.step_trace import Margin
 from tests.conversation.people import ASKED
@@ -56,7 +56,8 @@ def heats(engine: LaneEngine) -> list[tuple[str, bool]]:
 def test_lanes_run_one_after_the_other_cold_and_with_one_seed() -> None:
     engine = LaneEngine()
     result = run_race(engine, make_plan(PLAIN, AUTO, LOOKAHEAD))
-    assert heats(engine) == [("plain", True), ("auto", True), ("lookahead", True)]
+    assert ROUNDS >= 3
+    assert heats(engine) == [("plain", True), ("auto", True), ("lookahead", True)] * ROUNDS
     assert all(request.is_cold for request in engine.requests)
     assert len({request.options.sampling for request in engine.requests}) == 1
     assert [lane.run.name for lane in result.lanes] == ["plain", "auto", "lookahead 5/4/5"]
@@ -66,7 +67,7 @@ def test_every_heat_is_warmed_up_before_the_first_one_counts() -> None:
     engine = LaneEngine(HALF)
     run_race(engine, make_plan(PLAIN, AUTO))
     lengths = [request.options.max_new_tokens for request in engine.requests]
-    assert lengths == [WARM_UP_TOKENS] * 3 + [64] * 3
+    assert lengths == [WARM_UP_TOKENS] * 3 + [64] * 3 * ROUNDS
     warmed, raced = (
         [one.options.decoding for one in part] for part in (engine.requests[:3], engine.requests[3:])
     )
@@ -87,16 +88,61 @@ def test_every_heat_is_warmed_up_before_the_first_one_counts() -> None:
 def test_the_plains_that_are_no_lanes_run_beside(model, same_text, lanes, expected) -> None:  # type: ignore[no-untyped-def]
     engine = LaneEngine(model)
     run_race(engine, make_plan(*lanes, same_text=same_text))
-    assert heats(engine) == expected
+    assert heats(engine) == expected * ROUNDS
 
 
 def test_speed_is_measured_against_the_fastest_plain_and_not_against_the_padded_one() -> None:
     result = run_race(LaneEngine(HALF), make_plan(PLAIN, AUTO))
     plain, auto = result.lanes
     assert not result.fastest_plain.decoding.same_text
-    assert plain.speed_up == pytest.approx(0.5)
-    assert auto.speed_up == pytest.approx(auto.run.statistics.tokens_per_second / 100)
+    assert plain.speed_up.median == pytest.approx(0.5)
+    assert auto.speed_up.median == pytest.approx(auto.run.statistics.tokens_per_second / 100)
     assert result.winner is auto
+
+
+def test_a_lanes_speed_up_is_the_median_of_rounds_each_against_its_own_plain() -> None:
+    """A machine that slows down halfway slows both lanes."""
+    engine = LaneEngine(paces={"plain": (9, 0.01, 0.02, 0.04), "auto": (9, 0.005, 0.01, 0.02)})
+    plain, auto = run_race(engine, make_plan(PLAIN, AUTO)).lanes
+    assert (auto.speed_up.low, auto.speed_up.median, auto.speed_up.high) == pytest.approx((2.0, 2.0, 2.0))
+    assert plain.speeds == pytest.approx((100, 50, 25))
+    assert plain.run.statistics.tokens_per_second == pytest.approx(50), "the run of median speed is shown"
+
+
+@pytest.mark.parametrize(
+    ("auto", "winner"),
+    [
+        ((0.0050, 0.0052, 0.0048), "auto"),
+        ((0.0200, 0.0210, 0.0190), "plain"),
+        ((0.0095, 0.0096, 0.0095), "auto"),
+        ((0.0099, 0.0100, 0.0098), ""),  # 1% is noise
+        ((0.0070, 0.0130, 0.0090), ""),  # faster in two rounds of three
+        ((0.0060, 0.0092, 0.0097), ""),  # faster in each, but by less than it differs from round to round
+    ],
+)
+def test_a_lane_wins_by_more_than_its_speed_differs_from_round_to_round(
+    auto: tuple[float, ...], winner: str
+) -> None:
+    result = run_race(LaneEngine(paces={"auto": (0.01, *auto)}), make_plan(PLAIN, AUTO))
+    assert (result.winner.run.name if result.winner else "") == winner
+
+
+def test_a_decoder_that_writes_one_token_a_step_never_wins() -> None:
+    result = run_race(LaneEngine(paces={"auto": (0.005,)}, single=("plain", "auto")), make_plan(PLAIN, AUTO))
+    assert result.leader.run.name == "auto" and result.leader.speed_up.median == pytest.approx(2.0)
+    assert result.winner is None
+
+
+def test_a_text_that_differs_in_one_round_is_no_identical_text() -> None:
+    engine = LaneEngine()
+
+    def change(_request: Request) -> None:
+        engine.texts = {"auto": "one two drei"} if len(heats(engine)) == 2 * ROUNDS else {}
+
+    engine.on_submit = change
+    auto = run_race(engine, make_plan(PLAIN, AUTO)).lanes[1]
+    assert auto.difference is not None and auto.difference.index == 2
+    assert auto.run.text.startswith("one two drei")
 
 
 def test_equal_texts_are_identical() -> None:
@@ -112,7 +158,7 @@ def test_the_first_differing_token_is_told_with_what_was_said_and_how_close_it_w
     difference = auto.difference
     assert (difference.index, difference.said, difference.plain_said) == (3, "vier ", "four ")
     assert difference.margin == TIED
-    assert engine.weighed == [(engine.requests[-1], auto.run.token_ids[:3])]
+    assert engine.weighed == [(engine.requests[-1], auto.run.token_ids[:3])], "once, not in every round"
 
 
 def test_a_text_that_ends_earlier_differs_where_it_ends() -> None:

@@ -127,6 +127,24 @@ def test_what_is_too_long_to_be_read_whole_is_searched_and_the_rest_is_counted(
     )
 
 
+def test_a_template_that_writes_a_system_prompt_of_its_own_makes_no_part_of_the_prompt_negative() -> None:
+    def count(messages: tuple[Message, ...]) -> int:
+        """As SmolLM2's template does: without a system prompt it takes a default one, longer than ours."""
+        default = () if messages[0].role == "system" else (Message("system", "word " * 30),)
+        return WordReader().count((*default, *messages))
+
+    before = (*guarded([]), Message("user", "Hi."), Message("assistant", "Hello."))
+    found = retrieve(
+        FakeDocumentSearch("Cats purr."), [1], "cats", "Who purrs?", before, PromptRoom(900, 50, count)
+    )
+    assert found.sources is not None and found.sources.budget is not None
+    spent = found.sources.budget
+    assert min(spent.system, spent.sources, spent.history, spent.question) > 0
+    assert spent.system >= len(GUARD.split())
+    parts = spent.system + spent.sources + spent.history + spent.question
+    assert parts == count((*before, found.message))
+
+
 def test_a_passage_longer_than_its_room_is_cut_and_its_place_is_true(
     engine: PatientEngine, ask_documents: Callable[..., Person]
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from app.database import Database
 from app.document_messages import Citation, Document
 from app.documents import Documents
+from app.documents.collection_table import LONGEST
 from app.errors import BadOption, DocumentNotFound, DocumentUnreadable
 
 EGGS = "# Boiling eggs\n\nEggs boil for six minutes.\n\nThen they are put into cold water."
@@ -166,3 +167,25 @@ def test_collections_that_are_short_together_are_given_whole(documents: Document
     documents.wait()
     assert [one.text for one in documents.whole([notes, other], 200)] == [EGGS, "Milk boils over."]
     assert documents.whole([notes, other], 50) == ()
+
+
+def test_a_chats_own_collections_are_deleted_but_for_those_that_are_kept(documents: Documents) -> None:
+    mine = documents.create("Mine")
+    first, second, third = (
+        documents.create_attached(title) for title in ("rules.txt", "rules.txt", "x" * 200)
+    )
+    names = {one.id: one.name for one in documents.collections() if one.is_attached}
+    assert (names[first], names[second]) == ("Attached: rules.txt", "Attached: rules.txt (2)")
+    assert len(names[third]) == LONGEST
+    documents.rename(first, "Rules")
+    documents.delete_attached([third])
+    documents.wait()
+    assert {one.id for one in documents.collections()} == {mine, first, third}, "a renamed one is its own"
+
+
+@pytest.mark.parametrize("name", ["Attached: rules.txt", " Attached:  rules.txt"])
+def test_a_name_of_a_chats_own_collection_is_refused(documents: Documents, notes: int, name: str) -> None:
+    with pytest.raises(BadOption, match="belong to chats"):
+        documents.create(name)
+    with pytest.raises(BadOption, match="belong to chats"):
+        documents.rename(notes, name)

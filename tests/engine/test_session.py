@@ -76,6 +76,17 @@ def ask(
     return list(session.events(Request(model, prompt, options), silent, stop or StopAfter()))
 
 
+def test_loading_runs_once_from_0_to_100(places: Places, tmp_path: Path) -> None:
+    seen = list[tuple[int, int]]()
+    for name, dtype in (("tiny", "float32"), ("tiny", "bfloat16")):
+        choice = ModelChoice(name, dtype, "cpu")  # type: ignore[arg-type]
+        Session(places, tmp_path).open(choice, lambda _what, done, total: seen.append((done, total)))
+        percents = [done for done, total in seen if total]
+        assert percents == sorted(percents) and {total for _, total in seen} <= {0, 100}
+        assert (percents[0], percents[-1], len(set(percents)) > 10) == (0, 100, True)
+        seen.clear()
+
+
 def ids_of(events: Sequence[Event]) -> list[int]:
     return [token for event in events if isinstance(event, Piece) for token in event.token_ids]
 

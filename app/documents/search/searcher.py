@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotReady
 
-import numpy as np
-
 from app.database import Database
 from app.document_messages import Passage, PassageHit
 from app.documents import passage_table
-from app.documents.embedding import Embedder
+from app.documents.embedding import NO_VECTORS, Embedder
 from app.documents.search.bm25 import search_bm25
 from app.documents.search.rank_fusion import Candidate, fuse, near_enough, with_similarity
 from app.documents.search.vector_index import VectorIndex, Vectors
@@ -25,7 +23,6 @@ OVERFETCH = 3
 READY = """
     SELECT id FROM document WHERE state = 'ready' AND collection IN (SELECT value FROM json_each(?))
 """
-NO_VECTOR: Vectors = np.zeros(0, np.float32)
 REPEAT_SHARE = 0.5
 """Passages that share more than this part of the shorter one are repeats."""
 
@@ -52,12 +49,21 @@ class Searcher:
         with self._database.reading() as connection:
             by_words = search_bm25(connection, collections, question, CANDIDATES)
             documents = [row["id"] for row in connection.execute(READY, (asked,))]
-        vector = _vector_in_time(answer, self._max_wait)
-        if not len(vector):
+        vectors = _in_time(answer, self._max_wait)
+        if not vectors.size:
             return fuse(by_words, []), False
+        vector = vectors[0]
         by_meaning = self._index.nearest(model, vector, documents, CANDIDATES)
         known = self._index.cosines(model, vector, (one.passage for one in by_words))
         return with_similarity(fuse(by_words, by_meaning), known), True
+
+    def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
+        """The cosines of each text with each other one; () where there is no embedding model, or it is late."""
+        if not self._embedder.model:
+            return ()
+        vectors = _in_time(self._embedder.embed([*texts, *others]), self._max_wait)
+        rows: list[list[float]] = (vectors[: len(texts)] @ vectors[len(texts) :].T).tolist()
+        return rows
 
     def _hits(self, candidates: Sequence[Candidate]) -> list[PassageHit]:
         by_id = {one.passage: one for one in candidates}
@@ -66,14 +72,13 @@ class Searcher:
         return [_as_hit(passage, by_id[passage.id]) for passage in passages]
 
 
-def _vector_in_time(answer: Future[Vectors], max_wait: float) -> Vectors:
-    """A question's vector, or none when it comes too late."""
+def _in_time(answer: Future[Vectors], max_wait: float) -> Vectors:
+    """The vectors, or none when they come too late."""
     try:
-        vector: Vectors = answer.result(max_wait)[0]
+        return answer.result(max_wait)
     except (AppError, NotReady):
         answer.cancel()
-        return NO_VECTOR
-    return vector
+        return NO_VECTORS
 
 
 def _as_hit(passage: Passage, one: Candidate) -> PassageHit:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import chain, count
 from pathlib import Path
 
 from app.conversation import is_private
@@ -15,19 +14,12 @@ from app.ui.error_handling import Notify, succeeded, try_or_notify
 from app.ui.services import Services
 from app.ui.uploads import discard, upload_at
 
-PREFIX = "Attached: "
-"""How the name of a chat's own collection begins."""
 PRIVATE = "A private chat stores nothing, so nothing can be attached to it. Attach files to another chat."
 
 
 def listed(collections: Sequence[Collection], chosen: Sequence[int]) -> list[Collection]:
     """The collections that a chat may choose: all but those of other chats."""
-    return [one for one in collections if one.id in chosen or not one.name.startswith(PREFIX)]
-
-
-def _free(name: str, taken: Sequence[str]) -> str:
-    numbered = (f"{name} ({number})" for number in count(2))
-    return next(one for one in chain((name,), numbered) if one not in taken)
+    return [one for one in collections if one.id in chosen or not one.is_attached]
 
 
 class Attaching:
@@ -62,8 +54,8 @@ class Attaching:
             raise AppError(PRIVATE)
         settings, collections = settings_of(self._services, state), self._services.documents.collections()
         for one in collections:
-            if one.id in settings.collections and one.name.startswith(PREFIX):
+            if one.id in settings.collections and one.is_attached:
                 return one.id
-        own = self._services.documents.create(_free(f"{PREFIX}{name}", [one.name for one in collections]))
+        own = self._services.documents.create_attached(name)
         save_settings(self._services, state, replace(settings, collections=(*settings.collections, own)))
         return own

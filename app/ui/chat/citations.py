@@ -1,56 +1,73 @@
 """An answer's sources on the page: [1] in its text as a small button, and a quiet line below it.
 
-Only numbers that stand for a source become buttons, and only in the text itself:
+Only numbers that stand for a source become buttons, and only in the text itself; those that their source does not
+support (conversation/citation_check.py) have a question mark:
 
     "x[1] is <code>x[1]</code> [9]"   with one source, the first [1] alone is a button
 """
 
 import re
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from html import escape
+from itertools import chain, count
 
 from markupsafe import Markup
 
 from app.display_text import counted
-from app.document_messages import Citation, Sources, TokenBudget
+from app.document_messages import Sources, TokenBudget
+from app.ui.chat.reply_text import THOUGHT
 from app.ui.templates import render
 
 _TAG = re.compile(r"(<[^>]*>)")
 _MARKER = re.compile(r"\[(\d{1,3})\]")
+UNSUPPORTED = "Not supported: the sentence has nothing in common with this source."
 _UNTOUCHED = ("code", "pre", "math", "a", "button", "summary")
 
 
 def cited_html(html: str, message: int, sources: Sources | None) -> str:
     """Return a rendered answer with its markers as buttons, which carry the message and the number."""
-    return _cited(html, message, sources.cited) if sources and sources.cited else html
+    return _cited(html, message, sources) if sources and sources.cited else html
 
 
 @lru_cache(maxsize=256)
-def _cited(html: str, message: int, cited: tuple[Citation, ...]) -> str:
-    buttons = {source.number: marker_html(message, source) for source in cited}
-    return "".join(_parts(html, buttons))
+def _cited(html: str, message: int, sources: Sources) -> str:
+    titles = {source.number: source.title for source in sources.cited}
+    end = max(0, html.find("</details>")) if html.startswith(THOUGHT) else 0  # thoughts are not checked
+    places = count()
+
+    def button(found: re.Match[str], is_checked: bool) -> str:
+        is_supported = not is_checked or next(places) not in sources.unsupported
+        number = int(found[1])
+        return marker_html(message, number, titles[number], is_supported) if number in titles else found[0]
+
+    parts = (
+        _parts(part, partial(button, is_checked=is_checked))
+        for part, is_checked in ((html[:end], False), (html[end:], True))
+    )
+    return "".join(chain.from_iterable(parts))
 
 
-def _parts(html: str, buttons: dict[int, str]) -> Iterator[str]:
+def _parts(html: str, button: Callable[[re.Match[str]], str]) -> Iterator[str]:
     inside = 0  # how many untouched elements are open
     for part in _TAG.split(html):
         if not part.startswith("<"):
-            yield (
-                _MARKER.sub(lambda found: buttons.get(int(found[1]), found[0]), part) if not inside else part
-            )
+            yield part if inside else _MARKER.sub(button, part)
             continue
         if part.strip("</>").split(" ", 1)[0] in _UNTOUCHED:
             inside += -1 if part.startswith("</") else 1
         yield part
 
 
-def marker_html(message: int, cited: Citation) -> str:
-    """Return [1] as a button."""
-    spoken = escape(f"Source {cited.number}: {cited.title}")
+def marker_html(message: int, number: int, title: str, is_supported: bool = True) -> str:
+    """Return [1] as a button, with a question mark where the source does not support its sentence."""
+    spoken = escape(
+        f"Source {number}: {title}" if is_supported else f"Source {number}: {title}. {UNSUPPORTED}"
+    )
+    look, do = ("cite", "source") if is_supported else ("cite unsupported", "unsupported-source")
     return (
-        f'<button type="button" class="cite" data-do="source" data-name="{message}" data-value="{cited.number}"'
-        f' aria-label="{spoken}" title="{spoken}">{cited.number}</button>'
+        f'<button type="button" class="{look}" data-do="{do}" data-name="{message}" data-value="{number}"'
+        f' aria-label="{spoken}" title="{spoken}">{number}{"" if is_supported else "?"}</button>'
     )
 
 
@@ -58,7 +75,21 @@ def sources_html(message: int, sources: Sources | None) -> Markup:
     """Return the line below an answer: its sources, and what the prompt was made of."""
     if sources is None or not sources.cited:
         return Markup()
-    return render("sources.html", message=message, cited=sources.cited, facts=list(_facts(sources)))
+    return render(
+        "sources.html",
+        message=message,
+        cited=sources.cited,
+        facts=list(_facts(sources)),
+        doubt=doubt_words(len(sources.unsupported)),
+    )
+
+
+def doubt_words(places: int) -> str:
+    """Return what the marked citations mean; "" where there are none."""
+    if not places:
+        return ""
+    some = "1 citation is" if places == 1 else f"{places:,} citations are"
+    return f"{some} marked with “?”: the sentence has nothing in common with its source. Check it yourself."
 
 
 def _facts(sources: Sources) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """One reply as a page follows it: its events are folded once, for the thread, the live numbers and the X-ray."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from app.conversation import ReplyState, StartedReply, TokenReader, fold
 from app.conversation.thinking import ThoughtClock
@@ -30,10 +31,9 @@ class ReplyProgress:
     @property
     def blocks(self) -> tuple[str, ...]:
         """The reply as far as it is written, as blocks of HTML."""
-        writing = self.writing
-        return tuple(
-            cited_html(block, writing.message, writing.before.sources) for block in self._text.blocks
-        )
+        message, sources = self.writing.message, self.writing.before.sources
+        unchecked = sources and replace(sources, unsupported=())
+        return tuple(cited_html(block, message, unchecked) for block in self._text.blocks)
 
     @property
     def is_slow(self) -> bool:

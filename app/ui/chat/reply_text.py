@@ -7,6 +7,9 @@ from app.conversation.thinking import split_thought
 from app.ui.chat.live_markdown import LiveMarkdown
 from app.ui.chat.markdown import render
 
+THOUGHT = '<details class="thought"'
+"""How the HTML of a reply with a thought begins."""
+
 
 def reply_html(text: str, seconds: float = 0.0) -> str:
     """Return a whole reply; `seconds` is how long its thought took."""
@@ -19,7 +22,7 @@ def thought_html(html: str, seconds: float = 0.0, is_thinking: bool = False) -> 
     """Return a rendered thought, folded unless it is being written."""
     state = " open" if is_thinking else ""
     summary = thought_summary(seconds, is_thinking)
-    return f'<details class="thought"{state}><summary>{summary}</summary><div>{html}</div></details>'
+    return f"{THOUGHT}{state}><summary>{summary}</summary><div>{html}</div></details>"
 
 
 def thought_summary(seconds: float, is_thinking: bool) -> str:

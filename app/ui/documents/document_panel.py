@@ -18,6 +18,7 @@ from markupsafe import Markup
 from app.conversation import Conversations
 from app.document_messages import Citation, Sources
 from app.errors import AppError
+from app.ui.chat.citations import UNSUPPORTED
 from app.ui.chat.state import ChatState
 from app.ui.documents.service import DocumentsService
 from app.ui.page_events import PageEvents
@@ -37,7 +38,9 @@ UNCHANGED: Panel = gr.skip(), gr.skip()
 
 @dataclass(frozen=True, slots=True)
 class DocumentRef:
-    """What a button needs to open a document: its id and title, and the passage to highlight, if any."""
+    """What a button needs to open a document: its id and title, and the passage to highlight, if any.
+
+    `doubt` is why the citation that opened it may be wrong."""
 
     document: int
     title: str
@@ -45,6 +48,7 @@ class DocumentRef:
     end: int = 0
     heading: str = ""
     scores: str = ""
+    doubt: str = ""
 
     def to_json(self) -> str:
         """The value of a button that opens it."""
@@ -109,8 +113,9 @@ class DocumentPanelActions:
         match do:
             case "read":
                 return self._show(open_ref(DocumentRef.from_json(value)))
-            case "source":
-                return self._open_source(chat.version.chat, int(name), int(value))
+            case "source" | "unsupported-source":
+                doubt = UNSUPPORTED if do != "source" else ""
+                return self._open_source(chat.version.chat, int(name), int(value), doubt)
             case "above" | "below":
                 return self._show(show_more(state, do))
             case "passage":
@@ -138,7 +143,7 @@ class DocumentPanelActions:
         messages = self._conversations.prompt_of(*state.answer)
         return render_macro("document_panel.html", "prompt", state=state, messages=messages)
 
-    def _open_source(self, chat: int, message: int, number: int) -> Panel:
+    def _open_source(self, chat: int, message: int, number: int, doubt: str) -> Panel:
         """Open the source that an answer cites by this number, or say why it is gone."""
         title = "Source"
         try:
@@ -147,7 +152,7 @@ class DocumentPanelActions:
                 if cited.number == number:
                     title = cited.title
                     ref = self._whole(cited) if sources and sources.is_whole else self._passage(cited)
-                    return self._show(open_ref(ref, (chat, message)))
+                    return self._show(open_ref(replace(ref, doubt=doubt), (chat, message)))
         except AppError as error:
             state = open_ref(DocumentRef(0, title), (chat, message))
             return state, _missing_html(state, str(error))

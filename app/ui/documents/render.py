@@ -10,7 +10,7 @@ from app.document_messages import Collection, Document, DocumentState, PassageHi
 from app.settings import DEFAULT_EMBEDDER
 from app.ui.documents.document_panel import DocumentRef, score_words
 from app.ui.documents.semantic_search import EmbeddingModelStatus, SemanticSearch
-from app.ui.documents.service import DocumentsService
+from app.ui.documents.service import DocumentsService, ListCollections
 from app.ui.documents.view import DocumentsState, SearchResult, open_collection
 from app.ui.models.render import download_words
 from app.ui.page_stream import Parts
@@ -36,9 +36,14 @@ class DocumentsRenderer:
     """Renders the view for one page."""
 
     def __init__(
-        self, documents: DocumentsService, semantic_search: SemanticSearch, state: DocumentsState
+        self,
+        documents: DocumentsService,
+        collections: ListCollections,
+        semantic_search: SemanticSearch,
+        state: DocumentsState,
     ) -> None:
         self._documents = documents
+        self._collections = collections
         self._semantic_search = semantic_search
         self._state = state
         self._inputs: object = None
@@ -58,7 +63,7 @@ class DocumentsRenderer:
         return self._parts
 
     def _render(self, embedder: EmbeddingModelStatus) -> Parts:
-        state, collections = self._state, self._documents.collections()
+        state, collections = self._state, self._collections()
         shown = open_collection(collections, state)
         documents = self._documents.documents(shown.id) if shown else ()
         ask_about = state.confirmation.id_of

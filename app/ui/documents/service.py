@@ -1,6 +1,6 @@
 """What the page needs of the documents."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +23,12 @@ class DocumentsService(Protocol):
 
     def create(self, name: str) -> int:
         """Create a collection. Returns its id."""
+
+    def create_attached(self, title: str) -> int:
+        """Create a collection that belongs to a chat. Returns its id."""
+
+    def delete_attached(self, kept: Iterable[int]) -> None:
+        """Delete the collections that belong to chats, but these."""
 
     def rename(self, collection: int, name: str) -> None:
         """Rename a collection."""
@@ -62,3 +68,18 @@ class DocumentsService(Protocol):
 
     def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[PassageHit, ...]:
         """The passages that match a question best, best first; none if nothing matches well enough."""
+
+
+ListCollections = Callable[[], tuple[Collection, ...]]
+"""The collections that the Documents view lists."""
+
+
+def listed_collections(
+    documents: DocumentsService, used: Callable[[], frozenset[int]]
+) -> tuple[Collection, ...]:
+    """All but those that belong to deleted chats, which Undo brings back; `used` are those that chats search."""
+    found = documents.collections()
+    if not any(one.is_attached for one in found):
+        return found
+    kept = used()
+    return tuple(one for one in found if one.id in kept or not one.is_attached)

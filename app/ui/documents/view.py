@@ -9,7 +9,7 @@ import gradio as gr
 from app.document_messages import Collection, PassageHit
 from app.errors import AppError, impossible_values
 from app.ui.documents.semantic_search import SemanticSearch
-from app.ui.documents.service import DocumentsService
+from app.ui.documents.service import DocumentsService, ListCollections
 from app.ui.error_handling import Notify, succeeded, try_or_notify
 from app.ui.page_events import LISTEN, PageEvents
 from app.ui.page_sessions import PageValue
@@ -70,8 +70,15 @@ def open_collection(collections: Sequence[Collection], state: DocumentsState) ->
 class DocumentsActions:
     """The view's event handlers."""
 
-    def __init__(self, documents: DocumentsService, semantic_search: SemanticSearch, notify: Notify) -> None:
+    def __init__(
+        self,
+        documents: DocumentsService,
+        collections: ListCollections,
+        semantic_search: SemanticSearch,
+        notify: Notify,
+    ) -> None:
         self._documents = documents
+        self._collections = collections
         self._notify = notify
         self._actions: dict[str, Callable[[int, str], None]] = {
             "rename": self._rename,
@@ -151,7 +158,7 @@ class DocumentsActions:
             self._documents.rename(collection, name)
 
     def _open_collection(self, state: DocumentsState) -> int:
-        collection = open_collection(self._documents.collections(), state)
+        collection = open_collection(self._collections(), state)
         return collection.id if collection else 0
 
     def _target_collection(self, state: DocumentsState) -> int:

@@ -1,7 +1,7 @@
 """How the numbers and the verdicts of a race are written."""
 
 from app.messages import Sampling
-from app.race_messages import Difference, LaneResult, TextKind
+from app.race_messages import Difference, LaneResult, Spread, TextKind
 
 KINDS: dict[TextKind, str] = {
     "chat": "Chat",
@@ -23,6 +23,11 @@ def title(name: str) -> str:
 def times(speed_up: float) -> str:
     """ "1.74x"."""
     return f"{speed_up:.2f}x" if speed_up else UNKNOWN
+
+
+def between(speed_up: Spread) -> str:
+    """The lowest and the highest speed-up of the rounds: "1.70x to 1.81x"."""
+    return f"{times(speed_up.low)} to {times(speed_up.high)}"
 
 
 def rate(tokens_per_second: float) -> str:

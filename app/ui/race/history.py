@@ -11,8 +11,6 @@ from app.race_messages import RaceSummary, SpeedByKind, TextKind
 from app.ui.race.formatting import KINDS, times, title
 from app.ui.templates import render_macro
 
-FASTER = 1.02
-"""The speed-up from which on a decoder counts as faster; less is noise."""
 ENOUGH_RACES = 3
 """Races of a kind of text before anything is said about it."""
 
@@ -43,7 +41,7 @@ def best_by_kind(speeds: Sequence[SpeedByKind]) -> dict[TextKind, SpeedByKind]:
     page. Plain decoding is the baseline."""
     by_kind = {kind: [one for one in speeds if one.kind == kind and one.lane != "plain"] for kind in KINDS}
     return {
-        kind: max(each, key=lambda one: (one.races >= ENOUGH_RACES, one.speed_up))
+        kind: max(each, key=lambda one: (one.races >= ENOUGH_RACES, one.is_faster, one.speed_up))
         for kind, each in by_kind.items()
         if each
     }
@@ -53,8 +51,8 @@ def summary(best: dict[TextKind, SpeedByKind]) -> str:
     """On which kinds of text a decoder is faster than plain decoding, and on which none is."""
     known = {kind: one for kind, one in best.items() if one.races >= ENOUGH_RACES}
     words = {
-        "Faster on": [kind for kind, one in known.items() if one.speed_up >= FASTER],
-        "Not faster on": [kind for kind, one in known.items() if one.speed_up < FASTER],
+        "Faster on": [kind for kind, one in known.items() if one.is_faster],
+        "Not faster on": [kind for kind, one in known.items() if not one.is_faster],
         "Too few races to tell on": [kind for kind in best if kind not in known],
     }
     return " ".join(
@@ -74,7 +72,7 @@ def _rows(
         {
             "name": title(one.lane),
             "races": counted(one.races, "race"),
-            "is_best": one is best and one.speed_up >= FASTER and one.races >= ENOUGH_RACES,
+            "is_best": one is best and one.is_faster and one.races >= ENOUGH_RACES,
             "baseline": f"{1 / most:.2%}",
             "width": f"{one.speed_up / most:.2%}",
             "speed": times(one.speed_up),

@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator
 from markupsafe import Markup
 
 from app.conversation.decoder_comparison import LaneReader
-from app.conversation.race import Race, RaceState
+from app.conversation.race import ROUNDS, Race, RaceState
 from app.conversation.race_setup import HALF
 from app.conversation.reply import Reply
-from app.messages import ModelInfo, Sampling
+from app.messages import EngineStatus, ModelInfo, Sampling
 from app.race_messages import LaneResult, LaneRun, RaceResult
 from app.ui.page_stream import Parts
 from app.ui.race.formatting import (
     UNKNOWN,
     badge_words,
+    between,
     clock,
     difference_words,
     rate,
@@ -32,6 +33,7 @@ MOST_STEPS_SHOWN = 240
 """Tokens of the longest track on which single steps can be told apart."""
 SHORT_RACE = 1.0
 """Seconds of plain decoding below which the numbers mean little."""
+WARMING_UP = "Warming up: each decoder writes a few tokens, so that one-time work is not measured."
 MARKS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2500, 5000, 10_000)
 """Possible distances of the marks below the lanes."""
 FACTS = ("tokens/s", "tokens per step", "rows per step", "first token", "time")
@@ -40,9 +42,9 @@ FACTS = ("tokens/s", "tokens per step", "rows per step", "first token", "time")
 class RaceRenderer:
     """Renders the view for one page."""
 
-    def __init__(self, race: Race, model: Callable[[], ModelInfo | None]) -> None:
+    def __init__(self, race: Race, status: Callable[[], EngineStatus]) -> None:
         self._race = race
-        self._model = model
+        self._status = status
         self._readers: dict[Reply, LaneReader] = {}
         self._inputs: object = None
         self._parts: Parts = {}
@@ -51,16 +53,16 @@ class RaceRenderer:
 
     def reads_database(self) -> bool:
         """Whether the next `render` reads the database."""
-        return self._history_key != _history_key(self._race.state, self._model())
+        return self._history_key != _history_key(self._race.state, self._status().model)
 
     def render(self) -> Parts:
         """The view's parts; the same object while nothing has changed."""
-        state, model = self._race.state, self._model()
-        runs = self._read_runs(state)
-        inputs = (state, tuple(map(id, runs)), model)
+        state, status = self._race.state, self._status()
+        runs, model, loading = self._read_runs(state), status.model, _loading(state, status)
+        inputs = (state, tuple(map(id, runs)), model, loading)
         if inputs != self._inputs:
             self._parts = {
-                "race-status": status_html(state),
+                "race-status": status_html(state, loading),
                 "race-chart": chart_html(race_progress(state, runs)),
                 "race-notes": notes_html(state.result),
                 "race-outputs": outputs_html(state.result),
@@ -95,12 +97,17 @@ def _history_key(state: RaceState, model: ModelInfo | None) -> object:
     return id(state.result), model
 
 
-def status_html(state: RaceState) -> Markup:
-    """What the race is doing, or how it ended."""
+def _loading(state: RaceState, status: EngineStatus) -> str:
+    """How far the model is loaded that the race waits for."""
+    return status.note if state.phase == "warming" and status.phase == "loading" else ""
+
+
+def status_html(state: RaceState, loading: str = "") -> Markup:
+    """What the race is doing, or how it ended; `loading` is how far the model is loaded."""
     return render_macro(
         TEMPLATE,
         "status",
-        words=_status_words(state),
+        words=loading or _status_words(state),
         failed=state.phase == "failed",
         running=state.is_running,
     )
@@ -111,7 +118,7 @@ def _status_words(state: RaceState) -> str:
         case "idle":
             return ""
         case "warming":
-            return "Warming up: each decoder writes a few tokens, so that one-time work is not measured."
+            return WARMING_UP
         case "racing":
             return _running_words(state)
         case "judging":
@@ -123,26 +130,32 @@ def _status_words(state: RaceState) -> str:
 
 def _running_words(state: RaceState) -> str:
     current = state.replies[-1]
+    which = f"Round {current.round} of {ROUNDS}"
     if not current.is_reference:
-        lane = sum(not each.is_reference for each in state.replies)
-        return f"Lane {lane} is running. Finished lanes are shown at the same elapsed time."
+        lane = sum(each.round == current.round and not each.is_reference for each in state.replies)
+        return f"{which}: lane {lane} is running. Finished lanes are shown at the same elapsed time."
     rows = "with as many rows as the lanes" if current.decoding.same_text else "one row per step"
-    return f"First, outside the race: plain decoding, {rows}, as the baseline."
+    return f"{which}: first, outside the race, plain decoding, {rows}, as the baseline."
 
 
 def verdict_words(result: RaceResult) -> str:
-    """Which lane was fastest, and whether all texts are the same."""
-    winner = result.winner
-    if not winner.speed_up:
-        fastest = "The reply was too short to measure."
-    elif winner.run.decoder == "plain":
-        fastest = "Plain decoding was fastest."
-    else:
-        fastest = (
-            f"{title(winner.run.name)} was fastest: {times(winner.speed_up)} the speed of plain decoding."
-        )
+    """Which lane was fastest, if one was, and whether all texts are the same."""
     who = "All" if all(lane.is_identical for lane in result.lanes) else "Not all"
-    return f"{fastest} {who} lanes wrote the same text as plain decoding."
+    return f"{_fastest_words(result)} {who} lanes wrote the same text as plain decoding."
+
+
+def _fastest_words(result: RaceResult) -> str:
+    leader, winner = result.leader, result.winner
+    name, faster = title(leader.run.name), leader.speed_up
+    if not faster.median:
+        return "The reply was too short to measure."
+    if winner is None and leader.run.decoder != "plain" and leader.run.writes_one_token:
+        return f"No lane was faster than plain decoding: {leader.run.name} wrote one token per step, too."
+    if winner is None:
+        return "Too close to call: the fastest lanes differ by no more than their speeds did from round to round."
+    if leader.run.decoder == "plain":
+        return "Plain decoding was fastest."
+    return f"{name} was fastest: {times(faster.median)} the speed of plain decoding ({between(faster)})."
 
 
 def notes_html(result: RaceResult | None) -> Markup:
@@ -156,12 +169,13 @@ def notes_html(result: RaceResult | None) -> Markup:
     bucket = " in the same bucket, because same text is on" if result.plan.same_text else ""
     notes = {
         "Short race": short,
-        "Speed-up": f"Tokens per second compared with the fastest plain run{_plain_words(result)}.",
+        "Speed-up": f"Tokens per second compared with the fastest plain run{_plain_words(result)}. Each "
+                    f"round has its own: shown is the median of {ROUNDS} rounds, with the lowest and the highest.",
         "Text": f"Compared token by token with plain decoding{bucket}. The margin is the difference of the "
                 "two highest scores.",
-        "Conditions": "The lanes run one after the other on this computer, warmed up and with the same seed. Each "
-                      "reads the prompt itself and starts with an empty n-gram pool; its clock starts at its "
-                      "first token.",
+        "Conditions": "The lanes run in turn on this computer, warmed up and with the same seed. Each reads the "
+                      "prompt itself and starts with an empty n-gram pool; its clock starts at its first token. "
+                      "The bars show each lane's run of median speed.",
     }  # fmt: skip
     return render_macro(TEMPLATE, "notes", notes={name: words for name, words in notes.items() if words})
 
@@ -183,6 +197,7 @@ def chart_html(progress: RaceProgress) -> Markup:
         TEMPLATE,
         "chart",
         is_finished=progress.result is not None,
+        label=f"Round {progress.round} of {ROUNDS}",
         clock=clock(progress.clock),
         length=progress.length,
         lanes=[_lane(lane, progress) for lane in progress.lanes],
@@ -206,12 +221,13 @@ def _lane(lane: LaneProgress, progress: RaceProgress) -> dict[str, object]:
         "fell_back": lane.result is not None and lane.result.run.decoder != lane.result.run.decoding.decoder,
         "curve": json.dumps([[round(at, 4), tokens] for at, tokens in curve]),
         "written": f"{lane.tokens:,}{total} tokens" if run else "",
-        "speed": times(lane.speed_up),
+        "speed": times(lane.speed_up.median),
+        "range": between(lane.speed_up) if lane.speed_up.low < lane.speed_up.high else "",
         "spoken": spoken,
         "done": f"{lane.share:.2%}",
         "whole": f"{lane.whole:.2%}",
         "steps": _step_path(run, progress.length),
-        "facts": _lane_facts(run),
+        "facts": _lane_facts(run, lane.result),
     }
 
 
@@ -227,12 +243,12 @@ def _step_path(run: LaneRun | None, length: int) -> str:
     return "".join(f"M{tokens} 0V1" for _, tokens in run.curve[:-1])
 
 
-def _lane_facts(run: LaneRun | None) -> list[tuple[str, str]]:
+def _lane_facts(run: LaneRun | None, result: LaneResult | None) -> list[tuple[str, str]]:
     if run is None or not run.tokens:
         return [(name, UNKNOWN) for name in FACTS]
     numbers = run.statistics
     values = (
-        rate(numbers.tokens_per_second),
+        rate(result.speed.median if result else numbers.tokens_per_second),
         f"{numbers.tokens_per_step:.2f}" if numbers.steps else UNKNOWN,
         f"{numbers.rows_per_step:.1f}" if numbers.steps else UNKNOWN,
         seconds(numbers.time_to_first_token),

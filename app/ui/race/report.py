@@ -37,7 +37,8 @@ def _stem(result: RaceResult) -> str:
 def _lane(lane: LaneResult) -> dict[str, object]:
     return {
         "name": lane.run.name,
-        "speed_up": lane.speed_up,
+        "speed_up": asdict(lane.speed_up),
+        "tokens_per_second_by_round": lane.speeds,
         "is_identical": lane.is_identical,
         "difference": asdict(lane.difference) if lane.difference else None,
         **_run(lane.run),

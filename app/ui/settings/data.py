@@ -75,6 +75,7 @@ class DataActions:
 
     def _delete_chats(self) -> None:
         self._services.conversations.delete_all()
+        self._services.documents.delete_attached(())
         discard_all(self._data_dir)
         discard_replaced(self._data_dir)
         self._services.chat = 0

@@ -58,6 +58,19 @@ def test_a_broken_model_leaves_words(database: Database, ids: list[int]) -> None
     assert found(Searcher(database, embedder), "lease") == [ids[1]]
 
 
+def test_texts_are_compared_with_others_by_meaning_where_there_is_a_model_in_time(database: Database) -> None:
+    embedder = WordEmbedder()
+    car, lease = Searcher(database, embedder).similarities(["car", "the lease"], TEXTS)
+    assert car[0] > 0.3 and car[1] == car[2] == 0
+    assert max(lease) == lease[1]
+    assert Searcher(database, NO_EMBEDDER).similarities(["car"], TEXTS) == ()
+    embedder.is_busy = True
+    assert list(Searcher(database, embedder, max_wait=0.01).similarities(["car"], TEXTS)) == []
+    embedder.is_busy, embedder.is_gone = False, True
+    assert not any(map(any, Searcher(database, embedder).similarities(["car"], TEXTS)))
+    assert found(Searcher(database, embedder), "car") == []
+
+
 def test_no_more_than_asked_for_and_other_collections_stay_out(database: Database, ids: list[int]) -> None:
     add_document(database, ["The other lease ends in June."], collection=2)
     searcher = Searcher(database, WordEmbedder())

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from app.ui.chat.attaching import PRIVATE, Attaching, listed
 from app.ui.chat.chat_settings import settings_of
+from app.ui.documents.service import listed_collections
 from tests.fake_documents import ScriptedDocuments
 from tests.ui.chat.people import Visitor
 
@@ -43,6 +44,30 @@ def test_what_is_attached_before_the_first_message_is_the_new_chats(
     attach(person, written(uploads, "rules.txt"))
     person.get("What do the rules say?")
     assert settings_of(person.services, person.state).collections == tuple(documents.names)
+
+
+def test_what_is_attached_goes_with_its_chat_and_comes_back_with_undo(
+    person: Visitor, other: Visitor, documents: ScriptedDocuments, uploads: Path
+) -> None:
+    used = person.services.conversations.stores.stored.used_collections
+    documents.create("Texts")
+
+    def names() -> list[str]:
+        return [one.name for one in listed_collections(documents, used)]
+
+    person.get("One")
+    attach(person, written(uploads, "rules.txt"))
+    other.get("Two")
+    attach(other, written(uploads, "menu.txt"))
+    assert names() == ["Texts", "Attached: rules.txt", "Attached: menu.txt"]
+    chats = person.services.conversations.stores.stored
+    chats.delete(person.state.version.chat)
+    assert names() == ["Texts", "Attached: menu.txt"]
+    chats.restore(person.state.version.chat)
+    assert names() == ["Texts", "Attached: rules.txt", "Attached: menu.txt"]
+    chats.delete(person.state.version.chat)
+    documents.delete_attached(used())  # as the end of the app does
+    assert list(documents.names.values()) == ["Texts", "Attached: menu.txt"]
 
 
 def test_nothing_is_attached_to_a_private_chat(

@@ -1,12 +1,13 @@
 """Markers in an answer become buttons where they stand for a source, and nowhere else."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from app.chat_messages import ChatVersion, MessageContent, StoredMessage, Thread
 from app.document_messages import Citation, Sources, TokenBudget
-from app.ui.chat.citations import budget_in_words, cited_html, sources_html
+from app.ui.chat.citations import UNSUPPORTED, budget_in_words, cited_html, doubt_words, sources_html
 from app.ui.chat.messages import thread_html
 from app.ui.chat.reply_text import reply_html
 
@@ -42,6 +43,27 @@ def drawn(text: str, sources: Sources | None = SOURCES) -> str:
 )
 def test_numbers_that_stand_for_a_source_are_buttons(text: str, found: list[str]) -> None:
     assert numbers(drawn(text)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "places", "doubted"),
+    [
+        ("It is 1,200 [1]. Cats may stay [2].", (1,), ["2"]),
+        ("Cats [1], `x[1]`, [one](https://example.com) [1].", (1,), ["1"]),
+        ("<think>\nfrom [1]\n</think>\n\nIt is [2].", (0,), ["2"]),
+        ("Nobody knows [9], but [1] does.", (1,), ["1"]),
+        ("It is [1].", (), []),
+    ],
+)
+def test_a_citation_that_its_source_does_not_support_has_a_question_mark_and_says_why(
+    text: str, places: tuple[int, ...], doubted: list[str]
+) -> None:
+    html = drawn(text, replace(SOURCES, unsupported=places))
+    marked = re.findall(r'class="cite unsupported" data-do="unsupported-source" [^>]*>(\d+)\?<', html)
+    assert marked == doubted
+    assert html.count(f'. {UNSUPPORTED}"') == 2 * len(doubted), "in the name and in the tooltip"
+    words = doubt_words(len(places))
+    assert (f'<p class="doubt" role="note">{words}</p>' in html) == bool(doubted)
 
 
 def test_an_answer_without_sources_is_left_alone() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from app.document_messages import Collection
 from app.ui import Services
+from app.ui.chat.citations import UNSUPPORTED
 from app.ui.chat.render import collection_picker_html
 from app.ui.documents.document_panel import WHOLE, DocumentPanelActions, DocumentPanelState
 from tests.fake_documents import ScriptedDocuments
@@ -29,7 +30,7 @@ def act(
     reading: DocumentPanelState = DocumentPanelState(),  # noqa: B008
 ) -> tuple[DocumentPanelState, str]:
     """Press a button that opens a source of the last answer, or one in the panel."""
-    name = visitor.messages[-1].id if do == "source" else ""
+    name = visitor.messages[-1].id if do.endswith("source") else ""
     actions = DocumentPanelActions(visitor.services.documents, visitor.services.conversations)
     return actions.click(visitor.state, reading, pressed(do, name, str(value)))
 
@@ -111,6 +112,19 @@ def test_a_source_opens_where_it_stands_with_its_scores_and_the_exact_prompt(
     _, prompt = act(visitor, "prompt", reading=reading)
     assert "[1] The tenant pays 1,200 euros." in prompt
     assert "<mark>" in act(visitor, "passage", reading=reading)[1]
+
+
+def test_a_citation_that_its_source_does_not_support_is_marked_and_says_so_where_it_opens(
+    visitor: Visitor, documents: ScriptedDocuments, engine: ScriptedEngine, lease: int
+) -> None:
+    engine.text = "Penguins swim in cold seas [1]. It is 1,200 euros [1]."
+    turn(visitor, documents.kept[lease].collection)
+    visitor.get("tenant pays what?")
+    sources = visitor.messages[-1].content.sources
+    assert sources is not None and sources.unsupported == (0,)
+    assert visitor.look().thread.count("cite unsupported") == 1
+    assert UNSUPPORTED in act(visitor, "unsupported-source", 1)[1]
+    assert UNSUPPORTED not in act(visitor, "source", 1)[1]
 
 
 def test_a_document_that_was_read_whole_opens_at_its_beginning(

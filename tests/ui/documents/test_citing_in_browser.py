@@ -107,7 +107,7 @@ def test_a_citation_opens_its_passage_until_the_document_is_removed(
     ],
 )
 def test_chip_sources_and_reader_are_accessible(
-    browser: Any, running: Running, scheme: str, size: dict[str, int]
+    browser: Any, running: Running, engine: ScriptedEngine, scheme: str, size: dict[str, int]
 ) -> None:
     with PageDriver(browser, running.url, scheme=scheme, size=size) as person:
         person.page.emulate_media(reduced_motion="reduce")
@@ -115,8 +115,11 @@ def test_chip_sources_and_reader_are_accessible(
         person.page.click(PICKER)
         assert grave_findings(person.page) == []
         person.page.keyboard.press("Escape")
+        engine.text = "It is 1,200 euros [1]. Penguins swim in cold seas [1]."
         ask(person)
-        person.page.click(f"{LAST} .cite")
+        person.page.click(f"{LAST} .cite.unsupported")
         person.page.wait_for_selector("#reading mark")
+        assert "nothing in common" in person.text("#reading .doubt")
+        assert "nothing in common" in person.text(f"{LAST} .cited .doubt")
         assert grave_findings(person.page) == []
         assert person.page.evaluate("document.documentElement.scrollWidth") <= size["width"]

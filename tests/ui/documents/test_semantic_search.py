@@ -24,7 +24,9 @@ def line(services: Services) -> str:
 
 def press(services: Services, documents: ScriptedDocuments) -> None:
     event = gr.EventData(None, {"do": "download-embedder", "name": "", "value": ""})
-    DocumentsActions(documents, SemanticSearch(services), print).click(DocumentsState(), event)
+    DocumentsActions(documents, documents.collections, SemanticSearch(services), print).click(
+        DocumentsState(), event
+    )
 
 
 def on_the_way(models: ScriptedModels, state: DownloadState, note: str = "") -> None:

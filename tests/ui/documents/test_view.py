@@ -27,7 +27,7 @@ def notified() -> list[str]:
 
 @pytest.fixture
 def actions(services: Services, documents: ScriptedDocuments, notified: list[str]) -> DocumentsActions:
-    return DocumentsActions(documents, SemanticSearch(services), notified.append)
+    return DocumentsActions(documents, documents.collections, SemanticSearch(services), notified.append)
 
 
 def press(
@@ -38,7 +38,7 @@ def press(
 
 @pytest.fixture
 def renderer(services: Services, documents: ScriptedDocuments, state: DocumentsState) -> DocumentsRenderer:
-    return DocumentsRenderer(documents, SemanticSearch(services), state)
+    return DocumentsRenderer(documents, documents.collections, SemanticSearch(services), state)
 
 
 def test_the_first_text_makes_the_first_collection(

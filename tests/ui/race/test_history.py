@@ -8,11 +8,11 @@ from tests.fakes import DEMO
 from tests.ui.race.test_render import text
 
 SPEEDS = (
-    SpeedByKind("chat", "auto", 0.98, 2),
-    SpeedByKind("chat", "plain", 1.0, 2),
-    SpeedByKind("code", "auto", 1.74, 3),
-    SpeedByKind("code", "lookahead 5/4/5", 1.5, 1),
-    SpeedByKind("quoting", "auto", 2.1, 1),
+    SpeedByKind("chat", "auto", 0.98, 1.4, 2),
+    SpeedByKind("chat", "plain", 1.0, 1.0, 2),
+    SpeedByKind("code", "auto", 1.74, 2.5, 3),
+    SpeedByKind("code", "lookahead 5/4/5", 1.5, 2.1, 1),
+    SpeedByKind("quoting", "auto", 2.1, 3.3, 1),
 )
 RACE = RaceSummary(
     0.0, "code", 'Say "<it>".', (LaneSummary("plain", 1, 9, 1, True), LaneSummary("auto", 1.7, 9, 2, False))
@@ -27,8 +27,16 @@ def test_the_summary_names_the_kinds_of_text_where_a_decoder_is_faster() -> None
 
 
 def test_one_lucky_race_does_not_beat_a_decoder_with_enough_of_them() -> None:
-    lucky = (*SPEEDS, SpeedByKind("code", "jacobi", 9.0, 1))
+    lucky = (*SPEEDS, SpeedByKind("code", "jacobi", 9.0, 3.0, 1))
     assert best_by_kind(lucky)["code"].lane == "auto"
+
+
+def test_a_decoder_that_writes_one_token_a_step_is_faster_on_nothing() -> None:
+    idle = [replace(one, races=9, tokens_per_step=1.004) for one in SPEEDS]
+    assert summary(best_by_kind(idle)) == "Not faster on chat, code and quoting."
+    assert "best" not in history_html(DEMO, idle, [RACE])
+    drafting = SpeedByKind("code", "jacobi", 1.1, 1.3, 3)
+    assert best_by_kind((*idle, drafting))["code"] is drafting
 
 
 def test_the_chart_has_the_best_decoder_of_a_kind_first_and_no_plain() -> None:

@@ -69,6 +69,16 @@ def test_a_running_race_has_speed_ups_as_soon_as_plain_has_run() -> None:
     assert speeds[0] == "1.00x" and speeds[1].endswith("x") and speeds[2] == "—"
 
 
+def test_a_second_round_begins_with_the_speed_ups_of_the_first() -> None:
+    state = racing("plain", "auto", "lookahead")
+    again = LaneReply(PLAIN, Reply(), 2)
+    shown = chart(replace(state, replies=(*state.replies, again)))
+    assert re.findall(r'class="lane (\w+)"', shown) == ["running", "waiting", "waiting"]
+    assert "Round 2 of 3" in text(shown)
+    speeds = re.findall(r'class="speed">([^<]*)<', shown)
+    assert speeds[0] == "1.00x" and speeds[1].endswith("x"), "a lane that waits has that of the first round"
+
+
 def test_a_finished_race_is_shown_at_the_time_of_the_winner(result: RaceResult) -> None:
     plain, auto = finished_race(result).lanes
     assert (auto.share, auto.is_winner, plain.is_winner) == (1.0, True, False)
@@ -78,7 +88,7 @@ def test_a_finished_race_is_shown_at_the_time_of_the_winner(result: RaceResult) 
 
 def test_a_finished_lane_has_all_its_numbers(result: RaceResult) -> None:
     shown = text(chart_html(finished_race(result)))
-    speed = times(result.lanes[1].speed_up)
+    speed = times(result.lanes[1].speed_up.median)
     for words in (
         "identical text",
         speed,
@@ -125,22 +135,42 @@ def test_every_phase_has_its_sentence(phase: str, words: str) -> None:
     assert words in shown and 'role="status"' in shown
 
 
+def test_a_model_that_is_loaded_first_shows_how_far_it_is() -> None:
+    assert "Loading it (40%)" in status_html(RaceState("warming", make_plan()), "Loading it (40%)")
+
+
 def test_the_baseline_is_not_counted_as_a_lane() -> None:
     plan = make_plan(AUTO, LOOKAHEAD)
-    beside = RaceState("racing", plan, (LaneReply(PLAIN, Reply(), True),))
+    beside = RaceState("racing", plan, replies=(LaneReply(PLAIN, Reply(), is_reference=True),))
     assert "outside the race" in text(status_html(beside))
-    first = RaceState("racing", plan, (*beside.replies, LaneReply(AUTO, Reply())))
-    assert "Lane 1" in text(status_html(first))
+    first = replace(beside, replies=(*beside.replies, LaneReply(AUTO, Reply())))
+    assert "Round 1 of 3: lane 1 " in text(status_html(first))
+    again = tuple(replace(each, round=2) for each in first.replies)
+    assert "Round 2 of 3: lane 1 " in text(status_html(replace(first, replies=(*first.replies, *again))))
 
 
 def test_the_verdict_says_who_was_fastest_and_whether_the_texts_are_the_same(
     result: RaceResult, differing: RaceResult
 ) -> None:
-    assert verdict_words(result).startswith(f"Auto was fastest: {times(result.lanes[1].speed_up)}")
+    assert verdict_words(result).startswith(f"Auto was fastest: {times(result.lanes[1].speed_up.median)}")
     assert verdict_words(result).endswith("All lanes wrote the same text as plain decoding.")
     assert verdict_words(differing).endswith("Not all lanes wrote the same text as plain decoding.")
-    slow = replace(result, lanes=(result.lanes[0],) * 2)
+    slow = run_race(LaneEngine(paces={"auto": (0.02,)}), make_plan(PLAIN, AUTO))
     assert verdict_words(slow).startswith("Plain decoding was fastest.")
+
+
+@pytest.mark.parametrize(
+    ("engine", "words"),
+    [
+        (LaneEngine(paces={"auto": (0.01, 0.007, 0.013, 0.009)}), "Too close to call"),
+        (LaneEngine(paces={"auto": (0.005,)}, single=("plain", "auto")), "No lane was faster"),
+        (LaneEngine(texts={"plain": "one", "auto": "one"}), "The reply was too short"),
+    ],
+)
+def test_without_a_clear_winner_nobody_is_called_fastest(engine: LaneEngine, words: str) -> None:
+    result = run_race(engine, make_plan(PLAIN, AUTO))
+    assert verdict_words(result).startswith(words) and "was fastest" not in verdict_words(result)
+    assert 'winner"' not in chart_html(finished_race(result))
 
 
 def test_the_measures_are_explained(result: RaceResult) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from html import escape
 
 import pytest
@@ -24,7 +24,8 @@ def test_the_json_has_everything(result: RaceResult) -> None:
     assert told["prompt"] == {"kind": "code", "text": 'Say <b>"it"</b> & more.'}
     lane = told["lanes"][1]
     assert lane["name"] == "auto"
-    assert lane["speed_up"] == result.lanes[1].speed_up
+    assert lane["speed_up"] == asdict(result.lanes[1].speed_up)
+    assert lane["tokens_per_second_by_round"] == list(result.lanes[1].speeds)
     assert lane["token_ids"] == list(result.lanes[1].run.token_ids)
     assert lane["curve"][-1][1] == 8
     assert told["fastest_plain"]["decoding"]["same_text"] is False

@@ -6,7 +6,7 @@ import pytest
 
 from app.conversation.race import Race
 from app.errors import BadOption, StoreNotUsable
-from app.messages import Decoding, ModelChoice, ModelInfo, Options, Sampling
+from app.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Options, Sampling
 from app.race_messages import RacePrompt, SpeedByKind, TextKind
 from app.ui.page_stream import Parts, PolledRenderer
 from app.ui.race.plan import NO_LANE, read_plan
@@ -102,7 +102,7 @@ def test_there_is_nothing_to_export_before_a_race(actions: RaceActions) -> None:
 
 
 def renderer_of(race: Race, model: ModelInfo | None = DEMO) -> RaceRenderer:
-    return RaceRenderer(race, lambda: model)
+    return RaceRenderer(race, lambda: EngineStatus("ready", model=model))
 
 
 def test_parts_are_rendered_again_only_after_a_change(engine: LaneEngine) -> None:
@@ -125,6 +125,15 @@ def test_parts_are_rendered_again_only_after_a_change(engine: LaneEngine) -> Non
         "history": "Last races",
     }.items():
         assert words in str(parts[f"race-{part}"])
+
+
+def test_while_the_model_is_loaded_the_race_says_how_far_it_is(engine: LaneEngine) -> None:
+    race, status = make_race(engine), EngineStatus("loading", "Measuring the model's step (55%)")
+    renderer, seen = RaceRenderer(race, lambda: status), list[str]()
+    engine.on_submit = lambda _request: seen.append(str(renderer.render()["race-status"]))
+    race.start(make_plan())
+    race.wait(10)
+    assert "(55%)" in seen[0] and "(55%)" not in seen[-1]
 
 
 class UnsteadyRaces(RememberedRaces):
