@@ -19,7 +19,7 @@ from app.engine.device_faults import is_no_verdict
 from app.engine.kv_cache import BlockCache, layer_windows
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.memory import is_out_of_memory
-from app.engine.runner import SequentialRunner
+from app.engine.sequential_runner import SequentialRunner
 from app.engine.steps import run_block
 from app.engine.tolerance import is_close, tolerance_of
 from app.errors import ModelBroken

@@ -24,8 +24,10 @@ from app.engine.compatibility import (
 )
 from app.engine.device_faults import refused_because
 from app.engine.fused_layers.fuse import FusedModel, fuse
+from app.engine.prefix_cache import PrefixCache, share_of_free
 from app.engine.rotary import Rotary, rotary_of
-from app.engine.runner import BlockRunner, ModelRunner, SequentialRunner
+from app.engine.runner import BlockRunner, ModelRunner
+from app.engine.sequential_runner import SequentialRunner
 from app.engine.step_graphs import choose_steps
 from app.engine.steps import EagerSteps, Steps, compile_variants
 from app.engine.tolerance import tolerance_of
@@ -88,7 +90,8 @@ def _blocks(
 ) -> Execution:
     rotary = rotary_of(fused.model.config.get_text_config(decoder=True), context)
     steps = make_steps(fused.model, attention, rotary, context)
-    runner = BlockRunner(fused.model, context, rotary, attention, steps)
+    others = PrefixCache(share_of_free(fused.model.device))
+    runner = BlockRunner(fused.model, context, rotary, attention, steps, others=others)
     return Execution(runner, attention, fused=fused.is_fused, fused_note=fused.note)
 
 

@@ -1,23 +1,21 @@
 """The model behind three verbs: prefill a prompt, forward a block, commit the rows that were accepted.
 
-`BlockRunner` takes any block; `SequentialRunner` serves models whose state cannot be taken back (recurrent and
-hybrid ones), one row after the other. Which one a model gets is decided at load, by `compatibility.py`.
+`BlockRunner` takes any block; models whose state cannot be taken back have one that takes a row after the other
+(`sequential_runner.py`). Which one a model gets is decided at load, by `compatibility.py`.
 """
 
 from collections.abc import Generator, Iterator, Sequence
-from inspect import signature
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention.selector import SDPA, Attention
 from app.engine.block import Block, chain_block, common_length, padded
-from app.engine.hardware import uploaded
-from app.engine.kv_cache import AHEAD, BlockCache, stock_cache
+from app.engine.kv_cache import AHEAD, BlockCache
 from app.engine.memory import is_out_of_memory
+from app.engine.prefix_cache import WORTH_KEEPING, PrefixCache
 from app.engine.rotary import Rotary, anchored
 from app.engine.step_profile import Buckets, bucket_for
 from app.engine.steps import EagerSteps, Steps, run_block
@@ -26,9 +24,6 @@ from app.messages import MAX_ROWS, Prefilling
 PREFILL_CHUNK, CUDA_PREFILL_CHUNK = 512, 1024
 """Prompt tokens per forward pass: between two of them the person can stop, and sees progress. With so many, a card
 multiplies for much longer than it reads weights and the host launches kernels."""
-
-PROGRESS_ROWS = 16
-"""Rows between two reports of progress, where a prompt is read row by row."""
 
 ENOUGH = 512  # rows of room behind a prompt, such as a chat's next turn: it keeps the buffers and what was recorded
 MUCH, ROOMY = 4, 4096
@@ -81,8 +76,11 @@ class BlockRunner:
         attention: Attention = SDPA,
         steps: Steps | None = None,
         cache: BlockCache | None = None,
+        others: PrefixCache | None = None,
     ) -> None:
-        """`steps` run the decoders' blocks; by default eagerly. `cache` is an empty one."""
+        """`steps` run the decoders' blocks; by default eagerly. `cache` is an empty one.
+
+        `others` keeps the prefixes of other conversations; by default none."""
         self.context = context
         self.reused = 0
         self.same_text_buckets: Buckets = ()
@@ -91,6 +89,7 @@ class BlockRunner:
         self.steps = steps or EagerSteps(model, attention)
         self._rotary = rotary
         self._cache = BlockCache() if cache is None else cache
+        self._others = PrefixCache() if others is None else others
         self._chunk = prefill_chunk(model.device)
         self.is_asynchronous = model.device.type == "cuda"
         self._prefix: list[int] = []
@@ -112,9 +111,11 @@ class BlockRunner:
         return self._rotary.horizon(position, self.context)
 
     def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
-        """Reads only what differs from the prefix the cache holds, in chunks."""
-        # Keys of a table that depends on the text's length fit no text of another length.
-        self._rewind(common_length(self._prefix, ids[:-1]) if self._rotary.kind == "fixed" else 0)
+        """Reads only what differs from the prefix the cache holds, or from one that was kept, in chunks."""
+        if self._rotary.kind == "fixed":
+            self._reuse(ids[:-1])
+        else:  # keys of a table that depends on the text's length fit no text of another length
+            self._rewind(0)
         self.reused = len(self._prefix)
         self._make_room(len(ids))
         logits = torch.empty(0)
@@ -145,8 +146,9 @@ class BlockRunner:
         self._block = None
 
     def forget(self) -> None:
-        """Drop the prefix; the buffers stay until a shorter text is read."""
+        """Drop the prefix, and those of other conversations; the buffers stay until a shorter text is read."""
         self._rewind(0)
+        self._others.clear()
 
     @property
     def model(self) -> PreTrainedModel:
@@ -192,6 +194,20 @@ class BlockRunner:
             yield logits[0]
 
     @torch.inference_mode()
+    def _reuse(self, ids: Sequence[int]) -> None:
+        """Go back to what these ids have in common with the prefix, and on with what one that was kept has more.
+
+        What is lost of the prefix is kept."""
+        here, found = common_length(self._prefix, ids), self._others.find(ids)
+        if len(self._prefix) - here >= WORTH_KEEPING:
+            self._others.keep(self._prefix, self._cache.committed())
+        self._rewind(here)
+        if found is not None and (there := common_length(found.tokens, ids)) - here >= WORTH_KEEPING:
+            self._make_room(len(ids) + 1)
+            self._cache.restore(found.states, there)
+            self._prefix += ids[here:there]
+
+    @torch.inference_mode()
     def _make_room(self, rows: int) -> None:
         """Reserve what a prompt and much of its reply need, once; a cache far too large gives the rest back."""
         if self._cache.capacity > max(ROOMY, MUCH * rows):
@@ -207,6 +223,7 @@ class BlockRunner:
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
+            self._others.clear()
             self._cache.reserve(rows)
 
     def _crosses_switch(self, position: int) -> bool:
@@ -227,73 +244,3 @@ class BlockRunner:
 def prefill_chunk(device: torch.device) -> int:
     """How many prompt tokens a forward pass reads on this device."""
     return CUDA_PREFILL_CHUNK if device.type == "cuda" else PREFILL_CHUNK
-
-
-class SequentialRunner:
-    """Runs one row after the other on a model with transformers' own attention and cache."""
-
-    reused = 0
-    max_rows = 1
-
-    def __init__(self, model: PreTrainedModel, context: int) -> None:
-        self.context = context
-        self.is_asynchronous = model.device.type == "cuda"
-        self.same_text_buckets: Buckets = ()
-        self.buckets: Buckets = ()
-        self.chunk = PREFILL_CHUNK  # rows that the model takes behind its state
-        self._model = model
-        self._accepts = frozenset(signature(model.forward).parameters)
-        self._state: dict[str, object] = {}
-
-    def horizon(self, position: int) -> int:
-        """One row at a time."""
-        return position + 1
-
-    def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
-        """Reads the prompt in chunks from its beginning: a recurrent state cannot go back.
-
-        Where the model takes no chunk behind another (`check_sequential` tries it), the rest is read row by row."""
-        logits = self.feed(ids[:PREFILL_CHUNK], 0)
-        yield Prefilling(min(PREFILL_CHUNK, len(ids)), len(ids))
-        for start in range(PREFILL_CHUNK, len(ids), self.chunk):
-            logits = self.feed(ids[start : start + self.chunk], start)
-            done = min(start + self.chunk, len(ids))
-            if done % PROGRESS_ROWS == 0 or done == len(ids):
-                yield Prefilling(done, len(ids))
-        return logits
-
-    def forward(self, block: Block) -> Tensor:
-        """Logits [1, vocab] of a block of one row, which is committed by being fed."""
-        if len(block) != 1:
-            raise ValueError(f"this model takes one row at a time, got a block of {len(block)}")
-        return self.feed(block.tokens, block.positions[0])[None]
-
-    def commit(self, rows: Sequence[int]) -> None:
-        """Nothing is left to do: feeding a row changed the state for good."""
-
-    def forget(self) -> None:
-        """Drop the state."""
-        has_cache = "past_key_values" in self._accepts
-        self._state = {"past_key_values": stock_cache(self._model.config)} if has_cache else {}
-
-    @torch.inference_mode()
-    def feed(self, tokens: Sequence[int], start: int) -> Tensor:
-        """Logits [vocab] behind the last of these tokens; from position 0 on the state begins anew."""
-        if start == 0:
-            self.forget()
-        device = self._model.device
-        optional = {
-            "position_ids": uploaded(np.arange(start, start + len(tokens))[None], device),
-            "logits_to_keep": 1,
-        }
-        output = self._model(
-            input_ids=uploaded(np.array([tokens]), device),
-            use_cache=True,
-            **{name: value for name, value in optional.items() if name in self._accepts},
-            **self._state,
-        )
-        # Mamba calls its state cache_params, RWKV state, the others past_key_values.
-        found = {name: output.get(name) for name in ("past_key_values", "cache_params", "state")}
-        self._state = {name: value for name, value in found.items() if value is not None} or self._state
-        logits: Tensor = output.logits[0, -1]
-        return logits

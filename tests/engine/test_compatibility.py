@@ -9,7 +9,8 @@ from torch import Tensor
 from transformers import Cache, LlamaForCausalLM
 
 from app.engine.plain import plain
-from app.engine.runner import PREFILL_CHUNK, BlockRunner, SequentialRunner
+from app.engine.runner import PREFILL_CHUNK, BlockRunner
+from app.engine.sequential_runner import SequentialRunner
 from app.engine.tolerance import is_close
 from tests.engine.architectures import (
     BRANCHING,
