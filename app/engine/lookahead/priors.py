@@ -83,7 +83,7 @@ SUCCESSOR_WEIGHTS = (
     4.26,
 )
 
-# Documents and history: the mean of prompt and output.
+# Documents, history and predictions: the mean of prompt and output.
 _BORROWED = (
     0.73,
     -0.51,
@@ -164,4 +164,5 @@ FOLLOWER_WEIGHTS = (
     -0.04,
     *_BORROWED,  # document
     *_BORROWED,  # history
+    *_BORROWED,  # prediction
 )
