@@ -12,6 +12,8 @@ from app.model_messages import Memory
 SECONDS = 5.0
 RAM = "cpu"
 """The name of the machine's own memory, as torch calls the device."""
+PREFIX_SHARE = 0.05
+"""The share of free memory in which the prefixes of other conversations are kept."""
 QUERY = ("--query-gpu=name,memory.free,memory.total", "--format=csv,noheader,nounits")
 
 

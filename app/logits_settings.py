@@ -25,6 +25,15 @@ class Grammar:
         require(bool(self.source), "a grammar must not be empty", self.source)
 
 
+def control_rule(token: str) -> str:
+    """A control token by its name, as a part of a rule of a Lark grammar."""
+    return f"<[control:{token}]>"
+
+
+CONTROL_RULE = r"<\[control:(.+?)\]>"
+"""The pattern of what `control_rule` writes."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogitsSettings:
     """Penalties count the reply's own tokens. `logit_bias` is added to the logits of token ids.
@@ -46,11 +55,6 @@ class LogitsSettings:
         require(
             -1 <= self.top_logprobs <= MOST_LOGPROBS, "top logprobs must be from 0 to 20", self.top_logprobs
         )
-
-    @property
-    def changes_logits(self) -> bool:
-        """Whether a token depends on more than the model's logits and the sampling."""
-        return bool(self.frequency_penalty or self.presence_penalty or self.logit_bias or self.grammar)
 
 
 @dataclass(frozen=True, slots=True)

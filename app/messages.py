@@ -9,9 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Literal
 
 from app.logits_settings import LogitsSettings, TokenLogprobs
+from app.prompt_messages import Message as Message
+from app.prompt_messages import Prompt as Prompt
+from app.prompt_messages import Role as Role
+from app.prompt_messages import ToolCall as ToolCall
 from app.quantisation import Quantisation
 from app.statistics import Split as Split
 from app.statistics import Statistics as Statistics
@@ -19,28 +23,12 @@ from app.step_trace import NO_TRACE, StepTrace
 from app.step_trace import Origin as Origin
 from app.validation import require, require_one_of
 
-Role = Literal["system", "user", "assistant"]
 DType = Literal["auto", "float32", "bfloat16", "float16"]
 Device = Literal["auto", "cpu", "cuda"]
 AttentionName = Literal["sdpa", "native", "triton", "flash"]
 AttentionChoice = Literal["auto", "sdpa", "native", "triton", "flash"]
 DecoderName = Literal["auto", "lookahead", "plain", "prompt-lookup", "jacobi"]
 StopReason = Literal["eos", "stop_string", "max_tokens", "context", "stopped"]
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message of a chat."""
-
-    role: Role
-    content: str
-
-    def __post_init__(self) -> None:
-        require(self.role in get_args(Role), "role must be system, user or assistant", self.role)
-
-
-Prompt = tuple[Message, ...] | str
-"""A chat's messages, or raw text without a chat template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +146,9 @@ class Request:
 
     A chat that ends with an assistant message asks for its continuation; the pieces are what follows.
 
-    `documents` are texts that the reply may quote: the n-gram pool learns them. Before a cold request the cache and
-    the pool of earlier ones are dropped, as benchmarks need it. `logits` is what the API asks for."""
+    `documents` are texts that the reply may quote, `prediction` is what it will probably be: the n-gram pool learns
+    them. Before a cold request the cache and the pool of earlier ones are dropped, as benchmarks need it. `logits`
+    is what the API asks for. `tools` are told by the chat template, as JSON; the text shows `control` tokens."""
 
     model: ModelChoice
     prompt: Prompt
@@ -167,6 +156,9 @@ class Request:
     documents: tuple[str, ...] = ()
     is_cold: bool = False
     logits: LogitsSettings = field(default_factory=LogitsSettings)
+    prediction: str = ""
+    tools: str = ""
+    control: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require(bool(self.prompt), "the prompt must not be empty", self.prompt)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import typer
@@ -30,6 +31,9 @@ from app.race_log import RaceLog
 from app.settings import DataFolder, Settings, SettingsFile
 from app.shutdown import SECONDS, end_within
 from app.ui import AppContext, Running, Services, discard_all, serve
+
+if TYPE_CHECKING:
+    from app.models_registry import Hub
 
 CLOSING_SECONDS = 0.2
 """How long closing waits for each thread; in total it takes at most two seconds."""
@@ -78,7 +82,7 @@ def run_app(folder: DataFolder, opening: Opening, model: str | None, network_log
         services = Services(conversations, engine, models, race, documents, file, settings)
         services.follow_model(settings.model.name)
         in_browser = opening.in_browser and not opening.is_native
-        api = _api(services, engine, embedding_model, folder.path)
+        api = _api(services, engine, embedding_model, models.hub, folder.path)
         api.turn(opening.has_api or settings.has_api)
         app_context = AppContext(folder.path, models.hub.root, log, network_log, api, database, database.note)
         page = serve(services, app_context, opening.port, in_browser, opening.is_native, opening.has_token)
@@ -126,16 +130,28 @@ def _open_database(data_dir: Path) -> Database:
 
 
 def _api(
-    services: Services, engine: Engine, embedder: Callable[[], ModelFolder | None], data_dir: Path
+    services: Services,
+    engine: Engine,
+    embedder: Callable[[], ModelFolder | None],
+    hub: "Hub",
+    data_dir: Path,
 ) -> ApiSwitch:
     """The API with the page's model, beside the page."""
 
     def build(key: KeyFile) -> ASGIApp:
         from app.api.application import build_api
         from app.api.services import ApiServices
+        from app.models_registry import template_here
 
         here = InstalledModels(services.models.installed)
-        return build_api(ApiServices(engine, lambda: served_model(services.model), here, embedder), key)
+        api = ApiServices(
+            engine,
+            lambda: served_model(services.model),
+            here,
+            embedder,
+            lambda choice: template_here(choice.name, hub),
+        )
+        return build_api(api, key)
 
     return ApiSwitch(build, KeyFile(data_dir))
 

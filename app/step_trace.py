@@ -13,8 +13,10 @@ from typing import Literal
 
 from app.validation import require
 
-Origin = Literal["model", "window", "prompt", "output", "document", "history", "successor"]
-"""Who proposed a token: the model itself, or the source in the n-gram pool that drafted it."""
+Origin = Literal[
+    "model", "window", "prompt", "output", "document", "prediction", "history", "successor", "grammar"
+]
+"""Who proposed a token: the model itself, the source in the n-gram pool that drafted it, or the reply's grammar."""
 
 
 @dataclass(frozen=True, slots=True)

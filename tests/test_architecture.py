@@ -25,7 +25,7 @@ BASE = {
     "app", "messages", "model_messages", "chat_messages", "race_messages", "document_messages",
     "step_trace", "step_rows", "statistics", "settings", "database", "errors", "quantisation", "validation",
     "text_normalisation", "display_text", "child_process", "shutdown", "network_log", "machine_name",
-    "race_log", "logits_settings", "gguf_header", "device_memory", "json_answers",
+    "race_log", "logits_settings", "gguf_header", "device_memory", "json_answers", "prompt_messages",
 }  # fmt: skip
 DOMAINS = {"engine", "models_registry", "chats", "documents"}
 ALLOWED = {

@@ -30,7 +30,7 @@ from app.api.sampling_fields import (
 )
 from app.api.services import ApiServices, ServedModel
 from app.api.tool_calls import ArgumentsDelta, CallDelta, Delta, TextDelta
-from app.api.tools import ResponseFormat, ToolFields, ToolUse, form_grammar, tool_use
+from app.api.tools import EXPLAINED_HERMES, ResponseFormat, ToolFields, ToolUse, form_grammar, tool_use
 from app.api.usage import foresight_block, usage
 from app.api.written import Written, chat_logprobs, deltas
 from app.logits_settings import MOST_LOGPROBS
@@ -89,7 +89,7 @@ def chat_router(services: ApiServices) -> APIRouter:
     @router.post("/chat/completions")
     async def complete(asked: ChatRequest, http: HttpRequest) -> Response:
         """Answer a chat."""
-        plan = _plan(asked, await services.chosen(asked.model))
+        plan = await _plan(services, asked)
         if asked.stream:
             return await begun_stream(http, _chunks(services, plan))
         return JSONResponse(await unless_closed(http, _answer(services, plan)))
@@ -97,22 +97,27 @@ def chat_router(services: ApiServices) -> APIRouter:
     return router
 
 
-def _plan(asked: ChatRequest, model: ServedModel) -> ChatPlan:
+async def _plan(services: ApiServices, asked: ChatRequest) -> ChatPlan:
+    model = await services.chosen(asked.model)
     _refuse_impossible(asked)
+    has_tools = asked.tools or any(message.is_about_tools for message in asked.messages)
+    template = await services.tool_template(model) if has_tools else EXPLAINED_HERMES
     use = tool_use(
         [tool.function for tool in asked.tools or ()],
         asked.tool_choice,
         asked.parallel_tool_calls,
         form_grammar(asked.response_format),
+        template,
     )
-    predicted = text_of(asked.prediction.content, "prediction.content") if asked.prediction else ""
     wanted = Asked(
-        engine_messages(asked.messages, use.prompt),
+        engine_messages(asked.messages, use.prompt, template),
         asked.max_completion_tokens or asked.max_tokens,
         asked.stops,
-        (predicted,) if predicted else (),
+        text_of(asked.prediction.content, "prediction.content") if asked.prediction else "",
         use.grammar,
         (asked.top_logprobs or 0) if asked.logprobs else -1,
+        use.native,
+        use.control,
     )
     requests, name = engine_requests(asked, model, wanted), f"chatcmpl-{secrets.token_hex(12)}"
     return ChatPlan(name, int(time()), model, use, requests, bool(asked.logprobs), asked.has_usage_chunk)

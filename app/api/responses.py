@@ -15,7 +15,8 @@ from app.api.event_stream import begun_stream
 from app.api.response_events import ResponseEvents
 from app.api.sampling_fields import Asked, Positive, SamplingFields, engine_requests, refuse
 from app.api.services import ApiServices
-from app.api.tools import FunctionFields, ResponseFormat, ToolUse, form_grammar, tool_use
+from app.api.tool_syntax import ToolTemplate
+from app.api.tools import EXPLAINED_HERMES, FunctionFields, ResponseFormat, ToolUse, form_grammar, tool_use
 from app.api.written import Written, deltas
 from app.errors import AppError
 from app.messages import Request
@@ -54,9 +55,17 @@ def responses_router(services: ApiServices) -> APIRouter:
     async def respond(asked: ResponseRequest, http: HttpRequest) -> Response:
         """Answer, as a whole or as events."""
         model = await services.chosen(asked.model)
-        use = _tools(asked)
-        prompt = engine_messages(_messages(asked), use.prompt)
-        wanted = Asked(prompt, asked.max_output_tokens, grammar=use.grammar)
+        messages = _messages(asked)
+        has_tools = asked.tools or any(message.is_about_tools for message in messages)
+        template = await services.tool_template(model) if has_tools else EXPLAINED_HERMES
+        use = _tools(asked, template)
+        wanted = Asked(
+            engine_messages(messages, use.prompt, template),
+            asked.max_output_tokens,
+            grammar=use.grammar,
+            tools=use.native,
+            control=use.control,
+        )
         (request,) = engine_requests(asked, model, wanted)
         events = ResponseEvents(_echoed(asked, model.id))
         if asked.stream:
@@ -92,7 +101,7 @@ async def _frames(
         yield one
 
 
-def _tools(asked: ResponseRequest) -> ToolUse:
+def _tools(asked: ResponseRequest, template: ToolTemplate) -> ToolUse:
     refuse(
         asked.previous_response_id, "previous_response_id", "it keeps no responses; send all items as input"
     )
@@ -105,7 +114,8 @@ def _tools(asked: ResponseRequest) -> ToolUse:
         form = ResponseFormat.model_validate({**given, "json_schema": given})
     except ValidationError as error:
         raise ApiError(f"text.format: {error.errors()[0]['msg']}.", "text.format") from error
-    return tool_use(tools, asked.tool_choice, asked.parallel_tool_calls, form_grammar(form, "text.format"))
+    grammar = form_grammar(form, "text.format")
+    return tool_use(tools, asked.tool_choice, asked.parallel_tool_calls, grammar, template)
 
 
 def _function(tool: dict[str, Any], place: int) -> FunctionFields:
@@ -140,13 +150,20 @@ def _message(item: dict[str, Any], param: str) -> list[ChatMessage]:
             return [ChatMessage.model_validate(item)]
         case "function_call":
             called = CalledFunction.model_validate(item)
-            return [ChatMessage(role="assistant", tool_calls=[CalledTool(function=called)])]
+            call = CalledTool(id=_text(item, "call_id"), function=called)
+            return [ChatMessage(role="assistant", tool_calls=[call])]
         case "function_call_output":
-            return [ChatMessage(role="tool", content=item.get("output"))]
+            call_id = _text(item, "call_id")
+            return [ChatMessage(role="tool", content=item.get("output"), tool_call_id=call_id)]
         case "reasoning":
             return []
         case other:
             raise ApiError(f"{param}: Foresight does not know items of type {other!r}.", f"{param}.type")
+
+
+def _text(item: dict[str, Any], key: str) -> str | None:
+    value = item.get(key)
+    return value if isinstance(value, str) else None
 
 
 def _echoed(asked: ResponseRequest, model: str) -> dict[str, Any]:

@@ -76,14 +76,16 @@ class Prediction(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request's own parts: the prompt, texts to draft from, and how far the reply may go."""
+    """A request's own parts: the prompt, how far the reply may go, and what it will probably be."""
 
     prompt: Prompt
     max_tokens: int | None = None
     stops: tuple[str, ...] = ()
-    documents: tuple[str, ...] = ()
+    prediction: str = ""
     grammar: Grammar | None = None
     top_logprobs: int = -1
+    tools: str = ""
+    control: tuple[str, ...] = ()
 
 
 def engine_requests(fields: SamplingFields, model: ServedModel, asked: Asked) -> list[Request]:
@@ -92,7 +94,15 @@ def engine_requests(fields: SamplingFields, model: ServedModel, asked: Asked) ->
     logits = _logits(fields, asked)
     try:
         return [
-            Request(model.choice, asked.prompt, _options(fields, asked, seed), asked.documents, logits=logits)
+            Request(
+                model.choice,
+                asked.prompt,
+                _options(fields, asked, seed),
+                logits=logits,
+                prediction=asked.prediction,
+                tools=asked.tools,
+                control=asked.control,
+            )
             for seed in ((first + place) % 2**63 for place in range(count))
         ]
     except ValueError as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from app.api.errors import ApiError
+from app.api.tool_syntax import ToolTemplate, tool_template
 from app.messages import EngineStatus, Event, ModelChoice, ModelFolder, Request
 
 
@@ -46,7 +47,7 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True)
 class ApiServices:
-    """`current` is the model that answers requests without a model of their own.
+    """`current` is the model of requests that name none; `template` reads a model's chat template.
 
     Requests take turns: one of the API's is in the engine's queue at a time, so that the page waits for one of them
     at most, however many there are. The others wait in the order they came."""
@@ -55,7 +56,12 @@ class ApiServices:
     current: Callable[[], ServedModel]
     installed: Callable[[], Sequence[ServedModel]]
     embedder: Callable[[], ModelFolder | None]
+    template: Callable[[ModelChoice], str] = lambda _choice: ""
     turns: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def tool_template(self, model: ServedModel) -> ToolTemplate:
+        """How the model is told of tools."""
+        return tool_template(await asyncio.to_thread(self.template, model.choice))
 
     def models(self) -> list[ServedModel]:
         """The current model first, then the others on this machine."""

@@ -1,4 +1,4 @@
-"""Tool calls in what a model writes, in the Hermes form, while it is written.
+"""Tool calls in what a model writes, while it is written; here in the Hermes form (`tool_syntax.py` has others).
 
     Let me look.<tool_call>
     {"name": "weather", "arguments": {"city": "Rome"}}
@@ -9,15 +9,23 @@ text.
 """
 
 import json
-import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import regex
+
+from app.api.tool_syntax import HERMES, CallSyntax
 
 OPENING, CLOSING = "<tool_call>", "</tool_call>"
-_HEAD = re.compile(r'\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)')
-_PROMISING = re.compile(r'\s*(\{\s*("|$)|$)')
+ALL = "all\n"
+"""Whom Functionary's text is for."""
+NO_SCHEMAS: Mapping[str, Any] = MappingProxyType({})
+_PROMISING = regex.compile(r'\s*(\{\s*("|$)|$)')
 """What may become a call: an object, or nothing yet."""
+_PARAMETER = regex.compile(r"\s*<parameter=(?P<key>[^>\n]+)>\n?(?P<value>.*?)\n?</parameter>", regex.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +78,20 @@ class TextParser:
 
 
 class ToolCallParser:
-    """Text with calls in it. It reads text, a call's head, its arguments and its end, in turn."""
+    """Text with calls in it. It reads text, a call's head, its arguments and its tail, in turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, syntax: CallSyntax = HERMES, schemas: Mapping[str, Any] = NO_SCHEMAS) -> None:
+        """`schemas` are those of the functions' arguments, by name."""
+        self._syntax = syntax
+        self._schemas = schemas
         self._held = ""
         self._calls = 0
         self._json = _JsonEnd()
-        self._read = self._text
+        self._opened = ""  # what stood before a head: text, if it turns out to be none
+        self._given: dict[str, Any] = {}
+        self._name = ""
+        self._is_begun = False
+        self._read = self._first
 
     def push(self, text: str) -> list[Delta]:
         """What this text adds; the beginning of a tag or of a call is held back."""
@@ -91,17 +106,33 @@ class ToolCallParser:
         rest, self._held = self._held, ""
         if self._read == self._arguments:
             return [ArgumentsDelta(self._calls - 1, rest)] if rest else []
-        if self._read == self._end or (self._calls and not rest.strip()):
+        if self._read in (self._tail, self._parameters) or (self._calls and not rest.strip()):
             return []
-        text = OPENING + rest if self._read == self._head else rest
+        text = self._opened + rest if self._read == self._head else rest
         return [TextDelta(text)] if text else []
 
+    def _first(self) -> list[Delta] | None:
+        """The reply's beginning, which may be a call's as well."""
+        start = self._held.lstrip()
+        if self._syntax.is_open:
+            if ALL.startswith(self._held):
+                return None
+            is_text = self._held.startswith(ALL)
+            self._held = self._held.removeprefix(ALL)
+            self._read = self._text if is_text else self._head
+            return []
+        if not start and self._syntax.is_bare:
+            return None
+        self._read = self._head if self._syntax.is_bare and start.startswith("{") else self._text
+        return []
+
     def _text(self) -> list[Delta] | None:
-        before, tag, after = self._held.partition(OPENING)
-        kept = len(before) - (0 if tag else _beginning_at_end(before, OPENING))
+        opening = self._syntax.opening
+        before, tag, after = self._held.partition(opening)
+        kept = len(before) - (0 if tag else _beginning_at_end(before, opening))
         is_gap = bool(self._calls) and not before[:kept].strip()  # the space between two calls
         if tag:
-            self._held, self._read = after, self._head
+            self._held, self._read, self._opened = after, self._head, opening
         elif is_gap or not kept:
             return None
         else:
@@ -109,19 +140,26 @@ class ToolCallParser:
         return [TextDelta(before[:kept])] if kept and not is_gap else []
 
     def _head(self) -> list[Delta] | None:
-        if head := _HEAD.match(self._held):
-            self._held = self._held[head.end() :]
+        head = self._syntax.head.match(self._held, partial=True)
+        if head and not head.partial:
+            self._held, self._name = self._held[head.end() :], self._syntax.name_in(head)
             self._calls += 1
-            self._json, self._read = _JsonEnd(), self._arguments
-            return [CallDelta(self._calls - 1, call_id(), json.loads(head[1], strict=False))]
-        if CLOSING in self._held:
-            inside, _, self._held = self._held.partition(CLOSING)
-            self._read = self._text
-            return self._whole(inside)
-        if _PROMISING.match(self._held):
+            self._json, self._given, self._is_begun = _JsonEnd(), {}, False
+            self._read = self._parameters if self._syntax.has_parameters else self._arguments
+            return [CallDelta(self._calls - 1, call_id(), self._name)]
+        if head:
             return None
+        if self._syntax is HERMES and _PROMISING.match(self._held):
+            inside, tag, after = self._held.partition(CLOSING)
+            return self._whole(inside, after) if tag else None
+        return self._no_call()
+
+    def _no_call(self) -> list[Delta]:
+        opened, self._opened = self._opened, ""
         self._read = self._text
-        return [TextDelta(OPENING)]
+        if self._syntax.is_bare and not opened:  # an object that is the answer
+            opened, self._held = self._held, ""
+        return [TextDelta(opened)] if opened else []
 
     def _arguments(self) -> list[Delta] | None:
         if not self._held:
@@ -129,27 +167,66 @@ class ToolCallParser:
         end = self._json.find(self._held)
         text, self._held = self._held[:end], self._held[end:]
         if self._json.is_complete:
-            self._read = self._end
+            self._read = self._tail
         return [ArgumentsDelta(self._calls - 1, text)]
 
-    def _end(self) -> list[Delta] | None:
-        """The call's last brace and its closing tag; a model may leave either out."""
-        rest = self._held.lstrip().removeprefix("}").lstrip()
-        if not rest or (CLOSING.startswith(rest) and rest != CLOSING):
+    def _parameters(self) -> list[Delta] | None:
+        """Each argument with a tag of its own, as JSON."""
+        found = _PARAMETER.match(self._held, partial=True)
+        if found and not found.partial:
+            self._held = self._held[found.end() :]
+            value = _typed(found["value"], self._schema_of(found["key"]))
+            written = f"{_json(found['key'])}: {_json(value)}"
+            start, self._is_begun = ", " if self._is_begun else "{", True
+            return [ArgumentsDelta(self._calls - 1, start + written)]
+        if found:
             return None
-        self._held, self._read = rest.removeprefix(CLOSING), self._text
+        self._read = self._tail
+        return [ArgumentsDelta(self._calls - 1, "}" if self._is_begun else "{}")]
+
+    def _schema_of(self, argument: str) -> Any:
+        schema = self._schemas.get(self._name) or {}
+        return (schema.get("properties") or {}).get(argument)
+
+    def _tail(self) -> list[Delta] | None:
+        """What ends the call; a model may leave it out."""
+        tail = self._syntax.tail.match(self._held, partial=True)
+        if tail and tail.partial:
+            return None
+        more = False
+        if tail:
+            self._held, more = self._held[tail.end() :], bool(tail.groupdict().get("more"))
+        else:
+            self._held = self._held.lstrip().removeprefix("}")
+        self._opened, self._read = "", self._head if more else self._text
         return []
 
-    def _whole(self, inside: str) -> list[Delta]:
+    def _whole(self, inside: str, after: str) -> list[Delta]:
         """A call whose parts stand in another order."""
+        self._held, self._read = after, self._text
         try:
             call = json.loads(inside, strict=False)
             name, arguments = call["name"], call.get("arguments", call.get("parameters", {}))
         except (ValueError, KeyError, TypeError, AttributeError):
             return [TextDelta(OPENING + inside + CLOSING)]
         self._calls += 1
-        written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        written = arguments if isinstance(arguments, str) else _json(arguments)
         return [CallDelta(self._calls - 1, call_id(), str(name)), ArgumentsDelta(self._calls - 1, written)]
+
+
+def _typed(text: str, schema: Any) -> Any:
+    """An argument's value: JSON, unless it is a text."""
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    if kind == "string" or (kind is None and not isinstance(schema, dict)):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 class _JsonEnd:

@@ -1,9 +1,7 @@
-"""Tools in a prompt, in the Hermes form, and grammars that force a call or a form of the answer.
-
-Models that were trained with tools (Qwen, Hermes, many others) know the form; for the others it is explained.
-"""
+"""Tools in a prompt, and grammars that force a call or a form of the answer, in the model's own syntax."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -11,8 +9,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.errors import ApiError
-from app.api.tool_calls import CLOSING, OPENING, ReplyParser, TextParser, ToolCallParser
-from app.logits_settings import Grammar
+from app.api.tool_calls import ReplyParser, TextParser, ToolCallParser
+from app.api.tool_syntax import HERMES, CallSyntax, ToolTemplate
+from app.logits_settings import Grammar, control_rule
 
 EXPLAINED = """# Tools
 
@@ -30,6 +29,8 @@ tags:
 </tool_call>"""
 ANYTHING = {"type": "object"}
 NOTHING = {"type": "object", "properties": {}}
+EXPLAINED_HERMES = ToolTemplate()
+PARAMETER_END = "\n</parameter>\n"
 MOST_CALLS = 8
 """Calls of a reply that must have calls, and may have several."""
 WHITESPACE = {"x-guidance": {"whitespace_pattern": "[ \\n]?"}}
@@ -66,43 +67,68 @@ class ResponseFormat(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """The tools that a reply may use; `forced` are those of which it must use one."""
+    """The tools that a reply may use; `forced` are those of which it must use one. `template` is the model's."""
 
     offered: tuple[FunctionFields, ...] = ()
     forced: tuple[FunctionFields, ...] = ()
     most_calls: int = 1
     form: Grammar | None = field(default=None)
+    template: ToolTemplate = field(default_factory=ToolTemplate)
 
     def parser(self) -> ReplyParser:
         """A reader of the reply."""
-        return ToolCallParser() if self.offered else TextParser()
+        schemas = {one.name: one.parameters for one in self.offered}
+        return ToolCallParser(self.template.syntax, schemas) if self.offered else TextParser()
 
     @property
     def prompt(self) -> str:
-        """What the system prompt says of the tools."""
-        if not self.offered:
+        """What the system prompt says of the tools, where the template does not."""
+        if not self.offered or self.template.is_native:
             return ""
-        shown = [
-            {"type": "function", "function": one.model_dump(exclude_none=True, exclude={"strict"})}
-            for one in self.offered
+        return EXPLAINED.format(tools="\n".join(json.dumps(one, ensure_ascii=False) for one in self._shown))
+
+    @property
+    def native(self) -> str:
+        """What the template is told of the tools, as JSON."""
+        is_told = self.offered and self.template.is_native
+        return json.dumps(self._shown, ensure_ascii=False) if is_told else ""
+
+    @property
+    def control(self) -> tuple[str, ...]:
+        """Control tokens that the reply's text is to show."""
+        return self.template.syntax.control if self.offered else ()
+
+    @property
+    def _shown(self) -> list[dict[str, Any]]:
+        """The tools, as templates expect them."""
+        shown = [one.model_dump(exclude_none=True, exclude={"strict"}) for one in self.offered]
+        return [
+            {"type": "function", "function": {"description": "", "parameters": NOTHING, **one}}
+            for one in shown
         ]
-        return EXPLAINED.format(tools="\n".join(json.dumps(one, ensure_ascii=False) for one in shown))
 
     @property
     def grammar(self) -> Grammar | None:
         """What the reply has to match: a call where one is forced, else the form, or a call."""
+        syntax = self.template.syntax
         if self.forced:
-            return Grammar("lark", _calls_grammar(self.forced, self.most_calls))
+            most = self.most_calls if syntax.can_repeat else 1
+            return Grammar("lark", calls_grammar(self.forced, most, syntax))
         if self.form is None or not self.offered or self.form.kind != "json_schema":
             return self.form
-        calls = _calls_grammar(self.offered, MOST_CALLS).replace("start:", "calls:", 1)
+        most = MOST_CALLS if syntax.can_repeat else 1
+        calls = calls_grammar(self.offered, most, syntax).replace("start:", "calls:", 1)
         return Grammar(
             "lark", f"start: form | calls\nform: {_json_rule(json.loads(self.form.source))}\n{calls}"
         )
 
 
 def tool_use(
-    tools: Sequence[FunctionFields], choice: Any, is_parallel: bool | None, form: Grammar | None
+    tools: Sequence[FunctionFields],
+    choice: Any,
+    is_parallel: bool | None,
+    form: Grammar | None,
+    template: ToolTemplate = EXPLAINED_HERMES,
 ) -> ToolUse:
     """What tool_choice makes of the tools. Raises ApiError."""
     offered = tuple(tools)
@@ -111,16 +137,16 @@ def tool_use(
         forced = tuple(one for one in offered if one.name == named)
         if not forced:
             raise ApiError(f"tool_choice names {named!r}, which is none of the tools.", "tool_choice")
-        return ToolUse(offered, forced, 1, form)
+        return ToolUse(offered, forced, 1, form, template)
     if choice == "none":
-        return ToolUse(form=form)
+        return ToolUse(form=form, template=template)
     if choice in ("required", "any"):
         if not offered:
             raise ApiError("tool_choice requires a call, and there are no tools.", "tool_choice")
-        return ToolUse(offered, offered, MOST_CALLS if is_parallel else 1, form)
+        return ToolUse(offered, offered, MOST_CALLS if is_parallel else 1, form, template)
     if choice not in (None, "auto"):
         raise ApiError("tool_choice must be none, auto, required, or name a function.", "tool_choice")
-    return ToolUse(offered, form=form)
+    return ToolUse(offered, form=form, template=template)
 
 
 def _named(choice: Any) -> str | None:
@@ -154,19 +180,46 @@ def form_grammar(wanted: ResponseFormat | None, param: str = "response_format") 
     return None
 
 
-def _calls_grammar(tools: Sequence[FunctionFields], most: int) -> str:
-    rules = [
-        f"call{place}: {_quoted(OPENING + chr(10) + _head(tool))} args{place} {_quoted('}' + chr(10) + CLOSING)}\n"
-        f"args{place}: {_json_rule(closed(tool.parameters or NOTHING))}"
-        for place, tool in enumerate(tools)
-    ]
+def calls_grammar(tools: Sequence[FunctionFields], most: int, syntax: CallSyntax = HERMES) -> str:
+    """So many calls of these tools, in Lark's form."""
+    rules = list[str]()
+    for place, tool in enumerate(tools):
+        heading, after = (_written(text, syntax) for text in (syntax.heading(tool.name), syntax.after))
+        rules.append(f"call{place}: {heading} args{place} {after}".rstrip())
+        rules.append(_arguments_rule(place, closed(tool.parameters or NOTHING), syntax))
     one = " | ".join(f"call{place}" for place in range(len(tools)))
-    more = f' ("\\n" call){{0,{most - 1}}}' if most > 1 else ""
-    return "\n".join([f"start: call{more}", f"call: {one}", *rules])
+    more = f"({_written(syntax.between, syntax)} call){{0,{most - 1}}}" if most > 1 else ""
+    start = " ".join(
+        part for part in (_written(syntax.begin, syntax), "call", more, _written(syntax.end, syntax)) if part
+    )
+    return "\n".join([f"start: {start}", f"call: {one}", *rules])
 
 
-def _head(tool: FunctionFields) -> str:
-    return f'{{"name": {json.dumps(tool.name)}, "arguments": '
+def _written(text: str, syntax: CallSyntax) -> str:
+    """A text for a grammar; control tokens are named, since they are more than their letters."""
+    names = "|".join(map(re.escape, syntax.control))
+    parts = re.split(f"({names})", text) if names else [text]
+    return " ".join(control_rule(part) if part in syntax.control else _quoted(part) for part in parts if part)
+
+
+def _arguments_rule(place: int, schema: dict[str, Any], syntax: CallSyntax) -> str:
+    if not syntax.has_parameters:
+        return f"args{place}: {_json_rule(schema)}"
+    required, rules, parts = schema.get("required", ()), list[str](), list[str]()
+    for number, (name, one) in enumerate(schema.get("properties", {}).items()):
+        rule = f"args{place}x{number}"
+        rules.append(f"{rule}: {_quoted(f'<parameter={name}>' + chr(10))} {rule}value")
+        rules.append(_value_rule(f"{rule}value", one))
+        parts.append(rule if name in required else f"{rule}?")
+    return "\n".join([f"args{place}: {' '.join(parts) or _quoted('')}", *rules])
+
+
+def _value_rule(name: str, schema: Any) -> str:
+    """An argument in a tag of its own, with its end: a text as it is, other values as JSON."""
+    ending = _quoted(PARAMETER_END)
+    if not isinstance(schema, dict) or schema.get("type", "string") != "string" or "enum" in schema:
+        return f"{name}: {_json_rule(schema)} {ending}"
+    return f"{name}[suffix={ending}]: /(.|\\n){{0,{schema.get('maxLength', '')}}}/"
 
 
 def _json_rule(schema: dict[str, Any]) -> str:
@@ -197,13 +250,17 @@ def _quoted(text: str) -> str:
 
 
 def called_text(name: str, arguments: str) -> str:
-    """A call as a model writes it."""
+    """A call as a model writes it in the Hermes form."""
+    call = json.dumps({"name": name, "arguments": parsed(arguments)}, ensure_ascii=False)
+    return f"{HERMES.opening}\n{call}\n</tool_call>"
+
+
+def parsed(arguments: str) -> Any:
+    """Arguments as the value that they spell, or as they are."""
     try:
-        parsed = json.loads(arguments or "{}")
+        return json.loads(arguments or "{}")
     except ValueError:
-        parsed = arguments
-    call = json.dumps({"name": name, "arguments": parsed}, ensure_ascii=False)
-    return f"{OPENING}\n{call}\n{CLOSING}"
+        return arguments
 
 
 def result_text(content: str) -> str:

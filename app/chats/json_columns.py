@@ -20,7 +20,9 @@ from app.messages import Origin, Sampling
 from app.text_normalisation import storable
 
 T = TypeVar("T")
-LETTERS: Mapping[Origin, str] = MappingProxyType({origin: origin[0] for origin in get_args(Origin)})
+LETTERS: Mapping[Origin, str] = MappingProxyType(
+    {origin: "e" if origin == "prediction" else origin[0] for origin in get_args(Origin)}
+)  # p is the prompt
 ORIGINS: Mapping[str, Origin] = MappingProxyType({letter: origin for origin, letter in LETTERS.items()})
 
 

@@ -49,7 +49,7 @@ def serve(
     from app.api.served_models import InstalledModels, served_model
     from app.api.services import ApiServices
     from app.api.serving import RunningApi
-    from app.models_registry import folder_here, installed
+    from app.models_registry import folder_here, installed, template_here
 
     with errors_as_sentences():
         folder = data_dir_or_default(data_dir)
@@ -61,7 +61,13 @@ def serve(
         with engine_in(folder, CLOSING_SECONDS) as engine:
             hub, library, current = hub_of(settings.library), settings.library, served_model(choice)
             here = InstalledModels(lambda: installed(hub, library.paths))
-            services = ApiServices(engine, lambda: current, here, lambda: folder_here(library.embedder, hub))
+            services = ApiServices(
+                engine,
+                lambda: current,
+                here,
+                lambda: folder_here(library.embedder, hub),
+                lambda asked: template_here(asked.name, hub),
+            )
             engine.load(choice)
             running = RunningApi(build_api(services, key, own_names(host)), listener)
             _stay(running, key, port)

@@ -25,6 +25,7 @@ from app.engine.compatibility import (
 from app.engine.device_faults import refused_because
 from app.engine.fused_layers.fuse import FusedModel, fuse
 from app.engine.graph_trial import choose_steps
+from app.engine.prefix_cache import PrefixCache, share_of_free
 from app.engine.rotary import Rotary, rotary_of
 from app.engine.runner import BlockRunner, ModelRunner
 from app.engine.sequential_runner import SequentialRunner
@@ -92,7 +93,8 @@ def _blocks(
     steps = make_steps(fused.model, attention, rotary, context)
     if has_several_threads(fused.model.device):
         steps = ThreadedSteps(fused.model, attention, steps.note)
-    runner = BlockRunner(fused.model, context, rotary, attention, steps)
+    others = PrefixCache(share_of_free(fused.model.device))
+    runner = BlockRunner(fused.model, context, rotary, attention, steps, others=others)
     return Execution(runner, attention, fused=fused.is_fused, fused_note=fused.note)
 
 

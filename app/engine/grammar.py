@@ -2,10 +2,15 @@
 
 Verification walks down the accepted path, so the matcher takes the tokens before each row and masks that row's
 logits. A draft changes nothing: a token that the grammar refuses is never drawn, whoever drafted it.
+
+The draft tree is grown with a matcher of its own: guesses that the grammar refuses get no row, and what it forces,
+such as the names of a schema's properties, is drafted first.
 """
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,9 +19,9 @@ from llguidance.hf import from_tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from app.engine.logits_processing import Process
+from app.engine.lookahead.pool import Constraint
 from app.errors import GrammarRefused
-from app.logits_settings import Grammar
+from app.logits_settings import CONTROL_RULE, Grammar
 
 WHITESPACE = "[ \\n]?"
 """Between the parts of a JSON text. A small model may otherwise write spaces without end."""
@@ -35,13 +40,13 @@ class Grammars:
         eos_ids: frozenset[int],
         prompt_tokens: int,
         begun: Sequence[int] = (),
-    ) -> Process:
+    ) -> "GrammarMask":
         """A mask for logits behind a prompt of so many tokens, which ends with what is `begun` of the reply.
 
         Raises GrammarRefused for a grammar that cannot be used, with the reason."""
         tokens = self._tokens = self._tokens or _prepared(tokenizer, eos_ids)
         try:
-            source = _source(grammar)
+            source = _source(grammar, tokenizer)
         except ValueError as error:
             raise _refusal(grammar, str(error)) from error
         if problem := LLMatcher.validate_grammar(source, tokens):
@@ -58,33 +63,81 @@ class GrammarMask:
     """Takes what the grammar does not allow out of logits. Rows may be asked for on any path."""
 
     def __init__(self, matcher: LLMatcher, prompt_tokens: int) -> None:
-        self._matcher = matcher
+        self._places = _Places(matcher)
         self._prompt_tokens = prompt_tokens
-        self._taken: list[int] = []
 
     def __call__(self, logits: Tensor, history: Sequence[int]) -> Tensor:
         """Logits [vocab] behind these tokens, -inf where a token is not allowed."""
-        self._go_to(list(history[self._prompt_tokens :]))
-        bits = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
+        matcher = self._places.at(history[self._prompt_tokens :])
+        bits = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
         allowed = np.zeros(len(logits), dtype=bool)
         known = np.unpackbits(bits, bitorder="little")[: len(logits)]
         allowed[: len(known)] = known
         if not allowed.any():
             raise GrammarRefused(
                 "The model has no token with which the grammar could go on "
-                f"({self._matcher.get_error() or 'nothing fits'}): simplify the grammar."
+                f"({matcher.get_error() or 'nothing fits'}): simplify the grammar."
             )
         return logits.masked_fill(~torch.from_numpy(allowed).to(logits.device), -torch.inf)
 
-    def _go_to(self, path: list[int]) -> None:
-        """Go back to where the paths part, and on from there."""
-        taken = self._taken
+    def constraint(self, vocabulary: int) -> Constraint:
+        """What the grammar allows a draft, by a matcher of its own; a model has weights for so many tokens."""
+        return DraftConstraint(_Places(self._places.at(()).deep_copy()), self._prompt_tokens, vocabulary)
+
+
+class DraftConstraint:
+    """What the grammar allows on the paths of a draft tree. Each place is looked at once a step."""
+
+    def __init__(self, places: "_Places", prompt_tokens: int, vocabulary: int) -> None:
+        self._places = places
+        self._prompt_tokens = prompt_tokens
+        self._vocabulary = vocabulary
+        self._known: dict[tuple[int, ...], AllowedTokens] = {}
+        self._length = 0
+
+    def __call__(self, text: Sequence[int], added: Callable[[], Sequence[int]]) -> "AllowedTokens":
+        """What may come behind both."""
+        if len(text) != self._length:
+            self._length, self._known = len(text), {}
+        path = tuple(added())
+        if path not in self._known:
+            self._known[path] = self._look([*text[self._prompt_tokens :], *path])
+        return self._known[path]
+
+    def _look(self, reply: list[int]) -> "AllowedTokens":
+        matcher = self._places.at(reply)
+        forced = [token for token in matcher.compute_ff_tokens()[:1] if token < self._vocabulary]
+        return AllowedTokens(matcher.compute_bitmask(), forced)
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedTokens:
+    """A bit for each token, and the one that the grammar forces, if it does."""
+
+    bits: bytes
+    forced: list[int]
+
+    def __contains__(self, token: int) -> bool:
+        return token >> 3 < len(self.bits) and bool(self.bits[token >> 3] >> (token & 7) & 1)
+
+
+class _Places:
+    """A matcher that goes from one place of a reply to another."""
+
+    def __init__(self, matcher: LLMatcher) -> None:
+        self._matcher = matcher
+        self._taken: list[int] = []
+
+    def at(self, reply: Sequence[int]) -> LLMatcher:
+        """The matcher behind these tokens: it goes back to where the paths part, and on from there."""
+        path, taken = list(reply), self._taken
         if path[: len(taken)] != taken:
             same = next(place for place, token in enumerate(taken) if path[place : place + 1] != [token])
             self._matcher.rollback(len(taken) - same)
             taken = taken[:same]
         self._matcher.consume_tokens(path[len(taken) :])
         self._taken = path
+        return self._matcher
 
 
 def _prepared(tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int]) -> LLTokenizer:
@@ -96,7 +149,7 @@ def _prepared(tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int]) -> LL
     return from_tokenizer(tokenizer, eos_token=sorted(eos_ids) or None)
 
 
-def _source(grammar: Grammar) -> str:
+def _source(grammar: Grammar, tokenizer: PreTrainedTokenizerBase) -> str:
     """The grammar in llguidance's own form. Raises ValueError."""
     match grammar.kind:
         case "json_schema":
@@ -108,7 +161,14 @@ def _source(grammar: Grammar) -> str:
         case "regex":
             return str(LLMatcher.grammar_from_regex(grammar.source))
         case "lark":
-            return str(LLMatcher.grammar_from_lark(grammar.source))
+            known = re.sub(CONTROL_RULE, lambda found: _control(found[1], tokenizer), grammar.source)
+            return str(LLMatcher.grammar_from_lark(known))
+
+
+def _control(token: str, tokenizer: PreTrainedTokenizerBase) -> str:
+    """A control token by its id; its letters, if the tokenizer does not know it."""
+    number = tokenizer.get_vocab().get(token)
+    return json.dumps(token) if number is None else f"<[{number}]>"
 
 
 def _refusal(grammar: Grammar, problem: str) -> GrammarRefused:

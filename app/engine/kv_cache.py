@@ -121,6 +121,12 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         for buffer in self._buffers(0):
             buffer.index_copy_(2, targets, buffer.index_select(2, sources))
 
+    def restore(self, keys: Tensor, values: Tensor, end: int) -> None:
+        """Copy these states' rows behind the committed ones, up to row `end`."""
+        rows = slice(self.length, end)
+        for buffer, states in zip(self._buffers(end), (keys, values), strict=True):
+            buffer[:, :, rows] = states[:, :, rows]
+
     def reserve(self, rows: int) -> None:
         """Have room for so many rows."""
         self._buffers(rows)
@@ -277,6 +283,12 @@ class BlockCache(Cache):
         """Each layer's keys and then its values [1, heads, L, size], as views of the committed rows."""
         buffers = [buffer for layer in self._rows for buffer in (layer.keys, layer.values)]
         return [buffer[:, :, : self.length] for buffer in buffers if buffer is not None]
+
+    def restore(self, states: Sequence[Tensor], end: int) -> None:
+        """Commit rows up to `end` of what `committed` gave; there is room for them."""
+        for layer, keys, values in zip(self._rows, states[::2], states[1::2], strict=True):
+            layer.restore(keys, values, end)
+        self._set_length(end)
 
     def _set_length(self, length: int) -> None:
         self.length = length

@@ -1,7 +1,7 @@
 """A model's folder to a model that can decode: weights, tokenizer, and the runner that suits it."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
@@ -37,6 +37,7 @@ from app.engine.quantising import check_can_quantise, quantise
 from app.engine.runner import BlockRunner, ModelRunner
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.engine.step_profile import StepProfile
+from app.engine.text import Decode
 from app.engine.tolerance import rounds_activations
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
 from app.messages import ModelChoice, ModelFolder, ModelInfo
@@ -91,6 +92,19 @@ class LoadedModel:
     def decode(self, ids: list[int]) -> str:
         """The text of these ids, special tokens left out."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+    def decode_with(self, shown: Collection[str]) -> Decode:
+        """`decode`, with these special tokens in the text."""
+        if not shown:
+            return self.decode
+        known = self.tokenizer.added_tokens_decoder.items()
+        left_out = {number for number, token in known if token.special and token.content not in shown}
+
+        def decode(ids: list[int]) -> str:
+            kept = [token for token in ids if token not in left_out]
+            return str(self.tokenizer.decode(kept, clean_up_tokenization_spaces=False))
+
+        return decode
 
 
 def load(

@@ -12,9 +12,11 @@ ends where a token ended goes on as if nobody had stopped; one cut inside a toke
 What messages say is text, though it spells a control token (`control_tokens.py`); a raw prompt is the person's own.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
@@ -23,22 +25,27 @@ from app.engine.control_tokens import ControlTokens
 from app.engine.reader import CachedTokenReader, in_parts
 from app.engine.sandbox import TemplateRefused, fill_here, panics_as_errors
 from app.errors import BadOption, PromptTooLong
-from app.messages import Message, Prompt
+from app.messages import Message, Prompt, ToolCall
 
+NOTHING_TOLD: Mapping[str, Any] = MappingProxyType({})
 Fill = Callable[[str, Sequence[Message], Mapping[str, Any]], str]
 """(template, chat, special tokens) -> the chat as the template writes it. Raises TemplateRefused."""
 
 
 def encode(
-    tokenizer: PreTrainedTokenizerBase, prompt: Prompt, context: int, fill: Fill = fill_here
+    tokenizer: PreTrainedTokenizerBase,
+    prompt: Prompt,
+    context: int,
+    fill: Fill = fill_here,
+    tools: str = "",
 ) -> list[int]:
     """Token ids of a chat (with the model's template) or of raw text (as the tokenizer adds to it).
 
-    A chat that ends with the assistant's words is to be continued there.
+    A chat that ends with the assistant's words is to be continued there. `tools` are JSON, for the template.
 
     Raises PromptTooLong when no token of a reply would fit behind it, BadOption when nothing is left of it."""
     with panics_as_errors():
-        ids = _ids(tokenizer, prompt, fill)
+        ids = _ids(tokenizer, prompt, fill, tools)
     if not ids:
         raise BadOption("The prompt has no tokens for this model: write at least one word.")
     if len(ids) >= context:
@@ -86,29 +93,70 @@ def begun(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> list[int]:
 
 
 def _begun_text(messages: Sequence[Message]) -> str:
-    return messages[-1].content if messages[-1].role == "assistant" else ""
+    return messages[-1].content if _is_begun(messages) else ""
 
 
-def _ids(tokenizer: PreTrainedTokenizerBase, prompt: Prompt, fill: Fill) -> list[int]:
+def _is_begun(messages: Sequence[Message]) -> bool:
+    return messages[-1].role == "assistant" and not messages[-1].calls
+
+
+def _ids(tokenizer: PreTrainedTokenizerBase, prompt: Prompt, fill: Fill, tools: str) -> list[int]:
     if isinstance(prompt, str):
         return list(tokenizer(prompt).input_ids)
     controls = ControlTokens(tokenizer)
     hidden = _hidden(controls, prompt)
-    return [*controls.ids(_asked_text(tokenizer, hidden, fill)), *controls.ids(_begun_text(hidden))]
+    told = {"tools": _hidden_values(controls, json.loads(tools))} if tools else {}
+    asked = _asked_text(tokenizer, hidden, fill, told)
+    return [*controls.ids(asked), *controls.ids(_begun_text(hidden))]
 
 
 def _hidden(controls: ControlTokens, messages: Sequence[Message]) -> tuple[Message, ...]:
-    return tuple(replace(message, content=controls.hidden(message.content)) for message in messages)
+    return tuple(
+        replace(
+            message,
+            content=controls.hidden(message.content),
+            calls=tuple(_hidden_call(controls, call) for call in message.calls),
+            name=controls.hidden(message.name),
+        )
+        for message in messages
+    )
 
 
-def _asked_text(tokenizer: PreTrainedTokenizerBase, messages: tuple[Message, ...], fill: Fill) -> str:
-    asked = messages[:-1] if messages[-1].role == "assistant" else messages
+def _hidden_call(controls: ControlTokens, call: ToolCall) -> ToolCall:
+    """A call without control tokens, however its arguments spell them."""
+    try:
+        values = _hidden_values(controls, json.loads(call.arguments))
+        arguments = json.dumps(values, ensure_ascii=False)
+    except ValueError:
+        arguments = controls.hidden(call.arguments)
+    return replace(call, name=controls.hidden(call.name), arguments=arguments)
+
+
+def _hidden_values(controls: ControlTokens, value: Any) -> Any:
+    match value:
+        case str():
+            return controls.hidden(value)
+        case list():
+            return [_hidden_values(controls, one) for one in value]
+        case dict():
+            return {controls.hidden(key): _hidden_values(controls, one) for key, one in value.items()}
+    return value
+
+
+def _asked_text(
+    tokenizer: PreTrainedTokenizerBase,
+    messages: tuple[Message, ...],
+    fill: Fill,
+    told: Mapping[str, Any] = NOTHING_TOLD,
+) -> str:
+    asked = messages[:-1] if _is_begun(messages) else messages
     if not asked:
         raise BadOption("There is no question before the reply that is to go on: write one first.")
     if not tokenizer.chat_template:
         return _plain_dialogue(asked)
     try:
-        return fill(tokenizer.get_chat_template(), asked, tokenizer.special_tokens_map)
+        template = tokenizer.get_chat_template(tools=told.get("tools"))
+        return fill(template, asked, {**tokenizer.special_tokens_map, **told})
     except TemplateRefused as error:
         raise BadOption(
             f"The model's chat template refuses this chat ({error}): start a new chat, "

@@ -13,15 +13,17 @@ from app.engine.logits_processing import (
     penalties,
     processed_sampler,
 )
+from app.engine.lookahead.pool import Constraint, unconstrained
 from app.engine.sampling import Sampler
 from app.messages import Piece, Request
 
 
 class ReplySampler:
-    """A sampler without log probabilities."""
+    """A sampler without log probabilities. `constraint` is what the reply's grammar allows, for drafts."""
 
-    def __init__(self, sample: Sampler) -> None:
+    def __init__(self, sample: Sampler, constraint: Constraint = unconstrained) -> None:
         self.sample = sample
+        self.constraint = constraint
 
     def with_logprobs(self, piece: Piece) -> Piece:
         """The piece as it is."""
@@ -31,8 +33,8 @@ class ReplySampler:
 class RecordingSampler(ReplySampler):
     """A sampler whose log probabilities are added to the pieces."""
 
-    def __init__(self, recorder: LogprobsRecorder, prompt_tokens: int) -> None:
-        super().__init__(recorder)
+    def __init__(self, recorder: LogprobsRecorder, prompt_tokens: int, constraint: Constraint) -> None:
+        super().__init__(recorder, constraint)
         self._recorder = recorder
         self._next = prompt_tokens
 
@@ -51,22 +53,26 @@ def make_reply_sampler(
     Raises BadOption for a grammar that cannot be used."""
     sampling, wanted = request.options.sampling, request.logits
     sample = sampler_for(sampling, loaded.info.device, loaded.runner.best_tokens)
-    if wanted.changes_logits:
-        sample = processed_sampler(sampling, _processes(loaded, request, prompt_tokens, begun))
+    constraint: Constraint = unconstrained
+    processes = _processes(loaded, request, prompt_tokens)
+    if wanted.grammar:
+        tokenizer, eos_ids = loaded.tokenizer, loaded.eos_ids
+        mask = loaded.grammars().compile(wanted.grammar, tokenizer, eos_ids, prompt_tokens, begun)
+        constraint = mask.constraint(loaded.vocabulary)
+        processes.append(mask)
+    if processes:
+        sample = processed_sampler(sampling, processes)
     if wanted.top_logprobs < 0:
-        return ReplySampler(sample)
-    return RecordingSampler(LogprobsRecorder(sample, wanted.top_logprobs, texts), prompt_tokens)
+        return ReplySampler(sample, constraint)
+    recorder = LogprobsRecorder(sample, wanted.top_logprobs, texts)
+    return RecordingSampler(recorder, prompt_tokens, constraint)
 
 
-def _processes(
-    loaded: LoadedModel, request: Request, prompt_tokens: int, begun: Sequence[int]
-) -> list[Process]:
+def _processes(loaded: LoadedModel, request: Request, prompt_tokens: int) -> list[Process]:
+    """Penalties and biases."""
     wanted, found = request.logits, list[Process]()
     if wanted.frequency_penalty or wanted.presence_penalty:
         found.append(penalties(wanted, prompt_tokens))
     if wanted.logit_bias:
         found.append(biases(wanted, loaded.vocabulary))
-    if wanted.grammar:
-        tokenizer, eos_ids = loaded.tokenizer, loaded.eos_ids
-        found.append(loaded.grammars().compile(wanted.grammar, tokenizer, eos_ids, prompt_tokens, begun))
     return found

@@ -16,6 +16,7 @@ from app.engine.batched_sampling import best_tokens
 from app.engine.block import Block, chain_block, common_length, padded
 from app.engine.kv_cache import AHEAD, BlockCache
 from app.engine.memory import is_out_of_memory
+from app.engine.prefix_cache import WORTH_KEEPING, PrefixCache
 from app.engine.rotary import Rotary, anchored
 from app.engine.step_profile import Buckets, bucket_for
 from app.engine.steps import EagerSteps, Steps, run_block
@@ -79,8 +80,11 @@ class BlockRunner:
         attention: Attention = SDPA,
         steps: Steps | None = None,
         cache: BlockCache | None = None,
+        others: PrefixCache | None = None,
     ) -> None:
-        """`steps` run the decoders' blocks; by default eagerly. `cache` is an empty one."""
+        """`steps` run the decoders' blocks; by default eagerly. `cache` is an empty one.
+
+        `others` keeps the prefixes of other conversations; by default none."""
         self.context = context
         self.reused = 0
         self.same_text_buckets: Buckets = ()
@@ -89,6 +93,7 @@ class BlockRunner:
         self.steps = steps or EagerSteps(model, attention)
         self._rotary = rotary
         self._cache = BlockCache() if cache is None else cache
+        self._others = PrefixCache() if others is None else others
         self._chunk = prefill_chunk(model.device)
         self.is_asynchronous = model.device.type == "cuda"
         self._prefix: list[int] = []
@@ -111,9 +116,11 @@ class BlockRunner:
         return self._rotary.horizon(position, self.context)
 
     def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
-        """Reads only what differs from the prefix the cache holds, in chunks."""
-        # Keys of a table that depends on the text's length fit no text of another length.
-        self._rewind(common_length(self._prefix, ids[:-1]) if self._rotary.kind == "fixed" else 0)
+        """Reads only what differs from the prefix the cache holds, or from one that was kept, in chunks."""
+        if self._rotary.kind == "fixed":
+            self._reuse(ids[:-1])
+        else:  # keys of a table that depends on the text's length fit no text of another length
+            self._rewind(0)
         self.reused = len(self._prefix)
         self._make_room(len(ids))
         logits = torch.empty(0)
@@ -149,8 +156,9 @@ class BlockRunner:
         self._block = None
 
     def forget(self) -> None:
-        """Drop the prefix; the buffers stay until a shorter text is read."""
+        """Drop the prefix, and those of other conversations; the buffers stay until a shorter text is read."""
         self._rewind(0)
+        self._others.clear()
 
     @property
     def model(self) -> PreTrainedModel:
@@ -196,6 +204,20 @@ class BlockRunner:
             yield logits[0]
 
     @torch.inference_mode()
+    def _reuse(self, ids: Sequence[int]) -> None:
+        """Go back to what these ids have in common with the prefix, and on with what one that was kept has more.
+
+        What is lost of the prefix is kept."""
+        here, found = common_length(self._prefix, ids), self._others.find(ids)
+        if len(self._prefix) - here >= WORTH_KEEPING:
+            self._others.keep(self._prefix, self._cache.committed())
+        self._rewind(here)
+        if found is not None and (there := common_length(found.tokens, ids)) - here >= WORTH_KEEPING:
+            self._make_room(len(ids) + 1)
+            self._cache.restore(found.states, there)
+            self._prefix += ids[here:there]
+
+    @torch.inference_mode()
     def _make_room(self, rows: int) -> None:
         """Reserve what a prompt and much of its reply need, once; a cache far too large gives the rest back."""
         if self._cache.capacity > max(ROOMY, MUCH * rows):
@@ -211,6 +233,7 @@ class BlockRunner:
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
+            self._others.clear()
             self._cache.reserve(rows)
 
     def _crosses_switch(self, position: int) -> bool:

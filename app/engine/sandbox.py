@@ -8,14 +8,14 @@ a new process. The first use starts it, or `start`, while torch is imported.
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from time import monotonic
 from typing import Any
 
 from app.child_process import ChildProcess
 from app.errors import EngineClosed, ModelBroken
-from app.messages import Message, ModelFolder
+from app.messages import Message, ModelFolder, ToolCall
 
 SECONDS = {"tokenizer": 10.0, "template": 5.0}
 """Far more than an honest one takes: 260,000 words are read in one or two, a chat is filled in hundredths."""
@@ -162,8 +162,26 @@ def fill_here(template: str, messages: Sequence[Message], tokens: Mapping[str, A
         raise TemplateRefused(str(error)) from error
 
 
-def _turns(messages: Sequence[Message]) -> list[dict[str, str]]:
-    return [{"role": message.role, "content": message.content} for message in messages]
+def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Messages as templates expect them: a key is there only if it says something."""
+    return [
+        {"role": message.role, "content": message.content}
+        | ({"tool_calls": [_call(call) for call in message.calls]} if message.calls else {})
+        | ({"tool_call_id": message.call_id, "name": message.name} if message.role == "tool" else {})
+        for message in messages
+    ]
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    arguments: Any = call.arguments
+    if not call.arguments_as_text:
+        with suppress(ValueError):
+            arguments = json.loads(arguments)
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": arguments},
+    }
 
 
 def _digest(folder: ModelFolder) -> str:

@@ -86,8 +86,8 @@ def _require_few(folder: Path) -> None:
             raise ValueError(f"{name} adds more than {MOST_ADDED:,} tokens")
 
 
-def fill(template: str, messages: list[dict[str, str]], tokens: dict[str, Any]) -> str:
-    """A chat as its template writes it."""
+def fill(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) -> str:
+    """A chat as its template writes it. Among the special tokens may be `tools`, as a list."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
     rendered: Any = render_jinja_template(  # typed as a text; it is texts, and where replies stand in them

@@ -17,6 +17,7 @@ from app.engine.decoders import generate, make_decoder
 from app.engine.loading import LoadedModel, load
 from app.engine.logits_processing import Texts
 from app.engine.lookahead.factory import ReplyContext
+from app.engine.lookahead.pool import Constraint
 from app.engine.measurement_cache import open_cache
 from app.engine.measuring import LOADED, keep, measured
 from app.engine.memory import is_uninitialised, peak_bytes, release_memory, restart_peak
@@ -28,7 +29,7 @@ from app.engine.sandbox import Sandbox, fill_here
 from app.engine.step import FirstToken, StatisticsMeter, Step
 from app.engine.step_profile import choose_buckets
 from app.engine.stopping import StoppingCriteria
-from app.engine.text import ReplyText
+from app.engine.text import Decode, ReplyText
 from app.errors import BadOption, EngineClosed
 from app.messages import (
     Decoding,
@@ -165,7 +166,7 @@ class Session:
         yield Margin(first, second, float(values[0, 0] - values[0, 1]))
 
     def _encode(self, loaded: LoadedModel, request: Request) -> list[int]:
-        return encode(loaded.tokenizer, request.prompt, loaded.info.context, self._fill)
+        return encode(loaded.tokenizer, request.prompt, loaded.info.context, self._fill, request.tools)
 
     @contextmanager
     def _forgetting_on_error(self) -> Iterator[None]:
@@ -221,12 +222,13 @@ def _reply(
     decoding = _supported(request.options.decoding, loaded)
     loaded.runner.same_text_buckets = choose_buckets(loaded.profile) if decoding.same_text else ()
     before = begun(loaded.tokenizer, request.prompt)
-    stopper = _make_stopper(loaded, request.options, len(prompt), before)
-    text = ReplyText(loaded.decode, request.options.stop, before)
+    decode = loaded.decode_with(request.control)
+    stopper = _make_stopper(loaded, request.options, len(prompt), before, decode)
+    text = ReplyText(decode, request.options.stop, before)
     meter = StatisticsMeter(len(prompt))
     reason: StopReason | None = None
     sampler = make_reply_sampler(loaded, request, len(prompt), before, texts)
-    decoder = make_decoder(decoding, _reply_context(loaded, request))
+    decoder = make_decoder(decoding, _reply_context(loaded, request, sampler.constraint))
     for item in generate(loaded.runner, prompt, decoder, sampler.sample, stopper):
         match item:
             case Prefilling():
@@ -270,26 +272,28 @@ def _within_vocabulary(loaded: LoadedModel, ids: list[int]) -> list[int]:
     return ids
 
 
-def _reply_context(loaded: LoadedModel, request: Request) -> ReplyContext:
-    if not request.documents:
-        return ReplyContext(loaded.statistics, loaded.profile, request.options.sampling)
-    controls = ControlTokens(loaded.tokenizer)
-    # Without tokens that the model cannot read: what is drafted from a document is fed to it.
-    documents = tuple(
-        tuple(token for token in controls.written(text) if token < loaded.vocabulary)
-        for text in request.documents
+def _reply_context(loaded: LoadedModel, request: Request, constraint: Constraint) -> ReplyContext:
+    *documents, prediction = (
+        _drafted_tokens(loaded, text) for text in (*request.documents, request.prediction)
     )
-    return ReplyContext(loaded.statistics, loaded.profile, request.options.sampling, documents)
+    sampling, texts = request.options.sampling, (tuple(documents), prediction)
+    return ReplyContext(loaded.statistics, loaded.profile, sampling, *texts, constraint)
+
+
+def _drafted_tokens(loaded: LoadedModel, text: str) -> tuple[int, ...]:
+    """A text to draft from, without tokens that the model cannot read: what is drafted is fed to it."""
+    written = ControlTokens(loaded.tokenizer).written(text) if text else ()
+    return tuple(token for token in written if token < loaded.vocabulary)
 
 
 def _make_stopper(
-    loaded: LoadedModel, options: Options, prompt_tokens: int, before: Sequence[int]
+    loaded: LoadedModel, options: Options, prompt_tokens: int, before: Sequence[int], decode: Decode
 ) -> StoppingCriteria:
     return StoppingCriteria(
         eos_ids=frozenset() if options.ignore_eos else loaded.eos_ids,
         max_new_tokens=options.max_new_tokens,
         room=loaded.info.context - prompt_tokens,
         stops=options.stop,
-        decode=loaded.decode,
+        decode=decode,
         before=before,
     )

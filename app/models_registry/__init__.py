@@ -10,7 +10,7 @@ from app.models_registry.hub.hub import Hub, log_in, log_out
 from app.models_registry.hub.hub_id import HubId, parse_hub_id, require_hub_id
 from app.models_registry.hub.search import inspect_model, search
 from app.models_registry.installed_models import delete, find_installed, freed_by, installed, verify
-from app.models_registry.locate import find_here, folder_here, locate
+from app.models_registry.locate import find_here, folder_here, locate, template_here
 from app.models_registry.model_library import ModelLibrary
 
 __all__ = [
@@ -37,5 +37,6 @@ __all__ = [
     "read_catalogue",
     "require_hub_id",
     "search",
+    "template_here",
     "verify",
 ]

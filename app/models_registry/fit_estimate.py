@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+from app.device_memory import PREFIX_SHARE
 from app.model_messages import Fit, Memory, MemoryNeed, Precision, RowPrice, Verdict, gigabytes
 from app.models_registry.files.config import ModelConfig, read_config
 from app.models_registry.files.weights import HEADS, Weights, check_model, read_weights
@@ -36,7 +37,7 @@ SMALL = 1_000_000
 SCORE_COPIES = 3
 """Float32 score matrices that exist at once where attention is written out, without a fused kernel."""
 MARGIN = 0.05
-"""The share of free memory that is left alone."""
+"""The share of free memory that is left alone, besides what the prefixes of other conversations may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ def activation_bytes(precision: Precision, device: str) -> int:
 
 def judge(estimator: Estimator, memory: Memory, precision: Precision, context: int) -> Fit:
     """Whether the model fits this device, in words."""
-    usable = int(memory.free * (1 - MARGIN))
+    usable = int(memory.free * (1 - MARGIN - PREFIX_SHARE))
     context = min(context, estimator.shape.context)
     need = estimator.need(precision, context)
     longest = estimator.longest_context(precision, usable)

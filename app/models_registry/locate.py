@@ -16,6 +16,7 @@ from app.errors import ModelBroken, ModelNotFound
 from app.gguf_header import is_gguf
 from app.messages import ModelFolder, Progress
 from app.models_registry.downloads.process import download
+from app.models_registry.files.chat_template import chat_template
 from app.models_registry.files.gguf import SUFFIX, gguf_files
 from app.models_registry.files.model_files import CONFIG
 from app.models_registry.files.weights import check_model
@@ -81,6 +82,12 @@ def folder_here(name: str, hub: Hub) -> ModelFolder | None:
         return None
     is_cached = path.parent.name == SNAPSHOTS
     return ModelFolder(path, name=name.strip(), revision=path.name if is_cached else "")
+
+
+def template_here(name: str, hub: Hub) -> str:
+    """The chat template of a model that is on this machine already; "" where there is none."""
+    path = find_here(name, hub)
+    return chat_template(_folder(path).path) if path else ""
 
 
 def _exists(path: Path) -> bool:

@@ -4,6 +4,7 @@ import pytest
 
 from app.api.chat_messages import ChatMessage, engine_messages
 from app.api.errors import ApiError
+from app.api.tool_syntax import FUNCTIONARY, HERMES, LLAMA, CallSyntax, ToolTemplate
 from app.messages import Message
 
 
@@ -62,3 +63,62 @@ def test_what_cannot_be_read_names_its_place(given: list[dict[str, object]]) -> 
     with pytest.raises(ApiError) as refused:
         read(*given)
     assert refused.value.param and refused.value.param.startswith("messages")
+
+
+def native(syntax: CallSyntax, *given: dict[str, object]) -> tuple[Message, ...]:
+    return engine_messages(
+        [ChatMessage.model_validate(one) for one in given], "", ToolTemplate(syntax, is_native=True)
+    )
+
+
+def calls_of(*calls: tuple[str | None, str]) -> dict[str, object]:
+    made = [{"id": name, "function": {"name": "f", "arguments": arguments}} for name, arguments in calls]
+    return {"role": "assistant", "content": None, "tool_calls": made}
+
+
+def result(name: str | None, text: str) -> dict[str, object]:
+    return {"role": "tool", "tool_call_id": name, "content": text}
+
+
+GO = {"role": "user", "content": "Go"}
+
+
+def test_a_template_gets_calls_and_results_as_such() -> None:
+    _, said, second, first = native(
+        HERMES,
+        GO,
+        calls_of(("call_a", '{"a": 1}'), ("call_b", "")),
+        result("call_b", "B"),
+        result("call_a", "A"),
+    )
+    assert [call.arguments for call in said.calls] == ['{"a": 1}', "{}"] and said.content == ""
+    assert (second.call_id, first.call_id) == (said.calls[1].id, said.calls[0].id)
+    assert (first.role, first.name, first.content) == ("tool", "f", "A")
+    assert all(len(call.id) == 9 and call.id.isalnum() for call in said.calls)
+
+
+def test_calls_without_ids_are_answered_in_their_order() -> None:
+    turn = (calls_of((None, "{}"), (None, "{}")), result(None, "A"), result(None, "B"))
+    messages = native(HERMES, GO, *turn, *turn)
+    made = [call.id for message in messages for call in message.calls]
+    assert [message.call_id for message in messages if message.role == "tool"] == made
+    assert len(set(made)) == 4
+
+
+def test_a_template_that_takes_one_call_gets_each_with_its_result() -> None:
+    messages = native(
+        LLAMA, GO, calls_of(("a", "{}"), ("b", "{}")), result("a", "A"), result("b", "B"), result("c", "C")
+    )
+    assert [(message.role, message.content) for message in messages] == [
+        ("user", "Go"), ("assistant", ""), ("tool", "A"), ("assistant", ""), ("tool", "B"), ("tool", "C"),
+    ]  # fmt: skip
+
+
+def test_items_of_one_call_each_are_one_message() -> None:
+    _, said, *_ = native(HERMES, GO, calls_of(("a", "{}")), calls_of(("b", "{}")), result("a", "A"))
+    assert len(said.calls) == 2
+
+
+def test_a_template_that_wants_arguments_as_text_gets_them() -> None:
+    assert native(FUNCTIONARY, GO, calls_of(("a", "{}")))[1].calls[0].arguments_as_text
+    assert not native(HERMES, GO, calls_of(("a", "{}")))[1].calls[0].arguments_as_text

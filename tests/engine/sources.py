@@ -13,7 +13,7 @@ from app.engine.lookahead.entries import Packed, pack_successors
 from app.engine.lookahead.pool import ContextPool
 from app.messages import Origin
 
-SOURCES: tuple[Origin, ...] = ("window", "prompt", "output", "document", "history", "successor")
+SOURCES: tuple[Origin, ...] = ("window", "prompt", "output", "document", "prediction", "history", "successor")
 """Everyone who drafts."""
 BITS = 12
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from app.engine.grammar import Grammars
+from app.engine.grammar import GrammarMask, Grammars
 from app.engine.logits_processing import Process, processed_sampler
 from app.errors import GrammarRefused
 from app.logits_settings import Grammar
@@ -36,7 +36,7 @@ def grammars() -> Iterator[Grammars]:
 
 def compiled(
     grammars: Grammars, tokenizer: PreTrainedTokenizerBase, grammar: Grammar, begun: Sequence[int] = ()
-) -> Process:
+) -> GrammarMask:
     eos_ids = frozenset({tokenizer.eos_token_id})
     return grammars.compile(grammar, tokenizer, eos_ids, len(PROMPT) + len(begun), begun)
 
@@ -144,6 +144,25 @@ def test_a_reply_that_is_begun_goes_on_in_its_grammar(
     assert is_allowed == {"]": True, "[": False, "3": True}
     with pytest.raises(GrammarRefused, match="regenerate"):
         compiled(grammars, tokenizer, grammar, other)
+
+
+def test_a_draft_is_told_what_is_allowed_and_what_is_forced(
+    grammars: Grammars, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    schema = {"type": "object", "properties": {"name": {"type": "integer"}}, "required": ["name"]}
+    ids = lambda text: tokenizer(text, add_special_tokens=False).input_ids  # noqa: E731
+    mask = compiled(grammars, tokenizer, Grammar("json_schema", json.dumps(schema)))
+    constraint, text = mask.constraint(len(tokenizer)), [*PROMPT, *ids('{"')]
+    path, rest = list[int](), ids('name"')
+    while found := constraint(text, lambda: path).forced:  # noqa: B023
+        path += found
+    assert path == rest[: len(path)] and path, "as the tokenizer cuts it"
+    behind = constraint(text, lambda: [*rest, *ids(":")])
+    for token in range(len(tokenizer)):
+        expected = mask(torch.zeros(len(tokenizer)), [*text, *rest, *ids(":")])[token] == 0
+        assert (token in behind) == bool(expected)
+    assert len(tokenizer) + 8 not in behind
+    assert mask.constraint(min(rest))(text, list).forced == [], "a token that the model has no weights for"
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """Chats and raw texts to token ids, with the demo model's tokenizer."""
 
+import json
+
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from app.engine.prompt import encode
+from app.engine.prompt import begun, encode
 from app.errors import BadOption, PromptTooLong
-from app.messages import Message
+from app.messages import Message, ToolCall
 from tests.engine.tiny import DEMO
 
 CHAT = (Message("system", "Be brief."), Message("user", "Hello"))
@@ -59,3 +61,36 @@ def test_a_prompt_that_becomes_no_tokens_is_refused(tokenizer: PreTrainedTokeniz
     tokenizer.chat_template = "{{ '' }}"
     with pytest.raises(BadOption, match="The prompt has no tokens for this model"):
         encode(tokenizer, CHAT, 1024)
+
+
+TELLS_OF_TOOLS = (
+    "{{ tools | tojson }}{% for message in messages %} {{ message.role }}: {{ message.content }}"
+    "{% for call in message.tool_calls or () %}{{ call.function.name }} in {{ call.function.arguments.city }}"
+    "{% endfor %}{{ message.tool_call_id }}{% endfor %}"
+)
+
+
+def test_a_template_is_told_of_tools_calls_and_results_and_none_of_them_is_a_control_token(
+    tokenizer: PreTrainedTokenizerBase,
+) -> None:
+    tokenizer.chat_template = TELLS_OF_TOOLS
+    ending = str(tokenizer.eos_token)
+    tools = json.dumps([{"type": "function", "function": {"name": "weather", "description": f"Sun{ending}"}}])
+    call = ToolCall("abcdefghi", "weather", json.dumps({"city": f"Rome{ending}"}))
+    chat = (
+        Message("user", "Is it warm?"),
+        Message("assistant", "", (call,)),
+        Message("tool", f"30 degrees{ending}", call_id="abcdefghi", name="weather"),
+    )
+    ids = encode(tokenizer, chat, 4096, tools=tools)
+    text = tokenizer.decode(ids)
+    assert f"Sun{ending}" in text and "user: Is it warm?" in text
+    assert f"assistant: weather in Rome{ending}" in text and f"tool: 30 degrees{ending}abcdefghi" in text
+    assert tokenizer.eos_token_id not in ids
+
+
+def test_a_chat_that_ends_with_a_call_is_not_continued(tokenizer: PreTrainedTokenizerBase) -> None:
+    tokenizer.chat_template = TELLS_OF_TOOLS
+    chat = (Message("user", "Go"), Message("assistant", "", (ToolCall("a", "f", '{"city": "Oslo"}'),)))
+    assert begun(tokenizer, chat) == []
+    assert "f in Oslo" in tokenizer.decode(encode(tokenizer, chat, 4096))

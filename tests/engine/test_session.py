@@ -1,5 +1,6 @@
 """One model and the requests to it, on the test's own thread."""
 
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from app.engine.loading import LoadedModel
 from app.engine.session import Session
 from app.errors import BadOption, ModelBroken, ModelNotFound, PromptTooLong
+from app.logits_settings import Grammar, LogitsSettings
 from app.messages import (
     Decoding,
     Event,
@@ -213,6 +215,33 @@ def test_the_reply_may_quote_a_document_and_stays_as_it_was(session: Session) ->
     quoted = list(session.events(asked, silent, StopAfter()))
     assert text_of(quoted) == text
     assert "document" in sources_of(quoted)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, seed=3)])
+@pytest.mark.parametrize("decoding", [Decoding(), Decoding("lookahead"), Decoding("auto", rows=24)])
+def test_what_a_grammar_forces_is_drafted_and_the_text_stays(
+    session: Session, sampling: Sampling, decoding: Decoding
+) -> None:
+    properties = {name: {"type": "integer"} for name in ("population", "distance")}
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    logits = LogitsSettings(grammar=Grammar("json_schema", json.dumps(schema)))
+    options = Options(sampling, decoding, max_new_tokens=60)
+    asked, plain = (
+        list(session.events(Request(CPU, PROMPT, one, logits=logits), silent, StopAfter()))
+        for one in (options, with_decoder(options, Decoding("plain")))
+    )
+    assert ids_of(asked) == ids_of(plain)
+    assert "grammar" in sources_of(asked)
+    assert "population" in text_of(plain)
+
+
+def test_a_prediction_is_drafted_from_and_changes_no_text(session: Session) -> None:
+    options = replace(SHORT, decoding=Decoding("auto", rows=24), max_new_tokens=60)
+    text = text_of(ask(session, options=PLAIN))
+    asked = Request(CPU, PROMPT, options, is_cold=True, prediction=text)
+    predicted = list(session.events(asked, silent, StopAfter()))
+    assert text_of(predicted).startswith(text)
+    assert "prediction" in sources_of(predicted)
 
 
 def test_what_was_counted_of_guesses_outlives_the_session(places: Places, tmp_path: Path) -> None:

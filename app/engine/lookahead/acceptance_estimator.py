@@ -36,7 +36,9 @@ FIRST_CODE = 1 + LONGEST
 FIRST_ALTERNATIVE_CODE = FIRST_CODE + (1 + LONGEST) * GAP_CLASSES
 NUM_SUCCESSOR_CODES = FIRST_ALTERNATIVE_CODE + FIRST_CODE * LEADS
 NUM_FOLLOWER_CODES = FIRST_CODE + len(SOURCES) * LONGEST * RANKS
-NUM_CELLS = NUM_SUCCESSOR_CODES * NUM_FOLLOWER_CODES
+FORCED = NUM_SUCCESSOR_CODES * NUM_FOLLOWER_CODES
+"""The cell of what the reply's grammar leaves no choice about, but for how it is cut into tokens."""
+NUM_CELLS = FORCED + 1
 
 CELLS_LAYOUT = (
     f"{NUM_SUCCESSOR_CODES} by {NUM_FOLLOWER_CODES}, gaps {list(GAPS)}, drawn, alternatives, anywhere"
@@ -45,6 +47,8 @@ CELLS_LAYOUT = (
 
 PRIOR = 6.0
 """Observations that a prior is worth."""
+FORCED_PRIOR = 0.95
+"""The chance that a model cuts what is forced into tokens as its tokenizer would."""
 FADE = 256.0
 """Observations after which a cell's counts are halved."""
 
@@ -77,6 +81,8 @@ def follower_code(source: int, length: int, rank: int) -> int:
 @cache
 def origin_of(cell: int) -> Origin:
     """Who proposed a candidate of this cell: its text, unless the model spoke of a longer context."""
+    if cell == FORCED:
+        return "grammar"
     successor, follower = divmod(cell, NUM_FOLLOWER_CODES)
     if follower < FIRST_CODE:
         return "successor"
@@ -124,4 +130,4 @@ def _priors() -> list[float]:
     """By cell, from one weight for each code: the odds multiply."""
     successor = [exp(BASE + weight) for weight in SUCCESSOR_WEIGHTS]
     follower = [exp(weight) for weight in FOLLOWER_WEIGHTS]
-    return [1 / (1 + 1 / (one * other)) for one in successor for other in follower]
+    return [*(1 / (1 + 1 / (one * other)) for one in successor for other in follower), FORCED_PRIOR]

@@ -38,6 +38,14 @@ class DraftTree:
         """The node that guesses `token` behind `node`, if there is one."""
         return self._children[node].get(token)
 
+    def path(self, node: int) -> list[int]:
+        """The guesses from the current token, which is left out, down to this node."""
+        found = list[int]()
+        while node > 0:
+            found.append(self.tokens[node])
+            node = self.parents[node]
+        return found[::-1]
+
     def add(self, node: int, token: int, origin: Origin, reach: float = 0.0) -> int:
         """The node that guesses `token` behind `node`, made if need be."""
         known = self._children[node].get(token)

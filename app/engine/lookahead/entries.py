@@ -21,10 +21,10 @@ SUCCESSORS, FOLLOWERS = 8, 7
 Packed = NDArray[np.int32]
 """Successors [R, 8], best first."""
 
-SOURCES: tuple[Origin, ...] = ("window", "prompt", "output", "document", "history")
+SOURCES: tuple[Origin, ...] = ("window", "prompt", "output", "document", "history", "prediction")
 """Where followers come from, by number."""
 _HISTORY = SOURCES.index("history")
-_DOCUMENT = SOURCES.index("document")
+_GIVEN = (SOURCES.index("document"), SOURCES.index("prediction"))
 
 SUCCESSORS_LAYOUT = f"{SUCCESSORS} of 20 and 10 bits, behind a line break where texts have no BOS"
 """What packed successors mean: those that were kept under another layout are of no use."""
@@ -70,9 +70,9 @@ def pack_follower(token: int, origin: Origin, reply: int) -> int:
 def unpack_follower(packed: int, reply: int) -> tuple[int, int, bool]:
     """(token, number of its source as seen from this reply, whether it was seen only once).
 
-    What was prompt or output of an earlier reply is history by now; a document stays one."""
+    What was prompt or output of an earlier reply is history by now; a document or prediction stays one."""
     source = packed >> 8 & 7
-    if packed & 31 != reply % NUM_REPLIES and source != _DOCUMENT:
+    if packed & 31 != reply % NUM_REPLIES and source not in _GIVEN:
         source = _HISTORY
     return (packed >> 11) - 1, source, packed & _SEEN_BITS == _ONCE
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner, RowBudgetPlanner
+from app.engine.lookahead.pool import Constraint, unconstrained
 from app.engine.lookahead.tuner import Tuner
 from app.engine.runner import ModelRunner
 from app.engine.sampling import Sampler
@@ -20,12 +21,16 @@ UNMEASURED_ROWS = 24
 
 @dataclass(frozen=True, slots=True)
 class ReplyContext:
-    """What is known before a reply: the model's statistics and step times, how it draws, texts to quote from."""
+    """What is known before a reply: the model's statistics and step times, how it draws, texts to quote from.
+
+    `constraint` is what its grammar allows."""
 
     statistics: ModelStatistics = field(default_factory=ModelStatistics)
     profile: StepProfile = field(default_factory=StepProfile)
     sampling: Sampling = field(default_factory=Sampling)
     documents: tuple[tuple[int, ...], ...] = ()
+    prediction: tuple[int, ...] = ()
+    constraint: Constraint = unconstrained
 
 
 def make_lookahead(decoding: Decoding, known: ReplyContext | None = None) -> Decoder:
@@ -35,7 +40,9 @@ def make_lookahead(decoding: Decoding, known: ReplyContext | None = None) -> Dec
     def decode(
         runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
     ) -> Iterator[Step]:
-        pool = known.statistics.pool(tokens, known.sampling, known.documents)
+        pool = known.statistics.pool(
+            tokens, known.sampling, known.documents, known.prediction, known.constraint
+        )
         planner = _make_planner(decoding, known, runner)
         return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)
 

@@ -16,7 +16,7 @@ from app.engine.lookahead.backoff import Backoff
 from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.entries import Packed
 from app.engine.lookahead.first_successors import likely_anywhere
-from app.engine.lookahead.pool import ContextPool
+from app.engine.lookahead.pool import Constraint, ContextPool, unconstrained
 from app.engine.lookahead.ranking import make_rank
 from app.engine.lookahead.step_curve import CurveShape, StepCurve
 from app.engine.lookahead.window_sizer import WindowSizer
@@ -58,15 +58,21 @@ class ModelStatistics:
         self._pool: ContextPool | None = None
 
     def pool(
-        self, text: Sequence[int], sampling: Sampling, documents: Sequence[Sequence[int]]
+        self,
+        text: Sequence[int],
+        sampling: Sampling,
+        documents: Sequence[Sequence[int]],
+        prediction: Sequence[int] = (),
+        constraint: Constraint = unconstrained,
     ) -> ContextPool:
         """The pool for a reply to this text: the one so far if the same chat goes on, else a new one."""
         estimator = self.estimator(sampling.temperature)
         if self._pool is None or not self._pool.goes_on(text):
             self._pool = self.new_pool(estimator)
-        self._pool.begin(text, estimator, make_rank(sampling))
+        self._pool.begin(text, estimator, make_rank(sampling), constraint)
         for document in documents:
             self._pool.learn_document(document)
+        self._pool.learn_document(prediction, "prediction")
         return self._pool
 
     def new_pool(self, estimator: AcceptanceEstimator) -> ContextPool:

@@ -12,7 +12,8 @@ edges,
 A node's own edges are looked up only when no other edge can be better, so that most leaves cost nothing.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
 from heapq import heappop, heappush
 from typing import Protocol
 
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from app.engine.block import common_length
 from app.engine.lookahead.acceptance_estimator import (
+    FORCED,
     NUM_FOLLOWER_CODES,
     RANKS,
     AcceptanceEstimator,
@@ -42,6 +44,28 @@ SUREST = 0.995
 
 Edge = tuple[float, int, int]
 """(chance that the model agrees, token, cell that it was learned in): a guess of the next token."""
+
+
+class Allowed(Protocol):
+    """The tokens that a grammar allows at some place; `forced` is the one it leaves, as far as it can be told."""
+
+    @property
+    def forced(self) -> list[int]:
+        """That token, or nothing."""
+
+    def __contains__(self, token: int) -> bool: ...
+
+
+Constraint = Callable[[Sequence[int], Callable[[], Sequence[int]]], Allowed | None]
+"""(text, what is added to it) -> what the reply's grammar allows behind both; None without a grammar."""
+
+
+def unconstrained(_text: Sequence[int], _added: Callable[[], Sequence[int]]) -> None:
+    """Every token may come next."""
+
+
+def _beginning(tokens: Sequence[int], length: int) -> Sequence[int]:
+    return tokens[:length]
 
 
 class Pool(Protocol):
@@ -79,6 +103,7 @@ class ContextPool:
         self._estimator = estimator
         self._rank: Rank = likeliest_first
         self._special = special
+        self._constraint: Constraint = unconstrained
         self._text: list[int] = []
         self._prompt_length = 0
         self._learned = 0
@@ -93,22 +118,27 @@ class ContextPool:
         return common_length(self._text, text) >= self._prompt_length
 
     def begin(
-        self, text: Sequence[int], estimator: AcceptanceEstimator, rank: Rank = likeliest_first
+        self,
+        text: Sequence[int],
+        estimator: AcceptanceEstimator,
+        rank: Rank = likeliest_first,
+        constraint: Constraint = unconstrained,
     ) -> None:
         """A reply to this text begins. What it has in common with the text so far is history from now on."""
         self._estimator = estimator
         self._rank = rank
+        self._constraint = constraint
         self._reply += 1
         known = common_length(self._text, text)
         self._text = list(text[:known])
         self.learn(text, len(text) - known, "prompt")
         self._prompt_length = len(text) - 1  # its last token is the reply's first
 
-    def learn_document(self, document: Sequence[int]) -> None:
+    def learn_document(self, document: Sequence[int], origin: Origin = "document") -> None:
         """File a text to quote from, once: what is read again for another reply is no news."""
         if tuple(document) not in self._documents:
             self._documents.add(tuple(document))
-            self.learn(document, len(document), "document")
+            self.learn(document, len(document), origin)
 
     def learn(self, text: Sequence[int], new: int, origin: Origin) -> None:
         """File the last `new` tokens of a line of text behind what stood before them."""
@@ -150,6 +180,8 @@ class ContextPool:
                 least = floor / (tree.reaches[node] * trust)  # rarer ones are never added
                 before = NO_ALTERNATIVES if node else alternatives(self._table, context)
                 edges = self.edges(contexts[node], len(context) + tree.depths[node], least, before)
+                if allowed := self._constraint(context, partial(tree.path, node)):
+                    edges = self._narrowed(edges, allowed)
             if place < len(edges):
                 pushed += 1
                 chance = min(edges[place][0] * trust, SUREST)
@@ -160,11 +192,14 @@ class ContextPool:
         """The model went on with these tokens: how good were the guesses at each of them?"""
         line = list(context[-LONGEST:])
         before = alternatives(self._table, context)
-        for position, token in enumerate(accepted, start=len(context)):
-            edges = self.edges(line[-LONGEST:], position, before=before)
+        for place, token in enumerate(accepted):
+            edges = self.edges(line[-LONGEST:], len(context) + place, before=before)
             before = NO_ALTERNATIVES
-            for chance, guess, _ in edges[:1]:
-                self._estimator.observe_best(chance, guess == token)
+            if allowed := self._constraint(context, partial(_beginning, accepted, place)):
+                edges = self._narrowed(edges, allowed)
+            for chance, guess, cell in edges[:1]:
+                if cell != FORCED:
+                    self._estimator.observe_best(chance, guess == token)
             for _, guess, cell in edges:
                 self._estimator.observe(cell, guess == token)
             line.append(token)
@@ -211,6 +246,13 @@ class ContextPool:
         """Token -> successor code, the expected one first."""
         first = successor_code(length, 0)
         return {token: first + gap for token, gap in self._rank(found, position)}
+
+    def _narrowed(self, edges: Sequence[Edge], allowed: Allowed) -> list[Edge]:
+        """Those that a grammar allows, behind the one that it forces. How well guesses go is no matter to that."""
+        forced = allowed.forced
+        chance = min(self._estimator.rates[FORCED], SUREST) / self._estimator.trust
+        found = [(chance, token, FORCED) for token in forced]
+        return found + [edge for edge in edges if edge[1] in allowed and edge[1] not in forced]
 
     def _follower_codes(self, followers_found: Sequence[int], length: int) -> dict[int, int]:
         """Token -> seen code, newest first."""

@@ -142,7 +142,7 @@ SUCCESSOR_WEIGHTS = (
     -3.78,
 )
 
-# Documents and history: the mean of prompt and output.
+# Documents, history and predictions: the mean of prompt and output.
 _BORROWED = (
     0.74,
     -0.51,
@@ -223,4 +223,5 @@ FOLLOWER_WEIGHTS = (
     -0.04,
     *_BORROWED,  # document
     *_BORROWED,  # history
+    *_BORROWED,  # prediction
 )

@@ -14,7 +14,9 @@ ABOUT: dict[Origin, str] = {
     "prompt": "drafted from the prompt",
     "output": "drafted from what this reply wrote before",
     "document": "drafted from a pasted document",
+    "prediction": "drafted from the prediction that the request gave",
     "history": "drafted from earlier turns of the chat",
+    "grammar": "drafted because the grammar of the answer leaves nothing else",
 }
 """What a tooltip says of each origin."""
 ORIGINS: tuple[Origin, ...] = tuple(ABOUT)

@@ -103,11 +103,11 @@ def test_a_follower_comes_out_as_it_was_packed(token: int, origin: Origin, reply
 
 
 @given(token=TOKENS, origin=st.sampled_from(SOURCES), reply=REPLIES, later=st.integers(1, NUM_REPLIES - 1))
-def test_in_a_later_reply_all_but_a_document_is_history(
+def test_in_a_later_reply_all_but_what_was_given_to_quote_is_history(
     token: int, origin: Origin, reply: int, later: int
 ) -> None:
     _, source, _ = unpack_follower(pack_follower(token, origin, reply), reply + later)
-    assert SOURCES[source] == ("document" if origin == "document" else "history")
+    assert SOURCES[source] == (origin if origin in ("document", "prediction") else "history")
 
 
 @given(

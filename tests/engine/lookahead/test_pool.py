@@ -1,12 +1,14 @@
 """The pool and the trees that grow from it, on texts small enough to follow by hand."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.lookahead.acceptance_estimator import (
+    FORCED,
     NUM_CELLS,
     NUM_FOLLOWER_CODES,
     AcceptanceEstimator,
@@ -242,3 +244,50 @@ def test_a_cell_says_what_is_known_of_both_kinds() -> None:
     assert (first, second) == (3, 4)
     assert cell == successor_code(2, LEADS + 4) * NUM_FOLLOWER_CODES
     assert other == successor_code(2, 4) * NUM_FOLLOWER_CODES
+
+
+@dataclass(frozen=True)
+class Only:
+    """Allows these tokens."""
+
+    tokens: tuple[int, ...]
+    forced: list[int]
+
+    def __contains__(self, token: int) -> bool:
+        return token in self.tokens
+
+
+def constrained(pool: ContextPool, text: Sequence[int]) -> ContextPool:
+    """A reply begins whose grammar wants 9 8 and then anything but 5."""
+
+    def constraint(found: Sequence[int], added: Callable[[], Sequence[int]]) -> Only:
+        place = len(found) - len(text) + len(added())
+        return Only((9, 8), [(9, 8)[place]]) if place < 2 else Only((1, 2, 3, 4, 6), [])
+
+    pool.begin(text, AcceptanceEstimator(), constraint=constraint)
+    return pool
+
+
+def test_what_a_grammar_forces_is_drafted_first_and_what_it_refuses_is_not() -> None:
+    pool = pool_of([9, 8, 3, 5, 4], [9, 8, 5, 1], [2, 7])
+    tree = whole(constrained(pool, [1, 2]), [1, 2])
+    assert tree.tokens[:4] == [2, 9, 8, 3] and tree.origins[1:3] == ["grammar", "grammar"]
+    assert {(9, 8, 3)} == {line for line in lines(tree) if len(line) == 3}
+    assert not {5, 7} & set(tree.tokens)
+
+
+def test_how_guesses_go_is_no_matter_to_what_a_grammar_forces() -> None:
+    pool = constrained(pool_of(), [1, 2])
+    unsure = AcceptanceEstimator(first_trust=0.1)
+    sure = whole(pool, [1, 2]).reaches[1]
+    pool._estimator = unsure
+    assert whole(pool, [1, 2]).reaches[1] == pytest.approx(sure)
+
+
+def test_what_a_grammar_forces_is_counted_in_a_cell_of_its_own() -> None:
+    pool = constrained(pool_of([2, 9, 8]), [1, 2])
+    estimator = pool._estimator
+    before = estimator.rates[FORCED]
+    pool.observe([1, 2], [9, 7])
+    assert set(estimator.counts) == {FORCED} and estimator.counts[FORCED] == (1, 2)
+    assert estimator.rates[FORCED] < before and estimator.trust == 1

@@ -1,0 +1,102 @@
+"""Prefixes of other conversations, so that two clients, or a client and the page, do not drop each other's cache.
+
+The KV cache holds one prefix. Before another prompt overwrites much of it, its keys and values are copied here, and
+a prompt that goes on from one of them takes them back: they are copies, bit for bit. The least recently used ones
+go first when all together are larger than a share of the memory that is free. All of them go when memory runs out
+and with the model.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from app.device_memory import PREFIX_SHARE, ram
+from app.engine.block import common_length
+from app.engine.memory import is_out_of_memory
+
+log = logging.getLogger(__name__)
+
+WORTH_KEEPING = 32
+"""Tokens that are rather read again than copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPrefix:
+    """Tokens, and every layer's keys and values [1, heads, tokens, size] of them."""
+
+    tokens: tuple[int, ...]
+    states: list[Tensor]
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return sum(state.nbytes for state in self.states)
+
+
+class PrefixCache:
+    """An LRU of prefixes. `limit` says how many bytes they may take beside so many that they take now."""
+
+    def __init__(self, limit: Callable[[int], int] = lambda _taken: 0) -> None:
+        self._limit = limit
+        self._kept: list[KeptPrefix] = []  # the least recently used first
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all of them."""
+        return sum(one.size for one in self._kept)
+
+    def find(self, ids: Sequence[int]) -> KeptPrefix | None:
+        """The one that has most in common with these ids; it is the most recently used one now."""
+        if not self._kept:
+            return None
+        best = max(self._kept, key=lambda one: common_length(one.tokens, ids))
+        if common_length(best.tokens, ids) < WORTH_KEEPING:
+            return None
+        self._kept.remove(best)
+        self._kept.append(best)
+        return best
+
+    def keep(self, tokens: Sequence[int], states: Sequence[Tensor]) -> None:
+        """Copy a prefix, and drop those that it goes on from, and the oldest ones where it is too much."""
+        if any(common_length(one.tokens, tokens) == len(tokens) for one in self._kept):
+            return
+        self._kept = [one for one in self._kept if common_length(one.tokens, tokens) < len(one.tokens)]
+        new, taken = sum(state.nbytes for state in states), self.size
+        limit = self._limit(taken)
+        if new > limit:
+            return
+        while taken + new > limit:
+            taken -= self._kept.pop(0).size
+        try:
+            self._kept.append(KeptPrefix(tuple(tokens), [state.clone() for state in states]))
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            log.info("no memory is left to keep a prefix: %s", error)
+            self.clear()
+
+    def clear(self) -> None:
+        """Drop all of them."""
+        self._kept = []
+
+
+def share_of_free(device: torch.device) -> Callable[[int], int]:
+    """A limit: a share of the memory that the device would have free without them."""
+
+    def limit(taken: int) -> int:
+        return int(PREFIX_SHARE * (_free(device) + taken))
+
+    return limit
+
+
+def _free(device: torch.device) -> int:
+    if device.type != "cuda":
+        return ram().free
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + unused
