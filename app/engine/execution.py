@@ -30,7 +30,6 @@ from app.engine.rotary import Rotary, rotary_of
 from app.engine.runner import BlockRunner, ModelRunner
 from app.engine.sequential_runner import SequentialRunner
 from app.engine.steps import EagerSteps, Steps, compile_variants
-from app.engine.threads import ThreadedSteps, has_several_threads
 from app.engine.tolerance import tolerance_of
 from app.errors import AttentionUnavailable
 from app.messages import AttentionChoice
@@ -91,8 +90,6 @@ def _blocks(
 ) -> Execution:
     rotary = rotary_of(fused.model.config.get_text_config(decoder=True), context)
     steps = make_steps(fused.model, attention, rotary, context)
-    if has_several_threads(fused.model.device):
-        steps = ThreadedSteps(fused.model, attention, steps.note)
     others = PrefixCache(share_of_free(fused.model.device))
     runner = BlockRunner(fused.model, context, rotary, attention, steps, others=others)
     return Execution(runner, attention, fused=fused.is_fused, fused_note=fused.note)

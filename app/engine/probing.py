@@ -19,7 +19,14 @@ from app.engine.block import chain_block
 from app.engine.hardware import dtype_name
 from app.engine.memory import is_out_of_memory
 from app.engine.runner import BlockRunner
-from app.engine.same_bits import group_by_bits, has_experts, layers_with_rows, read_layers, read_text
+from app.engine.same_bits import (
+    group_by_bits,
+    has_experts,
+    join_unread,
+    layers_with_rows,
+    read_layers,
+    read_text,
+)
 from app.engine.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.tolerance import rounds_activations
 
@@ -135,15 +142,18 @@ def _find_bucket_sets(
 ) -> tuple[Buckets, ...]:
     layers = layers_with_rows(runner, text[: max(buckets)])
     order = tuple(bucket for bucket in USEFUL_FIRST if bucket in buckets)
+    unread: list[int] = []
 
     def read(bucket: int) -> list[Tensor]:
         progress(order.index(bucket), len(order))
         if is_late() and bucket not in order[:ALWAYS_READ]:
+            unread.append(bucket)
             return []
         readings = read_text(runner, text, PREFIX, bucket)
         return readings and [*readings, *read_layers(layers, bucket)]
 
-    return group_by_bits(order, read)
+    found = group_by_bits(order, read)
+    return join_unread(found, order[:ALWAYS_READ], unread) if runner.attention.name == "native" else found
 
 
 @dataclass(frozen=True, slots=True)

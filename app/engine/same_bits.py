@@ -66,6 +66,13 @@ def group_by_bits(buckets: Buckets, read: Callable[[int], Bits]) -> tuple[Bucket
     return tuple(sorted(tuple(sorted(members)) for members, _ in bucket_sets))
 
 
+def join_unread(found: tuple[Buckets, ...], read: Buckets, unread: Sequence[int]) -> tuple[Buckets, ...]:
+    """For kernels that take rows one by one: where `read` are one set, buckets that nobody read belong to it."""
+    if len(found) == 1 and set(read) <= set(found[0]):
+        return (tuple(sorted((*found[0], *unread))),)
+    return found
+
+
 def has_experts(model: PreTrainedModel) -> bool:
     """Whether layers group rows by expert: what a row meets there depends on its neighbours."""
     stacked = any(parameter.dim() > 2 for parameter in model.parameters())

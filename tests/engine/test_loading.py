@@ -11,7 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig
 
-from app.engine.loading import UNKNOWN_CONTEXT, _read_weights, context_of, load, placement
+from app.engine.loading import _read_weights, load, placement
+from app.engine.model_config import UNKNOWN_CONTEXT, context_of
 from app.engine.runner import BlockRunner
 from app.errors import AttentionUnavailable, BadOption, ModelBroken, ModelError, ModelUnsafe
 from app.messages import ModelChoice, ModelFolder
