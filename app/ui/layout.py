@@ -9,7 +9,7 @@ All views are built, and one of them is shown at a time: see assets/ui/foresight
 """
 
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,6 @@ from app.ui.documents.semantic_search import SemanticSearch
 from app.ui.documents.service import ListCollections, listed_collections
 from app.ui.documents.view import DocumentsActions, DocumentsView, build_documents_view
 from app.ui.live.view import XrayRenderer, XrayView
-from app.ui.model_controls import load_model
 from app.ui.models.actions import ModelsActions
 from app.ui.models.inventory import InventoryCache
 from app.ui.models.load_dialog import LoadActions
@@ -148,32 +147,28 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
         return page_session.session, *(gr.skip() if chosen == then else chosen for chosen, then in now)
 
     def filled(state: ChatState, event: gr.EventData) -> tuple[Any, ...]:
-        """Return another chat's draft or settings, or the model and the temperature that hold now."""
+        """Return another chat's draft or settings, or the temperature of another model."""
         draft = temperature = gr.skip()
-        shown, now = (gr.skip(),) * len(settings), (gr.skip(),) * len(model)
+        shown = (gr.skip(),) * len(settings)
         if event._data.get("do") == "model":
             temperature = services.settings.options.sampling.temperature
-            now = astuple(services.settings.model)[: len(model)]
         elif event._data.get("do") == "draft":
             left, typed = (str(event._data.get(key, "")) for key in ("name", "value"))
             draft = opener.draft(state, left, typed)
         else:
             shown = chat_settings.shown(state)
-        return draft, temperature, *shown, *now
+        return draft, temperature, *shown
 
-    model, settings = page.settings.model.inputs, page.chat_settings.boxes
-    events.on(
-        blocks.load, opened, outputs=[page.session, *page.controls, *model, page.models.discover.is_offline]
-    )
+    settings = page.chat_settings.boxes
+    events.on(blocks.load, opened, outputs=[page.session, *page.controls, page.models.discover.is_offline])
     events.on(page.chat.address.click, opener.open_chat, page.chat_state)
-    boxes = [page.chat.message, page.options.temperature, *settings, *model]
+    boxes = [page.chat.message, page.options.temperature, *settings]
     events.on(page.fill.click, filled, page.chat_state, boxes)
 
 
 def _chosen(services: Services) -> tuple[Any, ...]:
     """The values of all boxes, in their order."""
-    model = services.settings.model
-    return (*to_values(services.settings.options), *astuple(model)[:5], services.settings.library.is_offline)
+    return (*to_values(services.settings.options), services.settings.library.is_offline)
 
 
 def _connect_chat(page: Page, services: Services, events: PageEvents) -> None:
@@ -188,12 +183,8 @@ def _connect_chat(page: Page, services: Services, events: PageEvents) -> None:
 
 def _connect_models(page: Page, services: Services, inventory: InventoryCache, events: PageEvents) -> None:
     actions, options = ModelsActions(services, inventory, toast), OptionActions(services)
-    model = page.settings.model
     events.on(page.top.to_models.click, actions.open)
     page.models.connect(actions, LoadActions(services, inventory), page.top.picker, events)
-    load = partial(load_model, actions.ask_or_load)
-    for loading in (model.load.click, model.name.submit):
-        events.on(loading, load, model.inputs, [model.problem, page.models.question])
     page.settings.chats.connect_sampling(options, page.controls, events)
     beside_chat = page.options.controls
     for name, control in zip(OptionValues._fields, page.controls, strict=True):

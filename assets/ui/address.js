@@ -36,6 +36,8 @@
     shown = drawn;
     if (to?.view === "chat" && to.chat !== drawn) open((shown = to.chat));
     else write(isReplaced);
+    // What another view shows is read when its button is pressed.
+    if (to && to.view !== "chat") document.getElementById(`to-${to.view}`)?.click();
   });
 
   addEventListener("popstate", () => {

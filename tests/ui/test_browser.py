@@ -211,9 +211,7 @@ def test_a_failure_is_a_calm_sentence_after_what_was_written(
 @pytest.mark.thorough
 def test_a_model_that_loads_is_told_in_the_status_line(person: PageDriver, engine: ScriptedEngine) -> None:
     assert person.text("#status").startswith("demo · 7.3M parameters · float32 · cpu")
-    person.page.click("#to-settings")
-    person.page.fill("#model-name input", "org/model")
-    person.page.click("#load")
+    engine.now = EngineStatus("loading", "Loading org/model")
     person.page.wait_for_function("document.querySelector('#status').innerText.includes('Loading org/model')")
     engine.now = EngineStatus("failed", "There is no model org/model.")
     person.page.wait_for_function("document.querySelector('#status').innerText.includes('There is no')")

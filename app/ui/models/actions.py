@@ -109,10 +109,6 @@ class ModelsActions:
         self._try(self._services.models.log_out)
         self.open()
 
-    def ask_or_load(self, choice: ModelChoice) -> str:
-        """Load the model that the settings name; the dialog if a reply must be stopped first."""
-        return self._try(lambda: self._load(choice)) or NO_QUESTION
-
     def _do(self, do: str, name: str, value: str) -> str:
         if do in self._at_once:
             self._at_once[do](name)

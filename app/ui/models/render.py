@@ -63,7 +63,7 @@ class ModelsRenderer:
                 **self._lists(inventory, downloads, status),
                 "model-picker": picker_html(inventory, status, choice),
                 "load-dialog": load_dialog_html(form, status, is_busy),
-                # Not HTML: the page fills the model boxes of the settings again when it changes.
+                # Not HTML: the page fills the temperature again when it changes.
                 "model": repr(choice),
             }
             self._inputs = inputs

@@ -18,7 +18,6 @@ from app.ui.about.view import (
     build_privacy_controls,
 )
 from app.ui.error_handling import Notify, try_or_notify
-from app.ui.model_controls import ModelControls, build_model_controls
 from app.ui.option_controls import OptionValues, to_values
 from app.ui.page_events import LISTEN, UNCHECKED, PageEvents
 from app.ui.page_sessions import PageValue
@@ -113,7 +112,6 @@ class SettingsActions:
 class SettingsView:
     """The view's components; `before` are the settings that Undo brings back."""
 
-    model: ModelControls
     restore: gr.Button
     restored: gr.HTML
     quit: gr.Button
@@ -174,7 +172,6 @@ def build_settings_view(settings: Settings) -> SettingsView:
         build_navigation()
         with gr.Column(elem_id="choices", scale=1):
             with section("general"):
-                model = build_model_controls(settings.model)
                 restore, restored, quit_app = _buttons()
             with section("appearance"), gr.Column(elem_classes="part"):
                 appearance = gr.HTML(theme_html(settings.theme), elem_id="theme", js_on_load=LISTEN)
@@ -192,7 +189,7 @@ def build_settings_view(settings: Settings) -> SettingsView:
                 about = build_about_controls()
     before: PageValue[Any] = PageValue(lambda: None)
     return SettingsView(
-        model, restore, restored, quit_app, appearance, chats, decoder, data, connect, privacy, about, before
+        restore, restored, quit_app, appearance, chats, decoder, data, connect, privacy, about, before
     )
 
 
