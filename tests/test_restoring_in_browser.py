@@ -12,7 +12,7 @@ from tests.page_driver import LAST, PageDriver
 from tests.pictures import HOUSE_RULES, KEY
 from tools.app_process import AppProcess
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.thorough, pytest.mark.browser, pytest.mark.timeout(300)]
 
 TABLES = ("chat", "message", "preset", "folder", "collection", "document", "passage")
 
@@ -38,17 +38,24 @@ def fill(person: PageDriver) -> str:
     return answer
 
 
+def data_section(person: PageDriver) -> None:
+    """Go to Settings, Data."""
+    person.page.click("#to-settings")
+    person.page.click("#settings-nav [data-section=data]")
+
+
 def back_up(person: PageDriver, target: Path) -> None:
     """Save a backup as a person does."""
+    data_section(person)
     with person.page.expect_download() as download:
-        person.page.click("#export-chats a >> text=Back up")
+        person.page.click("#back-up a >> text=Back up")
     download.value.save_as(target)
 
 
 def empty(person: PageDriver) -> None:
     """Delete all that there is."""
     person.remove_document()
-    person.page.click("#to-settings")
+    data_section(person)
     person.page.click("#delete-chats summary")
     person.page.click("#delete-chats [data-do=delete-chats]")
     person.page.wait_for_selector(".chat-line", state="detached")

@@ -33,18 +33,17 @@
         if (!now || !isSame) return;
         event.target.closest("details.menu")?.removeAttribute("open");
         if ("ask" in now) askInPlace(element, event.target.closest("[data-do]"), send);
-        else if ("submit" in now) send({ ...now, value: valuesOf(event.target.closest("form")) });
-        else send(now);
+        else if ("submit" in now) {
+          event.preventDefault();
+          send({ ...now, value: valuesOf(event.target.closest("form")) });
+        } else send(now);
       });
       // A form with data-form tells of each change; Enter presses its button with data-submit.
       element.addEventListener("change", ({ target }) => {
         const form = target.closest("[data-form]");
         if (form) send({ do: form.dataset.form, name: target.name, value: valuesOf(form) });
       });
-      element.addEventListener("submit", (event) => {
-        event.preventDefault();
-        event.target.querySelector("[data-submit]")?.click();
-      });
+      element.addEventListener("submit", (event) => event.preventDefault());
     },
   };
 

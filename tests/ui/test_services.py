@@ -92,7 +92,8 @@ def test_what_two_threads_choose_while_a_third_is_saved_all_holds(
         pool.submit(engine.end_loading, True)
         sleep(0.05)  # both have begun, most likely
         file.go_on.set()
-    chosen = Settings(ModelChoice("org/model"), SAMPLED, theme="dark", is_temperature_chosen=True)
+    model = ModelChoice("org/model")
+    chosen = Settings(model, SAMPLED, theme="dark", is_temperature_chosen=True, loaded=(model,))
     assert slow.settings == SettingsFile(tmp_path).load() == chosen
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from app.messages import Message, Role
 
@@ -28,7 +28,8 @@ class Conversation:
 
     def as_json(self) -> dict[str, object]:
         """The form of one line of the training text."""
-        return {"source": self.source, "messages": [asdict(message) for message in self.messages]}
+        messages = [{"role": one.role, "content": one.content} for one in self.messages]
+        return {"source": self.source, "messages": messages}
 
 
 def clean(text: str) -> str:
