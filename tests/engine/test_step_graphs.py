@@ -38,7 +38,10 @@ from tests.engine.replies import Zoo, load, numbers, says_plainly, stream, with_
 from tests.engine.simulated_graphs import SimulatedCapturer, SimulatedGraph, opaque
 from tests.tiers import named, some
 
+NARROW = Decoding("lookahead", window=2, ngram=3, guesses=1)
+"""Blocks of at most 8 rows."""
 WIDE = Decoding("lookahead", window=4, ngram=3, guesses=4)
+"""Blocks of up to 16 rows; drafts may fill more than 8 from the first step on."""
 FIXED = Rotary("fixed", 1024)
 
 
@@ -71,7 +74,7 @@ def test_every_architecture_says_the_same_with_recorded_steps(zoo: Zoo, architec
     runner, steps = recorded(eager, capturer)
     prompt = numbers(20)
     expected = says_plainly(eager, prompt)
-    for decoder in (plain, make_decoder(WIDE)):
+    for decoder in (plain, make_decoder(NARROW), make_decoder(WIDE)):
         runner.forget()
         assert write(runner, prompt, decoder).tokens == expected.tokens
     assert (steps.note, steps.num_graphs, capturer.replays > 50) == ("", 3, True)
