@@ -26,6 +26,7 @@ from app.engine.same_bits import (
     layers_with_rows,
     read_layers,
     read_text,
+    takes_rows_one_by_one,
 )
 from app.engine.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.tolerance import rounds_activations
@@ -153,7 +154,7 @@ def _find_bucket_sets(
         return readings and [*readings, *read_layers(layers, bucket)]
 
     found = group_by_bits(order, read)
-    return join_unread(found, order[:ALWAYS_READ], unread) if runner.attention.name == "native" else found
+    return join_unread(found, order[:ALWAYS_READ], unread) if takes_rows_one_by_one(runner) else found
 
 
 @dataclass(frozen=True, slots=True)

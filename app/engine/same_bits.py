@@ -25,6 +25,8 @@ from transformers import PreTrainedModel
 
 from app.engine.attention.paths import NEWEST
 from app.engine.block import Block, chain_block
+from app.engine.cpu_kernels.int8_linear import NativeInt8Linear
+from app.engine.quantised_layers import QuantisedEmbedding
 from app.engine.runner import BlockRunner
 from app.engine.step_profile import Buckets
 
@@ -71,6 +73,21 @@ def join_unread(found: tuple[Buckets, ...], read: Buckets, unread: Sequence[int]
     if len(found) == 1 and set(read) <= set(found[0]):
         return (tuple(sorted((*found[0], *unread))),)
     return found
+
+
+def takes_rows_one_by_one(runner: BlockRunner) -> bool:
+    """Whether attention and all products are our own kernels for CPUs, in which no row meets another.
+
+    Other layers of int4, for one, are torch's products, beside a head of 8 bits that is ours."""
+    ours = (NativeInt8Linear, QuantisedEmbedding, nn.Embedding)
+    others = (module for module in runner.model.modules() if not isinstance(module, ours))
+    return runner.attention.name == "native" and not any(map(_multiplies, others))
+
+
+def _multiplies(module: nn.Module) -> bool:
+    """Whether it has a matrix of its own, as a parameter or in a form that a kernel reads."""
+    tensors = (*module.parameters(recurse=False), *module.buffers(recurse=False))
+    return hasattr(module, "out_features") or any(tensor.dim() > 1 for tensor in tensors)
 
 
 def has_experts(model: PreTrainedModel) -> bool:

@@ -1,13 +1,17 @@
 """Whole models by the CPU's kernels: fused layers, one set of row counts in int8, the same text on and off."""
 
+from itertools import count
+from time import perf_counter
+
 import pytest
 
 from app.engine.cpu_kernels.compiling import cpu_kernels
 from app.engine.loading import LoadedModel, load
 from app.engine.lookahead import make_lookahead
-from app.engine.probing import probe
+from app.engine.probing import FEW_BUCKETS, probe
 from app.engine.prompt import encode
 from app.engine.runner import BlockRunner
+from app.engine.same_bits import takes_rows_one_by_one
 from app.messages import AttentionChoice, Decoding, ModelChoice, ModelFolder, Sampling
 from app.quantisation import Quantisation
 from tests.engine.replies import GREEDY, says_plainly, write
@@ -47,9 +51,27 @@ def test_the_text_is_the_same_on_and_off(loaded: LoadedModel, sampling: Sampling
         assert write(loaded.runner, prompt, ahead, sampling, limit=60).tokens == expected
 
 
-def test_in_int8_every_number_of_rows_writes_the_same_bits() -> None:
+@pytest.mark.parametrize("pace", [0.0, 1.0], ids=["real time", "late"])
+def test_in_int8_every_number_of_rows_writes_the_same_bits(pace: float) -> None:
+    """However busy the machine is: by a clock of this pace two numbers of rows are read, and the others known."""
     pytest.importorskip("torchao", reason="torchao is not installed")
     runner = read("int8").runner
     assert isinstance(runner, BlockRunner)
-    found = probe(runner, lambda _done, _total: None)
+    readings = count()
+    clock = (lambda: next(readings) * pace) if pace else perf_counter
+    found = probe(runner, lambda _done, _total: None, clock)
+    assert len(found.batch_invariant.buckets) >= len(FEW_BUCKETS)
     assert found.bucket_sets == (found.batch_invariant.buckets,)
+
+
+@pytest.mark.parametrize(("quantisation", "is_known"), [("int8", True), ("int4", False), ("none", False)])
+def test_rows_are_known_to_be_taken_one_by_one_where_all_products_are_ours(
+    quantisation: Quantisation, is_known: bool
+) -> None:
+    """Layers of int4 are torch's products, beside a head of 8 bits."""
+    if quantisation != "none":
+        pytest.importorskip("torchao", reason="torchao is not installed")
+    runner = read(quantisation).runner
+    assert isinstance(runner, BlockRunner)
+    assert runner.attention.name == "native"
+    assert takes_rows_one_by_one(runner) == is_known
