@@ -16,7 +16,11 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("make", "arguments", "sentence"),
     [
-        (Message, {"role": "robot", "content": ""}, "role must be system, user, assistant or tool, got 'robot'"),
+        (
+            Message,
+            {"role": "robot", "content": ""},
+            "role must be system, user, assistant or tool, got 'robot'",
+        ),
         (Sampling, {"temperature": -0.1}, "temperature must be from 0 to 100, got -0.1"),
         (Sampling, {"temperature": NAN}, "temperature must be from 0 to 100, got nan"),
         (Sampling, {"top_k": -1}, "top-k must be 0 (off) or more, got -1"),

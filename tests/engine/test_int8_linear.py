@@ -8,6 +8,7 @@ import torch
 
 from tests.engine.offline_compiler import HOPPER, LAPTOP, SHARED_MEMORY, Launch, compiled, main
 from tests.engine.test_quantised_layers import assert_is_product, numbers, states
+from tests.tiers import named, some
 
 CARDS = (HOPPER, LAPTOP)
 
@@ -34,7 +35,7 @@ def test_a_row_has_the_same_bits_in_every_tile() -> None:
     assert all(torch.equal(layer(fed[:, :rows])[:, :1], alone) for rows in (16, 20, 65))
 
 
-@pytest.mark.parametrize("card", CARDS, ids=str)
+@pytest.mark.parametrize("card", some(named(CARDS), str(HOPPER)))
 def test_it_fits_a_card_and_multiplies_on_its_matrix_unit(card: tuple[int, int], tmp_path: Path) -> None:
     found = compiled("tests.engine.test_int8_linear", card, tmp_path, "default")
     assert {each.kernel for each in found} == {"int8_product_kernel"}

@@ -120,6 +120,7 @@ def test_in_bfloat16_quantised_lookahead_writes_what_quantised_plain_writes(
     assert ids_of(session, "demo", prompt, options, quantisation) == off
 
 
+@pytest.mark.thorough
 def test_with_same_text_off_nothing_is_padded(session: Session) -> None:
     options = Options(decoding=Decoding("plain", same_text=False), max_new_tokens=3)
     ids_of(session, "demo", "Hello", options)

@@ -29,7 +29,7 @@ from app.messages import (
     Sampling,
 )
 from tests.engine.places import Places
-from tests.tiers import examples
+from tests.tiers import examples, numbered, pairwise
 
 PROMPT = "Once upon a time there was a"
 CPU = ModelChoice("tiny", dtype="float32", device="cpu")
@@ -217,8 +217,11 @@ def test_the_reply_may_quote_a_document_and_stays_as_it_was(session: Session) ->
     assert "document" in sources_of(quoted)
 
 
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, seed=3)])
-@pytest.mark.parametrize("decoding", [Decoding(), Decoding("lookahead"), Decoding("auto", rows=24)])
+@pairwise(
+    decoding=numbered([Decoding("auto", rows=24), Decoding("lookahead"), Decoding()]),
+    sampling=numbered([Sampling(), Sampling(temperature=1.0, seed=3)]),
+    deep=(),
+)
 def test_what_a_grammar_forces_is_drafted_and_the_text_stays(
     session: Session, sampling: Sampling, decoding: Decoding
 ) -> None:

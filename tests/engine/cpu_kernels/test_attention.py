@@ -9,6 +9,7 @@ from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
 from app.engine.attention.selector import Attention, DeviceCapabilities, HeadShape, choose_attention
 from app.engine.block import Block
 from app.engine.cpu_kernels.compiling import cpu_kernels
+from tests.tiers import named, pairwise
 
 pytestmark = pytest.mark.skipif(cpu_kernels() is None, reason="there is no C compiler here")
 
@@ -30,8 +31,7 @@ def test_it_is_the_default_for_float32_alone() -> None:
     assert choose_attention("auto", machine(), HeadShape(6, 2, 20, torch.float32)).name == "sdpa"
 
 
-@pytest.mark.parametrize("prefix", [0, 1, 29, 31, 32, 250, 255, 256, 300, 511, 513])
-@pytest.mark.parametrize("threads", [1, 2])
+@pairwise(prefix=named([0, 1, 29, 31, 32, 250, 255, 256, 300, 511, 513]), threads=named([1, 2]), deep=())
 def test_a_line_of_a_tree_has_the_bits_of_single_steps(prefix: int, threads: int) -> None:
     """Rows 0, 2, 5, 6, ... are the text; between them lie guesses that see the text before them."""
     real = (0, 2, 5, 6, 9)
