@@ -124,6 +124,7 @@ def load(person: PageDriver, **options: str) -> None:
     person.page.wait_for_selector("#load-dialog .question", state="detached", timeout=60_000)
 
 
+@pytest.mark.thorough
 def test_a_file_of_a_repository_with_only_gguf_is_downloaded_by_one_click_and_loads(
     person: PageDriver, place: Place
 ) -> None:
@@ -174,6 +175,7 @@ def test_a_path_opens_the_dialog_and_a_wrong_one_is_a_sentence(person: PageDrive
     wait_for(person, "#status", "mine")
 
 
+@pytest.mark.thorough
 def test_models_are_picked_filtered_and_looked_into(person: PageDriver) -> None:
     person.page.click("#models-tab-discover")
     person.page.wait_for_selector("#picks .card")

@@ -34,6 +34,7 @@ def test_the_address_opens_the_page_loses_its_token_and_a_reload_needs_none(
         assert person.page.url.partition("#")[0] == f"{running.endpoint.origin}/"
 
 
+@pytest.mark.thorough
 def test_without_the_key_a_form_asks_for_it_and_takes_the_key_or_the_address(
     stranger: Any, running: Running, screenshots: Path | None
 ) -> None:

@@ -111,6 +111,7 @@ def choose_lookahead(person: PageDriver) -> None:
     person.page.wait_for_selector("#cost [data-decoder=lookahead]")
 
 
+@pytest.mark.thorough
 def test_decoder_sizes_show_their_cost_and_are_used_for_the_next_reply(
     person: PageDriver, engine: ScriptedEngine
 ) -> None:

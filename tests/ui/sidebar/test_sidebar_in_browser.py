@@ -128,6 +128,7 @@ def test_a_deletion_is_undone_by_ctrl_z_or_its_toast_on_any_view(person: PageDri
     page.wait_for_selector("#undo .undo", state="detached")
 
 
+@pytest.mark.thorough
 def test_a_folder_is_made_and_deleted_where_it_is_seen(person: PageDriver, services: Services) -> None:
     page, store = person.page, services.conversations.stores.stored
     page.click("[data-do=make-folder]")
