@@ -8,9 +8,10 @@ import torch
 from app.engine.graph_capture import GraphCapturer
 from app.engine.hardware import upload_into
 from app.engine.kv_cache import BlockCache
+from app.engine.lookahead.planning import MAX_DEPTH
 
-MOVES = 32
-"""Rows that are moved at most: trees are at most 24 guesses deep."""
+MOVES = MAX_DEPTH + 1
+"""Rows that are moved at most: row 0 and one for each guess in a line."""
 
 
 class CapturedMoves:

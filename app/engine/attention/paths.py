@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from app.engine.block import Visible
 
 NEWEST = 32
-"""Keys that each row gathers one by one, its own the last. Trees are at most 24 guesses deep (planning.DEEPEST)."""
+"""Keys that each row gathers one by one, its own the last. No guess of a tree is deeper (planning.MAX_DEPTH)."""
 
 POSITION, BORDER, SLOTS = 0, 1, 2
 """Columns of the table of paths; from SLOTS on, the newest keys' slots, oldest first, -1 where there is none."""

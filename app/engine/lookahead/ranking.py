@@ -43,7 +43,7 @@ def likeliest_first(packed_successors: Sequence[int], position: int) -> list[tup
 
 
 POSITIONS = 128
-"""Positions whose noise is kept: a step looks 64 ahead."""
+"""Positions whose noise is kept: a step looks 31 ahead."""
 
 
 class _Noise(dict[int, float]):

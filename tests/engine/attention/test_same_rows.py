@@ -16,6 +16,7 @@ from torch import Tensor
 
 from app.engine.attention import Attend, BlockView, LayerCache, Scoring
 from app.engine.block import Block, chain_block, padded
+from app.engine.lookahead.planning import MAX_DEPTH
 from tests.engine.attention.backends import triton_backend
 from tests.engine.attention.cases import DEVICE
 from tests.tiers import examples, named, pairwise, some, tiered
@@ -116,6 +117,15 @@ def test_so_it_is_with_windows_and_caps(attend: Attend, scoring: Scoring) -> Non
     block, real = spread(5, 2, 295)
     rows = said.read(attend, block, real, 295)
     assert torch.equal(rows[-1], said.alone(attend, 299))
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+def test_the_deepest_guesses_of_a_tree_come_out_as_when_alone(attend: Attend, dtype: torch.dtype) -> None:
+    said, start = text(200, dtype), 199 - MAX_DEPTH
+    block, real = spread(MAX_DEPTH + 1, 2, start)
+    rows = said.read(attend, block, real, start)
+    for depth in (0, MAX_DEPTH - 1, MAX_DEPTH):
+        assert torch.equal(rows[depth], said.alone(attend, start + depth))
 
 
 @pytest.mark.parametrize("length", some(named((40, 50)), "40"))
