@@ -105,12 +105,16 @@ class Visitor:
 
     def look_until_done(self) -> list[Screen]:
         """The different screens until the reply is complete, the last one with it."""
+        return self.look_until(lambda seen: not seen[-1].is_busy)
+
+    def look_until(self, is_enough: Callable[[list[Screen]], bool]) -> list[Screen]:
+        """The different screens until they are enough."""
         seen = [self.look()]
 
         def is_done() -> bool:
             if (screen := self.look()) is not seen[-1]:
                 seen.append(screen)
-            return not screen.is_busy
+            return is_enough(seen)
 
         until(is_done)
         return seen
