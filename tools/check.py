@@ -3,6 +3,7 @@
 `--thorough` runs the tests marked `thorough`, too: long products of cases and long runs of faults.
 """
 
+import os
 import shlex
 import subprocess
 import sys
@@ -18,13 +19,17 @@ CHECKS = (
 )
 THOROUGH = "--thorough"
 ROOT = Path(__file__).parent.parent
+NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+"""Some containers set it. Then every worker and every app that a test starts compiles all modules anew."""
 
 
 def run_all(checks: Sequence[Sequence[str]], folder: Path) -> int:
     """Run each check as a Python module in this folder; the first exit code that is not 0, or 0."""
+    environment = {name: value for name, value in os.environ.items() if name != NO_BYTECODE}
     for check in checks:
         print("$ python -m", shlex.join(check), flush=True)  # noqa: T201
-        if code := subprocess.run([sys.executable, "-m", *check], cwd=folder, check=False).returncode:
+        command = [sys.executable, "-m", *check]
+        if code := subprocess.run(command, cwd=folder, env=environment, check=False).returncode:
             print(f"failed: python -m {shlex.join(check)}", flush=True)  # noqa: T201
             return code
     return 0
