@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 Visible = NDArray[np.bool_]
 """[T, T]: row i sees row j."""
+MAX_DEPTH = 31
+"""The longest line of guesses in a tree. Attention finds a row's newest keys one by one: these and its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from app.engine.block import MAX_DEPTH
 from app.engine.graph_capture import GraphCapturer
 from app.engine.hardware import upload_into
 from app.engine.kv_cache import BlockCache
-from app.engine.lookahead.planning import MAX_DEPTH
 
 MOVES = MAX_DEPTH + 1
 """Rows that are moved at most: row 0 and one for each guess in a line."""

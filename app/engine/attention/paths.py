@@ -17,10 +17,10 @@ whose path is no straight chain behind the prefix, has a border that is some mor
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.block import Visible
+from app.engine.block import MAX_DEPTH, Visible
 
-NEWEST = 32
-"""Keys that each row gathers one by one, its own the last. No guess of a tree is deeper (planning.MAX_DEPTH)."""
+NEWEST = MAX_DEPTH + 1
+"""Keys that each row gathers one by one, its own the last."""
 
 POSITION, BORDER, SLOTS = 0, 1, 2
 """Columns of the table of paths; from SLOTS on, the newest keys' slots, oldest first, -1 where there is none."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from app.engine.attention.paths import NEWEST
+from app.engine.block import MAX_DEPTH
 from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.window_sizer import WindowSizer
 from app.messages import Decoding, Split
@@ -16,8 +16,6 @@ from app.step_rows import tree_rows
 
 MIN_REACH = 1e-4
 """A guess that the model reaches less often is left out, even where rows are to be spent."""
-MAX_DEPTH = NEWEST - 1
-"""The longest line of guesses that a planner without N asks for: deeper rows would not add up as alone."""
 MIN_ROWS_FOR_WINDOW = 16
 """Rows below which a window would starve the tree."""
 

@@ -18,8 +18,9 @@ small trees are fed although they seem not to pay, at first and after a long tim
 from collections.abc import Sequence
 from itertools import accumulate
 
+from app.engine.block import MAX_DEPTH
 from app.engine.lookahead.backoff import Backoff
-from app.engine.lookahead.planning import MAX_DEPTH, PLAIN_STEP, DraftedStep, DraftPlan
+from app.engine.lookahead.planning import PLAIN_STEP, DraftedStep, DraftPlan
 from app.engine.lookahead.step_curve import StepCurve
 from app.engine.lookahead.window_sizer import WindowSizer
 from app.messages import Split

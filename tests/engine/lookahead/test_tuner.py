@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.engine.block import MAX_DEPTH
 from app.engine.lookahead.backoff import MAX_FAILURES, Backoff
 from app.engine.lookahead.jacobi_window import JacobiWindow
-from app.engine.lookahead.planning import MAX_DEPTH
 from app.engine.lookahead.step_curve import PROOF, ROUND, STALE, StepCurve
 from app.engine.lookahead.tuner import MEMORY, MIN_REACH, SPARE, TRIAL, Tuner
 from app.engine.lookahead.window_sizer import STEPS, WORTH, WindowSizer
