@@ -45,5 +45,8 @@ def test_it_prints_where_it_is_and_its_key_and_ends_with_ctrl_c(tmp_path: Path) 
             urlopen(f"{url}/models")
     finally:
         process.send_signal(signal.SIGINT)
-        _, complaints = process.communicate(timeout=60)
+        try:
+            _, complaints = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 0 and "Traceback" not in complaints

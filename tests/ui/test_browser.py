@@ -89,13 +89,13 @@ def test_a_reply_is_written_anew(person: PageDriver, engine: ScriptedEngine) -> 
 def test_a_page_reloaded_in_mid_reply_follows_it_and_can_stop_it(
     person: PageDriver, engine: ScriptedEngine
 ) -> None:
-    engine.text, engine.pause = LONG, 0.03
+    engine.text, engine.pause = LONG * 4, 0.03
     person.send("Talk")
     person.wait_for_text()
     person.reload()
     person.wait_for_text()
     assert "Talk" in person.text("#messages")
-    assert len(person.observe("#live", seconds=1)) >= 3
+    assert len(person.observe("#live", seconds=10, enough=3)) == 3
     person.page.click("#stop")
     person.wait_for_reply(timeout=5)
     assert "Stopped" in person.text(f"{LAST} .ending")
