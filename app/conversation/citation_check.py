@@ -31,7 +31,7 @@ FEWEST_JUDGED = 2
 """Words that a claim must have to be judged at all: "Yes [1]." says nothing that could be looked up."""
 SUPPORTED = 0.25
 """Share of a claim's words from which on its source supports it."""
-SIMILAR = 0.3
+SIMILAR = 0.2
 """Cosine from which on a source supports a claim in other words, if no other source is nearer."""
 Similarities = Callable[[Sequence[str], Sequence[str]], Sequence[Sequence[float]]]
 """The cosines of each claim with each source; none where there is no embedding model."""

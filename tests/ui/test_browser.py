@@ -259,6 +259,18 @@ def test_light_and_dark_follow_the_system(browser: Any, running: Running) -> Non
         assert not driver.is_dark()
 
 
+def test_what_the_browser_draws_is_dark_in_the_dark(browser: Any, running: Running) -> None:
+    with PageDriver(browser, running.url, scheme="dark") as driver:
+        assert driver.page.evaluate("getComputedStyle(thread).colorScheme") == "dark"
+
+
+def test_the_bar_stays_at_the_top_of_a_narrow_window(browser: Any, running: Running) -> None:
+    with PageDriver(browser, running.url, size={"width": 400, "height": 800}) as driver:
+        scrolled = "document.body.scrollTo(0, 10000), document.body.scrollTop"
+        assert driver.page.evaluate(scrolled) > 0
+        assert driver.page.locator("#top").bounding_box()["y"] == 0
+
+
 @pytest.mark.parametrize(
     ("width", "height"), [pytest.param(1366, 768, marks=pytest.mark.thorough), (400, 800)]
 )

@@ -118,6 +118,10 @@ def test_a_lost_page_says_so_and_what_to_do_once_the_app_was_started_again(
     with PageDriver(browser, first.url) as person:
         first.close()
         person.page.wait_for_selector(f"{LOST} >> text=Reconnecting")
+        person.send("Is anybody there?")
+        toast = person.page.locator(".toast-body")
+        toast.wait_for(state="attached")
+        assert not toast.is_visible(), "one message says it"
         second = serve(services, app_context, port=first.port, open_browser=False)
         try:
             person.page.wait_for_selector(f"{LOST} >> text=no longer has its key")

@@ -2,7 +2,8 @@
 
 A score alone does not tell how well a passage answers, because it grows with the question. So each passage also has
 a `share`, from 0 to 1: the part of the question that it covers, each word weighted by its rarity. Words that no
-passage has count, too, so that a question about something else has a small share everywhere:
+passage has count, too, so that a question about something else has a small share everywhere; words that only ask
+for a place in the documents ("What do the sources say about …") do not:
 
     asked   notice period of the lease     weights   notice 6.4   period 5.5   lease 8.3 (nowhere)
     passage "… a short notice …"           share     6.4 / 20.2 = 0.32
@@ -29,6 +30,12 @@ passages
 is not searched: scoring them would take long and change next to nothing."""
 MAX_SCORED_COMMON = 6_000
 """For a question of common words alone, so many passages are scored: the newest ones."""
+ASKING_LIST = """
+    about cite cited document documents mention mentioned mentions passage passages quote said say says sentence
+    sentences source sources dokument dokumente dokumenten erwähnt quelle quellen sagen sagt satz steht über zitiere
+"""
+ASKING = frozenset(ASKING_LIST.split())
+"""Words of questions that ask for a place in the documents, whatever stands there."""
 COUNTED = "SELECT count(*) FROM (SELECT 1 FROM passage_words WHERE passage_words MATCH ? LIMIT ?)"
 RANKED = """
     SELECT id, score FROM (
@@ -74,7 +81,8 @@ def search_bm25(
     found = _found(connection, collections, _rare(there), limit) or _found(
         connection, collections, there, limit
     )
-    shares = _shares(connection, weighed, [row["id"] for row in found])
+    telling = [term for term in weighed if term.phrase not in ASKING] or weighed
+    shares = _shares(connection, telling, [row["id"] for row in found])
     return tuple(Bm25Hit(row["id"], row["score"], shares[row["id"]]) for row in found)
 
 

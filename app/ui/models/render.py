@@ -28,7 +28,7 @@ STATES: dict[DownloadState, str] = {
 DELETABLE = ("hub", "hub-gguf")
 """What Foresight may delete: what lies in the hub's cache."""
 ORIGINS = {
-    "demo": "included with Foresight",
+    "demo": "part of Foresight",
     "hub": "Hugging Face cache",
     "folder": "your folder",
     "hub-gguf": "Hugging Face cache",

@@ -47,6 +47,17 @@ def test_words_that_are_nowhere_count_against_all(database: Database) -> None:
     assert one.share < 0.4
 
 
+@pytest.mark.parametrize("asking", ["Quote what is said about", "What do my documents say about", "Zitiere"])
+def test_words_that_ask_for_a_place_in_the_documents_do_not_count(database: Database, asking: str) -> None:
+    ids = add_document(database, ["The zebra sleeps.", "The documents say about nothing.", *FILLER])
+    with database.reading() as connection:
+        shares = {one.passage: one.share for one in search_bm25(connection, [1], f"{asking} zebra", 9)}
+        (only, *_) = search_bm25(connection, [1], "What do the documents say?", 9)
+    assert shares[ids[0]] == pytest.approx(1)
+    assert shares.get(ids[1], 0.0) == 0
+    assert only.share == pytest.approx(1), "there is no other word to go by"
+
+
 def test_in_a_single_passage_a_word_still_says_something(database: Database) -> None:
     add_document(database, ["The lease ends in May."])
     with database.reading() as connection:
