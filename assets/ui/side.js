@@ -38,7 +38,7 @@
     const tab = target.closest("[data-side]:not(body)")?.dataset.side;
     if (tab) {
       keep({ tab, isClosed: false });
-      if (side().getBoundingClientRect().top > innerHeight) side().scrollIntoView(); // narrow: it is below the chat
+      if (side().getBoundingClientRect().top > innerHeight * 0.8) side().scrollIntoView(); // narrow: it is below the chat
     }
     if (target.closest("#close-side, #toggle-side")) {
       window.foresight.toggleSide();
