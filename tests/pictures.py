@@ -1,12 +1,16 @@
-"""Pictures of every view for docs/screenshots: `python -m tests.pictures MODEL DIR` with a model or its folder.
+"""Pictures of the page. `python -m tests.pictures MODEL DIR` takes those that the docs show, with any model.
 
-`pytest tests/test_app_in_browser.py --thorough --screenshots DIR` takes them with the demo model."""
+`pytest tests/test_app_in_browser.py --thorough --screenshots DIR` takes every view with the demo model."""
 
 import shutil
 import sys
 import tempfile
+from io import BytesIO
+from itertools import product
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 from app.messages import ModelChoice
 from app.settings import Settings, SettingsFile
@@ -15,8 +19,7 @@ from tests.page_driver import DESKTOP, LAPTOP, LAST, PageDriver
 from tools.app_process import AppProcess
 
 QUESTION = "How does lookahead decoding work?"
-STARTER = "#starters button >> nth=2"
-"""One whose answer looks good in a picture: the demo model answers QUESTION, others write a table in HTML."""
+STARTER = "#starters button >> text=Quote from a text"
 KEY = "The spare key of the boathouse lies under the blue pot."
 ROOMS = (
     "kitchen", "hall", "library", "cellar", "attic", "workshop", "laundry", "pantry", "bathroom", "porch", "stable",
@@ -43,20 +46,34 @@ AS_AT_HOME = """() => {
     }
 }"""
 """A picture names no folder of the machine that it was taken on."""
+COLOURS = 256
+RACE_TOKENS = "64"
+RACE_SECONDS = 300
 VIEWS = (("models", "#installed .line"), ("race", "#race [data-replay]"), ("settings", "#settings-general"))
 
 
 def take_pictures(browser: Any, url: str, folder: Path) -> None:
-    """Keep every view by day and by night, on a laptop and on a large screen: small files, since docs/ has them."""
-    for scheme in ("light", "dark"):
-        for size in (LAPTOP, DESKTOP):
-            with PageDriver(browser, url, scheme=scheme, size=size) as driver:
-                driver.wait_until_ready()
-                driver.begin_chat()
-                name = f"{size['width']}-{scheme}.png"
-                _picture_chat(driver, folder, name)
-                _picture_documents(driver, folder, name)
-                _picture_views(driver, folder, name)
+    """Keep every view by day and by night, on a laptop and on a large screen."""
+    for scheme, size in product(("light", "dark"), (LAPTOP, DESKTOP)):
+        with PageDriver(browser, url, scheme=scheme, size=size) as driver:
+            driver.wait_until_ready()
+            driver.begin_chat()
+            name = f"{size['width']}-{scheme}.png"
+            _picture_chat(driver, folder, name)
+            _picture_documents(driver, folder, name)
+            _picture_views(driver, folder, name)
+
+
+def take_pictures_of_docs(browser: Any, url: str, folder: Path) -> None:
+    """Keep what the README and docs/ show: a reply, its X-ray, a race."""
+    with PageDriver(browser, url) as driver:
+        driver.wait_until_ready()
+        _picture_chat(driver, folder, "1366-light.png")
+        driver.page.click("#to-race")
+        driver.page.fill("#race-tokens input", RACE_TOKENS)
+        driver.page.click("#race-start")
+        driver.page.wait_for_selector("#race [data-replay]", timeout=RACE_SECONDS * 1000)
+        _keep(driver, folder / "race-1366-light.png")
 
 
 def _picture_chat(driver: PageDriver, folder: Path, name: str) -> None:
@@ -97,15 +114,19 @@ def _picture_views(driver: PageDriver, folder: Path, name: str) -> None:
 
 
 def _keep(driver: PageDriver, file: Path) -> None:
-    """Keep a picture of the page as it stands."""
+    """Keep a picture of the page as it stands, with a palette: docs/ and whoever clones it have small files."""
     file.parent.mkdir(parents=True, exist_ok=True)
     driver.page.mouse.move(0, 0)  # off everything that shows a hover
     driver.page.wait_for_timeout(400)
-    driver.page.screenshot(path=file)
+    with Image.open(BytesIO(driver.page.screenshot())) as picture:
+        every = picture.convert("RGB")  # with rare colours, too: those of the origins cover few pixels
+        every.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+            file, optimize=True
+        )
 
 
 def main(model: str, folder: Path) -> None:
-    """Take all pictures with this model."""
+    """Take the pictures of the docs with this model."""
     from playwright.sync_api import sync_playwright  # imported here: tests run without it
 
     chromium = next(filter(None, map(shutil.which, CHROMIUM_NAMES)))
@@ -113,7 +134,7 @@ def main(model: str, folder: Path) -> None:
         SettingsFile(Path(data)).save(Settings(ModelChoice(model)))
         with AppProcess(Path(data)) as app:
             browser = driver.chromium.launch(executable_path=chromium, args=CHROMIUM_ARGUMENTS)
-            take_pictures(browser, app.url, folder)
+            take_pictures_of_docs(browser, app.url, folder)
             browser.close()
 
 

@@ -45,7 +45,34 @@
       });
       element.addEventListener("submit", (event) => event.preventDefault());
     },
+    // Tabs: #models-tab-discover shows #models-discover. Which one is chosen is up to the caller.
+    labelTabPages(prefix, tabs) {
+      for (const tab of tabs) {
+        const page = document.getElementById(`${prefix}-${tab}`);
+        page.setAttribute("role", "tabpanel");
+        page.setAttribute("aria-labelledby", `${prefix}-tab-${tab}`);
+      }
+    },
+    markTab(prefix, chosen) {
+      for (const tab of document.querySelectorAll(`[id^=${prefix}-tab-]`)) {
+        const isChosen = tab.id === `${prefix}-tab-${chosen}`;
+        tab.setAttribute("aria-selected", isChosen);
+        tab.tabIndex = isChosen ? 0 : -1;
+      }
+    },
   };
+
+  // Arrow keys go between tabs.
+  document.addEventListener("keydown", (event) => {
+    const tabs = [...(event.target.closest?.("[role=tablist]")?.querySelectorAll("[role=tab]") ?? [])];
+    const at = tabs.indexOf(event.target);
+    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: -1 }[event.key];
+    if (at < 0 || to === undefined) return;
+    event.preventDefault();
+    const next = tabs[(to + tabs.length) % tabs.length];
+    next.click();
+    next.focus();
+  });
 
   // The list may be drawn anew while somebody types, which takes the box away or has it stand in another row: then it
   // goes back to the row of its button, as long as there is one.

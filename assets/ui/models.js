@@ -6,20 +6,12 @@
     const chosen = TABS.includes(tab) ? tab : TABS[0];
     localStorage.setItem(KEY, chosen);
     document.body.dataset.modelsTab = chosen;
-    for (const each of document.querySelectorAll("#models-tabs [role=tab]")) {
-      const isChosen = each.dataset.modelsTab === chosen;
-      each.setAttribute("aria-selected", isChosen);
-      each.tabIndex = isChosen ? 0 : -1;
-    }
+    window.foresight.markTab("models", chosen);
   };
 
   // Call once the tabs are there.
   window.foresight.modelTabs = () => {
-    for (const tab of TABS) {
-      const page = document.getElementById(`models-${tab}`);
-      page.setAttribute("role", "tabpanel");
-      page.setAttribute("aria-labelledby", `models-tab-${tab}`);
-    }
+    window.foresight.labelTabPages("models", TABS);
     choose(localStorage.getItem(KEY));
   };
 
@@ -41,14 +33,4 @@
     document.querySelectorAll("[data-more]").forEach(show);
   });
   document.addEventListener("foresight-drawn", () => open.size && document.querySelectorAll("[data-more]").forEach(show));
-  document.addEventListener("keydown", (event) => {
-    const tabs = [...document.querySelectorAll("#models-tabs [role=tab]")];
-    const step = { ArrowLeft: tabs.length - 1, ArrowRight: 1 }[event.key];
-    const at = tabs.indexOf(event.target);
-    if (!step || at < 0) return;
-    event.preventDefault();
-    const next = tabs[(at + step) % tabs.length];
-    next.click();
-    next.focus();
-  });
 })();

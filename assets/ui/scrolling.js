@@ -36,8 +36,13 @@
     document.addEventListener("keydown", ({ target, key, shiftKey }) => {
       if (key === "Enter" && !shiftKey && target === box()) toEnd();
     });
-    // Gradio builds some of the page anew until the server has drawn it.
-    const begin = () => document.activeElement === document.body && window.foresight.focusMessage();
-    document.addEventListener("foresight-drawn", begin, { once: true });
+    // Gradio builds some of the page anew until the server has drawn it; and the button of an offered model is gone
+    // once that is loaded.
+    let isDrawn = false;
+    document.addEventListener("foresight-drawn", ({ detail }) => {
+      const isDue = !isDrawn || detail.offers === "";
+      if (isDue && document.activeElement === document.body && document.body.dataset.view === "chat") window.foresight.focusMessage();
+      isDrawn = true;
+    });
   };
 })();

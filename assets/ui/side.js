@@ -25,11 +25,7 @@
     document.body.dataset.side = kept.tab;
     document.body.toggleAttribute("data-is-side-closed", kept.isClosed);
     if (kept.width) document.documentElement.style.setProperty("--side", `${Math.min(kept.width, most())}px`);
-    for (const tab of document.querySelectorAll("#side-tabs [role=tab]")) {
-      const isChosen = tab.dataset.side === kept.tab;
-      tab.setAttribute("aria-selected", isChosen);
-      tab.tabIndex = isChosen ? 0 : -1;
-    }
+    window.foresight.markTab("side", kept.tab);
     document.getElementById("toggle-side")?.setAttribute("aria-expanded", !kept.isClosed);
     edge()?.setAttribute("aria-valuemax", most());
     edge()?.setAttribute("aria-valuenow", Math.round(side().offsetWidth));
@@ -42,7 +38,7 @@
     const tab = target.closest("[data-side]:not(body)")?.dataset.side;
     if (tab) {
       keep({ tab, isClosed: false });
-      if (side().getBoundingClientRect().top > innerHeight) side().scrollIntoView(); // narrow: it is below the chat
+      if (side().getBoundingClientRect().top > innerHeight * 0.8) side().scrollIntoView(); // narrow: it is below the chat
     }
     if (target.closest("#close-side, #toggle-side")) {
       window.foresight.toggleSide();
@@ -50,25 +46,11 @@
     }
   });
 
-  const tabKeys = (event) => {
-    const tabs = [...document.querySelectorAll("#side-tabs [role=tab]")];
-    const step = { ArrowLeft: tabs.length - 1, ArrowRight: 1 }[event.key];
-    const at = tabs.indexOf(event.target);
-    if (!step || at < 0) return;
-    event.preventDefault();
-    const next = tabs[(at + step) % tabs.length];
-    next.click();
-    next.focus();
-  };
-  const edgeKeys = (event) => {
+  document.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: STEP, ArrowRight: -STEP }[event.key];
     if (event.target !== edge() || !step) return;
     event.preventDefault();
     setWidth(side().offsetWidth + step);
-  };
-  document.addEventListener("keydown", (event) => {
-    tabKeys(event);
-    edgeKeys(event);
   });
 
   const drag = (line) => {
@@ -83,11 +65,7 @@
 
   // Call once the panel is there.
   window.foresight.side = () => {
-    for (const tab of TABS) {
-      const page = document.getElementById(`side-${tab}`);
-      page.setAttribute("role", "tabpanel");
-      page.setAttribute("aria-labelledby", `side-tab-${tab}`);
-    }
+    window.foresight.labelTabPages("side", TABS);
     drag(edge());
     apply();
   };

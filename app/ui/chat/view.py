@@ -33,7 +33,10 @@ MESSAGES = f"foresight.thread(element); {LISTEN}"
 PRIVATE = (
     '<p id="private-note">This chat is private. It is never stored, and deleted when Foresight is closed.</p>'
 )
-JUMP = '<button type="button" id="jump-to-latest" class="act">Jump to latest</button>'
+JUMP = (
+    '<button type="button" id="jump-to-latest" class="act">Jump to latest</button>'
+    '<button type="button" id="attach-pasted" class="act" hidden>Attach the pasted text</button>'
+)
 NO_QUESTION = ""
 OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "shorter": "shorter"}
 """The buttons of the question that is asked before anything is left out."""
@@ -69,7 +72,7 @@ class ChatActions:
         if do in ANSWERS:
             return self._answer(state, do, pending_action(value), controls)
         if do == "starter":
-            return gr.skip(), self._try(state, PendingAction("ask", "", value), controls) or NO_QUESTION
+            return gr.skip(), self._start(state, value, controls)
         if do == "new":
             self.new_chat(state)
         elif do == "ask-delete":
@@ -98,6 +101,11 @@ class ChatActions:
         question = self._try(state, pending, controls, OVERFLOWS[answer])
         is_sent = question == NO_QUESTION and pending.do == "ask"
         return ("" if is_sent else gr.skip()), question or NO_QUESTION
+
+    def _start(self, state: ChatState, prompt: str, controls: tuple[Any, ...]) -> str:
+        """Ask what an empty chat offers. It was chosen for what models write at temperature 0."""
+        values = OptionValues(*controls)._replace(temperature=0)
+        return self._try(state, PendingAction("ask", "", prompt), values) or NO_QUESTION
 
     def type(self, state: ChatState, message: str) -> None:
         """Have what is being typed counted and kept."""

@@ -24,7 +24,7 @@ def panel_html(
         "panel.html",
         tokens_per_step=hero,
         sentence=in_words(numbers, decoder),
-        auto_sentence=auto_in_words(numbers) if decoder == "auto" and hero else "",
+        auto_sentence=auto_in_words(numbers, lately(history)) if decoder == "auto" and hero else "",
         # A reply that was written before the app started has no history, only its sums.
         charts=_charts(history) if history.means else None,
         tiles=[_tile(*tile) for tile in _tiles(numbers)] if numbers.steps else [],
@@ -62,8 +62,15 @@ def _why_one(statistics: Statistics, decoder: DecoderName) -> str:
     return f"{one} the model chose otherwise than the drafts in {counted(statistics.covered, 'step')}."
 
 
-def auto_in_words(statistics: Statistics) -> str:
-    """What auto does at the moment, and why that pays; nothing before it has measured a step."""
+def lately(history: StepHistory) -> float:
+    """Tokens per step of the newest steps, as the chart ends; 0 without a history."""
+    return history.means[-1][0] if history.means else 0.0
+
+
+def auto_in_words(statistics: Statistics, newest: float = 0.0) -> str:
+    """What auto does at the moment, and why that pays; nothing before it has measured a step.
+
+    Its tree is the newest step's, so `newest` tokens per step go with it where they are known."""
     split = statistics.split
     if not statistics.steps or not split.cost:
         return ""
@@ -71,7 +78,7 @@ def auto_in_words(statistics: Statistics) -> str:
         return "Auto: one row per step, for more would cost more time than they save; it tries some now and then."
     parts = [f"tree of {counted(split.tree, 'row')}"] if split.tree > 1 else []
     parts += [f"window of {counted(split.window, 'row')}"] if split.window else []
-    mean = f"{statistics.tokens_per_step:.1f} tokens"
+    mean = f"{newest or statistics.tokens_per_step:.1f} tokens"
     return f"Auto: {' and '.join(parts)}. A step costs {split.cost:.2f}x a plain one and writes {mean}."
 
 

@@ -8,6 +8,7 @@ import pytest
 from app.logits_settings import Grammar
 from app.ui import Running
 from tests.accessibility import grave_by_day_and_by_night
+from tests.fake_documents import ScriptedDocuments
 from tests.fakes import ScriptedEngine
 from tests.page_driver import LAST, PageDriver
 
@@ -40,6 +41,24 @@ def test_sending_leads_to_the_end_and_a_button_leads_back(person: PageDriver, en
     person.page.wait_for_selector("#jump-to-latest")
     person.send("On")
     person.page.wait_for_selector("#jump-to-latest", state="hidden")
+
+
+def test_a_long_text_that_is_pasted_is_attached_by_one_press(
+    person: PageDriver, documents: ScriptedDocuments
+) -> None:
+    person.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    person.page.type(BOX, "What is this? ")
+    person.page.evaluate("text => navigator.clipboard.writeText(text)", f"House: rules\n\n{LONG}")
+    person.page.press(BOX, "Control+V")
+    person.page.click("#attach-pasted")
+    person.page.wait_for_selector(".collection-picker.on >> text=House rules")
+    person.page.wait_for_function(f"document.querySelector('{BOX}').value === 'What is this?'")
+    assert is_focused(person, BOX) and not person.page.is_visible("#attach-pasted")
+    [(name, text)] = documents.uploads
+    assert (name, text.decode()) == ("House rules.txt", f"House: rules\n\n{LONG}")
+    person.page.press(BOX, "Enter")
+    person.wait_for_reply()
+    assert person.page.locator("#messages article.user .said").inner_text() == "What is this?"
 
 
 def test_the_address_names_the_chat_and_each_chat_keeps_its_draft(person: PageDriver) -> None:
@@ -75,7 +94,8 @@ def test_the_panel_has_tabs_closes_and_keeps_its_width(person: PageDriver) -> No
     person.page.click(f"{LAST} .chip")
     assert person.page.is_visible("#panel")
     assert person.page.locator("#side").bounding_box()["width"] == before + 16
-    person.page.click("#side-tab-xray")
+    person.page.press("#side-tab-live", "ArrowRight")
+    assert is_focused(person, "#side-tab-xray[aria-selected=true]")
     person.page.wait_for_selector("#xray-picture .xray")
     person.page.click("#xray [data-move=enlarge]")
     assert person.page.get_attribute("#xray", "role") == "dialog"

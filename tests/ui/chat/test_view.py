@@ -45,10 +45,12 @@ def test_a_chat_begins_with_its_first_message_and_goes_on_with_the_next(person: 
     assert person.texts[::2] == ["One", "Two"]
 
 
-def test_an_example_is_a_message(person: Visitor) -> None:
+def test_an_example_is_a_message_at_temperature_0(person: Visitor, engine: ScriptedEngine) -> None:
     starter = pressed("starter", "0", "An example?")
+    person.controls = person.controls._replace(temperature=0.7)
     assert person.actions.act(person.state, "half a thought", starter, *person.controls) == (SKIPPED, "")
     assert person.texts[0] == "An example?"
+    assert engine.requests[0].options.sampling.temperature == 0
 
 
 def test_a_blank_message_is_not_sent(person: Visitor, engine: ScriptedEngine) -> None:

@@ -100,6 +100,13 @@ def test_auto_says_what_it_does_and_why_it_pays(split: Split, words: str) -> Non
     assert auto_in_words(replace(NUMBERS, split=split)) == words
 
 
+def test_auto_weighs_a_step_against_what_the_newest_steps_wrote() -> None:
+    steps = [step_of(1, "model"), *(step_of(number, *["output"] * 7, "model") for number in range(2, 18))]
+    html = drawn(replace(NUMBERS, split=Split(43, 0, 2.95)), history=extend(StepHistory(), steps))
+    assert "A step costs 2.95x a plain one and writes 8.0 tokens." in html
+    assert "wrote 2.3 tokens on average" in html, "over the whole reply"
+
+
 def test_auto_says_nothing_before_its_first_step() -> None:
     assert auto_in_words(Statistics(split=Split(24, 0, 1.1))) == ""
 
