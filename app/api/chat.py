@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
-from app.api.chat_messages import ChatMessage, engine_messages
+from app.api.chat_messages import ChatMessage, engine_messages, template_for
 from app.api.engine_reply import EngineReply, engine_reply, unless_closed
 from app.api.errors import ApiError
 from app.api.event_stream import DONE, begun_stream, frame
@@ -30,7 +30,7 @@ from app.api.sampling_fields import (
 )
 from app.api.services import ApiServices, ServedModel
 from app.api.tool_calls import ArgumentsDelta, CallDelta, Delta, TextDelta
-from app.api.tools import EXPLAINED_HERMES, ResponseFormat, ToolFields, ToolUse, form_grammar, tool_use
+from app.api.tools import ResponseFormat, ToolFields, ToolUse, form_grammar, tool_use
 from app.api.usage import foresight_block, usage
 from app.api.written import Written, chat_logprobs, deltas
 from app.logits_settings import MOST_LOGPROBS
@@ -100,8 +100,7 @@ def chat_router(services: ApiServices) -> APIRouter:
 async def _plan(services: ApiServices, asked: ChatRequest) -> ChatPlan:
     model = await services.chosen(asked.model)
     _refuse_impossible(asked)
-    has_tools = asked.tools or any(message.is_about_tools for message in asked.messages)
-    template = await services.tool_template(model) if has_tools else EXPLAINED_HERMES
+    template = await template_for(services, model, asked.tools, asked.messages)
     use = tool_use(
         [tool.function for tool in asked.tools or ()],
         asked.tool_choice,

@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request as HttpRequest
 
-from app.api.chat_messages import CalledFunction, CalledTool, ChatMessage, engine_messages
+from app.api.chat_messages import CalledFunction, CalledTool, ChatMessage, engine_messages, template_for
 from app.api.engine_reply import engine_reply, unless_closed
 from app.api.errors import ApiError
 from app.api.event_stream import begun_stream
@@ -16,7 +16,7 @@ from app.api.response_events import ResponseEvents
 from app.api.sampling_fields import Asked, Positive, SamplingFields, engine_requests, refuse
 from app.api.services import ApiServices
 from app.api.tool_syntax import ToolTemplate
-from app.api.tools import EXPLAINED_HERMES, FunctionFields, ResponseFormat, ToolUse, form_grammar, tool_use
+from app.api.tools import FunctionFields, ResponseFormat, ToolUse, form_grammar, tool_use
 from app.api.written import Written, deltas
 from app.errors import AppError
 from app.messages import Request
@@ -56,8 +56,7 @@ def responses_router(services: ApiServices) -> APIRouter:
         """Answer, as a whole or as events."""
         model = await services.chosen(asked.model)
         messages = _messages(asked)
-        has_tools = asked.tools or any(message.is_about_tools for message in messages)
-        template = await services.tool_template(model) if has_tools else EXPLAINED_HERMES
+        template = await template_for(services, model, asked.tools, messages)
         use = _tools(asked, template)
         wanted = Asked(
             engine_messages(messages, use.prompt, template),
