@@ -18,7 +18,7 @@ from starlette.requests import Request as HttpRequest
 from app.api.chat_messages import ChatMessage, engine_messages, template_for
 from app.api.engine_reply import EngineReply, engine_reply, unless_closed
 from app.api.errors import ApiError
-from app.api.event_stream import DONE, begun_stream, frame
+from app.api.event_stream import DONE, STREAMED, begun_stream, frame
 from app.api.sampling_fields import (
     Asked,
     PenaltyFields,
@@ -86,7 +86,7 @@ def chat_router(services: ApiServices) -> APIRouter:
     """The route."""
     router = APIRouter()
 
-    @router.post("/chat/completions")
+    @router.post("/chat/completions", responses=STREAMED)
     async def complete(asked: ChatRequest, http: HttpRequest) -> Response:
         """Answer a chat."""
         plan = await _plan(services, asked)
@@ -137,7 +137,7 @@ async def _answer(services: ApiServices, plan: ChatPlan) -> dict[str, Any]:
     choices, replies = list[dict[str, Any]](), list[EngineReply]()
     for index, request in enumerate(plan.requests):
         written = Written()
-        async with engine_reply(services, request) as reply:
+        async with engine_reply(services, request, plan.tools.grammar_param()) as reply:
             async for _ in deltas(reply, plan.tools.parser(), written):
                 pass
         replies.append(reply)
@@ -162,7 +162,7 @@ async def _chunks(services: ApiServices, plan: ChatPlan) -> AsyncGenerator[bytes
     """The frames, choice by choice."""
     replies = list[EngineReply]()
     for index, request in enumerate(plan.requests):
-        async with engine_reply(services, request) as reply:
+        async with engine_reply(services, request, plan.tools.grammar_param()) as reply:
             replies.append(reply)
             async for one in _choice_chunks(plan, index, reply):
                 yield one

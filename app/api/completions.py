@@ -13,7 +13,7 @@ from starlette.requests import Request as HttpRequest
 
 from app.api.engine_reply import EngineReply, engine_reply, unless_closed
 from app.api.errors import ApiError
-from app.api.event_stream import DONE, begun_stream, frame
+from app.api.event_stream import DONE, STREAMED, begun_stream, frame
 from app.api.sampling_fields import Asked, PenaltyFields, Positive, engine_requests, refuse
 from app.api.services import ApiServices, ServedModel
 from app.api.tool_calls import TextParser
@@ -44,7 +44,7 @@ def completions_router(services: ApiServices) -> APIRouter:
     """The route."""
     router = APIRouter()
 
-    @router.post("/completions")
+    @router.post("/completions", responses=STREAMED)
     async def complete(asked: CompletionRequest, http: HttpRequest) -> Response:
         """Continue texts."""
         model = await services.chosen(asked.model)

@@ -142,8 +142,17 @@ def test_a_response_in_a_form(client: openai.OpenAI) -> None:
         ({"previous_response_id": "resp_1"}, "previous_response_id"),
         ({"background": True}, "background"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        (
+            {"tools": [{"type": "function", "name": "x", "parameters": {"type": "array"}}]},
+            "tools[0].parameters",
+        ),
+        ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
         ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type"),
         ({"input": [{"role": "nobody", "content": "x"}]}, "input[0].role"),
+        (
+            {"text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": "nonsense"}}}},
+            "text.format",
+        ),
     ],
 )
 def test_what_a_response_cannot_do(client: openai.OpenAI, more: dict[str, Any], param: str) -> None:
