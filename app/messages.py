@@ -31,6 +31,10 @@ DecoderName = Literal["auto", "lookahead", "plain", "prompt-lookup", "jacobi"]
 StopReason = Literal["eos", "stop_string", "max_tokens", "context", "stopped"]
 
 
+COLDEST = 1e-5
+"""The lowest temperature above 0: logits that are divided by far less are no float32 any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How the next token is sampled; temperature 0 is greedy. Off: top_k 0, top_p 1, min_p 0, penalty 1."""
@@ -43,12 +47,14 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require(0 <= self.temperature <= 100, "temperature must be from 0 to 100", self.temperature)
+        heat = self.temperature
+        require(0 <= heat <= 100, "temperature must be from 0 to 100", heat)
+        require(heat == 0 or heat >= COLDEST, f"temperature must be 0 or at least {COLDEST}", heat)
         require(self.top_k >= 0, "top-k must be 0 (off) or more", self.top_k)
         require(0 < self.top_p <= 1, "top-p must be above 0 and at most 1", self.top_p)
         require(0 <= self.min_p < 1, "min-p must be at least 0 and below 1", self.min_p)
         penalty = self.repetition_penalty
-        require(0 < penalty <= 100, "repetition penalty must be above 0 and at most 100", penalty)
+        require(0.01 <= penalty <= 100, "repetition penalty must be from 0.01 to 100", penalty)
         require(0 <= self.seed < 2**63, "seed must be from 0 to 2^63-1", self.seed)
 
 
@@ -251,7 +257,7 @@ class Finished:
     decoder: DecoderName
 
 
-RefusedPart = Literal["", "options", "grammar"]
+RefusedPart = Literal["", "options", "prompt", "grammar"]
 
 
 @dataclass(frozen=True, slots=True)

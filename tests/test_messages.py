@@ -23,6 +23,7 @@ NAN = float("nan")
         ),
         (Sampling, {"temperature": -0.1}, "temperature must be from 0 to 100, got -0.1"),
         (Sampling, {"temperature": NAN}, "temperature must be from 0 to 100, got nan"),
+        (Sampling, {"temperature": 1e-300}, "temperature must be 0 or at least 1e-05, got 1e-300"),
         (Sampling, {"top_k": -1}, "top-k must be 0 (off) or more, got -1"),
         (Sampling, {"top_p": 0.0}, "top-p must be above 0 and at most 1, got 0.0"),
         (Sampling, {"top_p": 1.01}, "top-p must be above 0 and at most 1, got 1.01"),
@@ -30,7 +31,7 @@ NAN = float("nan")
         (
             Sampling,
             {"repetition_penalty": 0.0},
-            "repetition penalty must be above 0 and at most 100, got 0.0",
+            "repetition penalty must be from 0.01 to 100, got 0.0",
         ),
         (Sampling, {"seed": -1}, "seed must be from 0 to 2^63-1, got -1"),
         (Sampling, {"seed": 2**63}, f"seed must be from 0 to 2^63-1, got {2**63}"),
@@ -70,7 +71,7 @@ def test_impossible_values_are_refused_and_shown(
 
 def test_the_limits_themselves_are_possible() -> None:
     Sampling(temperature=100, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=100, seed=2**63 - 1)
-    Sampling(top_p=1e-9, min_p=0.999, repetition_penalty=1e-9)
+    Sampling(1e-5, top_p=1e-9, min_p=0.999, repetition_penalty=0.01)
     Decoding(window=0, ngram=2, guesses=0)
     Decoding(window=128, ngram=16, guesses=128)
     Options(max_new_tokens=1)

@@ -1,5 +1,7 @@
 """The API as a web app: its routes below /v1, behind the gate."""
 
+from typing import Any
+
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
@@ -15,6 +17,7 @@ from app.api.services import ApiServices
 from app.web.request_check import OWN_NAMES, IsOwnName
 
 PREFIX = "/v1"
+REFUSALS: dict[int | str, dict[str, Any]] = {"4XX": {"description": "An error in OpenAI's form"}}
 
 
 def build_api(services: ApiServices, key: ApiKey, is_own: IsOwnName = OWN_NAMES.__contains__) -> ASGIApp:
@@ -26,7 +29,7 @@ def build_routes(services: ApiServices) -> FastAPI:
     """The routes alone; their schema is at /v1/openapi.json."""
     app = FastAPI(title="Foresight", docs_url=None, redoc_url=None, openapi_url=f"{PREFIX}/openapi.json")
     add_error_handlers(app)
-    routes = APIRouter(prefix=PREFIX)
+    routes = APIRouter(prefix=PREFIX, responses=REFUSALS)
     for make in (models_router, chat_router, completions_router, embeddings_router, responses_router):
         routes.include_router(make(services))
     app.include_router(routes)

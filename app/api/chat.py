@@ -15,10 +15,10 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
-from app.api.chat_messages import ChatMessage, engine_messages
+from app.api.chat_messages import ChatMessage, engine_messages, template_for
 from app.api.engine_reply import EngineReply, engine_reply, unless_closed
 from app.api.errors import ApiError
-from app.api.event_stream import DONE, begun_stream, frame
+from app.api.event_stream import DONE, STREAMED, begun_stream, frame
 from app.api.sampling_fields import (
     Asked,
     PenaltyFields,
@@ -30,7 +30,7 @@ from app.api.sampling_fields import (
 )
 from app.api.services import ApiServices, ServedModel
 from app.api.tool_calls import ArgumentsDelta, CallDelta, Delta, TextDelta
-from app.api.tools import EXPLAINED_HERMES, ResponseFormat, ToolFields, ToolUse, form_grammar, tool_use
+from app.api.tools import ResponseFormat, ToolFields, ToolUse, form_grammar, tool_use
 from app.api.usage import foresight_block, usage
 from app.api.written import Written, chat_logprobs, deltas
 from app.logits_settings import MOST_LOGPROBS
@@ -86,7 +86,7 @@ def chat_router(services: ApiServices) -> APIRouter:
     """The route."""
     router = APIRouter()
 
-    @router.post("/chat/completions")
+    @router.post("/chat/completions", responses=STREAMED)
     async def complete(asked: ChatRequest, http: HttpRequest) -> Response:
         """Answer a chat."""
         plan = await _plan(services, asked)
@@ -100,8 +100,7 @@ def chat_router(services: ApiServices) -> APIRouter:
 async def _plan(services: ApiServices, asked: ChatRequest) -> ChatPlan:
     model = await services.chosen(asked.model)
     _refuse_impossible(asked)
-    has_tools = asked.tools or any(message.is_about_tools for message in asked.messages)
-    template = await services.tool_template(model) if has_tools else EXPLAINED_HERMES
+    template = await template_for(services, model, asked.tools, asked.messages)
     use = tool_use(
         [tool.function for tool in asked.tools or ()],
         asked.tool_choice,
@@ -138,7 +137,7 @@ async def _answer(services: ApiServices, plan: ChatPlan) -> dict[str, Any]:
     choices, replies = list[dict[str, Any]](), list[EngineReply]()
     for index, request in enumerate(plan.requests):
         written = Written()
-        async with engine_reply(services, request) as reply:
+        async with engine_reply(services, request, plan.tools.grammar_param()) as reply:
             async for _ in deltas(reply, plan.tools.parser(), written):
                 pass
         replies.append(reply)
@@ -163,7 +162,7 @@ async def _chunks(services: ApiServices, plan: ChatPlan) -> AsyncGenerator[bytes
     """The frames, choice by choice."""
     replies = list[EngineReply]()
     for index, request in enumerate(plan.requests):
-        async with engine_reply(services, request) as reply:
+        async with engine_reply(services, request, plan.tools.grammar_param()) as reply:
             replies.append(reply)
             async for one in _choice_chunks(plan, index, reply):
                 yield one

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from app.api.errors import ApiError
 from app.api.sampling_fields import text_of
+from app.api.services import ApiServices, ServedModel
 from app.api.tool_syntax import CallSyntax, ToolTemplate
 from app.api.tools import EXPLAINED_HERMES, called_text, result_text
 from app.messages import Message, Role, ToolCall
@@ -49,6 +50,14 @@ class ChatMessage(BaseModel):
     def is_about_tools(self) -> bool:
         """Whether it makes a call, or answers one."""
         return bool(self.tool_calls) or self.role in ("tool", "function")
+
+
+async def template_for(
+    services: ApiServices, model: ServedModel, tools: Sequence[object] | None, messages: Sequence[ChatMessage]
+) -> ToolTemplate:
+    """How the model is told of tools. Its chat template is read only where a request is about tools."""
+    is_needed = tools or any(message.is_about_tools for message in messages)
+    return await services.tool_template(model) if is_needed else EXPLAINED_HERMES
 
 
 def engine_messages(

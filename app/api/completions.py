@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import AsyncGenerator, Sequence
+from itertools import accumulate
 from time import time
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from starlette.requests import Request as HttpRequest
 
 from app.api.engine_reply import EngineReply, engine_reply, unless_closed
 from app.api.errors import ApiError
-from app.api.event_stream import DONE, begun_stream, frame
+from app.api.event_stream import DONE, STREAMED, begun_stream, frame
 from app.api.sampling_fields import Asked, PenaltyFields, Positive, engine_requests, refuse
 from app.api.services import ApiServices, ServedModel
 from app.api.tool_calls import TextParser
@@ -43,7 +44,7 @@ def completions_router(services: ApiServices) -> APIRouter:
     """The route."""
     router = APIRouter()
 
-    @router.post("/completions")
+    @router.post("/completions", responses=STREAMED)
     async def complete(asked: CompletionRequest, http: HttpRequest) -> Response:
         """Continue texts."""
         model = await services.chosen(asked.model)
@@ -96,9 +97,11 @@ class _Plan:
         for index, request in enumerate(self.requests):
             async with engine_reply(services, request) as reply:
                 replies.append(reply)
+                offset = 0
                 async for delta, logprobs in deltas(reply, TextParser(), Written()):
                     text = getattr(delta, "text", "")
-                    yield self._chunk([self._choice(index, text, logprobs, None)])
+                    yield self._chunk([self._choice(index, text, logprobs, None, offset)])
+                    offset += sum(len(one.chosen.text) for one in logprobs)
                 yield self._chunk([self._choice(index, "", (), reply.finish_reason)])
         if self._has_usage:
             yield self._chunk([], **self._numbers(replies))
@@ -108,9 +111,9 @@ class _Plan:
         return frame({**self._head, "choices": choices, **more})
 
     def _choice(
-        self, index: int, text: str, logprobs: Sequence[TokenLogprobs], reason: str | None
+        self, index: int, text: str, logprobs: Sequence[TokenLogprobs], reason: str | None, offset: int = 0
     ) -> dict[str, Any]:
-        shown = _logprobs(logprobs) if self._has_logprobs else None
+        shown = _logprobs(logprobs, offset) if self._has_logprobs else None
         return {"index": index, "text": text, "logprobs": shown, "finish_reason": reason}
 
     def _numbers(self, replies: list[EngineReply]) -> dict[str, Any]:
@@ -128,13 +131,14 @@ def _prompts(given: str | list[Any]) -> list[str]:
     return prompts
 
 
-def _logprobs(tokens: Sequence[TokenLogprobs]) -> dict[str, Any]:
-    """As completions have them."""
+def _logprobs(tokens: Sequence[TokenLogprobs], offset: int) -> dict[str, Any]:
+    """As completions have them; the first token's text begins at this offset of the choice's."""
+    texts = [one.chosen.text for one in tokens]
     return {
-        "tokens": [one.chosen.text for one in tokens],
+        "tokens": texts,
         "token_logprobs": [max(one.chosen.logprob, -9999.0) for one in tokens],
         "top_logprobs": [
             {other.text: max(other.logprob, -9999.0) for other in one.likeliest} for one in tokens
         ],
-        "text_offset": [],
+        "text_offset": list(accumulate(map(len, texts[:-1]), initial=offset)) if texts else [],
     }

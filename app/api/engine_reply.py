@@ -13,7 +13,7 @@ from starlette.requests import Request as HttpRequest
 from app.api.errors import ApiError
 from app.api.services import ApiServices
 from app.logits_settings import TokenLogprobs
-from app.messages import Event, Failed, Finished, Loading, Piece, RefusedPart, Request, Statistics
+from app.messages import Event, Failed, Finished, Loading, Piece, Request, Statistics
 
 T = TypeVar("T")
 CLIENT_CLOSED = 499
@@ -84,8 +84,9 @@ class ReplyCount:
 class EngineReply:
     """A reply that has begun: the request could be done."""
 
-    def __init__(self, first: Sequence[Event], rest: AsyncIterator[list[Event]]) -> None:
+    def __init__(self, first: Sequence[Event], rest: AsyncIterator[list[Event]], grammar_param: str) -> None:
         self.count = ReplyCount()
+        self._grammar_param = grammar_param
         self._first = first
         self._rest = rest
         self._finished: Finished | None = None
@@ -121,38 +122,43 @@ class EngineReply:
             case Finished():
                 self._finished = event
                 self.count.statistics = event.statistics
-            case Failed(sentence, refused):
-                raise _failure(sentence, refused)
+            case Failed():
+                raise _failure(event, self._grammar_param)
         return None
 
 
 @asynccontextmanager
-async def engine_reply(services: ApiServices, request: Request) -> AsyncIterator[EngineReply]:
-    """The reply to a request, in its turn. Leaving ends it within a step. Raises ApiError before it begins."""
+async def engine_reply(
+    services: ApiServices, request: Request, grammar_param: str = "response_format"
+) -> AsyncIterator[EngineReply]:
+    """The reply to a request, in its turn. Leaving ends it within a step. Raises ApiError before it begins.
+
+    A grammar that cannot be used is told as the parameter `grammar_param`."""
     async with services.turns:
         queue = EventQueue()
         services.engine.submit(request, queue)
         try:
             events = queue.events()
-            yield EngineReply(await _beginning(events), events)
+            yield EngineReply(await _beginning(events, grammar_param), events, grammar_param)
         finally:
             queue.stop()
 
 
-async def _beginning(events: AsyncIterator[list[Event]]) -> Sequence[Event]:
+async def _beginning(events: AsyncIterator[list[Event]], grammar_param: str) -> Sequence[Event]:
     """The first events by which it is known that the request can be done."""
     async for batch in events:
         match [event for event in batch if not isinstance(event, Loading)]:
-            case [Failed(sentence, refused), *_]:
-                raise _failure(sentence, refused)
+            case [Failed() as failed, *_]:
+                raise _failure(failed, grammar_param)
             case [_, *_] as begun:
                 return begun
     raise RuntimeError("the engine's events ended before the reply")
 
 
-def _failure(sentence: str, refused: RefusedPart) -> ApiError:
-    param = "response_format" if refused == "grammar" else None
-    return ApiError(sentence, param, 400 if refused else 500)
+def _failure(failed: Failed, grammar_param: str) -> ApiError:
+    param = grammar_param if failed.refused == "grammar" else None
+    code = "context_length_exceeded" if failed.refused == "prompt" else None
+    return ApiError(failed.sentence, param, 400 if failed.refused else 500, code)
 
 
 async def unless_closed(http: HttpRequest, answer: Awaitable[T]) -> T:

@@ -9,11 +9,14 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from app.errors import AppError
 
 NO_RETRY = {"x-should-retry": "false"}
+KINDS = {401: "authentication_error"}
+"""LiteLLM goes by the type before the status."""
 
 
 class ApiError(AppError):
@@ -35,7 +38,7 @@ def error_body(
     sentence: str, status: int, param: str | None = None, code: str | None = None
 ) -> dict[str, Any]:
     """An error as OpenAI's API writes it."""
-    kind = "server_error" if status >= 500 else "invalid_request_error"
+    kind = "server_error" if status >= 500 else KINDS.get(status, "invalid_request_error")
     return {"error": {"message": sentence, "type": kind, "param": param, "code": code}}
 
 
@@ -72,6 +75,12 @@ def add_error_handlers(app: FastAPI) -> None:
         return error_response(
             ApiError(f"Something went wrong inside Foresight ({type(error).__name__}).", status=500)
         )
+
+
+def invalid_part(error: ValidationError, place: str) -> ApiError:
+    """What is wrong in a part of the body that is validated by itself."""
+    first = error.errors()[0]
+    return _invalid([{**first, "loc": (place, *first["loc"])}])
 
 
 def _invalid(problems: Sequence[Any]) -> ApiError:

@@ -13,6 +13,8 @@ from app.api.errors import ApiError, error_body
 from app.errors import AppError
 
 DONE = b"data: [DONE]\n\n"
+STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
+"""For the schema of routes whose answers may be streams."""
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 

@@ -8,15 +8,15 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request as HttpRequest
 
-from app.api.chat_messages import CalledFunction, CalledTool, ChatMessage, engine_messages
+from app.api.chat_messages import CalledFunction, CalledTool, ChatMessage, engine_messages, template_for
 from app.api.engine_reply import engine_reply, unless_closed
-from app.api.errors import ApiError
-from app.api.event_stream import begun_stream
+from app.api.errors import ApiError, invalid_part
+from app.api.event_stream import STREAMED, begun_stream
 from app.api.response_events import ResponseEvents
 from app.api.sampling_fields import Asked, Positive, SamplingFields, engine_requests, refuse
 from app.api.services import ApiServices
 from app.api.tool_syntax import ToolTemplate
-from app.api.tools import EXPLAINED_HERMES, FunctionFields, ResponseFormat, ToolUse, form_grammar, tool_use
+from app.api.tools import FunctionFields, ResponseFormat, ToolUse, form_grammar, tool_use
 from app.api.written import Written, deltas
 from app.errors import AppError
 from app.messages import Request
@@ -51,13 +51,12 @@ def responses_router(services: ApiServices) -> APIRouter:
     """The route."""
     router = APIRouter()
 
-    @router.post("/responses")
+    @router.post("/responses", responses=STREAMED)
     async def respond(asked: ResponseRequest, http: HttpRequest) -> Response:
         """Answer, as a whole or as events."""
         model = await services.chosen(asked.model)
         messages = _messages(asked)
-        has_tools = asked.tools or any(message.is_about_tools for message in messages)
-        template = await services.tool_template(model) if has_tools else EXPLAINED_HERMES
+        template = await template_for(services, model, asked.tools, messages)
         use = _tools(asked, template)
         wanted = Asked(
             engine_messages(messages, use.prompt, template),
@@ -86,7 +85,7 @@ async def _write(services: ApiServices, request: Request, use: ToolUse, events: 
 async def _frames(
     services: ApiServices, request: Request, use: ToolUse, events: ResponseEvents
 ) -> AsyncGenerator[bytes, None]:
-    async with engine_reply(services, request) as reply:
+    async with engine_reply(services, request, use.grammar_param("text.format")) as reply:
         for one in events.begin():
             yield one
         written = Written()
@@ -113,7 +112,7 @@ def _tools(asked: ResponseRequest, template: ToolTemplate) -> ToolUse:
     try:
         form = ResponseFormat.model_validate({**given, "json_schema": given})
     except ValidationError as error:
-        raise ApiError(f"text.format: {error.errors()[0]['msg']}.", "text.format") from error
+        raise invalid_part(error, "text.format") from error
     grammar = form_grammar(form, "text.format")
     return tool_use(tools, asked.tool_choice, asked.parallel_tool_calls, grammar, template)
 
@@ -127,7 +126,7 @@ def _function(tool: dict[str, Any], place: int) -> FunctionFields:
     try:
         return FunctionFields.model_validate(tool)
     except ValidationError as error:
-        raise ApiError(f"{param}: {error.errors()[0]['msg']}.", param) from error
+        raise invalid_part(error, param) from error
 
 
 def _messages(asked: ResponseRequest) -> list[ChatMessage]:
@@ -138,9 +137,7 @@ def _messages(asked: ResponseRequest) -> list[ChatMessage]:
         try:
             found += _message(item, f"input[{place}]")
         except ValidationError as error:
-            first = error.errors()[0]
-            param = ".".join([f"input[{place}]", *map(str, first["loc"])])
-            raise ApiError(f"{param}: {first['msg']}.", param) from error
+            raise invalid_part(error, f"input[{place}]") from error
     return found
 
 

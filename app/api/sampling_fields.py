@@ -11,7 +11,7 @@ from app.api.body import Body
 from app.api.errors import ApiError
 from app.api.services import ServedModel
 from app.logits_settings import Grammar, LogitsSettings
-from app.messages import DecoderName, Decoding, Options, Prompt, Request, Sampling
+from app.messages import COLDEST, DecoderName, Decoding, Options, Prompt, Request, Sampling
 
 UNLIMITED = 2**31
 """New tokens of a request that names no limit: the context ends it."""
@@ -33,7 +33,7 @@ class SamplingFields(Body):
     top_p: float | None = Field(None, ge=0, le=1)
     top_k: int | None = Field(None, ge=-1, le=2**31)
     min_p: float | None = Field(None, ge=0, lt=1)
-    repetition_penalty: float | None = Field(None, gt=0, le=100)
+    repetition_penalty: float | None = Field(None, ge=0.01, le=100)
     seed: int | None = Field(None, ge=-(2**63), lt=2**64)
     stream: bool | None = False
     foresight: ForesightFields | None = None
@@ -116,7 +116,7 @@ def seed_of(fields: SamplingFields) -> int:
 
 def _options(fields: SamplingFields, asked: Asked, seed: int) -> Options:
     sampling = Sampling(
-        temperature=1.0 if fields.temperature is None else fields.temperature,
+        temperature=_temperature(fields.temperature),
         top_k=max(0, fields.top_k or 0),
         # OpenAI takes 0, and means the likeliest token alone.
         top_p=max(1e-9, 1.0 if fields.top_p is None else fields.top_p),
@@ -126,6 +126,11 @@ def _options(fields: SamplingFields, asked: Asked, seed: int) -> Options:
     )
     decoding = Decoding((fields.foresight and fields.foresight.decoder) or "auto")
     return Options(sampling, decoding, asked.max_tokens or UNLIMITED, stop=asked.stops)
+
+
+def _temperature(given: float | None) -> float:
+    """Clients send tiny ones for the likeliest token."""
+    return 1.0 if given is None else given if given >= COLDEST else 0.0
 
 
 def _logits(fields: SamplingFields, asked: Asked) -> LogitsSettings:

@@ -61,8 +61,8 @@ class ReplyParser(Protocol):
     def push(self, text: str) -> list[Delta]:
         """What this text adds."""
 
-    def flush(self) -> list[Delta]:
-        """What is left at the end."""
+    def flush(self, is_cut: bool = False) -> list[Delta]:
+        """What is left at the end; `is_cut` where the reply would have gone on."""
 
 
 class TextParser:
@@ -72,8 +72,9 @@ class TextParser:
         """The text."""
         return [TextDelta(text)] if text else []
 
-    def flush(self) -> list[Delta]:
+    def flush(self, is_cut: bool = False) -> list[Delta]:
         """Nothing is held back."""
+        del is_cut
         return []
 
 
@@ -101,12 +102,14 @@ class ToolCallParser:
             found += part
         return found
 
-    def flush(self) -> list[Delta]:
-        """The rest. A call whose name is not there yet is text."""
+    def flush(self, is_cut: bool = False) -> list[Delta]:
+        """The rest. A call whose name is not there yet is text, unless it would have come."""
         rest, self._held = self._held, ""
         if self._read == self._arguments:
             return [ArgumentsDelta(self._calls - 1, rest)] if rest else []
         if self._read in (self._tail, self._parameters) or (self._calls and not rest.strip()):
+            return []
+        if is_cut and self._opened and self._read == self._head:
             return []
         text = self._opened + rest if self._read == self._head else rest
         return [TextDelta(text)] if text else []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from app.api.errors import ApiError
 from app.api.tool_calls import ReplyParser, TextParser, ToolCallParser
@@ -45,6 +45,13 @@ class FunctionFields(BaseModel):
     description: str | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
+
+    @field_validator("parameters")
+    @classmethod
+    def _of_an_object(cls, given: dict[str, Any] | None) -> dict[str, Any] | None:
+        if given and given.get("type", "object") != "object":
+            raise ValueError(f'must be a JSON Schema of type "object", not {given["type"]!r}')
+        return given
 
 
 class ToolFields(BaseModel):
@@ -97,6 +104,10 @@ class ToolUse:
     def control(self) -> tuple[str, ...]:
         """Control tokens that the reply's text is to show."""
         return self.template.syntax.control if self.offered else ()
+
+    def grammar_param(self, form: str = "response_format") -> str:
+        """The parameter that the grammar comes from; `form` is that of the answer's form."""
+        return "tools" if self.forced else form
 
     @property
     def _shown(self) -> list[dict[str, Any]]:
@@ -206,10 +217,11 @@ def _arguments_rule(place: int, schema: dict[str, Any], syntax: CallSyntax) -> s
     if not syntax.has_parameters:
         return f"args{place}: {_json_rule(schema)}"
     required, rules, parts = schema.get("required", ()), list[str](), list[str]()
+    shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
     for number, (name, one) in enumerate(schema.get("properties", {}).items()):
         rule = f"args{place}x{number}"
         rules.append(f"{rule}: {_quoted(f'<parameter={name}>' + chr(10))} {rule}value")
-        rules.append(_value_rule(f"{rule}value", one))
+        rules.append(_value_rule(f"{rule}value", {**shared, **one} if isinstance(one, dict) else one))
         parts.append(rule if name in required else f"{rule}?")
     return "\n".join([f"args{place}: {' '.join(parts) or _quoted('')}", *rules])
 
@@ -217,12 +229,18 @@ def _arguments_rule(place: int, schema: dict[str, Any], syntax: CallSyntax) -> s
 def _value_rule(name: str, schema: Any) -> str:
     """An argument in a tag of its own, with its end: a text as it is, other values as JSON."""
     ending = _quoted(PARAMETER_END)
-    if not isinstance(schema, dict) or schema.get("type", "string") != "string" or "enum" in schema:
+    if not isinstance(schema, dict) or schema.get("type") != "string":
         return f"{name}: {_json_rule(schema)} {ending}"
-    return f"{name}[suffix={ending}]: /(.|\\n){{0,{schema.get('maxLength', '')}}}/"
+    if known := [schema["const"]] if "const" in schema else schema.get("enum"):
+        return f"{name}: ({' | '.join(_quoted(str(one)) for one in known)}) {ending}"
+    length = f"{schema.get('minLength', 0)},{schema.get('maxLength', '')}"
+    return f"{name}[suffix={ending}]: /(.|\\n){{{length}}}/"
 
 
-def _json_rule(schema: dict[str, Any]) -> str:
+def _json_rule(schema: Any) -> str:
+    """JSON of any schema, which may be true."""
+    if not isinstance(schema, dict):
+        return f"%json {json.dumps(schema)}"
     typed = schema if "type" in schema or not schema.get("properties") else {"type": "object", **schema}
     return "%json " + json.dumps({**typed, **WHITESPACE})
 

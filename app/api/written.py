@@ -60,7 +60,7 @@ async def deltas(
             written.add(delta)
             yield delta, waiting
             waiting = ()
-    rest = parser.flush() or ([TextDelta("")] if waiting else [])
+    rest = parser.flush(reply.finish_reason == "length") or ([TextDelta("")] if waiting else [])
     for delta in rest:
         written.add(delta)
         yield delta, waiting

@@ -173,5 +173,8 @@ def _control(token: str, tokenizer: PreTrainedTokenizerBase) -> str:
 
 def _refusal(grammar: Grammar, problem: str) -> GrammarRefused:
     what = {"json_schema": "JSON schema", "regex": "regular expression", "lark": "grammar"}[grammar.kind]
+    _, is_of_schema, of_schema = problem.partition("failed to compile JSON schema: ")
+    if is_of_schema:  # one that a grammar holds; its lines follow
+        what, problem = "JSON schema", of_schema.partition("\n")[0]
     reason = " ".join(problem.split())[:300].rstrip(".:")
     return GrammarRefused(f"The {what} cannot be used ({reason}): change it, or leave it out.")

@@ -97,7 +97,9 @@ def _refused_part(error: AppError) -> RefusedPart:
     """What of the request cannot be done; "" where the request is not to blame."""
     if isinstance(error, GrammarRefused):
         return "grammar"
-    return "options" if isinstance(error, BadOption | PromptTooLong) else ""
+    if isinstance(error, PromptTooLong):
+        return "prompt"
+    return "options" if isinstance(error, BadOption) else ""
 
 
 def refusal_of(error: Exception) -> AppError:

@@ -25,7 +25,8 @@ def listen(port: int, host: str = LOOPBACK) -> socket.socket:
 
 
 def _try(port: int, host: str) -> socket.socket | None:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # Named, since asyncio switches off the delay of small packets (TCP_NODELAY) for sockets of this protocol alone.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     # On Windows this option would let two programs share the port.
     if os.name == "posix":
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -40,6 +40,19 @@ def test_each_prompt_has_its_choices(client: openai.OpenAI) -> None:
     assert logprobs and len(logprobs.tokens or ()) == 4
 
 
+def test_each_token_of_a_completion_has_its_place_in_the_text(client: openai.OpenAI) -> None:
+    def asked(stream: bool) -> Any:
+        return client.completions.create(
+            model="demo", prompt="Once upon a", temperature=0, max_tokens=12, logprobs=1, stream=stream
+        )
+
+    choice = asked(False).choices[0]
+    for token, offset in zip(choice.logprobs.tokens, choice.logprobs.text_offset, strict=True):
+        assert choice.text[offset:].startswith(token)
+    parts = [one.logprobs for chunk in asked(True) for one in chunk.choices if one.logprobs]
+    assert [offset for part in parts for offset in part.text_offset] == choice.logprobs.text_offset
+
+
 @pytest.mark.parametrize(
     ("more", "param"), [({"echo": True}, "echo"), ({"suffix": "x"}, "suffix"), ({"prompt": [1]}, "prompt")]
 )
@@ -129,8 +142,17 @@ def test_a_response_in_a_form(client: openai.OpenAI) -> None:
         ({"previous_response_id": "resp_1"}, "previous_response_id"),
         ({"background": True}, "background"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        (
+            {"tools": [{"type": "function", "name": "x", "parameters": {"type": "array"}}]},
+            "tools[0].parameters",
+        ),
+        ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
         ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type"),
         ({"input": [{"role": "nobody", "content": "x"}]}, "input[0].role"),
+        (
+            {"text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": "nonsense"}}}},
+            "text.format",
+        ),
     ],
 )
 def test_what_a_response_cannot_do(client: openai.OpenAI, more: dict[str, Any], param: str) -> None:

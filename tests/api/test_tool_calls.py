@@ -61,6 +61,14 @@ def test_text_goes_out_at_once() -> None:
     assert parser.push("b>") == [TextDelta("<b>")]
 
 
+@pytest.mark.parametrize(("is_cut", "rest"), [(False, '<tool_call>{"name": "we'), (True, "")])
+def test_a_call_that_is_cut_before_its_name_is_no_text(is_cut: bool, rest: str) -> None:
+    parser = ToolCallParser()
+    begun = parser.push('Hi <tool_call>{"name": "we')
+    shown = [*begun, *parser.flush(is_cut)]
+    assert "".join(delta.text for delta in shown if isinstance(delta, TextDelta)) == f"Hi {rest}"
+
+
 @given(st.text(alphabet='<tool_cal>/{}"\\n :,ne', max_size=60))
 def test_nothing_breaks_the_parser(text: str) -> None:
     whole, cut = parsed([text])[1], parsed(list(text))[1]

@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import jsonschema
 import pytest
 import torch
 from hypothesis import given
@@ -162,9 +163,11 @@ def tokenizer() -> PreTrainedTokenizerBase:
     return loaded
 
 
-@pytest.mark.parametrize("name", SYNTAXES)
-def test_what_a_grammar_forces_is_read_as_the_call(name: str, tokenizer: PreTrainedTokenizerBase) -> None:
-    syntax, tools = SYNTAXES[name], [FunctionFields(name="weather", parameters=PARAMETERS)]
+def forced(
+    syntax: CallSyntax, parameters: dict[str, Any], tokenizer: PreTrainedTokenizerBase
+) -> tuple[Written, list[int]]:
+    """What noise writes where a call is forced: as it is read, and its tokens."""
+    tools = [FunctionFields(name="weather", parameters=parameters)]
     grammar = Grammar("lark", calls_grammar(tools, 2 if syntax.can_repeat else 1, syntax))
     process = Grammars().compile(grammar, tokenizer, frozenset({tokenizer.eos_token_id}), 1)
     sampler = processed_sampler(Sampling(temperature=1.0, seed=5), [process])
@@ -173,8 +176,47 @@ def test_what_a_grammar_forces_is_read_as_the_call(name: str, tokenizer: PreTrai
         tokens.append(sampler(torch.randn(1, len(tokenizer), generator=generator) * 2).choose(0, tokens))
     assert tokens[-1] == tokenizer.eos_token_id
     text = str(tokenizer.decode(tokens[1:-1], clean_up_tokenization_spaces=False))
-    written = parsed(syntax, [text])
+    parser, written = ToolCallParser(syntax, {"weather": parameters}), Written()
+    for delta in (*parser.push(text), *parser.flush()):
+        written.add(delta)
     assert written.calls and not written.text.strip()
+    return written, tokens
+
+
+PEOPLE = {
+    "type": "object",
+    "properties": {
+        "who": {"$ref": "#/$defs/Person"},
+        "unit": {"type": "string", "enum": ["C", "F"]},
+        "days": {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 99}, {"type": "null"}]},
+        "note": {"type": "string", "minLength": 2, "maxLength": 9},
+        "sort": {"const": "x", "type": "string"},
+    },
+    "required": ["who", "unit", "days", "note", "sort"],
+    "$defs": {
+        "Person": {
+            "type": "object",
+            "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 99}},
+            "required": ["age"],
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("name", SYNTAXES)
+def test_forced_arguments_match_a_schema_with_definitions(
+    name: str, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    """As pydantic writes one."""
+    written, _ = forced(SYNTAXES[name], PEOPLE, tokenizer)
+    for call in written.calls:
+        jsonschema.validate(json.loads(call.arguments), PEOPLE)
+
+
+@pytest.mark.parametrize("name", SYNTAXES)
+def test_what_a_grammar_forces_is_read_as_the_call(name: str, tokenizer: PreTrainedTokenizerBase) -> None:
+    syntax = SYNTAXES[name]
+    written, tokens = forced(syntax, PARAMETERS, tokenizer)
     for call in written.calls:
         arguments = json.loads(call.arguments)
         assert call.name == "weather" and set(arguments) == {"city", "days"}

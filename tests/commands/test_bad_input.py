@@ -41,7 +41,7 @@ def sentence(result: Result, code: int) -> str:
         ("--top-k", "-1", "Top-k must be 0 (off) or more, got -1."),
         ("--top-p", "0", "Top-p must be above 0 and at most 1, got 0.0."),
         ("--min-p", "1", "Min-p must be at least 0 and below 1, got 1.0."),
-        ("--repetition-penalty", "0", "Repetition penalty must be above 0 and at most 100, got 0.0."),
+        ("--repetition-penalty", "0", "Repetition penalty must be from 0.01 to 100, got 0.0."),
         ("--seed", "-1", "Seed must be from 0 to 2^63-1, got -1."),
         ("--stop", "", "A stop string must not be empty, got ('',)."),
         ("--model", " ", "Model must be a folder or a hub id, got ' '."),

@@ -179,3 +179,12 @@ def test_a_grammar_that_makes_no_sense_is_refused_in_one_sentence(
 ) -> None:
     with pytest.raises(GrammarRefused, match=r"^The .+ cannot be used \(.+\): change it, or leave it out\.$"):
         compiled(grammars, tokenizer, Grammar(kind, source))
+
+
+def test_a_schema_in_a_grammar_is_refused_without_the_grammar(
+    grammars: Grammars, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    """Tools are written as such a grammar."""
+    source = 'start: "a" one\none: %json {"type": "nonsense"}'
+    with pytest.raises(GrammarRefused, match=r"^The JSON schema cannot be used \([^%]+\): change it"):
+        compiled(grammars, tokenizer, Grammar("lark", source))

@@ -1,5 +1,6 @@
 """Ports: the asked one, the next free one, or a sentence."""
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -53,3 +54,23 @@ def occupied(port: int) -> socket.socket:
 def test_the_last_port_there_is_has_no_next_one() -> None:
     with occupied(65535), pytest.raises(NoFreePort, match="from 65535 to 65535"):
         listen(65535)
+
+
+async def delay_of_packets(listener: socket.socket) -> bool:
+    """Whether a server at this socket holds back small packets until earlier ones are acknowledged."""
+    served = asyncio.get_running_loop().create_future()
+
+    def connected(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.set_result(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    async with await asyncio.start_server(connected, sock=listener):
+        _, writer = await asyncio.open_connection(*listener.getsockname())
+        is_off = await served
+        writer.close()
+        await writer.wait_closed()
+    return not is_off
+
+
+def test_a_stream_is_not_held_back() -> None:
+    assert not asyncio.run(delay_of_packets(listen(0)))
