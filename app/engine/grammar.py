@@ -19,7 +19,7 @@ from llguidance.hf import from_tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from app.engine.lookahead.pool import Constraint
+from app.engine.lookahead.constraint import Constraint
 from app.errors import GrammarRefused
 from app.logits_settings import CONTROL_RULE, Grammar
 

@@ -22,7 +22,7 @@ from app.engine.attention import register
 from app.engine.attention.selector import SDPA, capabilities_of, choose_attention
 from app.engine.compatibility import lookahead_note
 from app.engine.config_check import check_config_size
-from app.engine.cpu_kernels.compiling import cpu_kernels
+from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.cuda_segments import expand_segments
 from app.engine.device_faults import is_no_verdict
 from app.engine.device_trial import device_fault

@@ -18,6 +18,7 @@ from app.engine.lookahead.acceptance_estimator import CELLS_LAYOUT, NUM_CELLS, C
 from app.engine.lookahead.entries import SUCCESSORS, SUCCESSORS_LAYOUT, Packed
 from app.engine.lookahead.first_successors import ROWS, ask_first_successors, no_successors, num_asked
 from app.engine.lookahead.model_statistics import ModelStatistics
+from app.engine.lookahead.native_drafter import best_drafter
 from app.engine.lookahead.step_curve import CurveShape
 from app.engine.measurement_cache import CacheKey, MeasurementCache, cache_key_of
 from app.engine.probing import ProgressListener, probe
@@ -102,6 +103,7 @@ def _experience(
         special=frozenset(loaded.tokenizer.all_special_ids) | loaded.eos_ids,
         counts=cache.read("chances", cache_key, _to_counts, NOTHING_COUNTED),
         shapes=cache.read("curves", cache_key, _to_shapes, NO_SHAPES),
+        make_drafter=best_drafter(),
     )
 
 

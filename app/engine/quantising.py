@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from app.engine.cpu_kernels.compiling import cpu_kernels
 from app.engine.cpu_kernels.int8_linear import NativeInt8Linear
+from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.device_faults import refused_because
 from app.engine.hardware import dtype_name
 from app.engine.kv_cache import layer_windows

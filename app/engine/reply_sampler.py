@@ -13,7 +13,7 @@ from app.engine.logits_processing import (
     penalties,
     processed_sampler,
 )
-from app.engine.lookahead.pool import Constraint, unconstrained
+from app.engine.lookahead.constraint import Constraint, unconstrained
 from app.engine.sampling import Sampler
 from app.messages import Piece, Request
 

@@ -16,8 +16,8 @@ from app.engine.control_tokens import ControlTokens
 from app.engine.decoders import generate, make_decoder
 from app.engine.loading import LoadedModel, load
 from app.engine.logits_processing import Texts
+from app.engine.lookahead.constraint import Constraint
 from app.engine.lookahead.factory import ReplyContext
-from app.engine.lookahead.pool import Constraint
 from app.engine.measurement_cache import open_cache
 from app.engine.measuring import LOADED, keep, measured
 from app.engine.memory import is_uninitialised, peak_bytes, release_memory, restart_peak

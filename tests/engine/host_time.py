@@ -15,6 +15,7 @@ from app.engine.loading import load
 from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.lookahead.first_successors import ask_first_successors, no_successors
+from app.engine.lookahead.native_drafter import best_drafter
 from app.engine.rotary import Rotary
 from app.engine.runner import BlockRunner
 from app.engine.step_graphs import GraphSteps
@@ -39,7 +40,8 @@ def main(budgets: list[int]) -> None:
         gaps: list[float] = []
         for question in QUESTIONS:
             prompt = loaded.tokenizer(question)["input_ids"]
-            known = ReplyContext(ModelStatistics(loaded.vocabulary, first=first))
+            statistics = ModelStatistics(loaded.vocabulary, first=first, make_drafter=best_drafter())
+            known = ReplyContext(statistics)
             gaps += _gaps(eager, tuple(prompt), rows, known)
         print(f"{rows} rows: {1000 * median(gaps):.2f} ms between {len(gaps)} steps")  # noqa: T201
 

@@ -10,6 +10,7 @@ from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import LONGEST, ContextTable, last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.entries import Packed, pack_successors
+from app.engine.lookahead.native_drafter import best_drafter
 from app.engine.lookahead.pool import ContextPool
 from app.messages import Origin
 
@@ -50,7 +51,9 @@ class Only:
 
 
 def empty_pool(vocabulary: int, bits: int = BITS) -> ContextPool:
-    return ContextPool(ContextTable(vocabulary, bits), AcceptanceEstimator())
+    """A pool that drafts as replies do on this machine: in C where there is a compiler."""
+    table = ContextTable(vocabulary, bits)
+    return ContextPool(table, AcceptanceEstimator(), make_drafter=best_drafter())
 
 
 def only(source: Origin, vocabulary: int) -> Only:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from app.engine.cpu_kernels.compiling import cpu_kernels
+from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.quantised_layers import Numbers, TiledInt8Linear
 
 LARGEST_WEIGHT = 2**7

@@ -19,6 +19,7 @@ probabilities are scaled by one calibration factor, `trust`: how often the likel
 divided by how often it should have been.
 """
 
+from array import array
 from collections.abc import Mapping
 from functools import cache
 from math import exp
@@ -61,6 +62,7 @@ TRUST = (0.05, 1.1)
 
 Counts = dict[int, tuple[float, float]]
 """(accepted, tried) by cell."""
+_UNTRIED = (0.0, 0.0)
 
 
 def successor_code(length: int, gap: int) -> int:
@@ -100,7 +102,7 @@ class AcceptanceEstimator:
     ) -> None:
         """Starts from the priors, and from the counts that an earlier run kept."""
         self._priors = _priors()
-        self.rates = list(self._priors)
+        self.rates = array("d", self._priors)
         self.counts: Counts = {}
         self.trust = self._first_trust = first_trust
         self._expected = self._right = 0.0
@@ -116,7 +118,7 @@ class AcceptanceEstimator:
 
     def observe(self, cell: int, is_accepted: bool) -> None:
         """A candidate of this cell stood behind an accepted token, and was right or not."""
-        accepted, tried = self.counts.get(cell, (0.0, 0.0))
+        accepted, tried = self.counts.get(cell, _UNTRIED)
         self._set(cell, accepted + is_accepted, tried + 1)
 
     def _set(self, cell: int, accepted: float, tried: float) -> None:

@@ -43,38 +43,42 @@ class ContextEntries(NamedTuple):
 
 
 class ContextTable:
-    """Rows [vocabulary + 2 ** bits, 16]. Tokens must be below `vocabulary`."""
+    """Rows [vocabulary + 2 ** bits, 16], of which a mixed number from `shift` on is one's place.
+
+    Tokens must be below `vocabulary`. `anywhere` are the successors [8] of a context of no tokens."""
 
     def __init__(self, vocabulary: int, bits: int) -> None:
         if not 0 < vocabulary <= MOST_TOKENS:
             raise ValueError(f"a vocabulary has from 1 to {MOST_TOKENS:,} tokens, got {vocabulary:,}")
-        self._vocabulary = vocabulary
-        self._shift = 64 - bits
-        self._rows = np.zeros((vocabulary + 2**bits, _ROW), dtype=np.int32)
+        self.vocabulary = vocabulary
+        self.shift = 64 - bits
+        self.rows = np.zeros((vocabulary + 2**bits, _ROW), dtype=np.int32)
         # The same memory as plain numbers: reading one takes half the time of numpy's.
-        self._flat = self._rows.data.cast("B").cast("i")
+        self._flat = self.rows.data.cast("B").cast("i")
         nothing = np.empty((0, LONGEST), dtype=np.int64)
         self._expected = nothing, self._all_places(nothing)
+        self.anywhere: Packed = np.zeros(SUCCESSORS, dtype=np.int32)
         self._anywhere: list[int] = []
 
     @property
     def num_bytes(self) -> int:
         """Bytes of the whole table, used or not."""
-        return self._rows.nbytes
+        return self.rows.nbytes
 
     def set_first_successors(self, successors: Packed) -> None:
         """Set the model's successors of each token alone [tokens, 8]; zeros where they are not known."""
-        self._rows[: len(successors), _SUCCESSORS] = successors
+        self.rows[: len(successors), _SUCCESSORS] = successors
 
     def set_anywhere(self, successors: Packed) -> None:
         """Set the successors [8] of a context of no tokens."""
+        self.anywhere[:] = successors
         self._anywhere = successors.tolist()
 
     def learn_follower(self, context: Sequence[int], entry: int) -> bool:
         """File a follower behind the last 1 to 4 tokens; returns whether it was new behind the longest."""
         is_new = False
         for slot, tag in self._places(context):
-            row = self._rows[slot]
+            row = self.rows[slot]
             if row[0] != tag:
                 row[:] = 0
                 row[0] = tag
@@ -91,9 +95,9 @@ class ContextTable:
         """File successors [R, 8] behind the last 1 to 4 tokens of contexts [R, 4]; -1 is before the text."""
         expected, places = self._expected
         slots, tags, origins = places if contexts is expected else self._all_places(contexts)
-        self._rows[slots[self._rows[slots, 0] != tags]] = 0
-        self._rows[slots, 0] = tags
-        self._rows[slots, _SUCCESSORS] = successors[origins]
+        self.rows[slots[self.rows[slots, 0] != tags]] = 0
+        self.rows[slots, 0] = tags
+        self.rows[slots, _SUCCESSORS] = successors[origins]
 
     def lookup(self, context: Sequence[int]) -> ContextEntries:
         """What is known of the longest match that has successors, and of the longest that has followers.
@@ -131,7 +135,7 @@ class ContextTable:
         places = [(last, 0)]
         for token in context[-2 : -LONGEST - 1 : -1]:
             mixed = ((mixed ^ mixed >> 29) + token + 1) * _MIX & _WORD
-            places.append((self._vocabulary + (mixed >> self._shift), mixed & _TAG | 1))
+            places.append((self.vocabulary + (mixed >> self.shift), mixed & _TAG | 1))
         return places
 
     def _all_places(
@@ -143,7 +147,7 @@ class ContextTable:
         slots, tags = [contexts[:, -1]], [np.zeros(len(contexts), dtype=np.int32)]
         for place in range(2, LONGEST + 1):
             mixed = ((mixed ^ mixed >> np.uint64(29)) + words[:, -place] + np.uint64(1)) * np.uint64(_MIX)
-            slots.append((mixed >> np.uint64(self._shift)).astype(np.int64) + self._vocabulary)
+            slots.append((mixed >> np.uint64(self.shift)).astype(np.int64) + self.vocabulary)
             tags.append(((mixed & np.uint64(_TAG)) | np.uint64(1)).astype(np.int32))
         known = np.cumprod(contexts[:, ::-1] >= 0, axis=1, dtype=np.bool_).T.ravel()
         owners = np.tile(np.arange(len(contexts)), LONGEST)

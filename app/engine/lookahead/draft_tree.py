@@ -31,6 +31,24 @@ class DraftTree:
         self.reaches = [1.0]
         self._children: list[dict[int, int]] = [{}]
 
+    @classmethod
+    def of(
+        cls,
+        tokens: list[int],
+        origins: list[Origin],
+        parents: list[int],
+        depths: list[int],
+        reaches: list[float],
+    ) -> "DraftTree":
+        """A tree of nodes that are known, the current token among them; `origins` are those of its guesses."""
+        tree = cls(tokens[0])
+        tree.tokens, tree.parents, tree.depths, tree.reaches = tokens, parents, depths, reaches
+        tree.origins += origins
+        tree._children += [{} for _ in origins]
+        for node in range(1, len(tokens)):
+            tree._children[parents[node]][tokens[node]] = node
+        return tree
+
     def __len__(self) -> int:
         return len(self.tokens)
 

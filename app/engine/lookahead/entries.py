@@ -38,7 +38,7 @@ LEADS = len(GAPS) + 1
 
 MOST_TOKENS = 2**20 - 1
 """The largest vocabulary; the largest known one has 262,144 tokens."""
-_SEEN_BITS, _ONCE = 7 << 5, 1 << 5
+SEEN_BITS, SEEN_ONCE = 7 << 5, 1 << 5
 NUM_REPLIES = 32
 """After so many replies their count begins anew. Only the label "history" depends on it."""
 
@@ -64,7 +64,7 @@ def gap_class(gap: float) -> int:
 
 def pack_follower(token: int, origin: Origin, reply: int) -> int:
     """A follower that was seen once."""
-    return (token + 1) << 11 | SOURCES.index(origin) << 8 | _ONCE | reply % NUM_REPLIES
+    return (token + 1) << 11 | SOURCES.index(origin) << 8 | SEEN_ONCE | reply % NUM_REPLIES
 
 
 def unpack_follower(packed: int, reply: int) -> tuple[int, int, bool]:
@@ -74,9 +74,9 @@ def unpack_follower(packed: int, reply: int) -> tuple[int, int, bool]:
     source = packed >> 8 & 7
     if packed & 31 != reply % NUM_REPLIES and source not in _GIVEN:
         source = _HISTORY
-    return (packed >> 11) - 1, source, packed & _SEEN_BITS == _ONCE
+    return (packed >> 11) - 1, source, packed & SEEN_BITS == SEEN_ONCE
 
 
 def count_again(packed: int, before: int) -> int:
     """A follower, counting how often it was seen before."""
-    return packed & ~_SEEN_BITS | min((before & _SEEN_BITS) + _ONCE, _SEEN_BITS)
+    return packed & ~SEEN_BITS | min((before & SEEN_BITS) + SEEN_ONCE, SEEN_BITS)

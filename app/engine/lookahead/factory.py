@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from app.engine.lookahead.constraint import Constraint, unconstrained
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner, RowBudgetPlanner
-from app.engine.lookahead.pool import Constraint, unconstrained
 from app.engine.lookahead.tuner import Tuner
 from app.engine.runner import ModelRunner
 from app.engine.sampling import Sampler

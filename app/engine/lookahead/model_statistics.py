@@ -9,15 +9,16 @@
 All but the last hold nothing of what was written; the pool never leaves memory.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator, Counts
 from app.engine.lookahead.backoff import Backoff
+from app.engine.lookahead.constraint import Constraint, unconstrained
 from app.engine.lookahead.context_table import ContextTable
+from app.engine.lookahead.drafter import MakeDrafter, PythonDrafter
 from app.engine.lookahead.entries import Packed
 from app.engine.lookahead.first_successors import likely_anywhere
-from app.engine.lookahead.pool import Constraint, ContextPool, unconstrained
-from app.engine.lookahead.ranking import make_rank
+from app.engine.lookahead.pool import ContextPool
 from app.engine.lookahead.step_curve import CurveShape, StepCurve
 from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.step_profile import Buckets, StepTimes
@@ -39,9 +40,10 @@ class ModelStatistics:
         vocabulary: int = UNKNOWN_VOCABULARY,
         parameters: int = 0,
         first: Packed | None = None,
-        special: Container[int] = (),
+        special: Collection[int] = (),
         counts: Mapping[int, Counts] | None = None,
         shapes: Mapping[Buckets, CurveShape] | None = None,
+        make_drafter: MakeDrafter = PythonDrafter,
     ) -> None:
         self.sizer = WindowSizer(FIRST_COLUMNS)
         self._vocabulary = vocabulary
@@ -49,6 +51,7 @@ class ModelStatistics:
         self._first = first
         self._anywhere = None if first is None else likely_anywhere(first)
         self._special = special
+        self._make_drafter = make_drafter
         self._estimators = {
             kind: AcceptanceEstimator(of_kind, _first_trust(kind)) for kind, of_kind in (counts or {}).items()
         }
@@ -69,7 +72,7 @@ class ModelStatistics:
         estimator = self.estimator(sampling.temperature)
         if self._pool is None or not self._pool.goes_on(text):
             self._pool = self.new_pool(estimator)
-        self._pool.begin(text, estimator, make_rank(sampling), constraint)
+        self._pool.begin(text, estimator, sampling, constraint)
         for document in documents:
             self._pool.learn_document(document)
         self._pool.learn_document(prediction, "prediction")
@@ -79,7 +82,7 @@ class ModelStatistics:
         """A pool that knows nothing but the first successors."""
         table = ContextTable(self._vocabulary, self._bits)
         self.teach_first(table)
-        return ContextPool(table, estimator, self._special)
+        return ContextPool(table, estimator, self._special, self._make_drafter)
 
     def teach_first(self, table: ContextTable) -> None:
         """Copy the first successors to a table, if they were measured."""

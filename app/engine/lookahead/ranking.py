@@ -67,7 +67,7 @@ class SampledRank:
         self._step = GAP_STEP / sampling.temperature
         self._noise: dict[int, _Noise] = {}
         self._top_k, self._top_p = sampling.top_k, sampling.top_p
-        self._farthest = min(-log(sampling.min_p), HOPELESS) if sampling.min_p > 0 else HOPELESS
+        self._farthest = farthest(sampling)
 
     def __call__(self, packed_successors: Sequence[int], position: int) -> list[tuple[int, int]]:
         """Logits over temperature, and noise."""
@@ -105,6 +105,11 @@ class SampledRank:
             sums = list(accumulate(exp(-far) for _, far in behind[:kept]))
             kept = min(kept, 1 + bisect_right(sums, self._top_p * sums[-1]))
         return behind[: max(kept, 1)]
+
+
+def farthest(sampling: Sampling) -> float:
+    """How far behind the likeliest a token may be, over temperature, and still be drawn."""
+    return min(-log(sampling.min_p), HOPELESS) if sampling.min_p > 0 else HOPELESS
 
 
 def make_rank(sampling: Sampling) -> Rank:

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from app.engine.cpu_kernels.compiling import cpu_kernels
 from app.engine.cpu_kernels.int8_linear import NativeInt8Linear
+from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.quantising import find_kernel
 from tests.engine.test_quantised_layers import numbers, states
 

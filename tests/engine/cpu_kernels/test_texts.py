@@ -5,7 +5,7 @@ from time import perf_counter
 
 import pytest
 
-from app.engine.cpu_kernels.compiling import cpu_kernels
+from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.loading import LoadedModel, load
 from app.engine.lookahead import make_lookahead
 from app.engine.probing import FEW_BUCKETS, probe

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from app.engine.attention.sdpa import attend
 from app.engine.attention.selector import DeviceCapabilities, capabilities_of
-from app.engine.cpu_kernels.compiling import cpu_kernels
+from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.fused_layers.fuse import can_have, fuse, fuse_by
 from app.engine.fused_layers.signature import NormShape
 from tests.engine.architectures import LLAMA

@@ -1,11 +1,14 @@
 """A tree is the best part of the tree of all guesses, whatever the chances are."""
 
+from array import array
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.lookahead.acceptance_estimator import NUM_CELLS, AcceptanceEstimator
-from app.engine.lookahead.pool import SUREST, ContextPool
+from app.engine.lookahead.drafter import SUREST
+from app.engine.lookahead.pool import ContextPool
 from tests.engine.lookahead.pools import pool_of, says
 
 TEXTS = st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=14), min_size=1, max_size=6)
@@ -15,7 +18,7 @@ CONTEXTS = st.lists(st.integers(0, 5), min_size=1, max_size=6)
 def varied(texts: list[list[int]], rates: list[float], trust: float) -> ContextPool:
     """A pool of texts and successors, with made-up chances."""
     estimator = AcceptanceEstimator()
-    estimator.rates = [rates[cell % len(rates)] for cell in range(NUM_CELLS)]
+    estimator.rates = array("d", [rates[cell % len(rates)] for cell in range(NUM_CELLS)])
     estimator.trust = trust
     pool = pool_of(*texts, estimator=estimator, special={5})
     for text in texts:

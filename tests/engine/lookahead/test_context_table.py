@@ -223,7 +223,7 @@ def test_successors_are_filed_alike_whether_they_were_expected_or_not(
     expected.learn_successors(at, successors_said)
     unexpected.expect(behind(*others))
     unexpected.learn_successors(at, successors_said)
-    assert np.array_equal(expected._rows, unexpected._rows)
+    assert np.array_equal(expected.rows, unexpected.rows)
 
 
 @given(contexts=st.lists(CONTEXTS, min_size=1, max_size=6), bits=st.integers(1, 20))

@@ -1,5 +1,6 @@
 """The pool and the trees that grow from it, on texts small enough to follow by hand."""
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -231,7 +232,7 @@ def test_where_guesses_fail_all_reaches_shrink() -> None:
 
 def test_the_chances_of_a_reply_are_those_that_it_began_with() -> None:
     doubtful = AcceptanceEstimator()
-    doubtful.rates = [0.01] * NUM_CELLS
+    doubtful.rates = array("d", [0.01]) * NUM_CELLS
     pool = pool_of(GONE_ON)
     pool.begin([1], doubtful)
     assert whole(pool, [1]).reaches[1] == pytest.approx(0.01)
@@ -257,14 +258,16 @@ class Only:
         return token in self.tokens
 
 
-def constrained(pool: ContextPool, text: Sequence[int]) -> ContextPool:
+def constrained(
+    pool: ContextPool, text: Sequence[int], estimator: AcceptanceEstimator | None = None
+) -> ContextPool:
     """A reply begins whose grammar wants 9 8 and then anything but 5."""
 
     def constraint(found: Sequence[int], added: Callable[[], Sequence[int]]) -> Only:
         place = len(found) - len(text) + len(added())
         return Only((9, 8), [(9, 8)[place]]) if place < 2 else Only((1, 2, 3, 4, 6), [])
 
-    pool.begin(text, AcceptanceEstimator(), constraint=constraint)
+    pool.begin(text, estimator or AcceptanceEstimator(), constraint=constraint)
     return pool
 
 
@@ -277,16 +280,14 @@ def test_what_a_grammar_forces_is_drafted_first_and_what_it_refuses_is_not() -> 
 
 
 def test_how_guesses_go_is_no_matter_to_what_a_grammar_forces() -> None:
-    pool = constrained(pool_of(), [1, 2])
-    unsure = AcceptanceEstimator(first_trust=0.1)
-    sure = whole(pool, [1, 2]).reaches[1]
-    pool._estimator = unsure
-    assert whole(pool, [1, 2]).reaches[1] == pytest.approx(sure)
+    sure = constrained(pool_of(), [1, 2])
+    unsure = constrained(pool_of(), [1, 2], AcceptanceEstimator(first_trust=0.1))
+    assert whole(unsure, [1, 2]).reaches[1] == pytest.approx(whole(sure, [1, 2]).reaches[1])
 
 
 def test_what_a_grammar_forces_is_counted_in_a_cell_of_its_own() -> None:
-    pool = constrained(pool_of([2, 9, 8]), [1, 2])
-    estimator = pool._estimator
+    estimator = AcceptanceEstimator()
+    pool = constrained(pool_of([2, 9, 8]), [1, 2], estimator)
     before = estimator.rates[FORCED]
     pool.observe([1, 2], [9, 7])
     assert set(estimator.counts) == {FORCED} and estimator.counts[FORCED] == (1, 2)

@@ -1,6 +1,6 @@
-"""Compiles `kernels.c` with the machine's C compiler, once for each processor, and loads the result.
+"""Compiles C with the machine's compiler, once for each processor.
 
-The library lies in the user's cache folder, named after all that it was made from. It is linked without an OpenMP
+A library lies in the user's cache folder, named after all that it was made from. It is linked without an OpenMP
 runtime of its own: it finds the one that torch has loaded, so that both share threads.
 """
 
@@ -8,77 +8,89 @@ import logging
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable
-from ctypes import CDLL
-from functools import cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
-from app.engine.cpu_kernels.launching import declared
 from app.errors import first_line
 
 log = logging.getLogger(__name__)
 
-SOURCE = Path(__file__).with_name("kernels.c")
 COMPILERS = ("cc", "gcc", "clang")
 # Every value is rounded where the source says so: a row must have the same bits whatever is computed beside it.
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fPIC")
 LINK = ("-shared", "-Wl,-z,now", "-lm")
-OPENMP = "-fopenmp"
 SECONDS = 60
 """How long the compiler may take; it takes two."""
 
+Library = TypeVar("Library")
 
-@cache
-def cpu_kernels() -> CDLL | None:
-    """The compiled kernels; None where they cannot be had, and the log says why."""
+Which = Callable[[str], str | None]
+"""The name of a program -> where it lies, if it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file in C, the compiler's flags beside FLAGS, and what is done where it cannot be compiled."""
+
+    file: Path
+    flags: Sequence[str]
+    otherwise: str
+
+
+def cache_folder() -> Path:
+    """Where libraries are kept."""
     import platformdirs  # imported here: measuring machines do without it
 
-    folder = Path(platformdirs.user_cache_dir("foresight", appauthor=False)) / "kernels"
-    return load_kernels(folder)
+    return Path(platformdirs.user_cache_dir("foresight", appauthor=False)) / "kernels"
 
 
-def load_kernels(folder: Path, which: Callable[[str], str | None] = shutil.which) -> CDLL | None:
-    """The kernels from this folder, compiled into it first where they are missing."""
+def compiled(
+    source: Source, load: Callable[[str], Library], folder: Path, which: Which = shutil.which
+) -> Library | None:
+    """The library from this folder, compiled into it first where it is missing.
+
+    None where it cannot be had; the log says why."""
     if platform.system() != "Linux":  # elsewhere torch's OpenMP runtime is not found by name
         return None
     compiler = next(filter(None, map(which, COMPILERS)), None)
     if compiler is None:
-        log.info("the CPU keeps torch's kernels: no C compiler was found")
+        log.info("%s: no C compiler was found", source.otherwise)
         return None
     try:
-        file = folder / f"{_digest(compiler)}.so"
+        file = folder / f"{_digest(source, compiler)}.so"
         if not file.exists():
-            _compile(compiler, file)
-        return declared(CDLL(str(file)))
+            _compile(source, compiler, file)
+        return load(str(file))
     except subprocess.CalledProcessError as error:
-        log.info("the CPU keeps torch's kernels: the compiler failed: %s", error.stderr)
+        log.info("%s: the compiler failed: %s", source.otherwise, error.stderr)
     except (OSError, subprocess.SubprocessError) as error:
-        log.info("the CPU keeps torch's kernels: %s", first_line(error))
+        log.info("%s: %s", source.otherwise, first_line(error))
     return None
 
 
-def _digest(compiler: str) -> str:
+def _digest(source: Source, compiler: str) -> str:
     """What the library depends on: its source, the compiler, the processor, and torch's OpenMP runtime."""
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     made_from = (
-        SOURCE.read_text("utf-8"), str((*FLAGS, *LINK)), str(Path(compiler).resolve()),
+        source.file.read_text("utf-8"), str((*FLAGS, *LINK, *source.flags)), str(Path(compiler).resolve()),
         str(Path(compiler).stat().st_mtime), str(sorted(capabilities.items())), platform.machine(),
     )  # fmt: skip
     return sha256("\n".join(made_from).encode()).hexdigest()[:16]
 
 
-def _compile(compiler: str, file: Path) -> None:
+def _compile(source: Source, compiler: str, file: Path) -> None:
     """Make the library, whole or not at all: another process may be making it, too."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=file.parent) as folder:
-        compiled, linked = Path(folder) / "kernels.o", Path(folder) / "kernels.so"
-        _run(compiler, *FLAGS, OPENMP, "-c", str(SOURCE), "-o", str(compiled))
-        _run(compiler, str(compiled), *LINK, "-o", str(linked))
+        object_file, linked = Path(folder) / "library.o", Path(folder) / "library.so"
+        _run(compiler, *FLAGS, *source.flags, "-c", str(source.file), "-o", str(object_file))
+        _run(compiler, str(object_file), *LINK, "-o", str(linked))
         linked.replace(file)
 
 

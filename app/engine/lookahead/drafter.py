@@ -1,0 +1,167 @@
+"""Guesses of the next token, and the draft tree that grows from them.
+
+The tree is grown best first: the likeliest edge anywhere is added next, until the rows are spent or the next guess
+is too unlikely. With probabilities on the edges,
+
+    7 -0.8-> 8 -0.5-> 9         reach   8: 0.80   9: 0.40   5: 0.15   6: 0.08
+      -0.15-> 5   \\ -0.1-> 6    a tree of three rows (the current token among them) holds 8 and 9, of four 5, too
+
+A node's own edges are looked up only when no other edge can be better, so that most leaves cost nothing.
+
+A device waits while a tree grows. `native_drafter.py` grows the same tree in C, where there is a compiler.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from heapq import heappop, heappush
+from typing import Protocol
+
+from app.engine.lookahead.acceptance_estimator import (
+    FORCED,
+    NUM_FOLLOWER_CODES,
+    RANKS,
+    AcceptanceEstimator,
+    alternative_code,
+    follower_code,
+    origin_of,
+    successor_code,
+)
+from app.engine.lookahead.alternatives import NO_ALTERNATIVES, alternatives
+from app.engine.lookahead.constraint import Allowed, Constraint, unconstrained
+from app.engine.lookahead.context_table import LONGEST, ContextTable
+from app.engine.lookahead.draft_tree import DraftTree
+from app.engine.lookahead.entries import unpack_follower
+from app.engine.lookahead.ranking import make_rank
+from app.messages import Sampling
+
+SUREST = 0.995
+"""No edge is likelier than this: a bound for nodes whose edges were not looked up yet."""
+
+GREEDY = Sampling()
+
+Edge = tuple[float, int, int]
+"""(chance that the model agrees, token, cell that it was learned in): a guess of the next token."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftSources:
+    """What a reply's drafts are made from.
+
+    `special` tokens end a guess, `reply` is the chat's count of replies, `constraint` what the grammar allows."""
+
+    table: ContextTable
+    estimator: AcceptanceEstimator
+    special: Collection[int] = ()
+    sampling: Sampling = GREEDY
+    reply: int = 0
+    constraint: Constraint = unconstrained
+
+
+class Drafter(Protocol):
+    """Guesses from what a pool knows, for one reply."""
+
+    def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
+        """The best tree of at most `rows` nodes and `depth` guesses in a line, none less likely than `floor`."""
+
+    def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
+        """Guesses of the token at this position, behind a context, likeliest first.
+
+        With `is_current` its last token is the current one, whose alternatives may come next."""
+
+
+MakeDrafter = Callable[[DraftSources], Drafter]
+
+
+class PythonDrafter:
+    """The drafter that runs everywhere, and under every constraint."""
+
+    def __init__(self, sources: DraftSources) -> None:
+        self._table = sources.table
+        self._estimator = sources.estimator
+        self._rank = make_rank(sources.sampling)
+        self._special = sources.special
+        self._reply = sources.reply
+        self._constraint = sources.constraint
+
+    def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
+        """The best tree of at most `rows` nodes and `depth` guesses in a line, none less likely than `floor`."""
+        tree = DraftTree(context[-1])
+        if depth < 1:
+            return tree
+        contexts = [tuple(context[-LONGEST - 1 :])]
+        trust = self._estimator.trust
+        # (-reach or a bound on it, when it was pushed, node, its edges once looked up, which of them is next)
+        heap: list[tuple[float, int, int, list[Edge], int]] = [(-1.0, 0, 0, [], 0)]
+        pushed = 0
+        while heap and len(tree) < rows and -heap[0][0] >= floor:
+            bound, _, node, edges, place = heappop(heap)
+            if edges:
+                _, token, cell = edges[place]
+                place += 1
+                added = tree.add(node, token, origin_of(cell), -bound)
+                contexts.append((*contexts[node][1 - LONGEST :], token))
+                if tree.depths[added] < depth and token not in self._special:
+                    pushed += 1
+                    heappush(heap, (bound * SUREST, pushed, added, [], 0))
+            else:
+                least = floor / (tree.reaches[node] * trust)  # rarer ones are never added
+                edges = self._edges(contexts[node], len(context) + tree.depths[node], least, not node)
+                if allowed := self._constraint(context, partial(tree.path, node)):
+                    edges = narrowed(edges, allowed, self._estimator)
+            if place < len(edges):
+                pushed += 1
+                chance = min(edges[place][0] * trust, SUREST)
+                heappush(heap, (-tree.reaches[node] * chance, pushed, node, edges, place))
+        return tree
+
+    def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
+        """Guesses of the token at this position, behind a context, likeliest first."""
+        return self._edges(context, position, 0.0, is_current)
+
+    def _edges(self, context: Sequence[int], position: int, least: float, is_current: bool) -> list[Edge]:
+        """Those that are at least so likely."""
+        successors_found, successor_length, followers_found, follower_length = self._table.lookup(context)
+        rates = self._estimator.rates
+        codes = self._follower_codes(followers_found, follower_length) if follower_length else {}
+        likely = (
+            self._successor_codes(successors_found, successor_length, position) if successors_found else {}
+        )
+        before = alternatives(self._table, context) if is_current else NO_ALTERNATIVES
+        for token, gap in before.items():
+            likely.setdefault(token, alternative_code(successor_length, gap))
+        edges = []
+        for token, code in likely.items():
+            cell = code * NUM_FOLLOWER_CODES + codes.pop(token, follower_length)
+            if (rate := rates[cell]) >= least:
+                edges.append((rate, token, cell))
+        base = successor_length * NUM_FOLLOWER_CODES
+        for token, code in codes.items():
+            if (rate := rates[base + code]) >= least:
+                edges.append((rate, token, base + code))
+        edges.sort(reverse=True)
+        return edges
+
+    def _successor_codes(self, found: Sequence[int], length: int, position: int) -> dict[int, int]:
+        """Token -> successor code, the expected one first."""
+        first = successor_code(length, 0)
+        return {token: first + gap for token, gap in self._rank(found, position)}
+
+    def _follower_codes(self, followers_found: Sequence[int], length: int) -> dict[int, int]:
+        """Token -> seen code, newest first."""
+        codes: dict[int, int] = {}
+        older, reply = 0, self._reply
+        first, stride = follower_code(0, length, 0), LONGEST * RANKS
+        for packed in followers_found:
+            token, source, is_new = unpack_follower(packed, reply)
+            codes[token] = first + source * stride + older + is_new
+            older = 2
+        return codes
+
+
+def narrowed(edges: Sequence[Edge], allowed: Allowed, estimator: AcceptanceEstimator) -> list[Edge]:
+    """Those that a grammar allows, behind the one that it forces. How well guesses go is no matter to that."""
+    forced = allowed.forced
+    chance = min(estimator.rates[FORCED], SUREST) / estimator.trust
+    found = [(chance, token, FORCED) for token in forced]
+    return found + [edge for edge in edges if edge[1] in allowed and edge[1] not in forced]

@@ -1,0 +1,158 @@
+"""The drafter in C finds the guesses and grows the trees of the one in Python, to the last bit."""
+
+from array import array
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.engine.lookahead.acceptance_estimator import NUM_CELLS, AcceptanceEstimator
+from app.engine.lookahead.constraint import Allowed
+from app.engine.lookahead.context_table import ContextTable, last_tokens
+from app.engine.lookahead.draft_tree import DraftTree
+from app.engine.lookahead.drafter import DraftSources, PythonDrafter
+from app.engine.lookahead.entries import SOURCES, pack_follower, pack_successors
+from app.engine.lookahead.native_drafter import NativeDrafter, best_drafter, drafter_library
+from app.messages import Origin, Sampling
+
+needs_compiler = pytest.mark.skipif(drafter_library() is None, reason="there is no C compiler here")
+VOCABULARY, SPECIAL = 24, frozenset({3, 23})
+
+TOKENS = st.integers(0, VOCABULARY - 1)
+TEXTS = st.lists(TOKENS, min_size=1, max_size=12)
+SAMPLINGS = st.builds(
+    Sampling,
+    temperature=st.sampled_from([0.0, 0.3, 1.0, 2.5]),
+    top_k=st.sampled_from([0, 1, 3, 40]),
+    top_p=st.sampled_from([1.0, 0.9, 0.4]),
+    min_p=st.sampled_from([0.0, 0.02, 0.3]),
+    seed=st.integers(0, 2**63 - 1),
+)
+LEARNED = st.lists(
+    st.tuples(
+        TEXTS,
+        st.sampled_from(SOURCES),
+        st.integers(0, 40),
+        st.lists(TOKENS, max_size=8, unique=True),
+        st.floats(0, 12),
+    ),
+    min_size=1,
+    max_size=12,
+)
+"""A text, its source, the reply that it is from, what the model held likely behind it, and by which lead."""
+
+Taught = Sequence[tuple[list[int], Origin, int, list[int], float]]
+
+
+def table_of(taught: Taught, bits: int = 10) -> ContextTable:
+    table = ContextTable(VOCABULARY, bits)
+    for text, source, reply, likely, lead in taught:
+        for end in range(1, len(text)):
+            table.learn_follower(text[:end], pack_follower(text[end], source, reply))
+        if likely:
+            logits = np.array([[-lead * place**1.5 / 4 for place in range(len(likely))]], dtype=np.float32)
+            table.learn_successors(np.array([last_tokens(text)]), pack_successors(np.array([likely]), logits))
+    return table
+
+
+def estimator_of(rates: Sequence[float], trust: float) -> AcceptanceEstimator:
+    """Chances that come again and again, so that some are equal."""
+    estimator = AcceptanceEstimator()
+    if rates:
+        estimator.rates = array("d", [rates[cell % len(rates)] for cell in range(NUM_CELLS)])
+    estimator.trust = trust
+    return estimator
+
+
+def both(sources: DraftSources) -> tuple[PythonDrafter, NativeDrafter]:
+    library = drafter_library()
+    assert library is not None
+    return PythonDrafter(sources), NativeDrafter(library, sources)
+
+
+def whole(tree: DraftTree) -> tuple[object, ...]:
+    children = [tree.child(parent, token) for parent, token in zip(tree.parents, tree.tokens, strict=True)]
+    return tree.tokens, tree.parents, tree.depths, tree.origins, tree.reaches, children[1:]
+
+
+@needs_compiler
+@given(
+    taught=LEARNED,
+    anywhere=st.lists(TOKENS, max_size=8, unique=True),
+    context=TEXTS,
+    sampling=SAMPLINGS,
+    rates=st.lists(st.floats(0.001, 1.0), max_size=7),
+    trust=st.floats(0.05, 1.1),
+    rows=st.integers(0, 90),
+    depth=st.integers(-1, 12),
+    floor=st.sampled_from([0.0, 1e-4, 0.02, 0.3]),
+)
+def test_it_grows_the_tree_that_python_grows(
+    taught: Taught,
+    anywhere: list[int],
+    context: list[int],
+    sampling: Sampling,
+    rates: list[float],
+    trust: float,
+    rows: int,
+    depth: int,
+    floor: float,
+) -> None:
+    table = table_of(taught)
+    if anywhere:
+        logits = -np.arange(len(anywhere), dtype=np.float32)
+        table.set_anywhere(pack_successors(np.array([anywhere]), logits[None])[0])
+    sources = DraftSources(table, estimator_of(rates, trust), SPECIAL, sampling, reply=33)
+    python, native = both(sources)
+    for text in (context, taught[0][0], [*context, *taught[-1][0]]):  # some that are known, some that are not
+        assert whole(native.draft(text, rows, depth, floor)) == whole(python.draft(text, rows, depth, floor))
+        for is_current in (False, True):
+            assert native.edges(text, 7, is_current) == python.edges(text, 7, is_current)
+
+
+@needs_compiler
+def test_contexts_that_share_a_place_are_told_apart() -> None:
+    lines: Taught = [
+        ([a, b, c, (a + b) % 24], "output", 1, [c, 1 + c], 2.0)
+        for a in range(9)
+        for b in range(9)
+        for c in (1, 5)
+    ]
+    python, native = both(DraftSources(table_of(lines, bits=3), AcceptanceEstimator()))
+    for line, *_ in lines:
+        assert whole(native.draft(line, 40, 6, 1e-4)) == whole(python.draft(line, 40, 6, 1e-4))
+
+
+@needs_compiler
+def test_it_sees_what_is_learned_after_it_was_made() -> None:
+    table, estimator = table_of([]), AcceptanceEstimator()
+    python, native = both(DraftSources(table, estimator))
+    assert len(native.draft([1, 2], 8, 4, 0.0)) == 1
+    table.learn_follower([1, 2], pack_follower(5, "output", 0))
+    before = native.draft([1, 2], 8, 4, 0.0)
+    assert before.tokens == [2, 5]
+    for _ in range(9):
+        estimator.observe(native.edges([1, 2], 2)[0][2], False)
+        estimator.observe_best(0.5, False)
+    after = native.draft([1, 2], 8, 4, 0.0)
+    assert after.reaches[1] < before.reaches[1]
+    assert whole(after) == whole(python.draft([1, 2], 8, 4, 0.0))
+
+
+@needs_compiler
+def test_a_tree_may_have_more_rows_than_the_last_one() -> None:
+    drafter = both(
+        DraftSources(table_of([(list(range(24)), "document", 0, [], 0.0)]), AcceptanceEstimator())
+    )[1]
+    assert [len(drafter.draft([0], rows, 1000, 0.0)) for rows in (3, 500, 3)] == [3, 24, 3]
+
+
+def grammar(_text: Sequence[int], _added: Callable[[], Sequence[int]]) -> Allowed | None:
+    return None
+
+
+def test_a_reply_under_a_grammar_is_drafted_in_python() -> None:
+    sources = DraftSources(table_of([]), AcceptanceEstimator(), constraint=grammar)
+    assert isinstance(best_drafter()(sources), PythonDrafter)
