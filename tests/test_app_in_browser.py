@@ -79,6 +79,7 @@ def test_with_the_switch_off_the_next_reply_is_plain(person: PageDriver) -> None
     person.page.wait_for_timeout(400)
 
 
+@pytest.mark.thorough
 def test_a_reply_goes_on_without_its_page_is_stopped_by_another_and_continued(
     browser: Any, app: AppProcess, person: PageDriver
 ) -> None:

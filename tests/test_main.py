@@ -68,6 +68,7 @@ def test_a_taken_port_moves_on_a_second_start_says_where_it_is_and_ctrl_c_frees_
     folder.release()
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN, reason="children of this shell cannot be interrupted"
 )

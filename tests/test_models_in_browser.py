@@ -142,6 +142,7 @@ def test_a_file_of_a_repository_with_only_gguf_is_downloaded_by_one_click_and_lo
     assert not any("packed-F16" in line for line in place.hub.asked if "resolve" in line)
 
 
+@pytest.mark.thorough
 def test_the_load_dialog_is_used_by_keyboard_and_remembers(person: PageDriver) -> None:
     person.page.focus("#installed button[aria-label$='oad… demo']")
     person.page.keyboard.press("Enter")

@@ -72,6 +72,7 @@ class Download:
     def begin(self, page: Any) -> None:
         """Ask for it."""
         page.click("#to-models")
+        page.click("#models-tab-discover")
         page.fill("#search-text :is(input, textarea)", MODEL)
         page.click("#search-button")
         page.click('#results [data-do="download"]')
@@ -81,6 +82,7 @@ class Download:
     def go_on(self, page: Any) -> None:
         """Resume what a kill has paused."""
         page.click("#to-models")
+        page.click("#models-tab-installed")
         page.wait_for_selector("#installed .line")
         if page.locator(RESUME).count():
             page.click(RESUME)

@@ -39,6 +39,7 @@ def test_every_section_writes_rows(tmp_path: Path) -> None:
     assert "| tiny | 9 | 3 | sdpa |" in text
 
 
+@pytest.mark.thorough
 def test_a_section_that_fails_leaves_its_error_and_the_others_run(tmp_path: Path) -> None:
     report = write_report(tmp_path, plan_of(tmp_path / "no model"))
     assert "no model" in report["sections"]["Replies"]["error"]

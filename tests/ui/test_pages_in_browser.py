@@ -93,6 +93,7 @@ def test_nothing_is_left_of_a_tab_that_was_closed_or_killed(context: Any, runnin
         until(lambda: connections(running) == 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_a_browser_that_slept_goes_on_by_itself(launch: Any, running: Running) -> None:
     chromium = launch()

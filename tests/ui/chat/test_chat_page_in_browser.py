@@ -103,6 +103,7 @@ def test_the_panel_has_tabs_closes_and_keeps_its_width(person: PageDriver) -> No
     assert person.page.is_visible("#xray-picture") and not person.page.get_attribute("#xray", "role")
 
 
+@pytest.mark.thorough
 def test_a_sheet_lists_the_shortcuts_and_a_box_takes_its_own_keys(person: PageDriver) -> None:
     person.page.type(BOX, "Why?")
     assert not person.page.is_visible("#shortcuts")
@@ -118,6 +119,7 @@ def test_a_sheet_lists_the_shortcuts_and_a_box_takes_its_own_keys(person: PageDr
     person.page.wait_for_function("document.activeElement.matches('#message textarea')")
 
 
+@pytest.mark.thorough
 def test_a_chat_answers_as_json_of_a_schema_and_says_what_is_wrong_with_one(
     person: PageDriver, engine: ScriptedEngine
 ) -> None:

@@ -70,6 +70,7 @@ def test_collections_are_chosen_by_keyboard(person: PageDriver, documents: Scrip
     assert person.text(PICKER) == "Documents: off"
 
 
+@pytest.mark.thorough
 def test_a_citation_opens_its_passage_until_the_document_is_removed(
     person: PageDriver, documents: ScriptedDocuments, lease: int
 ) -> None:

@@ -159,6 +159,7 @@ def test_the_focus_stays_inside_while_it_is_open(page: Any) -> None:
         assert page.evaluate("!!document.activeElement.closest('#xray')")
 
 
+@pytest.mark.thorough
 def test_the_export_is_saved_as_a_file(page: Any, tmp_path: Path) -> None:
     with page.expect_download() as download:
         page.click("text=Export JSON")

@@ -62,6 +62,7 @@ def focused(person: PageDriver) -> str:
     )
 
 
+@pytest.mark.thorough
 def test_the_sidebar_is_resized_and_hidden_and_stays_so(person: PageDriver) -> None:
     page, edge = person.page, "#sidebar-edge [role=separator]"
     before = width(person)
@@ -90,6 +91,7 @@ def test_the_sidebar_is_resized_and_hidden_and_stays_so(person: PageDriver) -> N
     assert grave_findings(page) == []
 
 
+@pytest.mark.thorough
 def test_the_search_is_used_by_the_keyboard_alone(person: PageDriver) -> None:
     page = person.page
     page.keyboard.press("Control+k")
