@@ -32,11 +32,12 @@ def person(browser: Any, running: Running) -> Iterator[PageDriver]:
 
 
 def test_the_reply_streams_and_the_numbers_move(person: PageDriver, engine: ScriptedEngine) -> None:
-    engine.text, engine.pause = "one two three four five six seven " * 12, 0.06
+    engine.text, engine.pause = "one two three four five six seven " * 150, 0.06
     person.send("Count, please")
-    texts = person.observe("#live", seconds=10)
-    assert len(texts) >= 3
+    texts = person.observe("#live", seconds=60, enough=3)
+    assert len(texts) == 3
     assert [len(text) for text in texts] == sorted(len(text) for text in texts)
+    engine.pause = 0.001
     assert person.wait_for_reply() == engine.text.strip()
     assert float(person.text("#tokens-per-step")) > 1
     assert person.page.locator(".step-bars path").count() > 2
