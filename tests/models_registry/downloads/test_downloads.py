@@ -158,7 +158,7 @@ def test_a_cancel_leaves_an_installed_model_alone(downloads: Downloads, hub: Hub
 
 
 def test_two_run_at_once_and_the_third_waits_for_its_turn(server: FakeHub, downloads: Downloads) -> None:
-    server.pace = PACE
+    server.pace = PACE / 10  # the first is still running when the second is in its middle
     for repo in ("org/small", "org/other", "org/third"):
         downloads.start(HubId(repo))
     in_the_middle(downloads, "org/other")
