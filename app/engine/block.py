@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 Visible = NDArray[np.bool_]
 """[T, T]: row i sees row j."""
 MAX_DEPTH = 31
-"""The longest line of guesses in a tree. Attention finds a row's newest keys one by one: these and its own."""
+"""The longest line of guesses in a tree. Attention finds a row's newest keys one by one: these and its own, and
+triton's ranges are powers of two."""
 
 
 @dataclass(frozen=True, slots=True)
