@@ -22,11 +22,11 @@ def fit_values(fit: Fit) -> dict[str, object]:
 
 
 def _fit_words(fit: Fit) -> str:
-    needs = f"needs {gigabytes(fit.need.total)} of {gigabytes(fit.memory.free)} free"
+    needs, free = gigabytes(fit.need.total), gigabytes(fit.memory.free)
     if fit.verdict == "fits":
-        return f"{needs} · chats up to {fit.longest_context:,} tokens"
+        return f"needs {needs} of {free} free · chats up to {fit.longest_context:,} tokens"
     shorter = f" · {fit.longest_context:,} tokens of context would fit" if fit.longest_context else ""
-    return f"{needs}, in {fit.precision}{shorter}"
+    return f"needs {needs} in {fit.precision}, {free} are free{shorter}"
 
 
 def parts_words(need: MemoryNeed) -> str:
