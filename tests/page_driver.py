@@ -98,20 +98,20 @@ class PageDriver:
         self.page.click(f".chat-line .open >> text={title}")
         self.page.wait_for_selector(f".chat-line[aria-current] >> text={title}")
 
-    def do_with_chat(self, title: str, deed: str, answer: str = "") -> None:
+    def do_with_chat(self, title: str, action: str, answer: str = "") -> None:
         """Press a line of a chat's menu, and answer in place what it asks for."""
         line = self.page.locator(".chat-line", has_text=title)
         line.hover()
         line.locator("summary").click()
-        line.locator(f"[data-do={deed}]").click()
+        line.locator(f"[data-do={action}]").click()
         if answer:
             self.page.fill(".in-place", answer)
             self.page.press(".in-place", "Enter")
 
-    def saved_by_menu(self, title: str, deed: str) -> str:
+    def saved_by_menu(self, title: str, action: str) -> str:
         """Save a chat by its menu, and read the file."""
         with self.page.expect_download() as download:
-            self.do_with_chat(title, deed)
+            self.do_with_chat(title, action)
         return str(download.value.path().read_text(encoding="utf-8"))
 
     def edit_question(self, text: str) -> None:

@@ -27,7 +27,7 @@ from app.engine.sandbox import TemplateRefused, fill_here, panics_as_errors
 from app.errors import BadOption, PromptTooLong
 from app.messages import Message, Prompt, ToolCall
 
-NOTHING_TOLD: Mapping[str, Any] = MappingProxyType({})
+NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 Fill = Callable[[str, Sequence[Message], Mapping[str, Any]], str]
 """(template, chat, special tokens) -> the chat as the template writes it. Raises TemplateRefused."""
 
@@ -105,8 +105,8 @@ def _ids(tokenizer: PreTrainedTokenizerBase, prompt: Prompt, fill: Fill, tools: 
         return list(tokenizer(prompt).input_ids)
     controls = ControlTokens(tokenizer)
     hidden = _hidden(controls, prompt)
-    told = {"tools": _hidden_values(controls, json.loads(tools))} if tools else {}
-    asked = _asked_text(tokenizer, hidden, fill, told)
+    template_values = {"tools": _hidden_values(controls, json.loads(tools))} if tools else {}
+    asked = _asked_text(tokenizer, hidden, fill, template_values)
     return [*controls.ids(asked), *controls.ids(_begun_text(hidden))]
 
 
@@ -147,7 +147,7 @@ def _asked_text(
     tokenizer: PreTrainedTokenizerBase,
     messages: tuple[Message, ...],
     fill: Fill,
-    told: Mapping[str, Any] = NOTHING_TOLD,
+    template_values: Mapping[str, Any] = NO_VALUES,
 ) -> str:
     asked = messages[:-1] if _is_begun(messages) else messages
     if not asked:
@@ -155,8 +155,8 @@ def _asked_text(
     if not tokenizer.chat_template:
         return _plain_dialogue(asked)
     try:
-        template = tokenizer.get_chat_template(tools=told.get("tools"))
-        return fill(template, asked, {**tokenizer.special_tokens_map, **told})
+        template = tokenizer.get_chat_template(tools=template_values.get("tools"))
+        return fill(template, asked, {**tokenizer.special_tokens_map, **template_values})
     except TemplateRefused as error:
         raise BadOption(
             f"The model's chat template refuses this chat ({error}): start a new chat, "

@@ -119,7 +119,7 @@ def test_a_new_chat_never_takes_the_number_of_one_that_is_gone(chats: Chats) -> 
 
 
 def test_what_is_not_there_cannot_be_changed(chats: Chats) -> None:
-    for deed in (
+    for action in (
         lambda: chats.rename(9, "x"),
         lambda: chats.pin(9, True),
         lambda: chats.move(9, "x"),
@@ -131,7 +131,7 @@ def test_what_is_not_there_cannot_be_changed(chats: Chats) -> None:
         lambda: chats.export_markdown(9),
     ):
         with pytest.raises(ChatNotFound, match="no longer there"):
-            deed()
+            action()
 
 
 def test_the_manner_of_a_chat_is_its_own(chats: Chats) -> None:

@@ -81,9 +81,9 @@ def test_what_is_gone_or_out_of_date_is_refused(chats: Chats) -> None:
     newer = chats.remove(place, reply)
     with pytest.raises(StaleChat):
         chats.remove(place, reply)
-    for deed in (lambda: chats.remove(newer, reply), lambda: chats.fork(place.chat, reply)):
+    for action in (lambda: chats.remove(newer, reply), lambda: chats.fork(place.chat, reply)):
         with pytest.raises(ChatNotFound):
-            deed()
+            action()
 
 
 def test_an_unanswered_question_before_another_one_is_not_sent(chats: Chats) -> None:

@@ -100,7 +100,7 @@ def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path, kills: int) ->
 
 
 def check(chats: Chats, told: dict[int, dict[str, Any]], versions: dict[int, int], last: set[int]) -> None:
-    """Everything acknowledged is there. The last deed of a run may have been done and not acknowledged."""
+    """Everything acknowledged is there. The last action of a run may have been done and not acknowledged."""
     chats.mark_interrupted()
     there = {line.id for line in chats.summaries()}
     assert versions.keys() - there <= last

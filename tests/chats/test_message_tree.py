@@ -64,31 +64,31 @@ DEEDS = st.lists(
 
 @examples(60)
 @given(DEEDS)
-def test_a_chat_is_what_was_done_to_it(deeds: list[tuple[str, int]]) -> None:
+def test_a_chat_is_what_was_done_to_it(actions: list[tuple[str, int]]) -> None:
     database = Database(":memory:")
     chats, model = Chats(database), PlainModel()
     place = chats.create()
-    for number, (deed, pick) in enumerate(deeds):
-        place = do(chats, model, place, deed, pick, f"{number}")
+    for number, (action, pick) in enumerate(actions):
+        place = do(chats, model, place, action, pick, f"{number}")
         compare(chats, model, place)
     compare_imported(chats, place, model)
     assert database.is_healthy() == ""
     database.close()
 
 
-def do(chats: Chats, model: PlainModel, place: ChatVersion, deed: str, pick: int, text: str) -> ChatVersion:
+def do(chats: Chats, model: PlainModel, place: ChatVersion, action: str, pick: int, text: str) -> ChatVersion:
     """The same to the chat and to the model."""
     replies = model.replies()
     chosen = replies[pick % len(replies)] if replies else 0
-    if deed in ("ask", "edit") or not replies:
-        parent = None if deed == "ask" else chosen if pick % 3 else 0
+    if action in ("ask", "edit") or not replies:
+        parent = None if action == "ask" else chosen if pick % 3 else 0
         place, reply = chats.ask(place, f"q{text}", parent)
         model.add(model.shown if parent is None else parent, f"q{text}")
         model.add(model.shown, f"a{text}")
-    elif deed == "anew":
+    elif action == "anew":
         place, reply = chats.regenerate(place, chosen)
         model.add(model.messages[chosen - 1][0], f"a{text}")
-    elif deed == "show":
+    elif action == "show":
         message = pick % len(model.messages) + 1
         model.show(message)
         return chats.show(place, message)

@@ -52,7 +52,7 @@ def test_a_reply_to_a_chat_that_is_gone_goes_nowhere(chats: Chats) -> None:
 
 
 @pytest.mark.parametrize(
-    "deed",
+    "action",
     [
         lambda chats, place, _: chats.ask(place, "Again?"),
         lambda chats, place, _: chats.add(place, "user", "Again?"),
@@ -61,12 +61,12 @@ def test_a_reply_to_a_chat_that_is_gone_goes_nowhere(chats: Chats) -> None:
         lambda chats, place, reply: chats.show(place, reply),
     ],
 )
-def test_a_page_that_fell_behind_changes_nothing(chats: Chats, deed: object) -> None:
+def test_a_page_that_fell_behind_changes_nothing(chats: Chats, action: object) -> None:
     stale, reply = answer(chats, chats.create(), "Why?", "So.")
     answer(chats, stale, "And?", "That.")
     before = chats.thread(stale.chat)
     with pytest.raises(StaleChat, match="another window"):
-        deed(chats, stale, reply)  # type: ignore[operator]
+        action(chats, stale, reply)  # type: ignore[operator]
     assert chats.thread(stale.chat) == before
 
 
@@ -121,7 +121,7 @@ def test_a_message_of_another_chat_is_no_parent_and_no_reply(chats: Chats, paren
     _, foreign = answer(chats, chats.create(), "Else?", "No.")
     place, _ = answer(chats, chats.create(), "Why?", "So.")
     before = chats.thread(place.chat)
-    for deed in (
+    for action in (
         lambda: chats.add(place, "user", "x", parent=parent or foreign),
         lambda: chats.regenerate(place, parent or foreign),
         lambda: chats.continue_reply(place, parent or foreign),
@@ -129,7 +129,7 @@ def test_a_message_of_another_chat_is_no_parent_and_no_reply(chats: Chats, paren
         lambda: chats.path_texts(place.chat, parent or foreign),
     ):
         with pytest.raises(ChatNotFound):
-            deed()
+            action()
     assert chats.thread(place.chat) == before
 
 

@@ -40,7 +40,7 @@ def test_widths_that_write_the_same_are_a_class(
     kinds: dict[int, str], bucket_sets: tuple[Buckets, ...]
 ) -> None:
     def read(bucket: int) -> list[Tensor]:
-        # The wider, the more tokens are read; a kind that is not steady writes nothing.
+        # The wider, the more tokens are read; a kind that is not batch-invariant writes nothing.
         return [torch.full((bucket, 2), ord(kinds[bucket]))] if kinds[bucket] else []
 
     assert group_by_bits(tuple(kinds), read) == bucket_sets

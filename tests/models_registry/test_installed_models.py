@@ -135,15 +135,15 @@ def test_deleting_a_model_frees_what_was_said(server: FakeHub, hub: Hub) -> None
 def test_deleting_one_revision_keeps_what_another_shares(server: FakeHub, hub: Hub) -> None:
     server.models["org/small"] = whole()
     folder = download(hub, HubId("org/small"), silent)
-    twin = folder.parent / ("d" * 40)
-    twin.mkdir()
+    copy = folder.parent / ("d" * 40)
+    copy.mkdir()
     for path in folder.iterdir():
-        (twin / path.name).symlink_to(path.readlink())
+        (copy / path.name).symlink_to(path.readlink())
     first = next(model for model in installed(hub) if model.revision == COMMIT)
     assert freed_by(first, hub) == 0
     delete(first, hub)
     assert [model.revision for model in installed(hub) if model.origin == "hub"] == ["d" * 40]
-    assert {path.name: path.read_bytes() for path in twin.iterdir()} == whole()
+    assert {path.name: path.read_bytes() for path in copy.iterdir()} == whole()
 
 
 def test_a_sentence_model_is_checked_and_deleted_whole(server: FakeHub, hub: Hub) -> None:

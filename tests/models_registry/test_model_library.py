@@ -83,9 +83,9 @@ def test_offline_ends_all_traffic_and_makes_no_request(library: ModelLibrary, se
     library.use(replace(ONLINE, is_offline=True))
     asked = len(server.asked)
     assert (state(library), library.hub.is_offline) == ("paused", True)
-    for deed in (library.search, library.resume, library.start, library.log_in):
+    for action in (library.search, library.resume, library.start, library.log_in):
         with pytest.raises(ModelError, match="set to offline"):
-            deed("org/small")
+            action("org/small")
     assert len(server.asked) == asked
     library.use(ONLINE)
     assert library.search("small")

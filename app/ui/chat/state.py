@@ -14,12 +14,12 @@ CHAT_LIMIT = 100
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A chat or a folder that was deleted, so that it can be restored: `told` is the sentence about it.
+    """A chat or a folder that was deleted, so that it can be restored: `message` is the sentence about it.
 
     `deleted` are the chats that went, `moved` those that stayed and are in no folder now; `folder` is the folder
     that all of them were in, "" where none was removed. `opened` was the chat on the page; `at` is in seconds."""
 
-    told: str
+    message: str
     deleted: tuple[int, ...] = ()
     moved: tuple[int, ...] = ()
     folder: str = ""

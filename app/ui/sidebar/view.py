@@ -81,9 +81,9 @@ class SidebarActions:
         self._services.chat = chat
 
     def _delete(self, state: ChatState, chat: int) -> None:
-        told, opened = f"“{self._title(chat)}” was deleted.", state.version.chat
+        message, opened = f"“{self._title(chat)}” was deleted.", state.version.chat
         self._hide(state, chat)
-        _remember(state, Deletion(told, (chat,), opened=opened if opened == chat else 0))
+        _remember(state, Deletion(message, (chat,), opened=opened if opened == chat else 0))
 
     def _hide(self, state: ChatState, chat: int) -> None:
         self._stores.of(chat).delete(chat)
@@ -129,8 +129,8 @@ class SidebarActions:
         for chat in chats:
             self._hide(state, chat)
         self._stores.stored.remove_folder(folder)
-        told = f"The folder “{folder}” and {counted(len(chats), 'chat')} were deleted."
-        _remember(state, Deletion(told, chats, folder=folder, opened=opened if opened in chats else 0))
+        message = f"The folder “{folder}” and {counted(len(chats), 'chat')} were deleted."
+        _remember(state, Deletion(message, chats, folder=folder, opened=opened if opened in chats else 0))
 
     def _rename_folder(self, state: ChatState, old: str, new: str) -> None:
         self._stores.stored.rename_folder(old, new)

@@ -32,7 +32,7 @@ BODY = """
   Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => copied.push(text) } });
   document.getElementById("stop").onclick = () => told.push({ do: "stop" });
   foresight.thread(place);
-  foresight.listen(place, (_, deed) => told.push(deed));
+  foresight.listen(place, (_, action) => told.push(action));
 </script>
 """
 
@@ -208,7 +208,7 @@ def test_copying_takes_what_was_written(page: Any) -> None:
 
 def test_colours_are_asked_for_once_and_then_go_on_and_off(page: Any) -> None:
     page.click("[data-do=colours]")
-    assert page.evaluate("told.map((deed) => deed.do)") == ["colours"]
+    assert page.evaluate("told.map((action) => action.do)") == ["colours"]
     assert page.locator(".message.assistant .said").is_visible()
     draw(page, COLOURED)
     page.wait_for_selector(".coloured .origin-output")

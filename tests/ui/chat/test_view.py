@@ -1,4 +1,4 @@
-"""The chat's events: the right deed is done, only what changed is drawn, and nothing typed is lost."""
+"""The chat's events: the right action runs, only what changed is drawn, and nothing typed is lost."""
 
 import re
 from html import unescape
@@ -91,9 +91,9 @@ def test_a_page_that_fell_behind_is_told_and_keeps_its_text(person: Visitor, oth
 
 
 def choices(question: str) -> dict[str, str]:
-    """The buttons of a question: deed -> what it carries."""
+    """The buttons of a question: action -> what it carries."""
     found = re.findall(r'data-do="(\w+)" data-name="" data-value="([^"]*)"', question)
-    return {deed: unescape(value) for deed, value in found}
+    return {action: unescape(value) for action, value in found}
 
 
 def test_a_chat_that_is_too_long_asks_and_keeps_the_text(narrow: Visitor, engine: ScriptedEngine) -> None:

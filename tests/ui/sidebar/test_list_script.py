@@ -16,7 +16,7 @@ BODY = """
 <div class="gradio-container"><div id="list"></div><textarea id="elsewhere"></textarea></div>
 <script>
   const told = [], list = document.getElementById("list");
-  foresight.listen(list, (_, deed) => told.push(deed));
+  foresight.listen(list, (_, action) => told.push(action));
 </script>
 """
 ONE, TWO = ChatSummary(1, "One"), ChatSummary(2, "Two")
@@ -47,8 +47,8 @@ def test_a_new_title_is_written_on_while_the_list_is_drawn_anew(page: Any) -> No
     assert "Two" in page.locator("li:has(.in-place)").inner_text()
     page.keyboard.type("me")
     page.keyboard.press("Enter")
-    [deed] = page.evaluate("told")
-    assert (deed["do"], deed["name"], deed["value"]) == ("rename", "2", "Half a name")
+    [action] = page.evaluate("told")
+    assert (action["do"], action["name"], action["value"]) == ("rename", "2", "Half a name")
 
 
 def test_a_box_goes_with_its_chat(page: Any) -> None:

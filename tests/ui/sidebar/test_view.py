@@ -22,9 +22,9 @@ class Librarian(Visitor):
         super().__init__(services)
         self.list = SidebarActions(services, self.heard.append)
 
-    def do(self, deed: str, chat: int | str = "", value: str = "") -> str:
+    def do(self, action: str, chat: int | str = "", value: str = "") -> str:
         """Press a button in the list: the file that it gives, or nothing."""
-        return self.list.act(self.state, pressed(deed, chat, value))
+        return self.list.act(self.state, pressed(action, chat, value))
 
     def begin(self, question: str) -> int:
         """Begin a chat and have it answered."""
