@@ -75,11 +75,13 @@ def compiled(
 
 
 def _digest(source: Source, compiler: str) -> str:
-    """What the library depends on: its source, the compiler, the processor, and torch's OpenMP runtime."""
+    """What the library depends on: its source and headers, the compiler, the processor, torch's OpenMP runtime."""
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    files = (source.file, *sorted(source.file.parent.glob("*.h")))
     made_from = (
-        source.file.read_text("utf-8"), str((*FLAGS, *LINK, *source.flags)), str(Path(compiler).resolve()),
-        str(Path(compiler).stat().st_mtime), str(sorted(capabilities.items())), platform.machine(),
+        *(file.read_text("utf-8") for file in files), str((*FLAGS, *LINK, *source.flags)),
+        str(Path(compiler).resolve()), str(Path(compiler).stat().st_mtime), str(sorted(capabilities.items())),
+        platform.machine(),
     )  # fmt: skip
     return sha256("\n".join(made_from).encode()).hexdigest()[:16]
 

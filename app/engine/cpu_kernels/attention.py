@@ -15,7 +15,7 @@ from app.engine.attention.signature import Attend, BlockView, LayerCache, Scorin
 MAX_ROWS = 128
 """Beyond, rows gather more of each other than of the prefix, and torch's kernel is faster."""
 TILE, SPAN = 32, 8
-"""Keys of a tile and tiles of a span, as in kernels.c."""
+"""Keys of a tile and tiles of a span, as in attention.h."""
 
 
 class NativeAttention:

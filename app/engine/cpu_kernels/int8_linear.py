@@ -21,7 +21,7 @@ class NativeInt8Linear(TiledInt8Linear):
         self._library = cpu_kernels()
         if dtype != torch.float32 or self._library is None:
             raise ValueError(f"this kernel takes float32, and a C compiler must have made it, got {dtype}")
-        self._limit = min(LARGEST_ACTIVATION, LARGEST_SUM // (LARGEST_WEIGHT * self.in_features))
+        self.limit = min(LARGEST_ACTIVATION, LARGEST_SUM // (LARGEST_WEIGHT * self.in_features))
 
     def multiply(self, states: Tensor) -> Tensor:
         """Row by row."""
@@ -33,7 +33,7 @@ class NativeInt8Linear(TiledInt8Linear):
         assert self._library is not None
         self._library.int8_linear(
             states.data_ptr(), rows, self.in_features, self.values.data_ptr(), self.scale.data_ptr(),
-            self.out_features, self._limit, numbers.data_ptr(), scales.data_ptr(), out.data_ptr(),
+            self.out_features, self.limit, numbers.data_ptr(), scales.data_ptr(), out.data_ptr(),
             torch.get_num_threads(),
         )  # fmt: skip
         return out

@@ -16,6 +16,7 @@ ARGUMENTS = {
     "gated_activation": (_P, _N, _P, _N, _N, _N, _I, _P, _I),
     "rotate": (_P, _N, _N, _P, _P, _N, _N, _N, _N, _P),
     "attend": (_P, _N, _N, _P, _N, _P, _N, _N, _N, _N, _N, _N, _N, _F, _P, _P, _P, _P, _I),
+    "decoder_layer": (_P, _P, _N, _P, _P, _N, _P, _N, _P, _N, _N, _P, _P, _P, _I),
 }
 """The C functions and their arguments: pointers, sizes, small numbers."""
 
@@ -25,6 +26,7 @@ def declared(library: CDLL) -> CDLL:
     for name, types in ARGUMENTS.items():
         function = getattr(library, name)
         function.argtypes, function.restype = types, None
+    library.decoder_layer_room.argtypes, library.decoder_layer_room.restype = (_P, _N, _N), _N
     return library
 
 

@@ -6,9 +6,10 @@ wrote it, over the same weights.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 
 import torch
 from transformers import PreTrainedModel
@@ -17,9 +18,17 @@ from app.engine.attention import Attend
 from app.engine.attention.selector import AMPERE, DeviceCapabilities
 from app.engine.compatibility import ROWS, block_logits, rows_that_differ, trial_blocks
 from app.engine.cpu_kernels.launching import CpuKernels
+from app.engine.cpu_kernels.layer import NativeLayer, Workspace
 from app.engine.device_faults import refused_because
 from app.engine.fused_layers.products import join_products
-from app.engine.fused_layers.replacements import Replaced, find_attentions, find_layers, find_mlps, find_norms
+from app.engine.fused_layers.replacements import (
+    Replaced,
+    find_attentions,
+    find_layers,
+    find_mlps,
+    find_norms,
+    find_whole_layers,
+)
 from app.engine.fused_layers.shared_weight_copy import copy_with
 from app.engine.fused_layers.signature import LayerKernels
 from app.engine.tolerance import tolerance_of
@@ -62,7 +71,9 @@ def _fuse_on_cpu(model: PreTrainedModel, machine: DeviceCapabilities, attend: At
     """With the kernels that the machine's C compiler made, which are for float32."""
     if machine.cpu_kernels is None or model.dtype != torch.float32:
         return FusedModel(model)
-    return fuse_by(CpuKernels(machine.cpu_kernels), model, attend, CPU_ROWS)
+    make = partial(NativeLayer, library=machine.cpu_kernels, workspace=Workspace())
+    whole_layers = partial(find_whole_layers, model, attend=attend, make=make)
+    return fuse_by(CpuKernels(machine.cpu_kernels), model, attend, CPU_ROWS, {"whole layers": whole_layers})
 
 
 def can_have(machine: DeviceCapabilities) -> bool:
@@ -83,7 +94,11 @@ def _refusal(machine: DeviceCapabilities) -> str:
 
 
 def fuse_by(
-    kernels: LayerKernels, model: PreTrainedModel, attend: Attend, rows: Iterable[int] = ROWS
+    kernels: LayerKernels,
+    model: PreTrainedModel,
+    attend: Attend,
+    rows: Iterable[int] = ROWS,
+    later_stages: Mapping[str, Find] = MappingProxyType({}),
 ) -> FusedModel:
     """Replace every module whose trial succeeds; raises ArithmeticError if the whole model then differs.
 
@@ -93,6 +108,7 @@ def fuse_by(
         "gated activations": lambda _found: find_mlps(model, kernels),
         "rotary embeddings": lambda found: find_attentions(model, found, kernels, attend),
         "residual sums": lambda found: find_layers(model, found, attend),
+        **later_stages,
     }
     found: Replaced = {}
     counts: dict[str, int] = {}

@@ -35,13 +35,13 @@ class FusedGatedMLP(nn.Module):
     def __init__(self, mlp: Any, products: nn.Module, activation: Activation, kernels: LayerKernels) -> None:
         super().__init__()
         self.products, self.down_proj = products, mlp.down_proj
-        self._activation: Activation = activation
+        self.activation: Activation = activation
         self._kernels = kernels
 
     def forward(self, states: Tensor) -> Tensor:
         """[..., size] to the same."""
         gate, up = self.products(states)
-        product: Tensor = self.down_proj(self._kernels.gated_activation(gate, up, self._activation))
+        product: Tensor = self.down_proj(self._kernels.gated_activation(gate, up, self.activation))
         return product
 
 
@@ -58,7 +58,7 @@ class FusedAttention(nn.Module):
         self.k_norm = getattr(layer, "k_norm", None) or nn.Identity()
         self.head_norms: HeadNorms | None = None
         self.head_dim, self.layer_idx = layer.head_dim, layer.layer_idx
-        self._scoring = scoring
+        self.scoring = scoring
         self._kernels = kernels
 
     def forward(
@@ -87,9 +87,9 @@ class FusedAttention(nn.Module):
             *slots.up_to(hidden_states.shape[1]),
             attention_mask,
             block=block,
-            scaling=self._scoring.scale,
-            sliding_window=self._scoring.window,
-            softcap=self._scoring.softcap,
+            scaling=self.scoring.scale,
+            sliding_window=self.scoring.window,
+            softcap=self.scoring.softcap,
             **others,
         )
         return self.o_proj(attended.flatten(2)), None

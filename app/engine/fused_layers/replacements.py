@@ -6,6 +6,7 @@ A module is a candidate by the names of its parts. What would take its place is 
     gated MLP    random rows                     equal values at down_proj, and nothing done behind it
     attention    what it met in a real pass      equal queries, keys, values and scoring when it attends
     layer        what it met in a real pass      every bit as the layer itself over the same new parts
+    whole layer  what it met in a real pass      every bit as the replaced layer
 
 What does not agree stays as it is, so that an architecture nobody knew of loses speed, never text.
 """
@@ -107,6 +108,16 @@ def find_layers(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> R
     return _found(calls, lambda layer: _fused_layer(layer, calls[layer], replaced))
 
 
+@torch.inference_mode()
+def find_whole_layers(
+    model: PreTrainedModel, replaced: Replaced, attend: Attend, make: Callable[[FusedLayer], nn.Module]
+) -> Replaced:
+    """Every fused layer that can be one call of its device's kernels."""
+    fused = {layer: new for layer, new in replaced.items() if isinstance(new, FusedLayer)}
+    calls = captured_calls(model, list(fused), attend)
+    return _found(calls, lambda layer: _whole_layer(fused[layer], calls[layer], attend, make))
+
+
 def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module | None]) -> Replaced:
     """What is made of each module that it can be made of."""
     found: dict[nn.Module, nn.Module] = {}
@@ -165,6 +176,14 @@ def _fused_layer(layer: nn.Module, call: ModuleCall, replaced: Replaced) -> nn.M
         return None
     ours = FusedLayer(theirs)
     return ours if torch.equal(layer_output(ours, call), layer_output(theirs, call)) else None
+
+
+def _whole_layer(
+    fused: FusedLayer, call: ModuleCall, attend: Attend, make: Callable[[FusedLayer], nn.Module]
+) -> nn.Module | None:
+    whole = make(fused)
+    is_same = torch.equal(layer_output(whole, call, attend), layer_output(fused, call, attend))
+    return whole if is_same else None
 
 
 def _eps(module: nn.Module) -> float:

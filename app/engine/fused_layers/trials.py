@@ -102,9 +102,9 @@ def probe_attention(module: nn.Module, call: ModuleCall) -> tuple[AttentionProbe
     return attention, answer
 
 
-def layer_output(module: nn.Module, call: ModuleCall) -> Tensor:
-    """A layer's output."""
-    answer: Tensor = _called(module, call, AttentionProbe())
+def layer_output(module: nn.Module, call: ModuleCall, attend: Attend | None = None) -> Tensor:
+    """A layer's output, by this attention or by constant values."""
+    answer: Tensor = _called(module, call, attend or AttentionProbe())
     return answer
 
 
