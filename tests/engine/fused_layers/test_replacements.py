@@ -186,7 +186,7 @@ def test_attention_that_turns_otherwise_is_left_alone() -> None:
 def test_attention_keeps_what_its_layer_told() -> None:
     runner: Any = load(named("gemma2").make()).runner
     found = find_attentions(runner.model, {}, WrittenOut(), attend)
-    told = {(each._scoring.window, each._scoring.softcap) for each in found.values()}  # type: ignore[union-attr]
+    told = {(each.scoring.window, each.scoring.softcap) for each in found.values()}  # type: ignore[union-attr]
     assert told == {(12, 5.0), (0, 5.0)}
 
 
