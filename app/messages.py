@@ -177,7 +177,7 @@ class ModelInfo:
     `lookahead_note` is why it decodes plainly, "" where lookahead works; `same_text_note` is which steps write the
     same text, or why none do. `attention_note`, `graphs_note` (CUDA graphs) and `device_note` are why nothing
     better is used; `attention` is "" where the model keeps its own. `fused_note` is which layers run in our own
-    kernels, or why none do.
+    kernels, or why none do, and `compiler_note` why nothing was compiled for this machine.
     `quantised_share` is the share of its parameters."""
 
     name: str
@@ -200,6 +200,7 @@ class ModelInfo:
     fused: bool = False
     fused_note: str = ""
     device_note: str = ""
+    compiler_note: str = ""
 
     @property
     def refusals(self) -> dict[str, str]:
@@ -210,6 +211,7 @@ class ModelInfo:
             "graphs": self.graphs_note,
             "fused": "" if self.fused else self.fused_note,
             "same-text": "" if self.same_text else self.same_text_note,
+            "compiler": self.compiler_note,
         }
         return {name: note for name, note in found.items() if note}
 

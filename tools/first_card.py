@@ -3,8 +3,8 @@
     python -m tools.first_card FOLDER
 
 Each trial is a process of its own with a time limit. Its output is kept in FOLDER, and the next one runs even if it
-fails. Needs torch, triton, transformers, numpy, typer, rich and pytest. `--short` runs small forms of all trials on
-the CPU, to see that the script works.
+fails. Needs torch, triton, transformers, numpy, typer, rich, pytest and hypothesis; for quantised weights torchao.
+`--short` runs small forms of all trials on the CPU, to see that the script works.
 """
 
 import os
@@ -25,9 +25,12 @@ sys.argv[1:] = {arguments!r}
 runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
 """
 CUDA_TESTS = (
-    "tests/engine/attention", "tests/engine/fused_layers", "tests/engine/test_graph_capture.py",
-    "tests/engine/test_step_graphs.py", "tests/engine/test_execution.py", "tests/engine/test_quantised_layers.py",
+    "tests/engine/test_graph_capture.py", "tests/engine/attention", "tests/engine/fused_layers",
+    "tests/engine/test_int8_linear.py", "tests/engine/test_quantised_layers.py",
 )  # fmt: skip
+"""Those that run on the card."""
+PYTEST = ("pytest", "-q", "-W", "default", "-p", "no:cacheprovider", "-o", "addopts=")
+"""Without the project's options: they refuse settings of plugins that may not be there."""
 NO_TRITON = "import sys; sys.modules['triton'] = None"
 LITTLE_MEMORY = "import torch; torch.cuda.set_per_process_memory_fraction(0.005)"
 
@@ -65,7 +68,7 @@ def trials(folder: Path) -> list[Trial]:
     return [
         Trial("kernels", 4, ("tools.gpu_report", str(folder / "kernels"), "--section", "Kernels of a step")),
         Trial("report", 14, ("tools.gpu_report", str(folder / "report"))),
-        Trial("tests", 9, ("pytest", "-q", "-W", "default", "-p", "no:cacheprovider", *CUDA_TESTS)),
+        Trial("tests", 9, (*PYTEST, *CUDA_TESTS)),
         Trial("same text", 6, ("tools.same_text", "--device", "cuda", "--prompts", "200")),
         Trial("without triton", 3, same_text, before=NO_TRITON),
         Trial("without a compiler", 3, same_text, environment=without_compiler),
@@ -80,7 +83,7 @@ def short_trials(folder: Path) -> list[Trial]:
     report = ("tools.gpu_report", str(folder / "kernels"), "--tiny")
     return [
         Trial("kernels", 3, (*report, "--section", "Kernels of a step")),
-        Trial("tests", 3, ("pytest", "-q", "-W", "default", "-p", "no:cacheprovider", CUDA_TESTS[2])),
+        Trial("tests", 3, (*PYTEST, CUDA_TESTS[0])),
         Trial("same text", 3, same_text),
         Trial("without triton", 3, same_text, before=NO_TRITON),
     ]

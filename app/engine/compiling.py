@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 
@@ -28,6 +28,8 @@ LINK = ("-shared", "-Wl,-z,now", "-lm")
 SECONDS = 60
 """How long the compiler may take; it takes two."""
 
+NO_COMPILER = "no C compiler was found: install gcc, then restart Foresight"
+
 Library = TypeVar("Library")
 
 Which = Callable[[str], str | None]
@@ -36,42 +38,55 @@ Which = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file in C, the compiler's flags beside FLAGS, and what is done where it cannot be compiled."""
+    """A file in C, the compiler's flags beside FLAGS, and what is slower where it cannot be compiled."""
 
     file: Path
     flags: Sequence[str]
     otherwise: str
 
 
+class Compiled(NamedTuple, Generic[Library]):
+    """A library, or None. `note` is why there is none, and what to do; "" where nothing can be done."""
+
+    library: Library | None
+    note: str = ""
+
+
 def cache_folder() -> Path:
     """Where libraries are kept."""
-    import platformdirs  # imported here: measuring machines do without it
-
+    try:
+        import platformdirs
+    except ImportError:  # measuring machines do without it
+        return Path.home() / ".cache" / "foresight" / "kernels"
     return Path(platformdirs.user_cache_dir("foresight", appauthor=False)) / "kernels"
 
 
 def compiled(
     source: Source, load: Callable[[str], Library], folder: Path, which: Which = shutil.which
-) -> Library | None:
-    """The library from this folder, compiled into it first where it is missing.
-
-    None where it cannot be had; the log says why."""
+) -> Compiled[Library]:
+    """The library from this folder, compiled into it first where it is missing."""
     if platform.system() != "Linux":  # elsewhere torch's OpenMP runtime is not found by name
-        return None
+        return Compiled(None)
     compiler = next(filter(None, map(which, COMPILERS)), None)
     if compiler is None:
-        log.info("%s: no C compiler was found", source.otherwise)
-        return None
+        return _refused(source, NO_COMPILER)
     try:
         file = folder / f"{_digest(source, compiler)}.so"
         if not file.exists():
             _compile(source, compiler, file)
-        return load(str(file))
+        return Compiled(load(str(file)))
     except subprocess.CalledProcessError as error:
-        log.info("%s: the compiler failed: %s", source.otherwise, error.stderr)
+        log.info("%s said: %s", compiler, error.stderr)
+        return _refused(source, f"{compiler} failed: install gcc and libc6-dev, then restart Foresight")
     except (OSError, subprocess.SubprocessError) as error:
-        log.info("%s: %s", source.otherwise, first_line(error))
-    return None
+        reason = first_line(error).rstrip(".:")
+        return _refused(source, f"its library could not be made ({reason}): check {folder} and {compiler}")
+
+
+def _refused(source: Source, reason: str) -> Compiled[Any]:
+    note = f"{source.otherwise}, for {reason}."
+    log.info(note)
+    return Compiled(None, note)
 
 
 def _digest(source: Source, compiler: str) -> str:

@@ -12,6 +12,8 @@ from warnings import catch_warnings, simplefilter
 
 import torch
 
+from app.engine.memory import clear_workspaces
+
 
 class CapturedGraph(Protocol):
     """Captured work."""
@@ -51,7 +53,7 @@ class CudaGraphCapturer:
         torch.cuda.empty_cache()  # what the first run took on that stream serves no other
         graph = torch.cuda.CUDAGraph()
         # Not torch.cuda.graph: when the end of a capture fails, that leaves the stream as the current one.
-        with torch.cuda.stream(self._stream):
+        with torch.cuda.stream(self._stream), own_workspaces():
             # Of this thread alone: what others do, such as asking for free memory, is no matter.
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             run_and_end(work, lambda: self._end(graph))
@@ -72,6 +74,18 @@ class CudaGraphCapturer:
                 torch._C._cuda_releasePool(self._stream.device_index, self._pool)
             self.release()
             raise
+
+
+@contextmanager
+def own_workspaces(clear: Callable[[], None] = clear_workspaces) -> Iterator[None]:
+    """Have cuBLAS take the workspace that a graph will write to from the graphs' own memory.
+
+    One that was there before would be freed with the next model, or where memory runs out, under the graphs."""
+    clear()
+    try:
+        yield
+    finally:
+        clear()  # what is computed next must not write to the graphs' memory
 
 
 def run_and_end(work: Callable[[], None], end: Callable[[], None]) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Collection, Iterable
+from ctypes import CDLL
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
@@ -21,8 +22,9 @@ from transformers import (
 from app.engine.attention import register
 from app.engine.attention.selector import SDPA, capabilities_of, choose_attention
 from app.engine.compatibility import lookahead_note
+from app.engine.compiling import Compiled
 from app.engine.config_check import check_config_size
-from app.engine.cpu_kernels.loading import cpu_kernels
+from app.engine.cpu_kernels.loading import compiled_kernels, cpu_kernels
 from app.engine.cuda_segments import expand_segments
 from app.engine.device_faults import is_no_verdict
 from app.engine.device_trial import device_fault
@@ -199,9 +201,18 @@ def prepare(
         attention_note="" if note else execution.attention.note,
         fused=execution.fused,
         fused_note=execution.fused_note,
+        compiler_note=compiler_note(choice, model),
     )
     vocabulary = int(text_config.vocab_size)
     return LoadedModel(info, tokenizer, execution.runner, eos_ids(model, tokenizer), vocabulary)
+
+
+def compiler_note(
+    choice: ModelChoice, model: PreTrainedModel, find: Callable[[], Compiled[CDLL]] = compiled_kernels
+) -> str:
+    """Why quantised weights have no kernel of ours on a CPU that could have one."""
+    is_wanted = choice.quantisation != "none" and model.dtype == torch.float32 and model.device.type == "cpu"
+    return find().note if is_wanted else ""
 
 
 def placement(

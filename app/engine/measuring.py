@@ -4,6 +4,8 @@ Both are cached for this model on this machine, so that only the first load take
 """
 
 from base64 import b64decode, b64encode
+from collections.abc import Callable
+from ctypes import PyDLL
 from dataclasses import asdict, replace
 from math import inf
 from typing import Any
@@ -13,12 +15,14 @@ from zlib import error as zlib_error
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from app.engine.compiling import Compiled
 from app.engine.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import CELLS_LAYOUT, NUM_CELLS, Counts
+from app.engine.lookahead.drafter import MakeDrafter
 from app.engine.lookahead.entries import SUCCESSORS, SUCCESSORS_LAYOUT, Packed
 from app.engine.lookahead.first_successors import ROWS, ask_first_successors, no_successors, num_asked
 from app.engine.lookahead.model_statistics import ModelStatistics
-from app.engine.lookahead.native_drafter import best_drafter
+from app.engine.lookahead.native_drafter import best_drafter, compiled_drafter
 from app.engine.lookahead.step_curve import CurveShape
 from app.engine.measurement_cache import CacheKey, MeasurementCache, cache_key_of
 from app.engine.probing import ProgressListener, probe
@@ -33,7 +37,12 @@ NO_SHAPES: dict[Buckets, CurveShape] = {}
 NOTHING_SAID: Packed = np.zeros((0, SUCCESSORS), dtype=np.int32)
 
 
-def measured(loaded: LoadedModel, cache: MeasurementCache, progress: Progress) -> LoadedModel:
+def measured(
+    loaded: LoadedModel,
+    cache: MeasurementCache,
+    progress: Progress,
+    find_drafter: Callable[[], Compiled[PyDLL]] = compiled_drafter,
+) -> LoadedModel:
     """The model with its step profile and its statistics, from the cache or measured now."""
     runner = loaded.runner
     if not isinstance(runner, BlockRunner):
@@ -45,13 +54,16 @@ def measured(loaded: LoadedModel, cache: MeasurementCache, progress: Progress) -
         if profile.is_whole:
             cache.write("step", cache_key, asdict(profile))
     is_same_text = runner.model.dtype.itemsize >= 4 or bool(profile.bucket_sets)
-    return replace(
-        loaded,
-        profile=profile,
-        cache_key=cache_key,
-        info=replace(loaded.info, same_text=is_same_text, same_text_note=profile.note),
-        statistics=_experience(loaded, runner, cache, cache_key, progress, profile.free.buckets[-1]),
+    drafter, largest = find_drafter(), profile.free.buckets[-1]
+    info = replace(
+        loaded.info,
+        same_text=is_same_text,
+        same_text_note=profile.note,
+        compiler_note=loaded.info.compiler_note or drafter.note,
     )
+    make_drafter = best_drafter(drafter)
+    statistics = _experience(loaded, runner, cache, cache_key, progress, largest, make_drafter)
+    return replace(loaded, profile=profile, cache_key=cache_key, info=info, statistics=statistics)
 
 
 def part_of_load(progress: Progress, what: str, begin: int, end: int) -> ProgressListener:
@@ -85,6 +97,7 @@ def _experience(
     cache_key: CacheKey,
     progress: Progress,
     largest: int,
+    make_drafter: MakeDrafter,
 ) -> ModelStatistics:
     vocabulary = runner.vocabulary
     first = cache.read("successors", cache_key, _to_packed, NOTHING_SAID)
@@ -103,7 +116,7 @@ def _experience(
         special=frozenset(loaded.tokenizer.all_special_ids) | loaded.eos_ids,
         counts=cache.read("chances", cache_key, _to_counts, NOTHING_COUNTED),
         shapes=cache.read("curves", cache_key, _to_shapes, NO_SHAPES),
-        make_drafter=best_drafter(),
+        make_drafter=make_drafter,
     )
 
 

@@ -52,10 +52,17 @@ def release_memory(cuda: Any = None) -> None:
     if not cuda.is_initialized():
         return
     cuda.synchronize()
-    if clear := getattr(torch._C, "_cuda_clearCublasWorkspaces", None):
-        clear()
+    clear_workspaces()
     cuda.empty_cache()
     cuda.reset_peak_memory_stats()
+
+
+def clear_workspaces() -> None:
+    """Let go of cuBLAS's workspaces: each stream takes another where it needs one."""
+    import torch
+
+    if clear := getattr(torch._C, "_cuda_clearCublasWorkspaces", None):  # only where torch has CUDA
+        clear()
 
 
 M_ARENA_MAX = -8

@@ -32,6 +32,7 @@ FIELDS = [
     "graphs",
     "graphs_note",
     "fused_note",
+    "compiler_note",
     "stop_reason",
     "temperature",
     "decoding",

@@ -1,61 +1,67 @@
-"""A device with a time of its own: what was recorded is replayed at once, and its logits come when a sleep is over.
+"""A device with a time of its own: its answers are recorded, and replayed when a sleep is over.
 
-So the host's work can be told apart on a CPU: what runs before the logits are read overlaps the device, what runs
-between their arrival and the next replay keeps it waiting. What a card would do itself counts for neither. The
-host's time is its thread's: other programs of the machine do not count.
+So the host's work can be told apart on a CPU: what runs before an answer is read overlaps the device, what runs
+between its arrival and the next launch keeps the device waiting. While answers are replayed nothing is computed,
+for that would leave the host's memory out of the caches. The host's time is its thread's: other programs of the
+machine do not count.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter, sleep, thread_time
 
+import torch
 from torch import Tensor
 
+from app.engine.batched_sampling import make_batched_sampler
 from app.engine.sampling import Choices, Sampler
+from app.messages import Sampling
 from tests.engine.simulated_graphs import SimulatedCapturer, SimulatedGraph
 
 
 @dataclass
 class Device:
-    """What it is to be waited for, and for how many seconds it stood still before each step."""
+    """Its steps take so long. `gaps` are the seconds that it stood still before each that was replayed."""
 
     step_seconds: float
     gaps: list[float] = field(default_factory=list)
-    _ready: float = 0.0  # when the newest step's logits are there
+    _answers: list[Tensor] = field(default_factory=list)
+    _is_replaying: bool = False
+    _ready: float = 0.0  # when the newest step's answer is there
     _idle_since: float = 0.0
 
-    def run_step(self, work: Callable[[], None]) -> None:
-        """A step is launched."""
-        if self._idle_since:
+    def recording(self, sampler: Sampler) -> Sampler:
+        """The sampler, whose answers are kept until they are replayed."""
+        self._is_replaying, self._answers = False, []
+
+        def sample(logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
+            choices = sampler(logits, likely, positions)
+            drawn = [choices.choose(row, range(position)) for row, position in enumerate(positions)]
+            columns = choices.ids, choices.logits, choices.ids[:, :1], torch.tensor(drawn)[:, None]
+            self._answers.append(torch.cat([torch.as_tensor(column).float() for column in columns], dim=1))
+            return choices
+
+        return sample
+
+    def replaying(self) -> Sampler:
+        """What it said when it was recorded, whatever the logits are now."""
+        self._is_replaying = True
+        answers = iter(self._answers)
+
+        def answer(_logits: Tensor, _count: int) -> Tensor:
+            sleep(max(self._ready - perf_counter(), 0.0))
+            self._idle_since = thread_time()
+            return next(answers)
+
+        return make_batched_sampler(Sampling(), answer)  # which takes an answer's last column for its draw
+
+    def launch(self, work: Callable[[], None], is_step: bool) -> None:
+        """Begin a step, or the few copies that move accepted rows."""
+        if not self._is_replaying:
+            work()
+        elif is_step:
             self.gaps.append(thread_time() - self._idle_since)
-        work()
-        self._ready = perf_counter() + self.step_seconds
-
-    def run_aside(self, work: Callable[[], None]) -> None:
-        """Something short is launched between two steps."""
-        began = thread_time()
-        work()
-        self._idle_since += thread_time() - began
-
-    def read(self, sampler: Sampler, logits: Tensor, likely: int, positions: Sequence[int]) -> Choices:
-        """What is sampled from the step's logits, which are waited for."""
-        sleep(max(self._ready - perf_counter(), 0.0))
-        choices = sampler(logits, likely, positions)
-        self._idle_since = thread_time()
-        return choices
-
-    def rest(self) -> None:
-        """The next step is not a reply's next."""
-        self._idle_since = 0.0
-
-
-def read_from(device: Device, sampler: Sampler) -> Sampler:
-    """The sampler, on this device."""
-
-    def sample(logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
-        return device.read(sampler, logits, likely, positions)
-
-    return sample
+            self._ready = perf_counter() + self.step_seconds
 
 
 @dataclass
@@ -63,27 +69,21 @@ class Launched:
     """A tape whose replays are the device's."""
 
     tape: SimulatedGraph
-    run: Callable[[Callable[[], None]], None]
+    device: Device
 
     def replay(self) -> None:
-        self.run(self.tape.replay)
+        self.device.launch(self.tape.replay, len(self.tape.plays) > FEW)
 
 
-class SleepingCapturer:
+class SleepingCapturer(SimulatedCapturer):
     """Records steps of a device."""
 
     def __init__(self, device: Device) -> None:
+        super().__init__()
         self.device = device
-        self._capturer = SimulatedCapturer()
 
-    def capture(self, work: Callable[[], None]) -> Launched:
-        """A step, or the few copies that move accepted rows."""
-        self.device.rest()
-        tape = self._capturer.capture(work)
-        return Launched(tape, self.device.run_step if len(tape.plays) > FEW else self.device.run_aside)
-
-    def release(self) -> None:
-        self._capturer.release()
+    def capture(self, work: Callable[[], None]) -> Launched:  # type: ignore[override]
+        return Launched(super().capture(work), self.device)
 
 
 FEW = 40

@@ -1,18 +1,20 @@
-"""A library is compiled once into the cache; without a compiler, or with a broken one, there is none."""
+"""A library is compiled once into the cache; without a compiler, or with a broken one, a note says what to do."""
 
+import platform
 from ctypes import CDLL
 from pathlib import Path
 
 import pytest
 
-from app.engine.compiling import Source, Which, compiled
+from app.engine.compiling import Compiled, Source, Which, compiled
 from app.engine.cpu_kernels import loading
 from app.engine.lookahead import native_drafter
 
+on_linux = pytest.mark.skipif(platform.system() != "Linux", reason="libraries are compiled on Linux alone")
 BOTH = pytest.mark.parametrize("source", [loading.SOURCE, native_drafter.SOURCE])
 
 
-def library(source: Source, folder: Path, which: Which | None = None) -> CDLL | None:
+def library(source: Source, folder: Path, which: Which | None = None) -> Compiled[CDLL]:
     return compiled(source, CDLL, folder, which) if which else compiled(source, CDLL, folder)
 
 
@@ -20,24 +22,34 @@ def library(source: Source, folder: Path, which: Which | None = None) -> CDLL | 
 def test_a_library_is_compiled_once(source: Source, tmp_path: Path) -> None:
     if loading.cpu_kernels() is None:
         pytest.skip("there is no C compiler here")
-    assert library(source, tmp_path) is not None
+    found = library(source, tmp_path)
+    assert found.library is not None and found.note == ""
     (file,) = tmp_path.iterdir()
     made = file.stat().st_mtime_ns
-    assert library(source, tmp_path) is not None
+    assert library(source, tmp_path).library is not None
     assert [each.stat().st_mtime_ns for each in tmp_path.iterdir()] == [made]
 
 
+@on_linux
 @BOTH
-def test_without_a_compiler_there_is_none(source: Source, tmp_path: Path) -> None:
-    assert library(source, tmp_path, lambda _name: None) is None
+def test_without_a_compiler_a_note_says_what_takes_longer_and_what_to_install(
+    source: Source, tmp_path: Path
+) -> None:
+    reason = "no C compiler was found: install gcc, then restart Foresight"
+    assert library(source, tmp_path, lambda _name: None) == (None, f"{source.otherwise}, for {reason}.")
+    assert " longer" in source.otherwise or " as long" in source.otherwise
 
 
+@on_linux
 @BOTH
-def test_a_compiler_that_fails_leaves_nothing_behind(source: Source, tmp_path: Path) -> None:
-    assert library(source, tmp_path, lambda _name: "/bin/false") is None
-    assert not list(tmp_path.iterdir())
+def test_a_compiler_that_fails_is_named_and_leaves_nothing_behind(source: Source, tmp_path: Path) -> None:
+    missing, note = library(source, tmp_path, lambda _name: "/bin/false")
+    assert missing is None and not list(tmp_path.iterdir())
+    assert note.endswith(", for /bin/false failed: install gcc and libc6-dev, then restart Foresight.")
 
 
+@on_linux
 def test_a_cache_that_cannot_be_written_costs_the_library_alone(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert library(loading.SOURCE, tmp_path / "file" / "kernels") is None
+    missing, note = library(loading.SOURCE, tmp_path / "file" / "kernels")
+    assert missing is None and str(tmp_path / "file" / "kernels") in note

@@ -117,6 +117,20 @@ def test_growth_stops_and_restarts_change_no_text() -> None:
     assert steps.num_graphs
 
 
+def test_what_is_recorded_outlives_the_workspaces_that_another_load_frees() -> None:
+    eager, recorded, steps = runners(torch.bfloat16)
+    eager.same_text_buckets = (16,)
+    for runner in (eager, recorded):
+        list(runner.prefill(numbers(40)))
+    block = chain_block(numbers(16), 40, tuple(range(16)))
+    for _ in range(EAGER_STEPS + 1):
+        recorded.forward(block)
+    release_memory()
+    rubbish = [torch.full((1 << 22,), torch.nan, device=CUDA) for _ in range(8)]
+    assert torch.equal(recorded.forward(block), eager.forward(block))
+    assert steps.num_graphs == 1 and all(bool(each.isnan().all()) for each in rubbish)
+
+
 def test_work_that_waits_for_the_device_is_refused_and_the_next_recording_works() -> None:
     capturer, numbers_there = CudaGraphCapturer(CUDA), torch.zeros(4, device=CUDA)
 

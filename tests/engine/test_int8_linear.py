@@ -1,4 +1,4 @@
-"""Our kernel for weights of 8 bits, in triton's interpreter; and compiled for cards that are not there."""
+"""Our kernel for weights of 8 bits: on a card or interpreted, and compiled for cards that are not there."""
 
 import sys
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.engine.attention.cases import DEVICE
 from tests.engine.offline_compiler import HOPPER, LAPTOP, SHARED_MEMORY, Launch, compiled, main
 from tests.engine.test_quantised_layers import assert_is_product, numbers, states
 from tests.tiers import named, some
@@ -19,8 +20,8 @@ def test_the_kernel_makes_the_product_of_the_numbers(dtype: torch.dtype, shape: 
     pytest.importorskip("triton", reason="triton is not installed")
     from app.engine.int8_linear import FEW_ROWS, TritonInt8Linear
 
-    given = numbers(8, *shape)
-    layer = TritonInt8Linear(given, torch.randn(shape[0]).to(dtype), dtype)
+    given = numbers(8, *shape, DEVICE)
+    layer = TritonInt8Linear(given, torch.randn(shape[0]).to(DEVICE, dtype), dtype)
     for rows in (1, 17, 70, FEW_ROWS + 1):
         assert_is_product(layer, given, rows, dtype)
 
@@ -29,8 +30,8 @@ def test_a_row_has_the_same_bits_in_every_tile() -> None:
     pytest.importorskip("triton", reason="triton is not installed")
     from app.engine.int8_linear import TritonInt8Linear
 
-    layer = TritonInt8Linear(numbers(8, 40, 200), None, torch.float32)
-    fed = states(65, 200, torch.float32)
+    layer = TritonInt8Linear(numbers(8, 40, 200, DEVICE), None, torch.float32)
+    fed = states(65, 200, torch.float32).to(DEVICE)
     alone = layer(fed[:, :1])
     assert all(torch.equal(layer(fed[:, :rows])[:, :1], alone) for rows in (16, 20, 65))
 

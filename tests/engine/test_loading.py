@@ -3,6 +3,8 @@
 import json
 import shutil
 from collections.abc import Callable
+from ctypes import CDLL
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig
 
-from app.engine.loading import _read_weights, load, placement
+from app.engine.compiling import Compiled
+from app.engine.loading import _read_weights, compiler_note, load, placement
 from app.engine.model_config import UNKNOWN_CONTEXT, context_of
 from app.engine.runner import BlockRunner
 from app.errors import AttentionUnavailable, BadOption, ModelBroken, ModelError, ModelUnsafe
 from app.messages import ModelChoice, ModelFolder
+from tests.engine.architectures import LLAMA
 from tests.engine.tiny import DEMO, write_tiny
 
 CPU = ModelChoice("tiny", dtype="float32", device="cpu")
@@ -81,6 +85,15 @@ def test_weights_of_the_same_type_are_mapped_and_not_copied(folder: ModelFolder)
     ranges = [line.split()[0].split("-") for line in lines if str(folder.path / "model.safetensors") in line]
     places = [weight.data_ptr() for weight in model.parameters()]
     assert all(any(int(low, 16) <= at < int(high, 16) for low, high in ranges) for at in places)
+
+
+def test_weights_of_8_bits_without_a_compiler_are_told_on_a_cpu_alone() -> None:
+    def none() -> Compiled[CDLL]:
+        return Compiled(None, "no compiler")
+
+    int8, model = replace(CPU, quantisation="int8"), LLAMA.make()
+    assert compiler_note(int8, model, none) == "no compiler"
+    assert compiler_note(CPU, model, none) == compiler_note(int8, model.bfloat16(), none) == ""
 
 
 def test_the_demo_model_is_loaded_by_the_same_code() -> None:

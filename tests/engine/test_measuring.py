@@ -3,6 +3,7 @@
 import json
 from base64 import b64encode
 from collections.abc import Callable
+from ctypes import PyDLL
 from pathlib import Path
 from typing import Any
 from zlib import compress
@@ -11,8 +12,10 @@ import numpy as np
 import pytest
 from tokenizers.processors import TemplateProcessing
 
+from app.engine.compiling import Compiled
 from app.engine.loading import LoadedModel, load
 from app.engine.lookahead.acceptance_estimator import NUM_CELLS
+from app.engine.lookahead.drafter import PythonDrafter
 from app.engine.lookahead.entries import SUCCESSORS, Packed
 from app.engine.lookahead.first_successors import num_asked
 from app.engine.measurement_cache import MeasurementCache, MeasurementFolder, open_cache
@@ -75,6 +78,16 @@ def test_the_second_load_measures_and_asks_nothing(fresh: Callable[[], LoadedMod
     assert (first_of(again) == first_of(first)).all()
     assert first_of(first).shape == (4096, SUCCESSORS)
     assert num_asked(first_of(first)) == 4096
+
+
+def test_a_compiler_that_is_missing_is_a_note_of_the_model(fresh: Callable[[], LoadedModel]) -> None:
+    def nothing() -> Compiled[PyDLL]:
+        return Compiled(None, "Drafts are made in Python.")
+
+    loaded = measured(fresh(), open_cache(None), Told(), nothing)
+    assert loaded.info.refusals["compiler"] == "Drafts are made in Python."
+    assert loaded.statistics._make_drafter is PythonDrafter
+    assert "compiler" not in measured(fresh(), open_cache(None), Told(), lambda: Compiled(None)).info.refusals
 
 
 def test_without_a_folder_every_load_finds_out_anew(fresh: Callable[[], LoadedModel]) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from app.engine.quantised_layers import (
     CpuInt4Linear,
     CpuInt8Linear,
+    CudaInt4Linear,
     Numbers,
     QuantisedEmbedding,
     QuantisedLinear,
@@ -16,13 +17,15 @@ from app.engine.quantised_layers import (
     TiledInt8Linear,
     stands_for,
 )
+from tests.engine.attention.cases import DEVICE
 
 GROUP = 32
+CPU = torch.device("cpu")
 TILED: tuple[type[QuantisedLinear], ...] = (TiledInt8Linear, TiledInt4Linear)
 FOR_CPUS: tuple[type[QuantisedLinear], ...] = (CpuInt8Linear, CpuInt4Linear)
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 CASES = [(kernel, dtype) for kernel in TILED for dtype in TYPES] + [
-    (kernel, torch.bfloat16) for kernel in FOR_CPUS
+    (kernel, torch.bfloat16) for kernel in (*FOR_CPUS, CudaInt4Linear)
 ]
 
 every_kernel = pytest.mark.parametrize(("kernel", "dtype"), CASES, ids=str)
@@ -31,7 +34,7 @@ on_x86 = pytest.mark.skipif(
 )
 
 
-def numbers(bits: int, out_features: int, in_features: int) -> Numbers:
+def numbers(bits: int, out_features: int, in_features: int, device: torch.device = CPU) -> Numbers:
     """Random numbers over their whole range, with scales as bfloat16 has them."""
     source = torch.Generator().manual_seed(0)
     group = in_features if bits == 8 else GROUP
@@ -40,7 +43,14 @@ def numbers(bits: int, out_features: int, in_features: int) -> Numbers:
     values = torch.randint(low, high, (out_features, in_features), generator=source, dtype=torch.int8)
     scale = (torch.rand(shape, generator=source) + 0.5).bfloat16().float() / high
     zero = torch.randint(-8, 8, shape, generator=source).float() if bits == 4 else torch.zeros(shape)
-    return Numbers(values, scale, zero)
+    return Numbers(values.to(device), scale.to(device), zero.to(device))
+
+
+def device_of(kernel: type[QuantisedLinear]) -> torch.device:
+    """Where a kernel is tried: on the card, if there is one. Skips kernels that need one where there is none."""
+    if kernel is CudaInt4Linear and DEVICE.type != "cuda":
+        pytest.skip("it is for cards")
+    return CPU if kernel in FOR_CPUS else DEVICE
 
 
 def states(rows: int, size: int, dtype: torch.dtype) -> Tensor:
@@ -48,7 +58,7 @@ def states(rows: int, size: int, dtype: torch.dtype) -> Tensor:
 
 
 def assert_is_product(layer: QuantisedLinear, given: Numbers, rows: int, dtype: torch.dtype) -> None:
-    fed = states(rows, layer.in_features, dtype)
+    fed = states(rows, layer.in_features, dtype).to(given.values.device)
     product = layer(fed)
     assert (product.shape, product.dtype) == ((1, rows, layer.out_features), dtype)
     bias = 0.0 if layer.bias is None else layer.bias.double()
@@ -62,8 +72,9 @@ def assert_is_product(layer: QuantisedLinear, given: Numbers, rows: int, dtype: 
 def test_the_product_is_that_of_the_numbers(
     kernel: type[QuantisedLinear], dtype: torch.dtype, rows: int
 ) -> None:
-    given = numbers(kernel.bits, 96, 128)
-    assert_is_product(kernel(given, torch.randn(96).to(dtype), dtype), given, rows, dtype)
+    device = device_of(kernel)
+    given = numbers(kernel.bits, 96, 128, device)
+    assert_is_product(kernel(given, torch.randn(96).to(device, dtype), dtype), given, rows, dtype)
 
 
 @every_kernel
@@ -73,7 +84,7 @@ def test_a_kernel_makes_the_product_of_every_shape_that_it_takes(
 ) -> None:
     if not kernel.fits(*shape) or (kernel.bits == 4 and shape[1] % GROUP):
         pytest.skip("it says itself that it does not take this shape")
-    given = numbers(kernel.bits, *shape)
+    given = numbers(kernel.bits, *shape, device_of(kernel))
     for rows in (1, 5, 20):
         assert_is_product(kernel(given, None, dtype), given, rows, dtype)
 
@@ -89,7 +100,7 @@ def test_torchs_kernels_are_kept_from_shapes_that_they_read_beyond() -> None:
 
 @every_kernel
 def test_the_weight_can_be_had_spread_out(kernel: type[QuantisedLinear], dtype: torch.dtype) -> None:
-    given = numbers(kernel.bits, 48, 64)
+    given = numbers(kernel.bits, 48, 64, device_of(kernel))
     weight = kernel(given, None, dtype).weight
     assert (weight.shape, weight.dtype) == ((48, 64), dtype)
     torch.testing.assert_close(weight.float(), given.dense(), rtol=0.01, atol=0.01)

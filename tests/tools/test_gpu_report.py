@@ -48,9 +48,10 @@ def test_a_section_that_fails_leaves_its_error_and_the_others_run(tmp_path: Path
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card")
-def test_a_bare_machine_without_a_card_gets_one_sentence() -> None:
+def test_a_bare_machine_has_drafters_and_without_a_card_gets_one_sentence() -> None:
     script = (
         f"import sys, runpy; sys.modules.update(dict.fromkeys({ABSENT!r})); sys.argv[1:] = ['report']; "
+        "from app.engine.lookahead.native_drafter import best_drafter; best_drafter(); "
         "runpy.run_module('tools.gpu_report', run_name='__main__')"
     )
     done = subprocess.run(

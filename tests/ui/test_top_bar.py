@@ -27,7 +27,9 @@ def test_the_status_line_describes_the_model() -> None:
     assert "Starting…" in status_html(EngineStatus("starting"))
 
 
-@pytest.mark.parametrize("note", ["device_note", "attention_note", "graphs_note", "fused_note"])
+@pytest.mark.parametrize(
+    "note", ["device_note", "attention_note", "graphs_note", "fused_note", "compiler_note"]
+)
 def test_the_status_line_says_where_to_read_what_is_not_used(note: str) -> None:
     model = replace(DEMO, **{note: "triton: it is not installed for this device"})  # type: ignore[arg-type]
     assert "see About for what is not used" in status_html(replace(READY, model=model))

@@ -4,16 +4,21 @@ from ctypes import CDLL
 from functools import cache
 from pathlib import Path
 
-from app.engine.compiling import Source, cache_folder, compiled
+from app.engine.compiling import Compiled, Source, cache_folder, compiled
 from app.engine.cpu_kernels.launching import declared
 
 SOURCE = Source(
-    Path(__file__).with_name("kernels.c"), ("-fopenmp",), otherwise="the CPU keeps torch's kernels"
+    Path(__file__).with_name("kernels.c"), ("-fopenmp",), otherwise="Weights of 8 bits take longer on the CPU"
 )
 
 
 @cache
+def compiled_kernels() -> Compiled[CDLL]:
+    """`kernels.c`, compiled, or why not."""
+    library, note = compiled(SOURCE, CDLL, cache_folder())
+    return Compiled(library and declared(library), note)
+
+
 def cpu_kernels() -> CDLL | None:
     """The compiled kernels; None where they cannot be had."""
-    library = compiled(SOURCE, CDLL, cache_folder())
-    return library and declared(library)
+    return compiled_kernels().library

@@ -9,7 +9,7 @@ from ctypes import POINTER, PyDLL, Structure, byref, c_double, c_int32, c_int64,
 from functools import cache, partial
 from pathlib import Path
 
-from app.engine.compiling import Source, cache_folder, compiled
+from app.engine.compiling import Compiled, Source, cache_folder, compiled
 from app.engine.lookahead import acceptance_estimator, entries
 from app.engine.lookahead.constraint import unconstrained
 from app.engine.lookahead.context_table import LONGEST
@@ -34,7 +34,7 @@ _CONSTANTS = {
 SOURCE = Source(
     Path(__file__).with_name("drafter.c"),
     tuple(f"-D{name}={value}" for name, value in _CONSTANTS.items()),
-    otherwise="drafts are made in Python",
+    otherwise="Drafts are made in Python, which takes several times as long",
 )
 
 
@@ -133,12 +133,12 @@ def _make(library: PyDLL, sources: DraftSources) -> Drafter:
 
 
 @cache
-def drafter_library() -> PyDLL | None:
-    """`drafter.c`, compiled; None where it cannot be had."""
-    library = compiled(SOURCE, PyDLL, cache_folder())
-    if library is not None:
-        _declare(library)
-    return library
+def compiled_drafter() -> Compiled[PyDLL]:
+    """`drafter.c`, compiled, or why not."""
+    found = compiled(SOURCE, PyDLL, cache_folder())
+    if found.library is not None:
+        _declare(found.library)
+    return found
 
 
 def _declare(library: PyDLL) -> None:
@@ -148,7 +148,7 @@ def _declare(library: PyDLL) -> None:
     library.draft.restype = library.find_edges.restype = c_int32
 
 
-def best_drafter() -> MakeDrafter:
+def best_drafter(found: Compiled[PyDLL] | None = None) -> MakeDrafter:
     """Drafters in C where there is a compiler, else in Python."""
-    library = drafter_library()
+    library = (found or compiled_drafter()).library
     return PythonDrafter if library is None else partial(_make, library)

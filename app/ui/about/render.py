@@ -97,6 +97,7 @@ def _model_notes(model: ModelInfo) -> Facts:
         "Attention": model.attention_note,
         "Step graphs": model.graphs_note,
         "Layers": model.fused_note,
+        "C compiler": model.compiler_note,
         "Same text": model.same_text_note,
     }
     return [(name, note) for name, note in notes.items() if note]

@@ -147,6 +147,7 @@ def _notes(model: ModelInfo | None) -> Iterator[tuple[str, str]]:
         ("same-text-note", model.same_text_note),
         ("graphs-note", graphs),
         ("fused-note", model.refusals.get("fused", "")),
+        ("compiler-note", model.compiler_note),
     ):
         if note:
             yield name, note

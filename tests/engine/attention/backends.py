@@ -22,6 +22,14 @@ def triton_backend(busy: int = BUSY, scratch: int = 1 << 26) -> Attend:
     return on_device(TritonAttention(capabilities_of(DEVICE).shared_memory, busy, scratch), DEVICE)
 
 
+def interprets_triton() -> bool:
+    """Whether triton was imported for a CPU; skips where it is not installed."""
+    pytest.importorskip("triton", reason="triton is not installed")
+    from app.engine.attention.kernels import is_interpreted
+
+    return is_interpreted()
+
+
 def flash_backend() -> Attend:
     return FlashAttention(over_cache, sdpa.attend)
 

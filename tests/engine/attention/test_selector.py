@@ -19,6 +19,7 @@ from app.engine.attention.selector import (
 )
 from app.errors import AttentionUnavailable, BadOption
 from app.messages import AttentionChoice, AttentionName
+from tests.engine.attention.backends import interprets_triton
 
 CPU = DeviceCapabilities(torch.device("cpu"), has_triton=True, trials=INTERPRETED)
 CARD = DeviceCapabilities(torch.device("cuda"), (9, 0), 232_448, has_triton=True, has_flash=True)
@@ -99,8 +100,7 @@ def test_what_fails_its_trial_is_passed_over_and_named() -> None:
 
 
 def test_triton_runs_on_a_cpu_when_asked_for_in_its_interpreter() -> None:
-    kernels = pytest.importorskip("app.engine.attention.kernels", reason="triton is not installed")
-    if not kernels.is_interpreted():
+    if not interprets_triton():
         pytest.skip("triton was imported for a card")
     found = choose_attention("triton", CPU, LLAMA)
     assert found.name == "triton"
@@ -108,8 +108,7 @@ def test_triton_runs_on_a_cpu_when_asked_for_in_its_interpreter() -> None:
 
 
 def test_the_kernels_are_told_the_cards_multiprocessors_and_tried_by_spans_and_by_groups() -> None:
-    backend = pytest.importorskip("app.engine.attention.triton_backend", reason="triton is not installed")
-    if not isinstance(backend.on_device(None, torch.device("cpu")), backend.Interpreted):
+    if not interprets_triton():
         pytest.skip("triton was imported for a card")
     found = choose_attention("triton", replace(CPU, multiprocessors=40), LLAMA)
     attends = (found.attend, *found.variants)

@@ -14,10 +14,10 @@ from app.engine.lookahead.context_table import ContextTable, last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.drafter import DraftSources, PythonDrafter
 from app.engine.lookahead.entries import SOURCES, pack_follower, pack_successors
-from app.engine.lookahead.native_drafter import NativeDrafter, best_drafter, drafter_library
+from app.engine.lookahead.native_drafter import NativeDrafter, best_drafter, compiled_drafter
 from app.messages import Origin, Sampling
 
-needs_compiler = pytest.mark.skipif(drafter_library() is None, reason="there is no C compiler here")
+needs_compiler = pytest.mark.skipif(compiled_drafter().library is None, reason="there is no C compiler here")
 VOCABULARY, SPECIAL = 24, frozenset({3, 23})
 
 TOKENS = st.integers(0, VOCABULARY - 1)
@@ -67,7 +67,7 @@ def estimator_of(rates: Sequence[float], trust: float) -> AcceptanceEstimator:
 
 
 def both(sources: DraftSources) -> tuple[PythonDrafter, NativeDrafter]:
-    library = drafter_library()
+    library = compiled_drafter().library
     assert library is not None
     return PythonDrafter(sources), NativeDrafter(library, sources)
 

@@ -142,6 +142,11 @@ def test_why_steps_are_no_graphs_is_said() -> None:
     assert "graphs-note" not in panel_html(ReplyState(), StepHistory(), "auto", DEMO)
 
 
+def test_why_nothing_was_compiled_is_said() -> None:
+    model = replace(DEMO, compiler_note="Drafts are made in Python: a & b.")
+    assert "Python: a &amp; b." in panel_html(ReplyState(), StepHistory(), "auto", model)
+
+
 def test_why_layers_are_not_fused_is_said() -> None:
     model = replace(DEMO, fused_note="Layers keep torch's kernels: a & b.")
     assert "kernels: a &amp; b." in panel_html(ReplyState(), StepHistory(), "auto", model)
