@@ -23,7 +23,7 @@ OWN_SERVICES = {"clients2.google.com", "update.googleapis.com", "accounts.google
 IPV6_PROBE = "[2001:4860:4860::8888]:443"
 """Chromium binds a UDP socket to this address to see whether there is IPv6, and sends nothing."""
 NO_NAMES = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-VIEWS = (("models", "#installed .line"), ("race", "#race .race-chart"), ("settings", "#facts h4"))
+VIEWS = (("models", "#installed .line"), ("race", "#race .race-chart"), ("settings", "#settings-general"))
 IMAGES = "See ![a](http://evil.example/a.png), [b](http://evil.example/b) and http://evil.example/c"
 
 
@@ -40,10 +40,11 @@ def use_everything(browser: Any, app: AppProcess) -> None:
         for view, shown in (
             ("models", "#installed .line"),
             ("race", "#race .race-chart"),
-            ("settings", "#facts h4"),
+            ("settings", "#settings-general"),
         ):
             person.page.click(f"#to-{view}")
             person.page.wait_for_selector(shown)
+        person.page.click("#settings-nav [data-section=privacy]")
         person.page.click("#self-check")
         person.page.wait_for_selector("#checks li")
 

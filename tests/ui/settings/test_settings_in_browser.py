@@ -144,10 +144,11 @@ def test_decoder_sizes_show_their_cost_and_are_used_for_the_next_reply(
 def test_the_appearance_changes_at_once_and_survives_a_reload(person: PageDriver) -> None:
     go_to(person, "appearance")
     person.page.click("#theme label >> text=Dark")
+    person.page.wait_for_selector("#theme [data-theme=dark]", state="attached")
     assert person.is_dark()
     person.page.wait_for_timeout(300)
     person.page.reload()
-    person.page.wait_for_selector("#theme [data-theme=dark]")
+    person.page.wait_for_selector("#theme [data-theme=dark]", state="attached")
     assert person.is_dark()
     person.page.click("#theme label >> text=Light")
     assert not person.is_dark()
