@@ -1,5 +1,6 @@
 """What every test shares: no network, and a browser where there is one."""
 
+import gc
 import os
 import platform
 import shutil
@@ -68,6 +69,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
     items.sort(key=lambda item: not any(item.nodeid.startswith(file) for file in LONG_FILES))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and their modules live to the end: no later collection of garbage looks at them again.
+
+    Each load of a model asks for two collections. Half a second each without this, and nothing with it."""
+    gc.freeze()
 
 
 def pytest_configure(config: pytest.Config) -> None:
