@@ -1,5 +1,5 @@
 // The document panel: opens when the server sends a document, scrolled to the highlighted passage. It closes by its button, by
-// Escape, and when a document or a collection is deleted.
+// Escape, when a document or a collection is deleted, and when another chat or view is shown.
 (() => {
   const isOpen = () => document.body.dataset.reading === "open";
   let opener = null; // gets the focus back
@@ -50,6 +50,15 @@
   document.addEventListener("click", ({ target }) => {
     if (target.closest("[data-close=reading], #documents [data-do=remove], #documents [data-do=delete]")) close();
   });
+  // What one chat or view opened has no place beside another. A new chat that gets its number stays the same one.
+  let chat = null;
+  document.addEventListener("foresight-drawn", ({ detail }) => {
+    const drawn = detail["chat-id"];
+    if (drawn === undefined) return;
+    if (chat !== null && chat !== "0" && drawn !== chat) close();
+    chat = drawn;
+  });
+  document.addEventListener("foresight-view", close);
   // Capture phase: Escape closes the panel, unless a question, a menu or the X-ray is open above it.
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !isOpen() || document.body.dataset.xray === "open") return;

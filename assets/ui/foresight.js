@@ -15,6 +15,24 @@
     if (other) document.getElementById(`to-${other.dataset.view}`).click();
   });
 
+  const closeMenu = (menu) => {
+    menu?.removeAttribute("open");
+    menu?.querySelector("summary").focus();
+  };
+
+  // A list that is drawn anew takes the focus away with its buttons: then the button in the same place gets it. After a
+  // press of the mouse nobody looks for it.
+  const keepFocus = (list) => {
+    let at = -1;
+    const stops = () => [...list.querySelectorAll("button, summary, a[href]")].filter((each) => each.offsetParent);
+    list.addEventListener("focusin", ({ target }) => (at = stops().indexOf(target)));
+    list.addEventListener("focusout", ({ relatedTarget }) => relatedTarget && (at = -1));
+    document.addEventListener("pointerdown", () => (at = -1), true);
+    new MutationObserver(() => {
+      if (at >= 0 && document.activeElement === document.body) stops().at(Math.min(at, stops().length - 1))?.focus();
+    }).observe(list, { childList: true, subtree: true });
+  };
+
   // Buttons inside a list. Rows move up while others go: what counts is the button that was pressed down on.
   // One with data-ask asks for words first, in place, and suggests those of its data-list.
   window.foresight = {
@@ -31,7 +49,7 @@
         const now = dataOf(event);
         const isSame = event.detail === 0 || (pressed?.do === now?.do && pressed?.name === now?.name);
         if (!now || !isSame) return;
-        event.target.closest("details.menu")?.removeAttribute("open");
+        closeMenu(event.target.closest("details.menu"));
         if ("ask" in now) askInPlace(element, event.target.closest("[data-do]"), send);
         else if ("submit" in now) {
           event.preventDefault();
@@ -44,6 +62,7 @@
         if (form) send({ do: form.dataset.form, name: target.name, value: valuesOf(form) });
       });
       element.addEventListener("submit", (event) => event.preventDefault());
+      keepFocus(element);
     },
     // Tabs: #models-tab-discover shows #models-discover. Which one is chosen is up to the caller.
     labelTabPages(prefix, tabs) {
@@ -137,8 +156,7 @@
     if (event.key !== "Escape" || !menu) return;
     event.preventDefault();
     event.stopImmediatePropagation();
-    menu.removeAttribute("open");
-    menu.querySelector("summary").focus();
+    closeMenu(menu);
   }, true);
 
   // A menu closes when the person turns elsewhere.
@@ -147,6 +165,13 @@
       if (!menu.contains(event.target)) menu.removeAttribute("open");
     }
   });
+
+  // What a question was asked about may be gone: then the focus goes to where the view begins.
+  const giveFocus = (element) => {
+    const { view } = document.body.dataset;
+    const isGone = element === document.body || !element.isConnected;
+    (isGone ? document.querySelector(view === "chat" ? "#message textarea" : `#to-${view}`) : element)?.focus();
+  };
 
   // A question takes the focus, on the answer that changes nothing, and gives it back. One that is drawn anew takes it
   // again only if nothing else has it: the list that it stands in may change all the time.
@@ -160,7 +185,7 @@
         before ??= document.activeElement;
         (place.querySelector("[data-focus]") ?? buttons.at(-1)).focus();
       } else if (!buttons.length && before) {
-        before.focus();
+        giveFocus(before);
         before = null;
       }
     }).observe(place, { childList: true, subtree: true });

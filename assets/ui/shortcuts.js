@@ -1,5 +1,5 @@
-// The keyboard: what can be pressed from anywhere, and the sheet that lists it. Ctrl+K, Escape and the keys of the X-ray
-// are handled where they belong: they stand here to be listed.
+// The keyboard: what can be pressed from anywhere, and the sheet that lists it. Those without `run` are
+// handled where they belong: they stand here to be listed.
 (() => {
   const isMac = navigator.platform.startsWith("Mac");
   const press = (id) => () => document.getElementById(id)?.click();
@@ -15,7 +15,11 @@
   const SHORTCUTS = [
     { keys: "Ctrl+Shift+O", about: "New chat", run: press("new-chat") },
     { keys: "Shift+Escape", about: "Go to the message box", run: inChat(() => window.foresight.focusMessage()) },
+    { keys: "Enter", about: "Send the message" },
+    { keys: "Shift+Enter", about: "Start a new line" },
+    { keys: "Ctrl+B", about: "Show or hide the sidebar" },
     { keys: "Ctrl+K", about: "Search chats" },
+    { keys: "Ctrl+Z", about: "Undo a deletion" },
     { keys: "Escape", about: "Stop the reply" },
     { keys: "Ctrl+Shift+C", about: "Copy the last answer", run: copyLast },
     { keys: "Ctrl+.", about: "Show or hide the panel", run: inChat(() => window.foresight.toggleSide()) },

@@ -94,7 +94,7 @@ def doubt_words(places: int) -> str:
 
 def _facts(sources: Sources) -> Iterator[str]:
     if sources.is_whole:
-        yield "whole documents were used"
+        yield "Whole documents"
     if sources.budget:
         yield budget_in_words(sources.budget)
     if sources.left_out:

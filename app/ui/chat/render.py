@@ -10,7 +10,7 @@ from datetime import date
 
 from app.chat_messages import ChatVersion, StoredMessage, Thread
 from app.conversation import ReplyState, is_private
-from app.document_messages import Collection
+from app.document_messages import ATTACHED, Collection
 from app.errors import ChatNotFound
 from app.messages import DecoderName, EngineStatus, Finished, ModelInfo
 from app.ui.chat.attaching import listed
@@ -236,4 +236,6 @@ def collection_picker_html(collections: Sequence[Collection], chosen: Sequence[i
     if not names:
         return ""
     choices = [(one, name, one in chosen) for one, name in names.items()]
-    return render("collection_picker.html", chosen=[names[one] for one in chosen], choices=choices)
+    label = ", ".join(names[one] for one in chosen) or "off"
+    label = label if label.startswith(ATTACHED) else f"Documents: {label}"
+    return render("collection_picker.html", chosen=chosen, label=label, choices=choices)

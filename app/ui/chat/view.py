@@ -284,7 +284,7 @@ def _build_composer() -> tuple[gr.UploadButton, gr.Textbox, gr.Button, gr.Button
             lines=1,
             max_lines=8,
             autofocus=True,
-            placeholder="Write a message. Enter sends, Shift+Enter starts a new line.",
+            placeholder="Write a message",
             scale=1,
         )
         send = gr.Button("Send", elem_id="send", variant="primary", scale=0, min_width=0)

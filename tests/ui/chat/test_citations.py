@@ -93,7 +93,7 @@ def test_parts_that_take_nothing_are_not_told() -> None:
 
 
 def test_documents_that_were_read_whole_are_told() -> None:
-    assert "whole documents were used" in sources_html(7, Sources("rent", SOURCES.cited, is_whole=True))
+    assert "Whole documents" in sources_html(7, Sources("rent", SOURCES.cited, is_whole=True))
 
 
 def test_where_nothing_was_found_there_is_no_line() -> None:

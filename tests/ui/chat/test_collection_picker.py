@@ -51,6 +51,11 @@ def test_the_picker_names_what_is_asked() -> None:
     assert (">Documents: Manu&lt;b&gt;als</button>" in html, html.count('aria-checked="true"')) == (True, 1)
 
 
+def test_what_is_attached_to_the_chat_is_named_alone() -> None:
+    offered = (Collection(1, "Attached: notes.md", 1),)
+    assert ">Attached: notes.md</button>" in collection_picker_html(offered, (1,))
+
+
 def test_an_empty_collection_is_offered_only_to_be_left() -> None:
     empty = (Collection(1, "Contracts"),)
     assert collection_picker_html(empty, ()) == ""

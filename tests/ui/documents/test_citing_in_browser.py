@@ -91,6 +91,9 @@ def test_a_citation_opens_its_passage_until_the_document_is_removed(
     assert person.page.evaluate("document.activeElement.className") == "cite"
     person.page.keyboard.press("Enter")
     person.page.wait_for_selector("#reading mark", state="visible")
+    person.begin_chat()
+    person.page.wait_for_selector("#reading", state="hidden")
+    person.page.click(".chat-line .open")
 
     documents.remove(lease)
     person.page.click(f"{LAST} .cited button")

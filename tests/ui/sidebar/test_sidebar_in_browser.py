@@ -114,8 +114,12 @@ def test_the_search_is_used_by_the_keyboard_alone(person: PageDriver) -> None:
 
 def test_a_deletion_is_undone_by_ctrl_z_or_its_toast_on_any_view(person: PageDriver) -> None:
     page = person.page
-    person.do_with_chat("Chat number 39", "delete")
+    page.press(".chat-line:has-text('Chat number 39') summary", "Enter")
+    page.press(".chat-line:has-text('Chat number 39') [data-do=delete]", "Enter")
     page.wait_for_selector("#undo .undo >> text=“Chat number 39” was deleted.")
+    page.wait_for_function(
+        "document.activeElement.closest('.chat-line')?.innerText.includes('Chat number 38')"
+    )
     page.click("#to-models")
     assert page.locator("#undo [data-do=undo]").is_visible()
     page.click("#to-chat")
