@@ -44,8 +44,8 @@ FOR_DEMO = (
 """What the demo model was trained on: see assets/demo-model/README.md."""
 FOR_OTHERS = (
     Starter(
-        "Make a list from a text", "One fact per line",
-        f"Rewrite this text as a list with one fact per line:\n\n{MUSEUM}",
+        "Summarise a text", "The hours and prices of a museum, in three sentences",
+        f"Summarize this text in three sentences:\n\n{MUSEUM}",
     ),
     Starter(
         "Quote from a text", "The sentence about tickets, word for word",
