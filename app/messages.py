@@ -47,9 +47,13 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        heat = self.temperature
-        require(0 <= heat <= 100, "temperature must be from 0 to 100", heat)
-        require(heat == 0 or heat >= COLDEST, f"temperature must be 0 or at least {COLDEST}", heat)
+        temperature = self.temperature
+        require(0 <= temperature <= 100, "temperature must be from 0 to 100", temperature)
+        require(
+            temperature == 0 or temperature >= COLDEST,
+            f"temperature must be 0 or at least {COLDEST}",
+            temperature,
+        )
         require(self.top_k >= 0, "top-k must be 0 (off) or more", self.top_k)
         require(0 < self.top_p <= 1, "top-p must be above 0 and at most 1", self.top_p)
         require(0 <= self.min_p < 1, "min-p must be at least 0 and below 1", self.min_p)

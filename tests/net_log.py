@@ -21,23 +21,23 @@ class NetLog:
 
     def requested(self) -> list[str]:
         """The addresses that pages asked for, by a tab's navigation or from inside a page."""
-        return [str(told["url"]) for told in self._requests() if not _is_browsers_own(told)]
+        return [str(seen["url"]) for seen in self._requests() if not _is_browsers_own(seen)]
 
     def requested_by_browser(self) -> list[str]:
         """The hosts that the browser itself asked, no page being the cause."""
         return [
-            urlsplit(str(told["url"])).hostname or "" for told in self._requests() if _is_browsers_own(told)
+            urlsplit(str(seen["url"])).hostname or "" for seen in self._requests() if _is_browsers_own(seen)
         ]
 
     def _requests(self) -> list[dict[str, Any]]:
         """All requests (URL_REQUEST_START_JOB) but those that stay inside the browser."""
-        told = [told for name, told in self._told() if name == "URL_REQUEST_START_JOB" and "url" in told]
-        return [one for one in told if urlsplit(str(one["url"])).scheme not in QUIET_SCHEMES]
+        seen = [seen for name, seen in self._told() if name == "URL_REQUEST_START_JOB" and "url" in seen]
+        return [one for one in seen if urlsplit(str(one["url"])).scheme not in QUIET_SCHEMES]
 
     def connected(self) -> list[str]:
         """The addresses of all connections that were tried, TCP and UDP."""
         return [
-            str(told["address"]) for name, told in self._told() if name in CONNECTS and told.get("address")
+            str(seen["address"]) for name, seen in self._told() if name in CONNECTS and seen.get("address")
         ]
 
     def _told(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -45,7 +45,7 @@ class NetLog:
             yield self._names.get(event["type"], ""), event.get("params", {})
 
 
-def _is_browsers_own(told: dict[str, Any]) -> bool:
+def _is_browsers_own(seen: dict[str, Any]) -> bool:
     """Whether no page is the cause: one has an origin, and a navigation at least the partition of its address."""
-    key = str(told.get("network_isolation_key", ""))
-    return told.get("initiator") == "not an origin" and not key.startswith("http://127.0.0.1")
+    key = str(seen.get("network_isolation_key", ""))
+    return seen.get("initiator") == "not an origin" and not key.startswith("http://127.0.0.1")

@@ -340,9 +340,9 @@ def test_what_a_dead_instance_left_keeps_nobody_from_starting(
 def test_an_address_that_makes_no_sense_is_none(tmp_path: Path, content: bytes) -> None:
     with another_instance(tmp_path):
         (tmp_path / "in-use.address").write_bytes(content)
-        with pytest.raises(DataFolderInUse, match=r"already running on .*Use that window") as told:
+        with pytest.raises(DataFolderInUse, match=r"already running on .*Use that window") as seen:
             DataFolder(tmp_path).hold()
-    assert "(at" not in str(told.value)
+    assert "(at" not in str(seen.value)
 
 
 def test_a_folder_that_is_gone_is_let_go_of(tmp_path: Path) -> None:

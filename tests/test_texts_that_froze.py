@@ -98,8 +98,8 @@ def test_a_long_search_asks_for_its_first_words() -> None:
 
 
 def test_a_file_of_chats_of_one_moment_is_known_when_it_comes_again(chats: Chats) -> None:
-    told = [{"messages": [{"role": "user", "id": 1, "text": f"chat {number}"}]} for number in range(300)]
-    file = json.dumps({"chats": told})
+    seen = [{"messages": [{"role": "user", "id": 1, "text": f"chat {number}"}]} for number in range(300)]
+    file = json.dumps({"chats": seen})
     assert chats.import_json(file).new == 300
     reads: list[str] = []
     with chats.database.reading() as connection:

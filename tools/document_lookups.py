@@ -95,12 +95,12 @@ def lookups(texts: Sequence[str], count: int, rng: random.Random) -> list[Lookup
     possible = []
     for text in texts:
         for sentence in sentences(text):
-            telling = [word for word in WORD.findall(sentence) if seen[word.lower()] == 1]
-            if telling:
-                possible.append((sentence, telling))
+            informative = [word for word in WORD.findall(sentence) if seen[word.lower()] == 1]
+            if informative:
+                possible.append((sentence, informative))
     return [
-        Lookup(rng.choice(QUESTIONS).format(rng.choice(telling)), sentence)
-        for sentence, telling in rng.sample(possible, count)
+        Lookup(rng.choice(QUESTIONS).format(rng.choice(informative)), sentence)
+        for sentence, informative in rng.sample(possible, count)
     ]
 
 
@@ -206,8 +206,8 @@ def main() -> None:
         found = {**summary(answers), **speeds(engine, plans, given.rounds)}
     print(json.dumps(found, indent=1))  # noqa: T201
     if given.json:
-        told = [{**asdict(one.lookup), "answer": one.text} for one in answers]
-        given.json.write_text(json.dumps({**found, "answers": told}, indent=1, ensure_ascii=False))
+        reported = [{**asdict(one.lookup), "answer": one.text} for one in answers]
+        given.json.write_text(json.dumps({**found, "answers": reported}, indent=1, ensure_ascii=False))
 
 
 if __name__ == "__main__":

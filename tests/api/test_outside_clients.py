@@ -78,12 +78,12 @@ def test_llm_asks_streams_and_fills_a_schema(server: RunningApi, tmp_path: Path)
 
 def test_langchains_own_tests_pass(server: RunningApi, tmp_path: Path) -> None:
     environment = Environment(tmp_path / "venv", ["langchain-openai", "langchain-tests"])
-    told = "\n".join((server.url, KEY, "demo"))
+    seen = "\n".join((server.url, KEY, "demo"))
     settings = tmp_path / "pytest.ini"  # the checkout's own are not for them, nor is its conftest.py
     settings.write_text("[pytest]\nasyncio_mode = auto\n")
     options = ["-q", "--tb=short", "-k", ABLE, "-c", settings, "--confcutdir", HERE]
     suite = ["-m", "pytest", *options, HERE / "langchain_suite.py"]
-    environment.run("python", *suite, OUTSIDE_CLIENTS=told)
+    environment.run("python", *suite, OUTSIDE_CLIENTS=seen)
 
 
 def test_no_request_that_the_schema_allows_breaks_the_server(server: RunningApi, tmp_path: Path) -> None:

@@ -149,8 +149,8 @@ def test_where_the_template_tells_of_tools_the_system_prompt_does_not() -> None:
     tools = [FunctionFields(name="weather", parameters=PARAMETERS)]
     native = tool_use(tools, None, None, None, ToolTemplate(MISTRAL, True))
     assert native.prompt == "" and native.control == ("[TOOL_CALLS]",)
-    (told,) = json.loads(native.native)
-    assert told["function"] == {"name": "weather", "description": "", "parameters": PARAMETERS}
+    (seen,) = json.loads(native.native)
+    assert seen["function"] == {"name": "weather", "description": "", "parameters": PARAMETERS}
     explained = tool_use(tools, None, None, None)
     assert explained.native == "" and "weather" in explained.prompt
 

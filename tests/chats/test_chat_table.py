@@ -136,9 +136,9 @@ def test_what_is_not_there_cannot_be_changed(chats: Chats) -> None:
 
 def test_the_manner_of_a_chat_is_its_own(chats: Chats) -> None:
     place = chats.create(ChatSettings("Be brief."))
-    manner = ChatSettings("Be long.", Sampling(1.0, 5, 0.5, 0.1, 1.2, 3))
-    chats.set_settings(place.chat, manner)
-    assert chats.thread(place.chat).settings == manner
+    chat_settings = ChatSettings("Be long.", Sampling(1.0, 5, 0.5, 0.1, 1.2, 3))
+    chats.set_settings(place.chat, chat_settings)
+    assert chats.thread(place.chat).settings == chat_settings
     chats.set_settings(place.chat, ChatSettings())
     assert chats.thread(place.chat).settings == ChatSettings()
 

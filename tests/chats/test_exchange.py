@@ -236,8 +236,8 @@ def test_presets_that_are_here_stay_as_they_are(chats: Chats) -> None:
 def test_only_the_chats_that_were_asked_for_are_written_out(chats: Chats) -> None:
     first, second = chats.create(title="a").chat, chats.create(title="b").chat
     chats.save_preset(ChatPreset("p", ChatSettings()))
-    told = json.loads(chats.export_json([second]))
-    assert ([chat["title"] for chat in told["chats"]], told["presets"]) == (["b"], [])
+    seen = json.loads(chats.export_json([second]))
+    assert ([chat["title"] for chat in seen["chats"]], seen["presets"]) == (["b"], [])
     chats.delete(first)
     assert [chat["title"] for chat in json.loads(chats.export_json())["chats"]] == ["b"]
 
@@ -248,8 +248,8 @@ def test_a_library_is_written_out_chat_by_chat_while_the_app_goes_on(chats: Chat
     read = [next(parts), next(parts)]
     chats.rename(newest[1], "changed")
     chats.delete(newest[2])
-    told = json.loads("".join([*read, *parts]))
-    assert [chat["title"] for chat in told["chats"]] == ["c", "changed"]
+    seen = json.loads("".join([*read, *parts]))
+    assert [chat["title"] for chat in seen["chats"]] == ["c", "changed"]
 
 
 def test_a_chat_reads_well_as_markdown(chats: Chats) -> None:

@@ -67,11 +67,11 @@ def chat_until_killed(path: Path, number: int) -> list[dict[str, Any]]:
         encoding="utf-8",
     )
     assert child.stdout is not None
-    with child, child.stdout as told:
-        first = told.readline()
+    with child, child.stdout as seen:
+        first = seen.readline()
         time.sleep(random.Random(number).uniform(0, 0.15))
         child.kill()
-        lines = [first, *told.readlines()]
+        lines = [first, *seen.readlines()]
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
@@ -79,7 +79,7 @@ def chat_until_killed(path: Path, number: int) -> list[dict[str, Any]]:
 def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path, kills: int) -> None:
     first = 50 * todays_seed()
     path = tmp_path / "foresight.sqlite"
-    told: dict[int, dict[str, Any]] = {}
+    seen: dict[int, dict[str, Any]] = {}
     versions: dict[int, int] = {}
     last: set[int] = set()
     for number in range(first, first + kills):
@@ -87,24 +87,24 @@ def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path, kills: int) ->
         last.add(lines[-1].get("chat", 0))
         for line in lines:
             if gone := line.get("gone"):
-                told = {reply: one for reply, one in told.items() if one["chat"] != gone}
+                seen = {reply: one for reply, one in seen.items() if one["chat"] != gone}
                 versions.pop(gone)
             else:
-                told[line["reply"]] = line
+                seen[line["reply"]] = line
                 versions[line["chat"]] = line["version"]
         with closing(Database(path)) as database:
             assert (database.note, database.is_healthy()) == ("", "")
-    assert len(told) > kills // 2
+    assert len(seen) > kills // 2
     with closing(Database(path)) as database:
-        check(Chats(database), told, versions, last)
+        check(Chats(database), seen, versions, last)
 
 
-def check(chats: Chats, told: dict[int, dict[str, Any]], versions: dict[int, int], last: set[int]) -> None:
+def check(chats: Chats, seen: dict[int, dict[str, Any]], versions: dict[int, int], last: set[int]) -> None:
     """Everything acknowledged is there. The last action of a run may have been done and not acknowledged."""
     chats.mark_interrupted()
     there = {line.id for line in chats.summaries()}
     assert versions.keys() - there <= last
-    for reply, line in told.items():
+    for reply, line in seen.items():
         if line["chat"] in there:
             check_reply(chats.message(reply).content, line)
     for chat in versions.keys() & there:

@@ -56,14 +56,14 @@ class PlainModel:
         return [at for at, (_, text) in enumerate(self.messages, start=1) if text.startswith("a")]
 
 
-DEEDS = st.lists(
+ACTIONS = st.lists(
     st.tuples(st.sampled_from(["ask", "ask", "edit", "anew", "show", "continue"]), st.integers(0, 10**6)),
     max_size=25,
 )
 
 
 @examples(60)
-@given(DEEDS)
+@given(ACTIONS)
 def test_a_chat_is_what_was_done_to_it(actions: list[tuple[str, int]]) -> None:
     database = Database(":memory:")
     chats, model = Chats(database), PlainModel()

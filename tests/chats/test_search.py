@@ -131,17 +131,17 @@ def test_every_text_is_found_by_itself_when_it_has_words(text: str) -> None:
 
 @given(st.text(max_size=300), st.text(max_size=20))
 def test_an_excerpt_is_a_part_of_the_text(text: str, words: str) -> None:
-    told = excerpt(text, words)
-    assert told.count(BEFORE) == told.count(AFTER)
-    bare = told.replace(BEFORE, "").replace(AFTER, "")
+    seen = excerpt(text, words)
+    assert seen.count(BEFORE) == seen.count(AFTER)
+    bare = seen.replace(BEFORE, "").replace(AFTER, "")
     assert len(bare) <= 122
     assert "\n" not in bare
 
 
 def test_an_excerpt_begins_near_what_was_found() -> None:
     text = "start " * 100 + "needle in it " + "end " * 100
-    told = excerpt(text, "NEEDLE")
-    assert told.startswith("…start start") and "\x02needle\x03 in it end" in told and told.endswith("…")
+    seen = excerpt(text, "NEEDLE")
+    assert seen.startswith("…start start") and "\x02needle\x03 in it end" in seen and seen.endswith("…")
 
 
 def test_an_excerpt_without_the_words_is_the_beginning() -> None:

@@ -69,8 +69,8 @@ def test_a_backup_made_while_the_app_has_them_open_is_whole(
     chats: Chats, folder: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "copy.sqlite"
-    told = json.loads(run("backup", file, "--data-dir", folder, "--json").stdout)
-    assert told == {"file": str(file), "size": file.stat().st_size}
+    seen = json.loads(run("backup", file, "--data-dir", folder, "--json").stdout)
+    assert seen == {"file": str(file), "size": file.stat().st_size}
     with closing(Database(file)) as copy:
         assert Chats(copy).summaries() == chats.summaries()
 

@@ -37,9 +37,9 @@ def test_what_is_said_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_json_has_no_control_characters_and_loses_none() -> None:
     text = f"{CLIPBOARD}\x7f\x9b31m"
-    told = as_json({"text": text})
-    assert printable(told) == told
-    assert json.loads(told) == {"text": text}
+    seen = as_json({"text": text})
+    assert printable(seen) == seen
+    assert json.loads(seen) == {"text": text}
 
 
 def test_a_reply_is_shown_while_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,9 +63,9 @@ def test_a_file_that_has_changed_and_one_that_has_not_are_told(folder: Path, egg
     changed = run(folder, "add", eggs).stdout
     assert "1  ready  1 passage" in changed and changed.endswith("\n1 document. 1 was here already.\n")
     for _ in range(2):
-        told = json.loads(run(folder, "add", eggs, "--json").stdout)
-        assert [(one["id"], one["title"]) for one in told["documents"]] == [(1, "eggs.md")]
-        assert told["known"] == [1] and "eggs.md was added again" in told["documents"][0]["note"]
+        seen = json.loads(run(folder, "add", eggs, "--json").stdout)
+        assert [(one["id"], one["title"]) for one in seen["documents"]] == [(1, "eggs.md")]
+        assert seen["known"] == [1] and "eggs.md was added again" in seen["documents"][0]["note"]
     (one,) = json.loads(run(folder, "search", "milk", "--json").stdout)["found"]
     assert one["passage"]["text"] == "Milk boils over, and eggs burst."
 
@@ -75,13 +75,13 @@ def test_the_same_text_under_another_name_becomes_the_document_that_is_there(
 ) -> None:
     copy = tmp_path / "copy.md"
     copy.write_bytes(eggs.read_bytes())
-    told = json.loads(run(folder, "add", eggs, copy, "--json").stdout)
-    assert ([one["title"] for one in told["documents"]], told["known"]) == (["eggs.md"], [])
+    seen = json.loads(run(folder, "add", eggs, copy, "--json").stdout)
+    assert ([one["title"] for one in seen["documents"]], seen["known"]) == (["eggs.md"], [])
 
 
 def test_a_text_comes_from_the_input(folder: Path) -> None:
-    told = json.loads(run(folder, "add", "-", "--title", "Milk", "--json", said="Milk boils over.").stdout)
-    (document,) = told["documents"]
+    seen = json.loads(run(folder, "add", "-", "--title", "Milk", "--json", said="Milk boils over.").stdout)
+    (document,) = seen["documents"]
     assert (document["title"], document["state"], document["passages"]) == ("Milk", "ready", 1)
 
 
@@ -105,8 +105,8 @@ def test_a_terminal_of_another_encoding_shows_what_it_can_and_json_loses_nothing
     shown = run(folder, "search", CHINESE, encoding="cp1252")
     assert shown.returncode == 0
     assert "??????" in shown.stdout
-    told = run(folder, "search", CHINESE, "--json", encoding="cp1252").stdout
-    assert json.loads(told)["found"][0]["passage"]["text"] == CHINESE
+    seen = run(folder, "search", CHINESE, "--json", encoding="cp1252").stdout
+    assert json.loads(seen)["found"][0]["passage"]["text"] == CHINESE
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="arguments are no bytes there")

@@ -45,18 +45,18 @@ def lease(store: Documents) -> Documents:
 def test_an_answer_is_printed_with_its_sources(lease: Documents, capsys: pytest.CaptureFixture[str]) -> None:
     engine = LoadingEngine("740 euros [1].")
     answer_question(lease, engine, "What is the rent?", (), SETTINGS, as_json=False)
-    told = capsys.readouterr()
-    assert "740 euros [1]." in told.out
-    assert "[1] Lease (0 to 30)" in told.out
-    assert "tokens per step" in told.err
+    seen = capsys.readouterr()
+    assert "740 euros [1]." in seen.out
+    assert "[1] Lease (0 to 30)" in seen.out
+    assert "tokens per step" in seen.err
     assert engine.requests[-1].documents == ("The rent is 740 euros a month.",)
 
 
 def test_the_answer_can_be_read_by_programs(lease: Documents, capsys: pytest.CaptureFixture[str]) -> None:
     answer_question(lease, LoadingEngine("740 [1]."), "rent?", ["Home"], SETTINGS, as_json=True)
-    told = json.loads(capsys.readouterr().out)
-    assert told["text"] == "740 [1]."
-    assert told["sources"]["cited"][0]["title"] == "Lease"
+    seen = json.loads(capsys.readouterr().out)
+    assert seen["text"] == "740 [1]."
+    assert seen["sources"]["cited"][0]["title"] == "Lease"
 
 
 def test_a_citation_that_its_source_does_not_support_is_named(

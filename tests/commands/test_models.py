@@ -60,15 +60,15 @@ def run(environment: dict[str, str]) -> Run:
     return start
 
 
-def told(done: Done) -> Any:
+def seen(done: Done) -> Any:
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def test_a_model_is_found_judged_downloaded_verified_and_deleted(server: FakeHub, run: Run) -> None:
-    found = told(run("search", "small", "--json"))
+    found = seen(run("search", "small", "--json"))
     assert [hit["repo"] for hit in found["hub"]] == ["org/small"] and found["note"] == ""
-    model = told(run("info", f"{server.endpoint}/org/small", "--json"))
+    model = seen(run("info", f"{server.endpoint}/org/small", "--json"))
     assert (model["commit"], model["parameters"], model["fit"]["verdict"]) == (COMMIT, 500_000, "fits")
 
     done = run("download", "org/small", "--json")
@@ -76,7 +76,7 @@ def test_a_model_is_found_judged_downloaded_verified_and_deleted(server: FakeHub
     assert lines[-1]["state"] == "done" and lines[-1]["done"] == lines[-1]["size"] == model["size"]
     assert run("download", "org/small").stdout.startswith("org/small is already on this machine: ")
 
-    listed = told(run("list", "--json"))
+    listed = seen(run("list", "--json"))
     assert [(m["name"], m["state"]) for m in listed["models"]] == [("demo", "ready"), ("org/small", "ready")]
     assert "all checksums match" in run("verify", "org/small").stdout
     weights = Path(lines[-1]["folder"]) / "model.safetensors"
@@ -86,8 +86,8 @@ def test_a_model_is_found_judged_downloaded_verified_and_deleted(server: FakeHub
 
     asked = run("remove", "org/small", answer="n\n")
     assert asked.returncode == 1 and "This frees 2.00 MB. [y/N]" in asked.stdout and weights.exists()
-    assert told(run("remove", "org/small", "--yes", "--json"))["freed"] >= model["size"]
-    assert len(told(run("list", "--json"))["models"]) == 1
+    assert seen(run("remove", "org/small", "--yes", "--json"))["freed"] >= model["size"]
+    assert len(seen(run("list", "--json"))["models"]) == 1
 
 
 @pytest.mark.thorough
@@ -145,7 +145,7 @@ def test_a_folder_of_that_name_comes_before_the_hub(
 ) -> None:
     place = write(tmp_path / "org" / "small", {**model_files(), "config.json": CONFIG})
     monkeypatch.chdir(tmp_path)
-    assert told(run("info", "org/small", "--json"))["model"] == {"name": "small", "path": str(place)}
+    assert seen(run("info", "org/small", "--json"))["model"] == {"name": "small", "path": str(place)}
     assert server.asked == []
 
 
@@ -196,6 +196,6 @@ def offline_settings() -> dict[str, Any]:
 
 
 def test_the_catalogue_is_listed_by_what_fits(run: Run) -> None:
-    listed = told(run("list", "--catalogue", "--json"))
+    listed = seen(run("list", "--catalogue", "--json"))
     assert sum(len(group["entries"]) for group in listed["groups"]) >= 20
     assert "Qwen/Qwen3-32B" in run("list", "--catalogue").stdout

@@ -56,7 +56,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     return tmp_path
 
 
-def told(place: Path, words: str) -> None:
+def seen(place: Path, words: str) -> None:
     """Wait until the window was asked for this."""
     deadline = monotonic() + 20
     while monotonic() < deadline:
@@ -75,7 +75,7 @@ class Shown:
         arguments = ("http://127.0.0.1:1/?token=secret", place, self.leaving, self.wanted)
         self.thread = threading.Thread(target=show_window, args=arguments)
         self.thread.start()
-        told(place, "Foresight http://127.0.0.1:1/?token=secret")
+        seen(place, "Foresight http://127.0.0.1:1/?token=secret")
 
     def has_ended(self) -> bool:
         self.thread.join(20)
@@ -102,14 +102,14 @@ def test_an_app_that_ends_closes_its_window(place: Path) -> None:
     shown = Shown(place)
     shown.leaving.set()
     assert shown.has_ended()
-    told(place, "destroy")
+    seen(place, "destroy")
 
 
 def test_a_window_that_is_wanted_comes_to_the_front(place: Path) -> None:
     shown = Shown(place)
     shown.wanted.set()
-    told(place, "restore")
-    told(place, "show")
+    seen(place, "restore")
+    seen(place, "show")
     shown.leaving.set()
     assert shown.has_ended()
 

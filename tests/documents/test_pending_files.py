@@ -42,9 +42,9 @@ def test_a_copy_that_vanished_before_it_was_kept_is_a_sentence(file: Path, tmp_p
     inbox = PendingFiles(tmp_path / "data")
     draft = inbox.copy(file)
     shutil.rmtree(tmp_path / "data")
-    with pytest.raises(StoreNotUsable, match="choose another one with --data-dir") as told:
+    with pytest.raises(StoreNotUsable, match="choose another one with --data-dir") as seen:
         inbox.keep(draft, 1, file.name)
-    assert isinstance(told.value.__cause__, OSError) and told.value.__cause__.errno == errno.ENOENT
+    assert isinstance(seen.value.__cause__, OSError) and seen.value.__cause__.errno == errno.ENOENT
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,6 @@ def test_a_file_of_any_name_is_read_and_named_so_that_it_can_be_shown(
     documents.wait()
     assert (documents.document(document).title, documents.document(document).state) == (title, "ready")
     path.unlink()
-    with pytest.raises(DocumentUnreadable) as told:
+    with pytest.raises(DocumentUnreadable) as seen:
         documents.add_files(notes, [path])
-    assert title in str(told.value)
+    assert title in str(seen.value)

@@ -152,17 +152,17 @@ def sums_of(code: str) -> tuple[str, ...]:
     """Each dot and each reduction of floats, with its layouts: what decides about the order of adding."""
     layouts = dict(re.findall(r"^(#\w+) = (#ttg\..*)$", code, re.MULTILINE))
 
-    def told(types: str) -> str:
+    def seen(types: str) -> str:
         bare = re.sub(r" loc\(.*", "", types)
         return re.sub(r"#\w+(?!\.)\b", lambda name: layouts.get(name[0], name[0]), bare)
 
     lines = code.splitlines()
     dots = [
-        told(line.split(" : ", 1)[1])
+        seen(line.split(" : ", 1)[1])
         for line in lines
         if re.search(r"= (tt\.dot|ttng\.warp_group_dot) ", line)
     ]
-    reductions = [told(line) for line in lines if re.match(r"\s*}\) : \(tensor<\w+xf32", line)]
+    reductions = [seen(line) for line in lines if re.match(r"\s*}\) : \(tensor<\w+xf32", line)]
     return (*sorted(set(dots)), *sorted(set(reductions)))
 
 

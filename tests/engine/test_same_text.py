@@ -133,17 +133,17 @@ def test_with_same_text_off_nothing_is_padded(session: Session) -> None:
 @pytest.mark.parametrize("dtype", some(named(["float32", "bfloat16"]), "bfloat16"))
 def test_what_was_measured_is_remembered_for_the_next_start(tmp_path: Path, dtype: DType) -> None:
     choice = ModelChoice("demo", dtype, "cpu")
-    told: list[str] = []
+    seen: list[str] = []
 
     def progress(what: str, _done: int, _total: int) -> None:
-        told.append(what)
+        seen.append(what)
 
     first = Session(locate, tmp_path).open(choice, progress)
-    assert "Measuring the model's step" in told
+    assert "Measuring the model's step" in seen
     if not first.profile.is_whole:
         pytest.skip("this machine was too busy to measure everything, so that it is measured again")
-    told.clear()
+    seen.clear()
     again = Session(locate, tmp_path).open(choice, progress)
-    assert "Measuring the model's step" not in told
+    assert "Measuring the model's step" not in seen
     assert again.profile == first.profile
     assert again.info.same_text_note == first.info.same_text_note != ""

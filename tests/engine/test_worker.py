@@ -174,23 +174,23 @@ def test_after_closing_a_request_fails_with_a_sentence(places: Places) -> None:
 def test_closing_fails_what_waits_without_beginning_it(gated: Engine, gate: Gate, tmp_path: Path) -> None:
     running = ask(gated)
     assert gate.entered.wait(SECONDS)
-    told: list[bool] = []
+    reported: list[bool] = []
     queued, weighed = ask(gated), gated.margin(Request(CPU, PROMPT, SHORT), [])
-    gated.load(CPU, told.append)
+    gated.load(CPU, reported.append)
     embedded = gated.embed(ModelFolder(tmp_path, name="sentences"), ["a text"])
     gated.close()
     assert failure(running).startswith("Stopped while the model was loading")
     assert failure(queued) == CLOSING
     assert str(weighed.exception(SECONDS)) == str(embedded.exception(SECONDS)) == CLOSING
-    assert (told, gate.places.asked) == ([False], [])
+    assert (reported, gate.places.asked) == ([False], [])
 
 
 def test_a_closed_engine_says_of_every_job_that_it_comes_to_nothing(engine: Engine) -> None:
     engine.close()
-    told: list[bool] = []
-    engine.load(CPU, told.append)
+    reported: list[bool] = []
+    engine.load(CPU, reported.append)
     engine.unload()
-    assert told == [False]
+    assert reported == [False]
     assert isinstance(engine.margin(Request(CPU, PROMPT, SHORT), []).exception(SECONDS), EngineClosed)
 
 
@@ -261,13 +261,13 @@ def test_a_broken_model_is_a_sentence_and_the_next_request_is_answered(engine: E
 
 
 def test_a_failed_load_says_why_and_returns_to_the_model_before(engine: Engine) -> None:
-    told: list[bool] = []
-    engine.load(CPU, told.append)
-    engine.load(replace(CPU, name="empty"), told.append)
-    wait_for(lambda: len(told) == 2)
+    reported: list[bool] = []
+    engine.load(CPU, reported.append)
+    engine.load(replace(CPU, name="empty"), reported.append)
+    wait_for(lambda: len(reported) == 2)
     wait_for(lambda: engine.status().phase == "ready")
     status = engine.status()
-    assert told == [True, False]
+    assert reported == [True, False]
     assert status.model is not None and status.model.name == "tiny"
     assert status.note.startswith("empty could not be loaded") and status.note.endswith("tiny stays loaded.")
 

@@ -179,8 +179,8 @@ def test_what_systems_tell_of_their_memory_is_read() -> None:
     assert parse_meminfo("MemTotal: 2048 kB\nMemFree: 1 kB\nMemAvailable: 1024 kB\n") == Memory(
         "cpu", 1 << 20, 2 << 20
     )
-    told = "NVIDIA H200, 100, 143771\nNVIDIA, Inc. X, 1, 2\n[N/A], [N/A], [N/A]\n"
-    assert list(parse_gpus(told)) == [
+    seen = "NVIDIA H200, 100, 143771\nNVIDIA, Inc. X, 1, 2\n[N/A], [N/A], [N/A]\n"
+    assert list(parse_gpus(seen)) == [
         Memory("cuda:0", 100 << 20, 143771 << 20),
         Memory("cuda:1", 1 << 20, 2 << 20),
     ]

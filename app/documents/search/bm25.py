@@ -81,8 +81,8 @@ def search_bm25(
     found = _found(connection, collections, _rare(there), limit) or _found(
         connection, collections, there, limit
     )
-    telling = [term for term in weighed if term.phrase not in ASKING] or weighed
-    shares = _shares(connection, telling, [row["id"] for row in found])
+    informative = [term for term in weighed if term.phrase not in ASKING] or weighed
+    shares = _shares(connection, informative, [row["id"] for row in found])
     return tuple(Bm25Hit(row["id"], row["score"], shares[row["id"]]) for row in found)
 
 

@@ -55,9 +55,9 @@ def test_each_hostile_file_has_its_sentence_and_harms_nothing(
     sentences = hostile_files(tmp_path)
     documents.add_files(notes, sorted(path for path in tmp_path.iterdir() if path.is_file()))
     documents.wait()
-    told = {one.source: one for one in documents.documents(notes)}
-    assert {name: told[name].note for name, part in sentences.items() if part not in told[name].note} == {}
-    read = {name for name, one in told.items() if one.state == "ready"}
+    seen = {one.source: one for one in documents.documents(notes)}
+    assert {name: seen[name].note for name, part in sentences.items() if part not in seen[name].note} == {}
+    read = {name for name, one in seen.items() if one.state == "ready"}
     assert read == {
         "pasted",
         "whole.pdf",
@@ -68,5 +68,5 @@ def test_each_hostile_file_has_its_sentence_and_harms_nothing(
         "line.txt",
         "marks.md",
     }
-    assert all(one.note or name in read for name, one in told.items())
+    assert all(one.note or name in read for name, one in seen.items())
     assert documents.text(eggs) == EGGS and database.is_healthy() == ""

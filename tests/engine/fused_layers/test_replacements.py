@@ -186,8 +186,8 @@ def test_attention_that_turns_otherwise_is_left_alone() -> None:
 def test_attention_keeps_what_its_layer_told() -> None:
     runner: Any = load(named("gemma2").make()).runner
     found = find_attentions(runner.model, {}, WrittenOut(), attend)
-    told = {(each.scoring.window, each.scoring.softcap) for each in found.values()}  # type: ignore[union-attr]
-    assert told == {(12, 5.0), (0, 5.0)}
+    seen = {(each.scoring.window, each.scoring.softcap) for each in found.values()}  # type: ignore[union-attr]
+    assert seen == {(12, 5.0), (0, 5.0)}
 
 
 def test_a_layer_needs_its_norm_replaced_and_every_bit_the_same() -> None:

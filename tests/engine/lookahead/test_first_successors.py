@@ -56,11 +56,11 @@ def test_no_prefix_is_left_behind() -> None:
 
 
 def test_the_person_is_told_how_far_it_is() -> None:
-    told = []
+    seen = []
     ask_first_successors(
-        ScriptedRunner([]), NOTHING, START, lambda done, total: told.append((done, total)), rows=40
+        ScriptedRunner([]), NOTHING, START, lambda done, total: seen.append((done, total)), rows=40
     )
-    assert told == [(40, VOCABULARY), (80, VOCABULARY), (VOCABULARY, VOCABULARY)]
+    assert seen == [(40, VOCABULARY), (80, VOCABULARY), (VOCABULARY, VOCABULARY)]
 
 
 def test_on_a_slow_machine_the_later_tokens_stay_unasked() -> None:

@@ -45,8 +45,8 @@ def test_a_precision_loads_the_same_model_with_it(services: Services) -> None:
     html = shown(services)
     assert re.search(r'data-name="float32"[^>]*aria-pressed="true"', html)
     value = json.dumps(["org/model", "auto", "auto", "int8", "auto"])
-    told: list[str] = []
-    actions = ModelsActions(services, InventoryCache(services), told.append)
+    seen: list[str] = []
+    actions = ModelsActions(services, InventoryCache(services), seen.append)
     *_, dialog = actions.click(SearchResults(), LoadDialog(), pressed("choose", "int8", value))
-    assert (dialog, told) == ("", [])
+    assert (dialog, seen) == ("", [])
     assert services.model == ModelChoice("org/model", quantisation="int8")

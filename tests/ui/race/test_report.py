@@ -19,16 +19,16 @@ def result() -> RaceResult:
 
 
 def test_the_json_has_everything(result: RaceResult) -> None:
-    told = json.loads(race_json(result))
-    assert told["model"]["dtype"] == "bfloat16"
-    assert told["prompt"] == {"kind": "code", "text": 'Say <b>"it"</b> & more.'}
-    lane = told["lanes"][1]
+    seen = json.loads(race_json(result))
+    assert seen["model"]["dtype"] == "bfloat16"
+    assert seen["prompt"] == {"kind": "code", "text": 'Say <b>"it"</b> & more.'}
+    lane = seen["lanes"][1]
     assert lane["name"] == "auto"
     assert lane["speed_up"] == asdict(result.lanes[1].speed_up)
     assert lane["tokens_per_second_by_round"] == list(result.lanes[1].speeds)
     assert lane["token_ids"] == list(result.lanes[1].run.token_ids)
     assert lane["curve"][-1][1] == 8
-    assert told["fastest_plain"]["decoding"]["same_text"] is False
+    assert seen["fastest_plain"]["decoding"]["same_text"] is False
 
 
 def test_the_file_is_named_after_its_race(result: RaceResult) -> None:

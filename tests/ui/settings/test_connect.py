@@ -26,13 +26,13 @@ def api(tmp_path: Path) -> ApiSwitch:
 
 
 @pytest.fixture
-def told() -> list[str]:
+def seen() -> list[str]:
     return []
 
 
 @pytest.fixture
-def actions(services: Services, api: ApiSwitch, told: list[str]) -> ConnectActions:
-    return ConnectActions(services, api, Endpoint("127.0.0.1", 7861), told.append, told.append)
+def actions(services: Services, api: ApiSwitch, seen: list[str]) -> ConnectActions:
+    return ConnectActions(services, api, Endpoint("127.0.0.1", 7861), seen.append, seen.append)
 
 
 def status(api: ApiSwitch, key: str) -> int:
@@ -54,14 +54,14 @@ def test_the_switch_adds_the_api_takes_it_away_and_is_remembered(
 
 
 def test_a_renewed_key_holds_at_once_and_the_old_one_does_not(
-    actions: ConnectActions, api: ApiSwitch, told: list[str]
+    actions: ConnectActions, api: ApiSwitch, seen: list[str]
 ) -> None:
     actions.turn(True)
     old = api.key()
     html = actions.click(pressed("renew-key"))
     assert old not in html and api.key() in html
     assert (status(api, old), status(api, api.key())) == (401, 200)
-    assert told == ["The key was renewed. Programs with the old one are refused."]
+    assert seen == ["The key was renewed. Programs with the old one are refused."]
 
 
 def test_a_key_that_another_process_renewed_holds_at_once(api: ApiSwitch, tmp_path: Path) -> None:
@@ -71,15 +71,15 @@ def test_a_key_that_another_process_renewed_holds_at_once(api: ApiSwitch, tmp_pa
 
 
 def test_a_key_that_cannot_be_written_leaves_the_switch_off(
-    services: Services, tmp_path: Path, told: list[str]
+    services: Services, tmp_path: Path, seen: list[str]
 ) -> None:
     (tmp_path / "file").touch()
     api = ApiSwitch(lambda _key: PlainTextResponse(""), KeyFile(tmp_path / "file"))
-    actions = ConnectActions(services, api, Endpoint("127.0.0.1", 7861), told.append, told.append)
+    actions = ConnectActions(services, api, Endpoint("127.0.0.1", 7861), seen.append, seen.append)
     with pytest.raises(SettingsNotSaved):
         api.turn(True)
     assert actions.turn(True) == (False, "")
-    assert "--data-dir" in told[0] and len(told) == 1
+    assert "--data-dir" in seen[0] and len(seen) == 1
 
 
 def test_the_examples_are_those_of_the_documentation() -> None:
