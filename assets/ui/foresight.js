@@ -25,9 +25,9 @@
   const keepFocus = (list) => {
     let at = -1;
     const stops = () => [...list.querySelectorAll("button, summary, a[href]")].filter((each) => each.offsetParent);
-    list.addEventListener("focusin", ({ target }) => (at = stops().indexOf(target)));
+    list.addEventListener("focusin", ({ target }) => (at = target.matches(":focus-visible") ? stops().indexOf(target) : -1));
     list.addEventListener("focusout", ({ relatedTarget }) => relatedTarget && (at = -1));
-    document.addEventListener("pointerdown", () => (at = -1), true);
+    document.addEventListener("pointerdown", () => (at = -1), true); // the focus may have come by the keyboard
     new MutationObserver(() => {
       if (at >= 0 && document.activeElement === document.body) stops().at(Math.min(at, stops().length - 1))?.focus();
     }).observe(list, { childList: true, subtree: true });

@@ -195,8 +195,10 @@ def test_what_is_read_stays_where_it_is_while_earlier_messages_come_in(page: Any
     page.click("[data-do=earlier]")
     before = oldest.bounding_box()["y"]
     draw(page, thread=replace(THREAD, messages=tuple(many)))
-    page.wait_for_timeout(50)
-    assert abs(oldest.bounding_box()["y"] - before) < 2
+    page.wait_for_function(
+        "before => Math.abs(place.querySelector('[data-message=\"30\"]').getBoundingClientRect().y - before) < 2",
+        arg=before,
+    )
 
 
 def test_copying_takes_what_was_written(page: Any) -> None:
