@@ -1,19 +1,21 @@
 """Everything the model is asked is a block of rows.
 
-Every row sees the whole committed prefix, and inside the block exactly the rows that `visible` says.
+Every row sees the whole committed prefix, inside the block its parent and all that this one sees, and itself.
 A draft tree of the current token 7 with two guesses, 8 and then 9, and 5 instead of 8:
 
-    row  token  position   sees rows          visible
-    0    7      10         0                  1 . . .
-    1    8      11         0 1                1 1 . .
-    2    9      12         0 1 2              1 1 1 .
-    3    5      11         0     3            1 . . 1
+    row  token  position  parent   sees rows          visible
+    0    7      10        -1       0                  1 . . .
+    1    8      11         0       0 1                1 1 . .
+    2    9      12         1       0 1 2              1 1 1 .
+    3    5      11         0       0     3            1 . . 1
 
 Plain decoding is a block of one row, prompt lookup a chain, lookahead a tree and a window in one block.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
+from operator import ge
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,25 +29,46 @@ triton's ranges are powers of two."""
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What one forward pass is fed: tokens[T], positions[T], visible[T, T] and the rows whose logits are read."""
+    """What one forward pass is fed: tokens[T], positions[T], parents[T] and the rows whose logits are read.
+
+    A row's parent comes before it; -1: it has none."""
 
     tokens: tuple[int, ...]
     positions: tuple[int, ...]
-    visible: Visible
+    parents: tuple[int, ...]
     wanted: tuple[int, ...]
 
     def __post_init__(self) -> None:
         rows = len(self.tokens)
-        if rows == 0 or len(self.positions) != rows or self.visible.shape != (rows, rows):
+        if rows == 0 or len(self.positions) != rows or len(self.parents) != rows:
             raise ValueError(
-                f"a block needs as many positions and visible rows as tokens, got {rows} tokens, "
-                f"{len(self.positions)} positions, visible {self.visible.shape}"
+                f"a block needs as many positions and parents as tokens, got {rows} tokens, "
+                f"{len(self.positions)} positions, {len(self.parents)} parents"
             )
+        if min(self.parents) < -1 or any(map(ge, self.parents, count())):
+            raise ValueError(f"a row's parent must come before it, got {self.parents}")
         if self.wanted and not 0 <= min(self.wanted) <= max(self.wanted) < rows:
             raise ValueError(f"wanted rows must lie in the block of {rows} rows, got {self.wanted}")
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether each row sees all rows before it."""
+        return self.parents == tuple(range(-1, len(self) - 1))
+
+    def visible(self) -> Visible:
+        """Which rows each row sees [T, T]."""
+        if self.is_chain:
+            return np.tri(len(self), dtype=np.bool_)
+        rows = list[int]()
+        for row, parent in enumerate(self.parents):
+            rows.append(1 << row | (rows[parent] if parent >= 0 else 0))
+        width = -(-len(self) // 8)
+        packed = np.frombuffer(b"".join(row.to_bytes(width, "little") for row in rows), dtype=np.uint8)
+        bits = np.unpackbits(packed.reshape(-1, width), axis=1, count=len(self), bitorder="little")
+        return bits.view(np.bool_)
 
 
 def chain_block(tokens: Sequence[int], start: int, wanted: tuple[int, ...]) -> Block:
@@ -54,7 +77,7 @@ def chain_block(tokens: Sequence[int], start: int, wanted: tuple[int, ...]) -> B
     return Block(
         tokens=tuple(tokens),
         positions=tuple(range(start, start + rows)),
-        visible=np.tri(rows, dtype=np.bool_),
+        parents=tuple(range(-1, rows - 1)),
         wanted=wanted,
     )
 
@@ -64,12 +87,10 @@ def padded(block: Block, rows: int, wanted: int) -> Block:
 
     New rows see the prefix and themselves and are seen by nobody; row 0 is read again and again."""
     more = rows - len(block)
-    visible = np.eye(rows, dtype=np.bool_)
-    visible[: len(block), : len(block)] = block.visible
     return Block(
         tokens=block.tokens + block.tokens[:1] * more,
         positions=block.positions + block.positions[:1] * more,
-        visible=visible,
+        parents=block.parents + (-1,) * more,
         wanted=block.wanted + (0,) * (wanted - len(block.wanted)),
     )
 

@@ -149,4 +149,4 @@ def tree_block() -> Block:
             node = tree.add(node, token, "prompt")
     positions = tuple(len(PREFIX) + depth for depth in tree.depths)
     # The root is not asked about: a model that answers for every row is found out by the number of its answers.
-    return Block(tuple(tree.tokens), positions, tree.visible(), wanted=tuple(range(1, len(tree))))
+    return Block(tuple(tree.tokens), positions, tuple(tree.parents), wanted=tuple(range(1, len(tree))))

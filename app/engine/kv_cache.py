@@ -52,10 +52,11 @@ def empty_rows(states: Tensor, capacity: int) -> Tensor:
 
 @dataclass(slots=True)
 class _Room:
-    """What all layers share: the allocator, and how many rows a buffer has at least."""
+    """What all layers share: the allocator, how many rows a buffer has at least, how often any was made anew."""
 
     allocate: Allocate
     rows: int = 0
+    version: int = 0
 
 
 def layer_windows(config: PreTrainedConfig) -> list[int]:
@@ -85,7 +86,6 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._room = room
         self.length = 0
-        self.version = 0
         self.slots: Tensor | None = None  # where rows go, if not behind the committed ones
         self.device = torch.device("cpu")
 
@@ -162,7 +162,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
     def _resize(self, keys: Tensor, values: Tensor, capacity: int) -> None:
         """Allocate both buffers anew. Where nothing is committed the old ones are freed before."""
-        self.version += 1
+        self._room.version += 1
         if not self.length:
             self.keys, self.values = keys, values = empty_rows(keys, 0), empty_rows(values, 0)
         self.keys = self._copied(keys, capacity)
@@ -236,7 +236,7 @@ class BlockCache(Cache):
     @property
     def version(self) -> int:
         """Changes whenever a buffer is allocated anew."""
-        return sum(layer.version for layer in self._rows)
+        return self._room.version
 
     def reserve(self, rows: int) -> None:
         """Make room for so many rows in every layer, now or when it is first written to.

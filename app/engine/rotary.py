@@ -13,7 +13,6 @@ chunks: each chunk then carries an anchor, a row at a far position that nobody s
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 from transformers import PreTrainedConfig
 
 from app.engine.block import Block
@@ -47,10 +46,8 @@ def rotary_of(config: PreTrainedConfig, context: int) -> Rotary:
 
 def anchored(block: Block, position: int) -> Block:
     """The block with one more row, at `position`, that sees only itself and is seen by nobody."""
-    rows = len(block)
-    visible = np.eye(rows + 1, dtype=np.bool_)
-    visible[:rows, :rows] = block.visible
-    return Block((*block.tokens, block.tokens[0]), (*block.positions, position), visible, block.wanted)
+    tokens, positions = (*block.tokens, block.tokens[0]), (*block.positions, position)
+    return Block(tokens, positions, (*block.parents, -1), block.wanted)
 
 
 def _parameter_sets(config: PreTrainedConfig) -> list[dict[str, Any]]:

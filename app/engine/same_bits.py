@@ -18,7 +18,6 @@ layers agree with each other are a set.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -131,12 +130,10 @@ def _drafted(line: Sequence[int], place: int, bucket: int) -> tuple[Block, tuple
     stride = max(STRIDE, -(-bucket // NEWEST))
     count = min(bucket, stride * len(line))
     real = tuple(range(0, count, stride))
-    visible = np.eye(count, dtype=np.bool_)
-    for row in real:
-        visible[row:, row] = True
     tokens = [line[row // stride] if row in real else line[0] for row in range(count)]
     positions = tuple(place + row // stride + (row not in real) for row in range(count))
-    return Block(tuple(tokens), positions, visible, real), real
+    parents = (-1, *((row - 1) // stride * stride for row in range(1, count)))
+    return Block(tuple(tokens), positions, parents, real), real
 
 
 @torch.inference_mode()

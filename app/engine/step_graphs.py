@@ -88,7 +88,7 @@ class GraphSteps:
         self._moves: CapturedMoves | None = None
         self._can_record_moves = True
         self._cache: BlockCache | None = None
-        self._version = 0
+        self._version = self._capacity = 0  # of that cache, when it was looked at last
         self._logits = self._best = torch.empty(0)
         self._most_best = most_best
         self._num_best = 0  # of the newest block
@@ -123,8 +123,8 @@ class GraphSteps:
     @torch.inference_mode()
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
         """Where rows have to be moved, by a recording as well."""
-        is_current = self._captured and self._cache is cache and self._version == cache.version
-        if are_in_place(rows) or len(rows) > MOVES or not is_current or not self._can_record_moves:
+        is_recorded = self._captured and self._is_current(cache)
+        if are_in_place(rows) or len(rows) > MOVES or not is_recorded or not self._can_record_moves:
             cache.commit(rows)
             return
         try:
@@ -191,6 +191,8 @@ class GraphSteps:
 
         What was recorded over other buffers is dropped, and before they grow."""
         needed = cache.length + rows
+        if self._is_current(cache) and needed <= self._capacity:
+            return True
         if cache.capacity < needed:
             self.release()
             try:
@@ -201,10 +203,14 @@ class GraphSteps:
                 self.note = _NO_ROOM
                 return False
         self.note = "" if self.note == _NO_ROOM else self.note
-        if self._cache is not cache or self._version != cache.version:
+        if not self._is_current(cache):
             self.release()
-            self._cache, self._version = cache, cache.version
+        self._cache, self._version, self._capacity = cache, cache.version, cache.capacity
         return True
+
+    def _is_current(self, cache: BlockCache) -> bool:
+        """Whether the buffers are those that steps were recorded over: a look at each layer would cost time."""
+        return self._cache is cache and self._version == cache.version
 
     def release(self) -> None:
         """Drop all graphs: they are recorded anew."""

@@ -40,7 +40,7 @@ class StepInputs:
             raise ValueError(
                 f"inputs are for {self._rows} rows, got {len(block)}, of which {len(block.wanted)} are wanted"
             )
-        paths = row_paths(prefix_length, np.asarray(block.positions), block.visible)
+        paths = row_paths(prefix_length, block)
         if paths.shape[1] != WIDTH:
             return False
         upload_into(self._buffer, _packed(block, prefix_length, paths))
@@ -48,6 +48,6 @@ class StepInputs:
 
 
 def _packed(block: Block, prefix_length: int, paths: Paths) -> NDArray[np.int64]:
-    slots = np.arange(prefix_length, prefix_length + len(block))
-    lines = np.concatenate((block.tokens, block.positions, slots, block.wanted))
-    return np.concatenate((lines.astype(np.int64), paths.reshape(-1).view(np.int64)))
+    slots = range(prefix_length, prefix_length + len(block))
+    lines = np.array((*block.tokens, *block.positions, *slots, *block.wanted), dtype=np.int64)
+    return np.concatenate((lines, paths.reshape(-1).view(np.int64)))

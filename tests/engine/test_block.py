@@ -10,7 +10,7 @@ from tests.engine.lookahead.drawing import drawn
 def test_in_a_chain_each_row_sees_all_rows_before_it() -> None:
     block = chain_block([7, 8, 9], start=10, wanted=(2,))
     assert (block.tokens, block.positions, block.wanted) == ((7, 8, 9), (10, 11, 12), (2,))
-    assert drawn(block.visible) == ["1..", "11.", "111"]
+    assert drawn(block.visible()) == ["1..", "11.", "111"]
     assert len(block) == 3
 
 
@@ -18,11 +18,22 @@ def test_in_a_chain_each_row_sees_all_rows_before_it() -> None:
     ("tokens", "positions", "rows"),
     [((), (), 0), ((1, 2), (0,), 2), ((1, 2), (0, 1), 3), ((1,), (0,), 0)],
 )
-def test_tokens_positions_and_visible_rows_are_as_many(
+def test_tokens_positions_and_parents_are_as_many(
     tokens: tuple[int, ...], positions: tuple[int, ...], rows: int
 ) -> None:
     with pytest.raises(ValueError, match=f"got {len(tokens)} tokens, {len(positions)} positions"):
-        Block(tokens, positions, np.eye(rows, dtype=np.bool_), wanted=())
+        Block(tokens, positions, (-1,) * rows, wanted=())
+
+
+@pytest.mark.parametrize("parents", [(-1, 1), (0, 0), (-2, 0), (1, -1)])
+def test_a_parent_comes_before_its_row(parents: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="a row's parent must come before it, got"):
+        Block((7, 8), (0, 1), parents, ())
+
+
+def test_a_row_sees_its_parent_and_all_that_this_one_sees() -> None:
+    block = Block((7, 8, 9, 6, 5), (0, 1, 2, 2, 1), (-1, 0, 1, 1, 0), ())
+    assert drawn(block.visible()) == ["1....", "11...", "111..", "11.1.", "1...1"]
 
 
 @pytest.mark.parametrize("wanted", [(2,), (-1,), (0, 5)])
@@ -38,11 +49,11 @@ def test_a_block_may_want_no_logits() -> None:
 def test_rows_that_pad_a_block_come_last_and_see_only_themselves() -> None:
     block = padded(chain_block([7, 8], start=10, wanted=(1,)), rows=4, wanted=2)
     assert (block.tokens, block.positions, block.wanted) == ((7, 8, 7, 7), (10, 11, 10, 10), (1, 0))
-    assert drawn(block.visible) == ["1...", "11..", "..1.", "...1"]
+    assert drawn(block.visible()) == ["1...", "11..", "..1.", "...1"]
 
 
 def test_a_block_that_is_wide_enough_is_padded_with_nothing() -> None:
     block = chain_block([7, 8], start=10, wanted=(0, 1))
     same = padded(block, rows=2, wanted=2)
     assert (same.tokens, same.wanted) == (block.tokens, block.wanted)
-    assert np.array_equal(same.visible, block.visible)
+    assert np.array_equal(same.visible(), block.visible())

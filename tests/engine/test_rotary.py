@@ -155,5 +155,5 @@ def test_an_anchor_is_seen_by_nobody_and_asked_nothing() -> None:
     block = anchored(chain_block((7, 8, 9), 4, wanted=(2,)), 40)
     assert block.positions == (4, 5, 6, 40)
     assert block.wanted == (2,)
-    assert not block.visible[:3, 3].any()
-    assert np.flatnonzero(block.visible[3]).tolist() == [3]
+    assert not block.visible()[:3, 3].any()
+    assert np.flatnonzero(block.visible()[3]).tolist() == [3]

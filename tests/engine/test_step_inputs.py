@@ -1,6 +1,5 @@
 """One copy brings everything that a recorded step reads to where it is read."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -21,18 +20,17 @@ def test_a_blocks_numbers_arrive_where_steps_read_them_and_stay_there() -> None:
         assert inputs.positions.tolist() == [[start, start + 1, start + 2, start]]
         assert inputs.slots.tolist() == [start, start + 1, start + 2, start + 3]
         assert inputs.wanted.tolist() == [2, 0, 0, 0]
-        expected = row_paths(start, np.asarray(block.positions), block.visible)
+        expected = row_paths(start, block)
         assert inputs.paths.numpy().tolist() == expected.tolist()
         assert places == [states.data_ptr() for states in (inputs.tokens, inputs.slots, inputs.paths)]
 
 
 def test_a_block_whose_rows_are_strewn_too_deep_is_not_sent() -> None:
     rows = NEWEST + 3
-    visible = np.tri(rows, dtype=np.bool_)
-    visible[2:, 1] = False  # row 1 is another branch, so that all rows behind it are out of place
+    parents = (-1, 0, 0, *range(2, rows - 1))  # row 1 is another branch: all rows behind it are out of place
     positions = (5, 6, *range(6, 6 + rows - 2))
     inputs = StepInputs(rows, CPU)
-    assert not inputs.fill(Block(tuple(range(rows)), positions, visible, tuple(range(rows))), 5)
+    assert not inputs.fill(Block(tuple(range(rows)), positions, parents, tuple(range(rows))), 5)
     assert not inputs.tokens.any()
 
 

@@ -102,4 +102,4 @@ def random_tree(rows: int, prefix: int) -> Block:
         parents = [node for node in range(len(tree)) if tree.depths[node] < MAX_DEPTH]
         tree.add(source.choice(parents[-8:]), token, "prompt")
     positions = tuple(prefix + depth for depth in tree.depths)
-    return Block(tuple(tree.tokens), positions, tree.visible(), tuple(range(rows)))
+    return Block(tuple(tree.tokens), positions, tuple(tree.parents), tuple(range(rows)))

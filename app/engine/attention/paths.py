@@ -14,10 +14,12 @@ a sum over them rounds the same when the same text was committed row by row. A r
 whose path is no straight chain behind the prefix, has a border that is some more NEWEST keys away.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.block import MAX_DEPTH, Visible
+from app.engine.block import MAX_DEPTH, Block, Visible
 
 NEWEST = MAX_DEPTH + 1
 """Keys that each row gathers one by one, its own the last."""
@@ -29,14 +31,16 @@ Paths = NDArray[np.int32]
 """[T, 2 + n * NEWEST]: a row's position, its border, and the slots of its newest keys."""
 
 
-def row_paths(prefix_length: int, positions: NDArray[np.int64], visible: Visible) -> Paths:
+def row_paths(prefix_length: int, block: Block) -> Paths:
     """The table of a block; raises ValueError for a row that sees two keys at one position."""
-    if _is_chain(prefix_length, positions, visible):
+    positions = np.array(block.positions)
+    if not _is_without_gaps(prefix_length, block):
+        return _far_paths(prefix_length, positions, block.visible())
+    if block.is_chain:
         return _chain_paths(positions)
-    ahead = positions - prefix_length
-    if ahead.min() >= 0 and ahead.max() < NEWEST:
-        return _near_paths(prefix_length, positions, ahead, visible)
-    return _far_paths(prefix_length, positions, visible)
+    if max(block.positions) < prefix_length + NEWEST:
+        return _near_paths(prefix_length, positions, block.parents)
+    return _far_paths(prefix_length, positions, block.visible())
 
 
 def _far_paths(prefix_length: int, positions: NDArray[np.int64], visible: Visible) -> Paths:
@@ -50,15 +54,12 @@ def _far_paths(prefix_length: int, positions: NDArray[np.int64], visible: Visibl
     return np.column_stack((positions, borders, slots)).astype(np.int32)
 
 
-def _is_chain(prefix_length: int, positions: NDArray[np.int64], visible: Visible) -> bool:
-    """Whether the rows go on straight behind the prefix: a prompt's chunk, a plain step."""
-    rows = len(positions)
-    if positions[-1] != prefix_length + rows - 1 or np.count_nonzero(visible) != rows * (rows + 1) // 2:
-        return False
-    if rows == 1:
-        return True
-    in_place = np.array_equal(positions, np.arange(prefix_length, prefix_length + rows))
-    return in_place and np.array_equal(visible, np.tri(rows, dtype=np.bool_))
+def _is_without_gaps(prefix_length: int, block: Block) -> bool:
+    """Whether each row stands right behind its parent, or behind the prefix if it has none."""
+    positions = (*block.positions, prefix_length - 1)  # the prefix's end is what parent -1 means
+    return all(
+        position == positions[parent] + 1 for position, parent in zip(positions, block.parents, strict=False)
+    )
 
 
 def _chain_paths(positions: NDArray[np.int64]) -> Paths:
@@ -70,27 +71,20 @@ def _chain_paths(positions: NDArray[np.int64]) -> Paths:
     return table
 
 
-def _near_paths(
-    prefix_length: int, positions: NDArray[np.int64], ahead: NDArray[np.int64], visible: Visible
-) -> Paths:
-    """The table of a step, for which the host has little time: all rows see each other within NEWEST positions.
+def _near_paths(prefix_length: int, positions: NDArray[np.int64], parents: Sequence[int]) -> Paths:
+    """The table of a step, for which the host has little time: no row is NEWEST positions behind the prefix.
 
-    `ahead` says how far each row [T] is from the prefix's end."""
-    rows = len(positions)
-    # The slots of each row's keys, from NEWEST positions before the block on.
-    line = np.full((rows, 2 * NEWEST), -1, dtype=np.int32)
-    line[:, :NEWEST] = np.maximum(np.arange(prefix_length - NEWEST, prefix_length), -1)
-    row, key = np.nonzero(visible)
-    line[row, NEWEST + ahead[key]] = prefix_length + key
-    is_found = line[:, NEWEST:] >= 0
-    if np.count_nonzero(is_found) != len(key):
-        wrong = np.flatnonzero(is_found.sum(axis=1) != visible.sum(axis=1))
-        raise _two_keys(int(wrong[0]), positions, visible)
+    A row's newest keys are its parent's without the oldest, and its own."""
+    rows = len(parents)
+    slots = np.arange(prefix_length - NEWEST, prefix_length + rows, dtype=np.int32).clip(min=-1).tobytes()
+    size = len(slots) // (NEWEST + rows)
+    lines = [slots[: NEWEST * size]]  # the prefix's; bytes are joined sooner than arrays
+    for begin, parent in zip(range(NEWEST * size, len(slots), size), parents, strict=True):
+        lines.append(lines[parent + 1][size:] + slots[begin : begin + size])
     table = np.empty((rows, SLOTS + NEWEST), dtype=np.int32)
     table[:, POSITION] = positions
     table[:, BORDER] = np.maximum(positions + 1 - NEWEST, 0)
-    first = np.arange(1, 2 * NEWEST * rows, 2 * NEWEST) + ahead  # where each row's newest keys begin
-    table[:, SLOTS:] = line.ravel().take(first[:, None] + np.arange(NEWEST))
+    table[:, SLOTS:] = np.frombuffer(b"".join(lines[1:]), dtype=np.int32).reshape(rows, NEWEST)
     return table
 
 

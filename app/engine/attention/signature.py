@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from app.engine.attention.paths import row_paths
-from app.engine.block import Block
+from app.engine.block import Block, Visible
 from app.engine.hardware import uploaded
 
 
@@ -55,6 +55,7 @@ class BlockView:
     places: Tensor | None = None
     windows: list[int] = field(default_factory=list)  # each layer's, in the order they ran
     positions: Tensor = field(init=False)
+    _visible: Visible | None = None
     _lengths: Tensor | None = None
     _sights: dict[int, Tensor | None] = field(default_factory=dict)
     _masks: dict[tuple[int, int, torch.dtype], Tensor | None] = field(default_factory=dict)
@@ -77,11 +78,16 @@ class BlockView:
             self._masks[kind] = None if sight is None else _as_bias(sight, dtype).repeat(copies, 1)
         return self._masks[kind]
 
+    def visible(self) -> Visible:
+        """Which of the block's rows each row sees [T, T]."""
+        if self._visible is None:
+            self._visible = self.block.visible()
+        return self._visible
+
     def path_table(self) -> Tensor:
         """Where each row finds its keys, int32 [T, 2 + n * NEWEST]: see `paths.py`."""
         if self.paths is None:
-            table = row_paths(self.prefix_length, np.asarray(self.block.positions), self.block.visible)
-            self.paths = uploaded(table, self.device)
+            self.paths = uploaded(row_paths(self.prefix_length, self.block), self.device)
         return self.paths
 
     def lengths(self) -> Tensor:
@@ -94,7 +100,7 @@ class BlockView:
         rows = len(self.block)
         if rows == 1:  # it sees everything there is
             return None
-        visible = uploaded(self.block.visible, self.device)
+        visible = uploaded(self.visible(), self.device)
         prefix = visible.new_ones((1, 1)).expand(rows, self.prefix_length)
         return torch.cat((prefix, visible), dim=1)
 

@@ -6,7 +6,6 @@ the kernel does not do (windows, soft caps, sinks, a prompt's many rows) torch's
 
 from ctypes import CDLL
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,7 +31,7 @@ class NativeAttention:
             return self._other(query, cache, view, scoring)
         keys, values = cache
         (_, heads, rows, size), value_size = query.shape, values.shape[3]
-        prefix, visible = view.prefix_length, np.ascontiguousarray(view.block.visible)
+        prefix, visible = view.prefix_length, view.visible()
         spans = -(-(prefix // TILE) // SPAN)
         out = torch.empty((1, rows, heads, value_size))
         room = torch.empty(spans * heads * rows * (2 + value_size))

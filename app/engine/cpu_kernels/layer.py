@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from ctypes import CDLL, Structure, byref, c_float, c_int32, c_int64, c_void_p
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -86,7 +85,7 @@ class NativeLayer(nn.Module):
         like = [each.expand(-1, -1, rows, -1) for each in self._like]
         slots = cache.slots_for(self.layer.self_attn.layer_idx, *like)
         states, cos, sin = (each.contiguous() for each in (states, *tables))
-        visible, out = np.ascontiguousarray(view.block.visible), torch.empty_like(states)
+        visible, out = view.visible(), torch.empty_like(states)
         space = self._workspace.of(self._library.decoder_layer_room(layer, rows, slots.begin))
         self._library.decoder_layer(
             layer, states.data_ptr(), rows, cos.data_ptr(), sin.data_ptr(), cos.shape[-1],

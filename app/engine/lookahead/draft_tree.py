@@ -13,9 +13,6 @@ their sum is the number of drafted tokens that the step may expect to commit.
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from app.engine.block import Visible
 from app.engine.lookahead.context_table import last_tokens
 from app.messages import Origin
 
@@ -91,13 +88,3 @@ class DraftTree:
         for node in range(1, len(self)):
             found.append([*found[self.parents[node]][1:], self.tokens[node]])
         return found
-
-    def visible(self) -> Visible:
-        """[T, T]: each node sees its ancestors and itself."""
-        rows = [1]
-        for node in range(1, len(self)):
-            rows.append(rows[self.parents[node]] | 1 << node)
-        width = -(-len(rows) // 8)
-        packed = np.frombuffer(b"".join(row.to_bytes(width, "little") for row in rows), dtype=np.uint8)
-        bits = np.unpackbits(packed.reshape(-1, width), axis=1, count=len(rows), bitorder="little")
-        return bits.view(np.bool_)

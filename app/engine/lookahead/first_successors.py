@@ -76,4 +76,4 @@ def num_asked(successors: Packed) -> int:
 def _apart(tokens: tuple[int, ...]) -> Block:
     """Rows at position 1 that see the prefix and themselves."""
     rows = len(tokens)
-    return Block(tokens, (1,) * rows, np.eye(rows, dtype=np.bool_), tuple(range(rows)))
+    return Block(tokens, (1,) * rows, (-1,) * rows, tuple(range(rows)))

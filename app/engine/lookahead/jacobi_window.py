@@ -9,17 +9,14 @@ token (numbers say how many places behind c):
     row 0      c  1  2
 
 Who sees whom: row 0 is a line of text, each token sees those to its left; in the rows above, column i sees row 0
-up to column i, and column i of the rows below it. After the step the rows move down by one and what the model
-said becomes the top row. However many tokens a step committed, the rows move by one, as in LADE: the window then
-stands a little behind the text, and on stories260K earned as much as one whose columns move along.
+up to column i, and column i of the rows below it: the parent of a guess stands below it, in row 0 to its left.
+After the step the rows move down by one and what the model said becomes the top row. However many tokens a step
+committed, the rows move by one, as in LADE: the window then stands a little behind the text, and on stories260K
+earned as much as one whose columns move along.
 """
 
 from collections.abc import Sequence
-from functools import cache
 
-import numpy as np
-
-from app.engine.block import Visible
 from app.step_rows import window_rows
 
 
@@ -86,9 +83,10 @@ class JacobiWindow:
         last = self.width * len(self.rows)
         return list(range(last - self.width, last))
 
-    def visible(self) -> Visible:
-        """[T, T] over the current token and the guesses in block order."""
-        return window_mask(self.width, len(self.rows)) if self.width else np.ones((1, 1), dtype=np.bool_)
+    def parents(self) -> list[int]:
+        """Which place in block order each of `tokens` continues, the current token being place 0."""
+        width = self.width
+        return [place - (1 if place < width else width) for place in range(1, width * len(self.rows))]
 
     def columns(self, current: int) -> list[list[int]]:
         """Each column as a line of N - 1 tokens."""
@@ -105,16 +103,3 @@ class JacobiWindow:
     def shift(self, predicted: Sequence[int]) -> None:
         """Let the rows move down by one; what the model said [W] becomes the top row."""
         self.rows = [*self.rows[1:], list(predicted)]
-
-
-@cache
-def window_mask(width: int, levels: int) -> Visible:
-    """The attention mask of a window of `levels` rows, row by row: see the drawing above. It is read only."""
-    mask = np.zeros((levels, width, levels, width), dtype=np.bool_)
-    columns = np.arange(width)
-    for level in range(levels):
-        mask[level, :, 0, :] = np.tri(width, dtype=np.bool_)
-        for below in range(1, level + 1):
-            mask[level, columns, below, columns] = True
-    mask.flags.writeable = False
-    return mask.reshape(levels * width, levels * width)

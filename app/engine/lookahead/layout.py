@@ -9,8 +9,6 @@ The two branches never see each other. Logits are wanted for every tree row and 
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from app.engine.block import Block
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.jacobi_window import JacobiWindow
@@ -32,16 +30,15 @@ class Layout:
 def lay_out(tree: DraftTree, window: JacobiWindow, position: int) -> Layout:
     """The block of a step whose current token stands at `position`."""
     drafts, guesses = len(tree), window.tokens()
-    visible = np.zeros((drafts + len(guesses),) * 2, dtype=np.bool_)
-    visible[:drafts, :drafts] = tree.visible()
-    if guesses:  # place 0 of the window is the current token, which is the tree's root already
-        seen = window.visible()
-        visible[drafts:, 0], visible[drafts:, drafts:] = seen[1:, 0], seen[1:, 1:]
-    top = [drafts + place - 1 if place else 0 for place in window.top()]
+    parents, top = (
+        # place 0 of the window is the current token, which is the tree's root already
+        [drafts + place - 1 if place else 0 for place in places]
+        for places in (window.parents(), window.top())
+    )
     block = Block(
         tokens=(*tree.tokens, *guesses),
         positions=tuple(position + offset for offset in (*tree.depths, *window.offsets())),
-        visible=visible,
+        parents=(*tree.parents, *parents),
         wanted=(*range(drafts), *top),
     )
     return Layout(block, slice(drafts, drafts + len(top)))

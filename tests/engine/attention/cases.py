@@ -36,7 +36,7 @@ class Case:
         """The tree's rows."""
         tree = tree_of(self.parents)
         positions = tuple(self.prefix + depth for depth in tree.depths)
-        return Block(tuple(tree.tokens), positions, tree.visible(), ())
+        return Block(tuple(tree.tokens), positions, tuple(tree.parents), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def defined(case: Case, dtype: torch.dtype = torch.float32) -> Tensor:
 def seen_keys(case: Case, block: Block, row: int) -> list[int]:
     """The slots that a row sees, by the block's own words."""
     positions = np.concatenate((np.arange(case.prefix), block.positions))
-    in_sight = np.concatenate((np.ones(case.prefix, dtype=np.bool_), block.visible[row]))
+    in_sight = np.concatenate((np.ones(case.prefix, dtype=np.bool_), block.visible()[row]))
     if case.window:
         in_sight &= block.positions[row] - positions < case.window
     return [int(slot) for slot in np.flatnonzero(in_sight)]

@@ -7,7 +7,6 @@ every row that stands in the text must come out bit by bit as when it was alone 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given
@@ -71,11 +70,9 @@ def text(length: int, dtype: torch.dtype, scoring: Scoring = FULL, seed: int = 0
 def spread(count: int, stride: int, start: int) -> tuple[Block, tuple[int, ...]]:
     """Real rows 0, stride, 2 * stride, ... each below the one before; rows between them see those before."""
     real = tuple(range(0, count * stride, stride))
-    visible = np.eye(count * stride, dtype=np.bool_)
-    for row in real:
-        visible[row:, row] = True
+    parents = (-1, *((row - 1) // stride * stride for row in range(1, count * stride)))
     positions = tuple(start + row // stride + (row % stride > 0) for row in range(count * stride))
-    return Block((0,) * (count * stride), positions, visible, ()), real
+    return Block((0,) * (count * stride), positions, parents, ()), real
 
 
 def chained(count: int, start: int) -> tuple[Block, tuple[int, ...]]:

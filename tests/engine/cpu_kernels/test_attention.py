@@ -1,6 +1,5 @@
 """Our attention for CPUs: a row's bits depend on nothing but the text before it."""
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -38,12 +37,10 @@ def test_a_line_of_a_tree_has_the_bits_of_single_steps(prefix: int, threads: int
     rows, states = 11, torch.Generator().manual_seed(prefix)
     query = torch.randn((1, HEADS, rows, SIZE), generator=states)
     keys, values = torch.randn((2, 1, SHARED, prefix + rows, SIZE), generator=states)
-    visible = np.eye(rows, dtype=np.bool_)
-    for row in real:
-        visible[row:, row] = True
+    parents = tuple(max((each for each in real if each < row), default=-1) for row in range(rows))
     torch.set_num_threads(threads)
     try:
-        together = attended(query, keys, values, visible, prefix)
+        together = attended(query, keys, values, parents, prefix)
     finally:
         torch.set_num_threads(1)
     order = [*range(prefix), *(prefix + row for row in real)]
@@ -54,23 +51,23 @@ def test_a_line_of_a_tree_has_the_bits_of_single_steps(prefix: int, threads: int
             query[:, :, row : row + 1],
             line.keys[:, :, :end].contiguous(),
             line.values[:, :, :end].contiguous(),
-            np.ones((1, 1), dtype=np.bool_),
+            (-1,),
             end - 1,
         )
         assert torch.equal(together[:, row], alone[:, 0])
-    torch.testing.assert_close(together, expected(query, keys, values, visible, prefix))
+    torch.testing.assert_close(together, expected(query, keys, values, parents, prefix))
 
 
-def attended(query: Tensor, keys: Tensor, values: Tensor, visible: np.ndarray, prefix: int) -> Tensor:
-    return native().attend(query, LayerCache(keys, values), view(visible, prefix), Scoring(0.3))
+def attended(query: Tensor, keys: Tensor, values: Tensor, parents: tuple[int, ...], prefix: int) -> Tensor:
+    return native().attend(query, LayerCache(keys, values), view(parents, prefix), Scoring(0.3))
 
 
-def expected(query: Tensor, keys: Tensor, values: Tensor, visible: np.ndarray, prefix: int) -> Tensor:
-    return sdpa.attend(query, LayerCache(keys, values), view(visible, prefix), Scoring(0.3))
+def expected(query: Tensor, keys: Tensor, values: Tensor, parents: tuple[int, ...], prefix: int) -> Tensor:
+    return sdpa.attend(query, LayerCache(keys, values), view(parents, prefix), Scoring(0.3))
 
 
-def view(visible: np.ndarray, prefix: int) -> BlockView:
-    rows = len(visible)
+def view(parents: tuple[int, ...], prefix: int) -> BlockView:
+    rows = len(parents)
     return BlockView(
-        Block((0,) * rows, tuple(range(prefix, prefix + rows)), visible, (0,)), prefix, sdpa.attend
+        Block((0,) * rows, tuple(range(prefix, prefix + rows)), parents, (0,)), prefix, sdpa.attend
     )

@@ -89,7 +89,7 @@ class ScriptedRunner:
         self.prefix = []
 
     def _line(self, block: Block, row: int) -> list[int]:
-        seen = [other for other in range(len(block)) if block.visible[row, other]]
+        seen = [other for other in range(len(block)) if block.visible()[row, other]]
         seen.sort(key=lambda other: block.positions[other])
         begin = len(self.prefix)
         assert [block.positions[other] for other in seen] == list(range(begin, begin + len(seen)))

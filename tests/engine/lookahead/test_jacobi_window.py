@@ -2,6 +2,7 @@
 
 import pytest
 
+from app.engine.block import Block
 from app.engine.lookahead.jacobi_window import JacobiWindow
 from tests.engine.lookahead.drawing import drawn
 
@@ -35,7 +36,10 @@ def test_after_a_shift_the_current_token_stands_for_the_first_guess() -> None:
 
 
 def test_a_column_sees_the_first_row_up_to_itself_and_its_own_guesses_below() -> None:
-    assert drawn(counting(width=3, ngram=4).visible()) == [
+    window = counting(width=3, ngram=4)
+    rows = len(window.tokens()) + 1
+    block = Block((0,) * rows, (0, *window.offsets()), (-1, *window.parents()), ())
+    assert drawn(block.visible()) == [
         "1........",  # row 0: a line of text
         "11.......",
         "111......",
@@ -67,7 +71,7 @@ def test_the_smallest_window_is_the_current_token_alone() -> None:
 def test_a_closed_window_adds_nothing_and_learns_nothing() -> None:
     window = JacobiWindow(0, 4, ())
     assert (window.tokens(), window.offsets(), window.top(), window.reach) == ([], [], [], 0)
-    assert (window.lines(CURRENT, []), drawn(window.visible())) == ([], ["1"])
+    assert (window.lines(CURRENT, []), window.parents()) == ([], [])
     window.shift([])
     assert window.tokens() == []
 
@@ -82,7 +86,7 @@ def test_a_narrower_window_keeps_its_first_columns() -> None:
     window.narrow(2)
     assert window.rows == [[CURRENT, 1], [1, 2], [2, 3]]
     assert (window.width, window.size, window.reach) == (2, 5, 3)
-    assert drawn(window.visible()) == drawn(JacobiWindow(2, 4, [CURRENT, 1, 2, 3]).visible())
+    assert window.parents() == JacobiWindow(2, 4, [CURRENT, 1, 2, 3]).parents()
     window.shift([30, 40])
     assert window.lines(777, [5, 6]) == [[777, 2, 30, 5], [2, 3, 40, 6]]
 
@@ -99,7 +103,7 @@ def test_narrowed_to_nothing_a_window_is_closed_for_good(width: int) -> None:
     window.narrow(width)
     window.narrow(3)
     assert (window.width, window.size, window.reach, window.tokens(), window.top()) == (0, 0, 0, [], [])
-    assert (window.lines(CURRENT, []), drawn(window.visible())) == ([], ["1"])
+    assert (window.lines(CURRENT, []), window.parents()) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -115,4 +119,4 @@ def test_a_window_that_does_not_fit_is_closed(places: int, rows: int, width: int
 def test_the_size_is_the_rows_beside_the_current_token() -> None:
     for width, ngram in ((1, 2), (3, 4), (15, 5)):
         window = counting(width, ngram)
-        assert window.size == len(window.tokens()) == len(window.visible()) - 1
+        assert window.size == len(window.tokens()) == len(window.parents())

@@ -18,7 +18,7 @@ def test_drafts_come_first_then_the_windows_guesses() -> None:
 
 
 def test_the_two_branches_share_the_current_token_and_nothing_else() -> None:
-    assert drawn(lay_out(TREE, WINDOW, position=10).block.visible) == [
+    assert drawn(lay_out(TREE, WINDOW, position=10).block.visible()) == [
         "1......",  # 7, the current token
         "11.....",  # 8
         "111....",  # 9
@@ -45,4 +45,4 @@ def test_in_a_window_of_bigrams_the_current_token_is_read_for_both_branches() ->
 def test_without_drafts_and_window_the_block_is_plain_decoding() -> None:
     layout = lay_out(DraftTree(7), JacobiWindow(0, 4, ()), position=10)
     assert (layout.block.tokens, layout.block.positions, layout.block.wanted) == ((7,), (10,), (0,))
-    assert (drawn(layout.block.visible), layout.top) == (["1"], slice(1, 1))
+    assert (drawn(layout.block.visible()), layout.top) == (["1"], slice(1, 1))
