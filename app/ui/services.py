@@ -12,7 +12,7 @@ from app.conversation.race import Race
 from app.messages import DecoderName, EngineStatus, ModelChoice, Options, Request
 from app.settings import ModelSettings, Settings, SettingsFile, Theme
 from app.ui.documents.service import DocumentsService
-from app.ui.models.service import ModelsService
+from app.ui.models.service import ModelsService, ServersService
 
 
 class EngineService(Protocol):
@@ -46,12 +46,14 @@ class Services:
         documents: DocumentsService,
         file: SettingsFile,
         settings: Settings,
+        servers: ServersService,
     ) -> None:
         self.conversations = conversations
         self.engine = engine
         self.models = models
         self.race = race
         self.documents = documents
+        self.servers = servers
         self.chat = 0
         """The chat that was open last. A new page shows it."""
         self._file = file
@@ -115,7 +117,7 @@ class Services:
     def restore_options(self) -> None:
         """Forget all options that were chosen; the temperature is the model's own again."""
         self._choose(lambda settings: replace(settings, options=Options(), is_temperature_chosen=False))
-        self.follow_model(self._settings.model.name)
+        self.follow_model(self._settings.local_model.name)
 
     def follow_model(self, name: str) -> None:
         """Take over the temperature of the model that is used now, unless one was chosen."""
@@ -160,7 +162,8 @@ class Services:
             self._loading = None
         ended(is_loaded)
         if is_loaded:
-            self.follow_model(choice.name)
+            if not choice.server:  # what a server's model asks for is not known here
+                self.follow_model(choice.name)
             self._choose(lambda settings: settings.with_loaded(choice))
 
     def _choose(self, change: Callable[[Settings], Settings]) -> None:

@@ -15,6 +15,7 @@ from app.ui.models.discover import Filters, SearchResults, Size, Task, matching,
 from app.ui.models.inventory import CONTEXT, InventoryCache, load_name
 from app.ui.models.load_dialog import LoadActions, LoadDialog, form_values
 from app.ui.models.render import installed_or_downloading
+from app.ui.models.server_actions import ServerActions
 from app.ui.services import Services
 from app.ui.templates import render_macro
 
@@ -29,6 +30,7 @@ class ModelsActions:
         self._inventory = inventory
         self._notify = notify
         self._loading = LoadActions(services, inventory)
+        self._servers = ServerActions(services)
         models = services.models
         self._at_once: dict[str, Callable[[str], object]] = {
             "download": models.start,
@@ -40,6 +42,8 @@ class ModelsActions:
             "unload-now": self._stop_and_unload,
             "forget-folder": self._remove_folder,
             "renew": lambda _: self._inventory.refresh(),
+            "list-server": lambda address: services.servers.add(address, ""),
+            "remove-server": self._servers.remove,
         }
         self._with_question: dict[str, Callable[[str, str], str]] = {
             "cancel": self._cancel,
@@ -49,6 +53,9 @@ class ModelsActions:
             "load-now": self._stop_and_load,
             "unload": self._unload,
             "download-file": self._download_file,
+            "use-remote": self._servers.use,
+            "add-remote": self._servers.add_model,
+            "remove-remote": self._servers.remove_model,
         }
 
     def open(self) -> None:
@@ -96,6 +103,12 @@ class ModelsActions:
         if folder.strip() and folder.strip() not in folders:
             self._change_settings(folders=(*folders, folder.strip()))
         return ""
+
+    def add_server(self, address: str, key: str) -> tuple[str, str]:
+        """Add a server and list its models. Clears the boxes if it answers."""
+        if self._try(lambda: self._services.servers.add(address, key)) is None:
+            return address, key
+        return "", ""
 
     def log_in(self, token: str) -> str:
         """Save an access token. Clears the box if the hub accepts it."""

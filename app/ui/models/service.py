@@ -15,7 +15,27 @@ from app.model_messages import (
     RowPrice,
     SearchHit,
 )
+from app.server_messages import Server
 from app.settings import ModelSettings
+
+
+class ServersService(Protocol):
+    """The servers that the person added. Only `servers` returns at once. What cannot be done raises an AppError."""
+
+    def servers(self) -> tuple[Server, ...]:
+        """All servers."""
+
+    def add(self, address: str, key: str) -> Server:
+        """List the models of a server and keep it; with an empty key by the one that is kept."""
+
+    def remove(self, address: str) -> None:
+        """Forget a server, with its key."""
+
+    def add_model(self, address: str, model: str) -> None:
+        """Have a model of a server among those to choose from."""
+
+    def remove_model(self, address: str, model: str) -> None:
+        """Take a model off the list."""
 
 
 class ModelsService(Protocol):
