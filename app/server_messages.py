@@ -1,7 +1,8 @@
 """Values about servers that other machines, or other programs on this one, run: addresses, keys, models."""
 
-import ipaddress
+from contextlib import suppress
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import SplitResult, urlsplit
 
 from app.errors import BadOption
@@ -9,8 +10,6 @@ from app.messages import ModelChoice, ModelInfo
 from app.validation import require
 
 LOCAL_NAMES = (".local", ".localhost", ".lan", ".internal", ".home.arpa")
-SHARED = ipaddress.ip_network("100.64.0.0/10")
-"""Addresses inside a provider's or an overlay network (Tailscale), which Python does not call private."""
 NOT_LOCAL = (
     "This model runs on {host}: lookahead, the X-ray and same text do not apply to it, and of the sampling "
     "settings it gets temperature, top-p, seed, max tokens and stop strings."
@@ -18,13 +17,21 @@ NOT_LOCAL = (
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds that a server may take: to connect, to list its models, between two pieces of a reply."""
+
+    connect: float = 10.0
+    listing: float = 20.0
+    silence: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
 class Server:
-    """An OpenAI-compatible server: the models that it listed last, and those of them that the person added."""
+    """An OpenAI-compatible server, with the models that it listed last."""
 
     address: str
     key: str = field(default="", repr=False)
-    listed: tuple[str, ...] = ()
-    added: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require(bool(_host(self.address)), "a server's address must have a host", self.address)
@@ -44,7 +51,8 @@ class Server:
     def is_here(self) -> bool:
         """Whether it runs on this machine: then nothing leaves it."""
         name = self.hostname
-        return name == "localhost" or name.endswith(".localhost") or _is(name, "is_loopback")
+        address = _ip_address(name)
+        return address.is_loopback if address else name == "localhost" or name.endswith(".localhost")
 
     @property
     def warning(self) -> str:
@@ -115,14 +123,11 @@ def _host(address: str) -> str:
 
 def _is_private(name: str) -> bool:
     """Whether only machines nearby have this name: it has no dot, an ending for them, or a private address."""
-    is_short = "." not in name and ":" not in name
-    return is_short or name.endswith(LOCAL_NAMES) or _is(name, "is_private")
+    address = _ip_address(name)
+    return not address.is_global if address else "." not in name or name.endswith(LOCAL_NAMES)
 
 
-def _is(name: str, kind: str) -> bool:
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    is_shared = address in SHARED and kind == "is_private"
-    return bool(getattr(address, kind)) or is_shared
+def _ip_address(name: str) -> IPv4Address | IPv6Address | None:
+    with suppress(ValueError):
+        return ip_address(name)
+    return None

@@ -60,6 +60,7 @@ def run_app(folder: DataFolder, opening: Opening, model: str | None, network_log
     file = SettingsFile(folder.path)
     settings = _chosen(file.load(), model)
     models = ModelLibrary(folder.path, settings.library)
+    servers = Servers(folder.path, lambda: models.hub.is_offline, network_log.explain)
     log = log_path(folder.path)
     write_log(log)
     discard_all(folder.path)
@@ -78,7 +79,6 @@ def run_app(folder: DataFolder, opening: Opening, model: str | None, network_log
         _engine(located, folder.path / "steps") as engine,
         closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
         attached_with_chats(documents, stores),
-        closing(Servers(folder.path, lambda: models.hub.is_offline, network_log.explain)) as servers,
         nullcontext(EngineWithServers(engine, servers)) as engines,
         closing(Conversations(engines, stores, documents)) as conversations,
     ):
@@ -98,14 +98,14 @@ def run_app(folder: DataFolder, opening: Opening, model: str | None, network_log
             _stay(page, folder, opening)
         finally:
             end_within(SECONDS, log)
-            _close(page, race, engine, servers)
+            _close(page, race, conversations, engine)
 
 
-def _close(page: Running, race: Race, engine: Engine, servers: Servers) -> None:
+def _close(page: Running, race: Race, conversations: Conversations, engine: Engine) -> None:
     """Ends what runs; replies first, so that what is written is stored."""
     race.stop()
+    conversations.stop_all()  # a server's; the engine ends its own, and those that wait
     engine.stop()
-    servers.close()
     page.close()
     race.close(CLOSING_SECONDS)
     engine.close(CLOSING_SECONDS)

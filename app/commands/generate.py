@@ -10,11 +10,10 @@ from app.commands.console import errors_as_sentences, print_json
 from app.commands.decoder_options import DecoderSizes, read_decoding
 from app.commands.prompts import PromptItem, SamplingOverride, read_prompts
 from app.commands.reply_output import numbers_line, stream_reply, wait_for_reply
-from app.commands.services import engine_with_servers
+from app.commands.services import engine_in
 from app.conversation import ReplyEngine
-from app.errors import BadOption, impossible_values
+from app.errors import impossible_values
 from app.messages import ModelChoice, Options, Request, Sampling
-from app.server_messages import read_address
 from app.settings import DEMO_MODEL, default_data_dir
 
 GREEDY = Sampling()
@@ -22,8 +21,6 @@ GREEDY = Sampling()
 
 def generate(
     model: given.Model = DEMO_MODEL,
-    remote: given.Remote = None,
-    api_key: given.ApiKey = None,
     prompt: Annotated[str | None, typer.Option(metavar="TEXT", help="One prompt.")] = None,
     prompts: given.PromptsFile = None,
     raw: given.Raw = False,
@@ -54,23 +51,12 @@ def generate(
     with errors_as_sentences():
         decoding = read_decoding(decoder, DecoderSizes(preset, window, ngram, guesses, rows), same_text)
         with impossible_values():
-            choice = ModelChoice(
-                model, dtype, device, quantisation, attention, server=address_of(remote, api_key)
-            )
+            choice = ModelChoice(model, dtype, device, quantisation, attention)
             sampling = override.apply(Sampling(0.0, top_k, top_p, min_p, repetition_penalty))
             options = Options(sampling, decoding, max_new_tokens, ignore_eos, tuple(stop or ()))
         items = read_prompts(prompt, prompts, raw, override)
-        if choice.server and any(isinstance(item.prompt, str) for item in items):
-            raise BadOption("A server is asked with chat messages: leave out --raw.")
-        with engine_with_servers(default_data_dir(), api_key or "") as engine:
+        with engine_in(default_data_dir()) as engine:
             print_replies(engine, choice, items, options, as_json)
-
-
-def address_of(remote: str | None, api_key: str | None) -> str:
-    """The address of --remote; "" without it. Raises BadOption."""
-    if remote is None and api_key is not None:
-        raise BadOption("The key of --api-key is for --remote: give its address, too.")
-    return read_address(remote) if remote is not None else ""
 
 
 def print_replies(

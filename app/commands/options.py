@@ -23,21 +23,6 @@ CollectionNames = Annotated[
     ),
 ]
 Model = Annotated[str, typer.Option("--model", metavar="ID_OR_PATH", help=MODEL_HELP)]
-Remote = Annotated[
-    str | None,
-    typer.Option(
-        "--remote",
-        metavar="URL",
-        help="Ask a server with OpenAI's API for --model instead of loading it. It gets the temperature, top-p, "
-        "seed, token limit and stop strings.",
-    ),
-]
-ApiKey = Annotated[
-    str | None,
-    typer.Option(
-        "--api-key", metavar="KEY", help="The key of --remote. [default: the one that the app keeps]"
-    ),
-]
 PromptsFile = Annotated[
     Path | None,
     typer.Option(

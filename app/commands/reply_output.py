@@ -60,11 +60,7 @@ class FinishedReply:
 
 def numbers_line(finished: Finished) -> str:
     """The statistics of a reply in one line."""
-    numbers, model = finished.statistics, finished.model
-    if model.server:
-        mean = f"{numbers.tokens_per_step:.2f} tokens per step, " if numbers.steps else ""
-        speed, first = numbers.tokens_per_second, numbers.time_to_first_token
-        return f"[{model.device}: {mean}{speed:.1f} tokens/s, first token after {first:.2f} s]"
+    numbers = finished.statistics
     return (
         f"[{finished.decoder}: {numbers.tokens_per_step:.2f} tokens per step, "
         f"{numbers.tokens_per_second:.1f} tokens/s, hit rate {numbers.hit_rate:.0%}, "

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 
 from app.commands.console import print_text
 from app.conversation.embedder import EngineEmbedder
-from app.conversation.remote_engine import EngineWithServers
 from app.database import database_in
 from app.documents import Documents
 from app.documents.embedding import NO_EMBEDDER, Embedder
 from app.engine import Engine
 from app.errors import ModelError
 from app.messages import ModelFolder, Progress
-from app.remote import Servers
 from app.settings import ModelSettings, SettingsFile, data_dir_or_default, default_data_dir
 from app.shutdown import SECONDS, ending_within
 
@@ -52,17 +50,6 @@ def engine_in(data_dir: Path, closing_seconds: float = 30.0) -> Iterator[Engine]
     finally:
         with ending_within(SECONDS):  # after Ctrl+C the engine may still be loading, or hang
             engine.close(closing_seconds)
-
-
-@contextmanager
-def engine_with_servers(data_dir: Path, key: str = "") -> Iterator[EngineWithServers]:
-    """An engine, and servers that are asked with this key, or with those that are kept."""
-
-    def is_offline() -> bool:
-        return SettingsFile(data_dir).load().library.is_offline
-
-    with engine_in(data_dir) as engine, closing(Servers(data_dir, is_offline, key=key)) as servers:
-        yield EngineWithServers(engine, servers)
 
 
 @contextmanager

@@ -1,15 +1,13 @@
 """The engine that a page asks: this machine's own, and beside it the servers that run other models.
 
-A request says where its model runs. The local engine has its thread and its queue; a request to a server has a
-thread of its own. Choosing a model of a server unloads the local one, since its memory is not needed.
+A request says where its model runs. Choosing a model of a server unloads the local one: its memory is not needed.
 """
 
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
-from app.conversation.engine_protocol import ReplyEngine, TokenReader
+from app.conversation.engine_protocol import ModelEngine, TokenReader
 from app.conversation.reply import Reply
 from app.engine.reader import CachedTokenReader
 from app.messages import EngineStatus, ModelChoice, Request
@@ -21,29 +19,17 @@ NO_READER = CachedTokenReader()
 """A server's tokenizer is not known here: nothing is counted."""
 
 
-class LocalEngine(ReplyEngine, Protocol):
-    """`app.engine.Engine`, or a fake in tests."""
-
-    def load(self, choice: ModelChoice, ended: OnLoaded) -> None:
-        """Queue the loading of a model."""
-
-    def unload(self) -> None:
-        """Queue unloading the model."""
-
-    def status(self) -> EngineStatus:
-        """What the worker does now."""
-
-
 class EngineWithServers:
     """All methods return at once and may be called from any thread."""
 
-    def __init__(self, local: LocalEngine, servers: Servers) -> None:
+    def __init__(self, local: ModelEngine, servers: Servers) -> None:
         self._local = local
         self._servers = servers
         self._lock = threading.Lock()
+        self._wanted: ModelChoice | None = None
+        """The model that was chosen last; one that cannot be loaded gives way to `_remote`."""
         self._remote: ModelChoice | None = None
         """The model of a server that was chosen last, until one is loaded here."""
-        self._loading: ModelChoice | None = None
         self._note = ""
 
     def submit(self, request: Request, reply: Reply) -> None:
@@ -57,16 +43,13 @@ class EngineWithServers:
     def load(self, choice: ModelChoice, ended: OnLoaded = lambda _is_loaded: None) -> None:
         """Load a model here, or choose one of a server. The server is not asked yet."""
         with self._lock:
-            self._note = ""
-            if not choice.server:
-                self._loading = choice
-            else:
-                self._loading, self._remote = None, choice
+            self._wanted, self._note = choice, ""
+            if choice.server:
+                self._remote = choice
         if not choice.server:
             self._local.load(choice, partial(self._loaded, choice, ended))
             return
-        if self._local.status().model:
-            self._local.unload()
+        self._local.unload()  # behind what it is loading now
         ended(True)
 
     def unload(self) -> None:
@@ -75,21 +58,18 @@ class EngineWithServers:
 
     def status(self) -> EngineStatus:
         """What the local engine does, or which model of a server is chosen."""
-        chosen = self._remote
-        if chosen is None or self._loading:
-            return self._local.status()
-        return EngineStatus("ready", self._note, remote_info(chosen))
+        with self._lock:
+            if self._remote is None or self._remote is not self._wanted:
+                return self._local.status()
+            return EngineStatus("ready", self._note, remote_info(self._remote))
 
     def _loaded(self, choice: ModelChoice, ended: OnLoaded, is_loaded: bool) -> None:
-        """A local model was loaded, or could not be. Where a server's was chosen meanwhile, that one stays."""
+        """A local model was loaded, or could not be. One of a server that was chosen meanwhile stays."""
         with self._lock:
-            chosen, is_wanted = self._remote, self._remote is None or self._loading is choice
-            if self._loading is choice:
-                self._loading = None
-            if is_wanted and is_loaded:
+            is_late = self._wanted is not None and bool(self._wanted.server)
+            if is_loaded and not is_late:
                 self._remote = None
-            elif is_wanted and chosen:
-                self._note = f"{self._local.status().note} {chosen.name} stays chosen."
-        ended(is_loaded and is_wanted)
-        if is_loaded and not is_wanted:
-            self._local.unload()
+            elif self._remote and self._wanted is choice:
+                self._wanted = self._remote
+                self._note = f"{self._local.status().note} {self._remote.name} stays chosen."
+        ended(is_loaded and not is_late)

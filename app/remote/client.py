@@ -5,11 +5,9 @@ from the environment, facts about this machine) is left out.
 """
 
 import json
-import ssl
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import openai
@@ -17,20 +15,11 @@ import openai
 from app import __version__
 from app.logits_settings import Grammar
 from app.messages import Message, Options, Request
-from app.server_messages import Server
+from app.server_messages import Limits, Server
 
 OWN_HEADERS = ("x-stainless-", "openai-")
 CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}
 """How vLLM and SGLang are asked to go on with the last message; others do it by themselves, or cannot."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Seconds that a server may take: to connect, to list its models, between two pieces of a reply."""
-
-    connect: float = 10.0
-    listing: float = 20.0
-    silence: float = 600.0
 
 
 class NotAnApi(Exception):
@@ -60,7 +49,9 @@ async def chunks(server: Server, request: Request, limits: Limits) -> AsyncItera
 def body(request: Request) -> dict[str, Any]:
     """The request in OpenAI's form, with the settings that every server knows."""
     options = request.options
-    messages = [_message(message) for message in request.prompt if isinstance(message, Message)]
+    messages = [
+        {"role": one.role, "content": one.content} for one in request.prompt if isinstance(one, Message)
+    ]
     asked = {
         "model": request.model.name,
         "messages": messages,
@@ -70,13 +61,15 @@ def body(request: Request) -> dict[str, Any]:
     }
     if grammar := request.logits.grammar:
         asked["response_format"] = _response_format(grammar)
-    if messages[-1]["role"] == "assistant":
+    if continues(request):
         asked["extra_body"] = CONTINUE
     return asked
 
 
-def _message(message: Message) -> dict[str, str]:
-    return {"role": message.role, "content": message.content}
+def continues(request: Request) -> bool:
+    """Whether the last message is the beginning of the reply."""
+    last = request.prompt[-1]
+    return isinstance(last, Message) and last.role == "assistant"
 
 
 def _sampling(options: Options) -> dict[str, Any]:
@@ -114,7 +107,6 @@ async def _client(server: Server, connect: float, read: float) -> AsyncIterator[
 
     transport = openai.DefaultAsyncHttpxClient(
         follow_redirects=False,  # to a host that nobody chose
-        verify=True if server.address.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         trust_env=not server.is_here,  # a proxy is not asked for what runs on this machine
         event_hooks={"request": [add_nothing]},
     )
@@ -125,11 +117,7 @@ async def _client(server: Server, connect: float, read: float) -> AsyncIterator[
         project="",
         max_retries=0,
         timeout=openai.Timeout(read, connect=connect),
-        default_headers=_headers(),
+        default_headers={"User-Agent": f"Foresight/{__version__}"},
         http_client=transport,
     ) as client:
         yield client
-
-
-def _headers() -> Mapping[str, str]:
-    return {"User-Agent": f"Foresight/{__version__}"}

@@ -3,14 +3,14 @@
 import logging
 import os
 import ssl
-from http import HTTPStatus
 from typing import Any
 
 import httpx
 import openai
 
 from app.errors import AppError, first_line
-from app.remote.client import NotAnApi
+from app.messages import Request
+from app.remote.client import NotAnApi, continues
 from app.server_messages import Server
 
 log = logging.getLogger(__name__)
@@ -21,8 +21,10 @@ UNREACHABLE = (openai.APIConnectionError, httpx.TransportError, OSError)
 TIMEOUTS = (openai.APITimeoutError, httpx.TimeoutException, TimeoutError)
 
 
-def sentence_of(error: Exception, server: Server, model: str = "", has_begun: bool = False) -> str:
-    """The error as a sentence. `model` is what a reply was asked of, `has_begun` once a part of it has come."""
+def sentence_of(
+    error: Exception, server: Server, request: Request | None = None, has_begun: bool = False
+) -> str:
+    """The error as a sentence. `request` is that of a reply, `has_begun` once a part of it has come."""
     host = server.host
     match error:
         case AppError():
@@ -32,9 +34,9 @@ def sentence_of(error: Exception, server: Server, model: str = "", has_begun: bo
                 f"{host} did not answer in time. Check that it is running and not overloaded, then try again."
             )
         case openai.APIStatusError():
-            return _refused(error, server, model)
+            return _refused(error, server, request)
         case _ if isinstance(error, UNREACHABLE):
-            return _cut(host) if has_begun else _unreachable(error, server)
+            return cut_off(host) if has_begun else _unreachable(error, server)
         case NotAnApi():
             return _no_api(server)
         case openai.APIError():
@@ -47,12 +49,8 @@ def sentence_of(error: Exception, server: Server, model: str = "", has_begun: bo
     return f"{host} could not be asked because of a bug in Foresight ({type(error).__name__}). Try again."
 
 
-def cut_off(server: Server) -> str:
+def cut_off(host: str) -> str:
     """The sentence for a stream that ended before the reply did."""
-    return _cut(server.host)
-
-
-def _cut(host: str) -> str:
     return f"The connection to {host} broke before the reply was complete. Continue it, or try again."
 
 
@@ -77,31 +75,27 @@ def _root(error: BaseException) -> BaseException:
     return error
 
 
-def _refused(error: openai.APIStatusError, server: Server, model: str) -> str:
+def _refused(error: openai.APIStatusError, server: Server, request: Request | None) -> str:
     host, status = server.host, error.status_code
-    said = _said(error, server)
+    said, phrase = _said(error, server), f"{status} {error.response.reason_phrase}".strip()
     match status:
         case 401 | 403:
             asks = "refused the key" if server.key else "asks for a key"
-            return f"{host} {asks} ({status}). Enter the right one with the address under Models → Servers."
-        case 404 if model and said:
-            return f"{host} has no model {model} (404). List its models again under Models → Servers."
+            return f"{host} {asks} ({status}). Enter the right one with the address under Models → Installed."
+        case 400 | 422 if request and continues(request):
+            return f"{host} does not continue a reply ({phrase}){said}. Regenerate the reply instead."
+        case 404 if request and said:
+            name = request.model.name
+            return f"{host} has no model {name} (404). List its models again under Models → Installed."
         case 404:
             return _no_api(server)
         case 429:
             return f"{host} takes no more requests at the moment (429){said}. Wait a little, then try again."
         case _ if status >= 500:
-            return f"{host} failed ({_phrase(status)}){said}. Try again, or look at its log."
+            return f"{host} failed ({phrase}){said}. Try again, or look at its log."
         case _ if status < 400:
-            return f"{host} redirects to another address ({status}). Enter that one under Models → Servers."
-    return f"{host} refused the request ({_phrase(status)}){said}."
-
-
-def _phrase(status: int) -> str:
-    try:
-        return f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        return str(status)
+            return f"{host} redirects to another address ({status}). Enter that one under Models → Installed."
+    return f"{host} refused the request ({phrase}){said}."
 
 
 def _no_api(server: Server) -> str:

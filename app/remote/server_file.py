@@ -44,5 +44,5 @@ class ServerFile:
             ) from error
 
 
-def _server(address: str, key: str, listed: list[str], added: list[str]) -> Server:
-    return Server(address, key, tuple(map(str, listed)), tuple(map(str, added)))
+def _server(address: str, key: str, models: list[str]) -> Server:
+    return Server(address, key, tuple(map(str, models)))

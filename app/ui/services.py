@@ -4,34 +4,15 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 from app.chat_messages import ChatSettings
-from app.conversation import Conversations, Overflow, Reply, ReplySettings, TokenReader
+from app.conversation import Conversations, Overflow, ReplySettings
+from app.conversation.engine_protocol import ModelEngine
 from app.conversation.race import Race
-from app.messages import DecoderName, EngineStatus, ModelChoice, Options, Request
+from app.messages import DecoderName, ModelChoice, Options
 from app.settings import ModelSettings, Settings, SettingsFile, Theme
 from app.ui.documents.service import DocumentsService
 from app.ui.models.service import ModelsService, ServersService
-
-
-class EngineService(Protocol):
-    """What the window needs of the engine; nothing here waits."""
-
-    def submit(self, request: Request, reply: Reply) -> None:
-        """Write the reply to this request into `reply`, on the engine's own thread."""
-
-    def load(self, choice: ModelChoice, ended: Callable[[bool], None]) -> None:
-        """Ask the worker to load this model; `status` has the progress, `ended` gets whether it is loaded."""
-
-    def unload(self) -> None:
-        """Ask the worker to unload the model."""
-
-    def status(self) -> EngineStatus:
-        """What the worker does now."""
-
-    def reader(self) -> TokenReader:
-        """The loaded model's tokenizer."""
 
 
 class Services:
@@ -40,7 +21,7 @@ class Services:
     def __init__(
         self,
         conversations: Conversations,
-        engine: EngineService,
+        engine: ModelEngine,
         models: ModelsService,
         race: Race,
         documents: DocumentsService,

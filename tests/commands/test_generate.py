@@ -3,15 +3,12 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
 from app.commands.generate import print_replies
 from app.commands.prompts import PromptItem, SamplingOverride
 from app.errors import ReplyFailed
-from app.main import cli
 from app.messages import Decoding, Message, ModelChoice, Options
 from tests.commands.scripted import ScriptedDecoders
-from tests.remote.fake_server import FakeServer, running
 
 MODEL = ModelChoice("demo")
 
@@ -45,34 +42,3 @@ def test_a_failure_ends_it_and_what_was_written_stays(capsys: pytest.CaptureFixt
         print_replies(engine, MODEL, [PromptItem("One"), PromptItem("Two")], Options(), as_json=False)
     assert capsys.readouterr().out.startswith(" 0 1 2 3 4 5 6")
     assert len(engine.requests) == 1
-
-
-def run(*arguments: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(cli, ["generate", "--model", "org/model", *arguments])
-    return result.exit_code, result.stdout, result.stderr
-
-
-def test_a_server_answers_with_text_or_json() -> None:
-    with running(FakeServer(key="sk-1")) as server:
-        asked = ("--remote", server.address, "--api-key", "sk-1", "--prompt", "Hi")
-        code, out, err = run(*asked)
-        assert (code, out) == (0, "Hello there.\n") and "tokens/s, first token after" in err
-        found = json.loads(run(*asked, "--json")[1])
-        assert (found["text"], found["model"], found["stop_reason"]) == ("Hello there.", "org/model", "eos")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("--remote", "http://127.0.0.1:1"), "Can't reach 127.0.0.1:1 (Connection refused)."),
-        (("--remote", ""), "Enter the address of a server"),
-        (("--api-key", "sk-1"), "The key of --api-key is for --remote: give its address, too."),
-        (
-            ("--remote", "http://127.0.0.1:1", "--raw"),
-            "A server is asked with chat messages: leave out --raw.",
-        ),
-    ],
-)
-def test_what_cannot_be_asked_is_a_sentence(arguments: tuple[str, ...], sentence: str) -> None:
-    code, out, err = run("--prompt", "Hi", *arguments)
-    assert code != 0 and out.strip() == "" and sentence in err

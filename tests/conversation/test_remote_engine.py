@@ -10,7 +10,7 @@ from app.conversation.remote_engine import EngineWithServers
 from app.messages import EngineStatus, Failed, Finished, Message, ModelChoice, Request
 from app.remote import Servers
 from tests.fakes import DEMO, ScriptedEngine
-from tests.remote.fake_server import FakeServer, running
+from tests.remote.fake_server import FakeServer, added, running
 
 LOCAL = ModelChoice("demo")
 CHAT = (Message("user", "Hi"),)
@@ -28,8 +28,8 @@ def local() -> ScriptedEngine:
 
 
 @pytest.fixture
-def engine(local: ScriptedEngine, tmp_path: Path) -> EngineWithServers:
-    return EngineWithServers(local, Servers(tmp_path))
+def engine(local: ScriptedEngine, server: FakeServer, tmp_path: Path) -> EngineWithServers:
+    return EngineWithServers(local, Servers(added(tmp_path, server.address)))
 
 
 def remote(server: FakeServer) -> ModelChoice:

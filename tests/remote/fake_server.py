@@ -1,12 +1,17 @@
 """A small server with OpenAI's API that does as it is told, and misbehaves as servers do."""
 
 import json
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Literal
+
+from app.remote.server_file import ServerFile
+from app.server_messages import Server
 
 Misbehaviour = Literal[
     "", "page", "no json", "cut off", "no end", "error in stream", "silent", "filtered", "redirect"
@@ -132,6 +137,17 @@ class Http(ThreadingHTTPServer):
     def __init__(self, told: FakeServer) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.told = told
+
+    def handle_error(self, *request: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):  # a client that hangs up is no error
+            super().handle_error(*request)
+
+
+def added(folder: Path, address: str, key: str = "") -> Path:
+    """The folder, in which a server has been added."""
+    file = ServerFile(folder)
+    file.write((*file.read(), Server(address, key)))
+    return folder
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from app.logits_settings import LogitsSettings
 from app.messages import Failed, Finished, Loading, Message, ModelChoice, Options, Piece, Request, Sampling
 from app.network_log import NetworkLog
 from app.remote import Servers
-from app.remote.client import Limits
-from tests.remote.fake_server import FakeServer, Misbehaviour, running
+from app.server_messages import Limits
+from tests.remote.fake_server import FakeServer, Misbehaviour, added, running
 
 KEY = "sk-secret-of-the-server"
 CHAT = (Message("system", "Be brief."), Message("user", "Hi"))
@@ -33,8 +33,8 @@ def server() -> Iterator[FakeServer]:
 
 
 @pytest.fixture
-def servers(tmp_path: Path) -> Servers:
-    return Servers(tmp_path)
+def servers(tmp_path: Path, server: FakeServer) -> Servers:
+    return Servers(added(tmp_path, server.address))
 
 
 def request_to(address: str, **changes: Any) -> Request:
@@ -68,14 +68,13 @@ def test_an_added_server_lists_its_models_and_is_kept_with_its_key_for_this_user
     server.key = KEY
     servers = Servers(tmp_path)
     added = servers.add(host(server), KEY)
-    assert added.listed == ("org/model", "other") and added.address == server.address
-    servers.add_model(server.address, "other")
+    assert added.models == ("org/model", "other") and added.address == server.address
     again = Servers(tmp_path)
-    assert again.servers()[0].added == ("other",)
-    assert again.add(server.address).added == ("other",), "by the kept key"
+    assert again.servers() == (added,)
+    server.models = ("new",)
+    assert again.add(server.address).models == ("new",), "by the kept key"
     assert stat.S_IMODE((tmp_path / "servers.json").stat().st_mode) == 0o600
     assert KEY not in repr(again.servers())
-    again.remove_model(server.address, "other")
     again.remove(server.address)
     assert Servers(tmp_path).servers() == () and KEY not in (tmp_path / "servers.json").read_text()
 
@@ -144,7 +143,7 @@ SENTENCES: dict[Misbehaviour, str] = {
     "no end": "The connection to {host} broke before the reply was complete. Continue it, or try again.",
     "error in stream": "{host} ended the reply with an error: the card fell over. Try again, or look at its log.",
     "filtered": "The server's content filter ended this reply.",
-    "redirect": "{host} redirects to another address (307). Enter that one under Models → Servers.",
+    "redirect": "{host} redirects to another address (307). Enter that one under Models → Installed.",
     "silent": "{host} did not answer in time. Check that it is running and not overloaded, then try again.",
 }
 
@@ -154,7 +153,7 @@ def test_a_server_that_misbehaves_is_told_in_a_sentence_and_nothing_is_lost(
     misbehaviour: Misbehaviour, server: FakeServer, tmp_path: Path
 ) -> None:
     server.misbehaves = misbehaviour
-    text, end = ask(Servers(tmp_path, limits=QUICK), server.address)
+    text, end = ask(Servers(added(tmp_path, server.address), limits=QUICK), server.address)
     assert end == Failed(SENTENCES[misbehaviour].format(host=host(server), address=server.address))
     begun = {"no json", "cut off", "no end", "error in stream", "filtered"}
     assert text.startswith("Hello there") == (misbehaviour in begun)
@@ -176,8 +175,17 @@ def test_a_refusal_is_told_with_the_servers_words(servers: Servers, server: Fake
     assert failure(servers, server.address).startswith(f"{host(server)} {STATUSES[status]}")
 
 
+def test_a_server_that_does_not_continue_replies_is_told(servers: Servers, server: FakeServer) -> None:
+    server.status, server.error = 422, {"detail": "Unexpected fields"}
+    _, end = ask(servers, server.address, prompt=(*CHAT, Message("assistant", "Hello")))
+    assert isinstance(end, Failed) and end.sentence == (
+        f"{host(server)} does not continue a reply (422 Unprocessable Entity): Unexpected fields. "
+        "Regenerate the reply instead."
+    )
+
+
 def test_words_of_a_server_are_shortened_and_never_hold_the_key(server: FakeServer, tmp_path: Path) -> None:
-    servers = Servers(tmp_path, key=KEY)
+    servers = Servers(added(tmp_path, server.address, KEY))
     server.status, server.error = 500, {"detail": f"{KEY} is {'very ' * 200}bad"}
     told = failure(servers, server.address)
     assert KEY not in told and "…" in told and len(told) < 450
@@ -188,11 +196,12 @@ def test_words_of_a_server_are_shortened_and_never_hold_the_key(server: FakeServ
 
 
 def test_a_wrong_key_is_refused_in_a_sentence_and_written_nowhere(
-    servers: Servers, server: FakeServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    server: FakeServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     server.key = "sk-the-right-one"
-    told = failure(Servers(tmp_path, key=KEY), server.address)
+    told = failure(Servers(added(tmp_path / "wrong", server.address, KEY)), server.address)
+    servers = Servers(tmp_path)
     assert told.startswith(f"{host(server)} refused the key (401). Enter the right one with the address")
     with pytest.raises(ServerError, match="asks for a key"):
         servers.add(server.address)
@@ -200,7 +209,8 @@ def test_a_wrong_key_is_refused_in_a_sentence_and_written_nowhere(
     assert KEY not in caplog.text and "sk-the-right-one" not in told
 
 
-def test_where_nobody_answers_the_sentence_says_why(servers: Servers) -> None:
+def test_where_nobody_answers_the_sentence_says_why(tmp_path: Path) -> None:
+    servers = Servers(added(tmp_path, UNUSED))
     refused = (
         "Can't reach 127.0.0.1:1 (Connection refused). Check the address, and that the server is running."
     )
@@ -211,8 +221,9 @@ def test_where_nobody_answers_the_sentence_says_why(servers: Servers) -> None:
         servers.add("http://no-such-host.invalid/v1")
 
 
-def test_https_to_a_server_without_it_is_told(servers: Servers, server: FakeServer) -> None:
-    told = failure(servers, server.address.replace("http:", "https:"))
+def test_https_to_a_server_without_it_is_told(server: FakeServer, tmp_path: Path) -> None:
+    address = server.address.replace("http:", "https:")
+    told = failure(Servers(added(tmp_path, address)), address)
     assert told.startswith(f"No encrypted connection to {host(server)} (")
 
 
@@ -234,16 +245,15 @@ def test_a_server_without_models_is_told(servers: Servers, server: FakeServer) -
         servers.add(server.address)
 
 
-@pytest.mark.parametrize("ends", ["stop", "close"])
 @pytest.mark.parametrize("pauses", [True, False])
 def test_stopping_ends_the_connection_and_keeps_what_was_written(
-    servers: Servers, server: FakeServer, pauses: bool, ends: str
+    servers: Servers, server: FakeServer, pauses: bool
 ) -> None:
     server.pauses, server.misbehaves = pauses, "" if pauses else "silent"
     reply = Reply()
     servers.submit(request_to(server.address), reply)
     wait_until(lambda: len(reply.wait(0, timeout=0)) == (3 if pauses else 1) and bool(server.asked))
-    (reply.stop if ends == "stop" else servers.close)()
+    reply.stop()
     *_, end = reply.events()
     assert isinstance(end, Finished) and end.reason == "stopped"
     assert server.is_left.wait(5), "the server sees that its client has gone"
@@ -262,7 +272,8 @@ def test_many_replies_are_written_at_once(servers: Servers, server: FakeServer) 
 
 def test_offline_nothing_leaves_this_machine(server: FakeServer, tmp_path: Path) -> None:
     contacted: list[str] = []
-    servers = Servers(tmp_path, lambda: True, lambda name, _why: contacted.append(name))
+    folder = added(added(tmp_path, server.address), "http://192.0.2.7:80/v1")
+    servers = Servers(folder, lambda: True, lambda name, _why: contacted.append(name))
     sentence = "Foresight is set to offline, so 192.0.2.7:80 is not asked: turn Offline off"
     assert failure(servers, "http://192.0.2.7:80/v1").startswith(sentence)
     with pytest.raises(ServerError, match="offline"):
@@ -274,8 +285,8 @@ def test_offline_nothing_leaves_this_machine(server: FakeServer, tmp_path: Path)
 def test_the_log_of_contacts_names_the_server_and_why(tmp_path: Path) -> None:
     contacts = NetworkLog({})
     contacts.watch()
-    servers = Servers(tmp_path, explain=contacts.explain, limits=QUICK)
-    failure(servers, "http://no-such-host.invalid:8000/v1")
+    address = "http://no-such-host.invalid:8000/v1"
+    failure(Servers(added(tmp_path, address), explain=contacts.explain, limits=QUICK), address)
     (contact,) = [one for one in contacts.contacts() if one.host == "no-such-host.invalid"]
     assert contact.why == "a server that you added, for its models or a reply"
 
@@ -285,8 +296,12 @@ def test_an_address_that_is_none_is_refused_before_anything_is_asked(servers: Se
         servers.add("ftp://x")
     with pytest.raises(BadOption, match="no key has"):
         servers.add(UNUSED, "sk-é")
-    with pytest.raises(ServerError, match="no longer in the list"):
-        servers.add_model(UNUSED, "org/model")
+
+
+def test_a_server_that_was_removed_gets_nothing(servers: Servers, server: FakeServer) -> None:
+    servers.remove(server.address)
+    sentence = f"{server.address} was removed. Add it again, or choose another model."
+    assert failure(servers, server.address) == sentence and server.asked == []
 
 
 def test_no_thread_is_left(servers: Servers, server: FakeServer) -> None:

@@ -15,7 +15,6 @@ from app.ui.models.discover import Filters, SearchResults, Size, Task, matching,
 from app.ui.models.inventory import CONTEXT, InventoryCache, load_name
 from app.ui.models.load_dialog import LoadActions, LoadDialog, form_values
 from app.ui.models.render import installed_or_downloading
-from app.ui.models.server_actions import ServerActions
 from app.ui.services import Services
 from app.ui.templates import render_macro
 
@@ -30,7 +29,6 @@ class ModelsActions:
         self._inventory = inventory
         self._notify = notify
         self._loading = LoadActions(services, inventory)
-        self._servers = ServerActions(services)
         models = services.models
         self._at_once: dict[str, Callable[[str], object]] = {
             "download": models.start,
@@ -43,7 +41,7 @@ class ModelsActions:
             "forget-folder": self._remove_folder,
             "renew": lambda _: self._inventory.refresh(),
             "list-server": lambda address: services.servers.add(address, ""),
-            "remove-server": self._servers.remove,
+            "remove-server": self._remove_server,
         }
         self._with_question: dict[str, Callable[[str, str], str]] = {
             "cancel": self._cancel,
@@ -53,9 +51,6 @@ class ModelsActions:
             "load-now": self._stop_and_load,
             "unload": self._unload,
             "download-file": self._download_file,
-            "use-remote": self._servers.use,
-            "add-remote": self._servers.add_model,
-            "remove-remote": self._servers.remove_model,
         }
 
     def open(self) -> None:
@@ -207,6 +202,12 @@ class ModelsActions:
         rest = tuple(one for one in self._services.settings.library.folders if one != folder)
         self._services.choose_library(replace(self._services.settings.library, folders=rest))
         self._inventory.refresh()
+
+    def _remove_server(self, address: str) -> None:
+        """Forget a server. Where its model is in use, the last local one takes its place."""
+        self._services.servers.remove(address)
+        if self._services.model.server == address:
+            self._services.choose_model(self._services.settings.local_model)
 
     def _download_file(self, repo: str, value: str) -> str:
         """Download one file of a repository: the one that is chosen in its form."""

@@ -32,12 +32,19 @@ def picker_html(
     )
 
 
-def remote_rows(servers: Sequence[Server], choice: ModelChoice) -> list[dict[str, object]]:
-    """The models of servers that were added, each with whether it is chosen."""
+def remote_rows(servers: Sequence[Server], chosen: ModelChoice) -> list[dict[str, object]]:
+    """The models of all servers, each with whether it is chosen, and what its button sends."""
+    choices = [
+        (server, ModelChoice(name, server=server.address)) for server in servers for name in server.models
+    ]
     return [
-        {"name": name, "server": server, "is_chosen": (name, server.address) == (choice.name, choice.server)}
-        for server in servers
-        for name in server.added
+        {
+            "name": choice.name,
+            "server": server,
+            "is_chosen": (choice.name, choice.server) == (chosen.name, chosen.server),
+            "value": json.dumps(astuple(choice)),
+        }
+        for server, choice in choices
     ]
 
 

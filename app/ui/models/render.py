@@ -159,8 +159,8 @@ def installed_html(inventory: Inventory | None, status: EngineStatus) -> Markup:
 
 
 def servers_html(servers: Sequence[Server], choice: ModelChoice) -> Markup:
-    """The servers, their models on the list, and the others that they have."""
-    return render_macro(TEMPLATE, "servers", servers=servers, chosen=remote_rows(servers, choice))
+    """The servers with their models."""
+    return render_macro(TEMPLATE, "servers", servers=[(one, remote_rows((one,), choice)) for one in servers])
 
 
 def _installed(one: InstalledFit, status: EngineStatus) -> dict[str, object]:

@@ -20,7 +20,7 @@ from app.settings import ModelSettings
 
 
 class ServersService(Protocol):
-    """The servers that the person added. Only `servers` returns at once. What cannot be done raises an AppError."""
+    """The servers that the person added. `add` waits for the server. What cannot be done raises an AppError."""
 
     def servers(self) -> tuple[Server, ...]:
         """All servers."""
@@ -30,12 +30,6 @@ class ServersService(Protocol):
 
     def remove(self, address: str) -> None:
         """Forget a server, with its key."""
-
-    def add_model(self, address: str, model: str) -> None:
-        """Have a model of a server among those to choose from."""
-
-    def remove_model(self, address: str, model: str) -> None:
-        """Take a model off the list."""
 
 
 class ModelsService(Protocol):

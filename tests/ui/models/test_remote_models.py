@@ -16,7 +16,7 @@ from app.ui.live.panel import panel_html
 from app.ui.live.step_history import StepHistory
 from app.ui.models.actions import ModelsActions
 from app.ui.models.inventory import InventoryCache, is_same_model
-from app.ui.models.picker import picker_html
+from app.ui.models.picker import picker_html, remote_rows
 from app.ui.models.render import loaded_html, servers_html
 from app.ui.top_bar import describe
 from tests.fake_models import DEMO_MODEL
@@ -50,21 +50,20 @@ def test_a_server_is_added_used_and_removed(
     actions: ModelsActions, services: Services, engine: ScriptedEngine, server: FakeServer
 ) -> None:
     assert actions.add_server(server.address, "sk-1") == ("", "")
-    dialog(actions, "add-remote", "other", server.address)
-    (kept,) = services.servers.servers()
-    assert (kept.listed, kept.added) == (("org/model", "other"), ("other",))
-    server.models = ("new",)
+    assert services.servers.servers()[0].models == ("org/model", "other")
+    server.models = ("other", "new")
     dialog(actions, "list-server", server.address)
-    assert services.servers.servers()[0].listed == ("new",)
-    dialog(actions, "use-remote", "other", server.address)
-    chosen = ModelChoice("other", server=server.address)
-    assert services.model == chosen == engine.loads[-1]
+    (kept,) = services.servers.servers()
+    assert kept.models == ("other", "new")
+    for row in remote_rows((kept,), services.model):
+        dialog(actions, "choose", value=str(row["value"]))
+        chosen = ModelChoice(str(row["name"]), server=server.address)
+        assert services.model == chosen == engine.loads[-1]
     engine.end_loading(True)
     assert services.settings.model == chosen and services.settings.local_model == ModelChoice("demo")
-    dialog(actions, "remove-remote", "other", server.address)
-    assert engine.loads[-1] == ModelChoice("demo"), "the last local model takes its place"
     dialog(actions, "remove-server", server.address)
     assert services.servers.servers() == ()
+    assert engine.loads[-1] == ModelChoice("demo"), "the last local model takes its place"
 
 
 def test_what_cannot_be_added_stays_in_its_boxes_and_is_told(
@@ -75,24 +74,16 @@ def test_what_cannot_be_added_stays_in_its_boxes_and_is_told(
     assert "refused the key" in notified[0] and "Enter the address of a server" in notified[1]
 
 
-def test_a_server_that_is_removed_while_in_use_gives_way_to_the_local_model(
-    actions: ModelsActions, engine: ScriptedEngine, server: FakeServer
-) -> None:
-    actions.add_server(server.address, "sk-1")
-    dialog(actions, "use-remote", "org/model", server.address)
-    engine.end_loading(True)
-    dialog(actions, "remove-server", server.address)
-    assert engine.loads[-1] == ModelChoice("demo")
-
-
 def test_the_lists_show_remote_models_with_their_mark_and_a_warning() -> None:
-    server = Server("http://example.com/v1", "sk-1", ("a", "b"), ("b",))
-    html = servers_html((server,), REMOTE)
-    assert "Remote" in html and "Remove from list b" in html and "Add to list a" in html
+    server = Server("http://example.com/v1", "sk-1", ("a", "b"))
+    chosen = replace(REMOTE, name="b", server=server.address)
+    html = servers_html((server,), chosen)
+    assert "Remote" in html and "Use a" in html and "Use b" not in html and "in use" in html
     assert "is not encrypted" in html and "with a key" in html and "sk-1" not in html
     status = EngineStatus("ready", model=INFO)
-    picker = picker_html(None, status, replace(REMOTE, name="b", server=server.address), (server,))
-    assert "Remote · example.com" in picker and 'aria-pressed="true" disabled' in picker
+    picker = picker_html(None, status, chosen, (server,))
+    assert "<h3>Remote</h3>" in picker and picker.count("<small>example.com</small>") == 2
+    assert picker.count('aria-pressed="true" disabled') == 1
     assert "Precision" not in picker and "Unload" not in picker and "Unload" not in loaded_html(None, status)
     assert describe(INFO) == "org/model · remote · box:8000"
     assert not is_same_model(DEMO_MODEL, remote_info(replace(REMOTE, name="demo")))
