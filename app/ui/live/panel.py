@@ -57,7 +57,7 @@ def in_words(statistics: Statistics, decoder: DecoderName) -> str:
 def remote_in_words(state: ReplyState) -> str:
     """The same for a model on a server, which may tell at the end how many tokens its forward passes wrote."""
     numbers = state.statistics
-    if not state.finished:
+    if not state.is_done:
         return "The server writes this reply." if numbers.seconds else "Send a message to ask the server."
     if not numbers.steps:
         return "The server does not tell how many tokens each forward pass wrote."
