@@ -19,7 +19,7 @@ def test_it_writes_what_the_engine_writes_and_tells_how(
 ) -> None:
     servers = Servers(tmp_path)
     added, both = servers.add(server.url, KEY), EngineWithServers(engine, servers)
-    assert added.models == ("demo",)
+    assert "demo" in added.models
     texts, ends = [], []
     for model in (DEMO.choice, ModelChoice("demo", server=added.address)):
         reply = Reply()
