@@ -146,6 +146,10 @@ class ModelTooLarge(ModelError):
     """Memory ran out while the model was loading or decoding."""
 
 
+class ServerError(ModelError):
+    """A server cannot be reached, or does not answer as an OpenAI-compatible one does."""
+
+
 class PromptTooLong(AppError):
     """The prompt leaves no room for a reply in the model's context."""
 

@@ -113,7 +113,8 @@ class Options:
 class ModelChoice:
     """A model (folder or hub id), and its precision, device, quantisation and attention backend.
 
-    `context` is the longest context in tokens; 0 leaves it to the model."""
+    `context` is the longest context in tokens; 0 leaves it to the model. With the address of a `server` the model
+    runs there, and nothing but its name is used."""
 
     name: str
     dtype: DType = "auto"
@@ -121,6 +122,7 @@ class ModelChoice:
     quantisation: Quantisation = "none"
     attention: AttentionChoice = "auto"
     context: int = 0
+    server: str = ""
 
     def __post_init__(self) -> None:
         require(0 <= self.context <= 2**31, "context must be from 0 (the model's own) to 2^31", self.context)
@@ -182,7 +184,8 @@ class ModelInfo:
     same text, or why none do. `attention_note`, `graphs_note` (CUDA graphs) and `device_note` are why nothing
     better is used; `attention` is "" where the model keeps its own. `fused_note` is which layers run in our own
     kernels, or why none do, and `compiler_note` why nothing was compiled for this machine.
-    `quantised_share` is the share of its parameters."""
+    `quantised_share` is the share of its parameters. `server` is the address of the server that runs it, "" for one
+    that is loaded here: of another hardly more than its name is known."""
 
     name: str
     label: str
@@ -205,6 +208,7 @@ class ModelInfo:
     fused_note: str = ""
     device_note: str = ""
     compiler_note: str = ""
+    server: str = ""
 
     @property
     def refusals(self) -> dict[str, str]:

@@ -109,17 +109,25 @@ class Settings:
     def __post_init__(self) -> None:
         require_one_of(Theme, "theme", self.theme)
 
+    @property
+    def local_model(self) -> ModelChoice:
+        """The model, or the last one before it that was loaded on this machine."""
+        known = (self.model, *self.loaded)
+        return next((one for one in known if not one.server), ModelChoice(DEMO_MODEL))
+
     def choice_of(self, name: str) -> ModelChoice:
         """How this model was loaded last, whatever its revision; else automatically, on the same device as now."""
         wanted = _without_revision(name)
         known = next(
-            (one for one in (self.model, *self.loaded) if _without_revision(one.name) == wanted), None
+            (one for one in (self.local_model, *self.loaded) if _without_revision(one.name) == wanted), None
         )
-        base = known or replace(self.model, dtype="auto", quantisation="none", context=0)
+        base = known or replace(self.local_model, dtype="auto", quantisation="none", context=0)
         return replace(base, name=name)
 
     def with_loaded(self, choice: ModelChoice) -> "Settings":
-        """The same settings once this model is loaded."""
+        """The same settings once this model is loaded, or is used on its server."""
+        if choice.server:
+            return replace(self, model=choice)
         name = _without_revision(choice.name)
         others = [one for one in self.loaded if _without_revision(one.name) != name]
         return replace(self, model=choice, loaded=(choice, *others)[:MOST_LOADED])
@@ -190,6 +198,17 @@ def _from_json(saved: dict[str, Any]) -> Settings:
         is_temperature_chosen=saved.get("is_temperature_chosen", True),
         has_api=saved.get("has_api", False) is True,
     )
+
+
+def write_private(path: Path, text: str) -> None:
+    """Writes a file that this user alone can read; the old one stays until the new one is there. Raises OSError."""
+    draft = path.with_suffix(".new")
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft.unlink(missing_ok=True)
+    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(file, "w", encoding="utf-8") as opened:
+        opened.write(text)
+    draft.replace(path)
 
 
 def _make_private(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Builds the app: database, engine, models, documents, conversations and page; and closes them in order."""
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from app.chats import Chats
 from app.conversation import ChatStores, Conversations
 from app.conversation.embedder import EngineEmbedder
 from app.conversation.race import Race
+from app.conversation.remote_engine import EngineWithServers
 from app.database import MEMORY, Database, database_in
 from app.database.restoring import apply_staged
 from app.desktop.log_file import log_path, write_log
@@ -28,6 +29,7 @@ from app.machine_name import machine_name
 from app.messages import Locate, ModelFolder, Progress
 from app.network_log import HUB_WHY, NetworkLog
 from app.race_log import RaceLog
+from app.remote import Servers
 from app.settings import DataFolder, Settings, SettingsFile
 from app.shutdown import SECONDS, end_within
 from app.ui import AppContext, Running, Services, discard_all, serve
@@ -58,6 +60,7 @@ def run_app(folder: DataFolder, opening: Opening, model: str | None, network_log
     file = SettingsFile(folder.path)
     settings = _chosen(file.load(), model)
     models = ModelLibrary(folder.path, settings.library)
+    servers = Servers(folder.path, lambda: models.hub.is_offline, network_log.explain)
     log = log_path(folder.path)
     write_log(log)
     discard_all(folder.path)
@@ -76,11 +79,12 @@ def run_app(folder: DataFolder, opening: Opening, model: str | None, network_log
         _engine(located, folder.path / "steps") as engine,
         closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
         attached_with_chats(documents, stores),
-        closing(Conversations(engine, stores, documents)) as conversations,
+        nullcontext(EngineWithServers(engine, servers)) as engines,
+        closing(Conversations(engines, stores, documents)) as conversations,
     ):
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)
-        services = Services(conversations, engine, models, race, documents, file, settings)
-        services.follow_model(settings.model.name)
+        services = Services(conversations, engines, models, race, documents, file, settings, servers)
+        services.follow_model(settings.local_model.name)
         in_browser = opening.in_browser and not opening.is_native
         api = _api(services, engine, embedding_model, models.hub, folder.path)
         api.turn(opening.has_api or settings.has_api)
@@ -89,16 +93,22 @@ def run_app(folder: DataFolder, opening: Opening, model: str | None, network_log
         folder.announce(page.url)
         _greet(page, opening, folder, api)
         # After the page: importing torch takes longer than showing the page.
-        engine.load(settings.model)
+        engines.load(settings.model)
         try:
             _stay(page, folder, opening)
         finally:
             end_within(SECONDS, log)
-            race.stop()
-            engine.stop()  # ends replies; what is written is then stored
-            page.close()
-            race.close(CLOSING_SECONDS)
-            engine.close(CLOSING_SECONDS)
+            _close(page, race, conversations, engine)
+
+
+def _close(page: Running, race: Race, conversations: Conversations, engine: Engine) -> None:
+    """Ends what runs; replies first, so that what is written is stored."""
+    race.stop()
+    conversations.stop_all()  # a server's; the engine ends its own, and those that wait
+    engine.stop()
+    page.close()
+    race.close(CLOSING_SECONDS)
+    engine.close(CLOSING_SECONDS)
 
 
 def _greet(page: Running, opening: Opening, folder: DataFolder, api: ApiSwitch) -> None:
@@ -146,7 +156,7 @@ def _api(
         here = InstalledModels(services.models.installed)
         api = ApiServices(
             engine,
-            lambda: served_model(services.model),
+            lambda: served_model(services.settings.local_model),
             here,
             embedder,
             lambda choice: template_here(choice.name, hub),

@@ -1,10 +1,10 @@
 """Imports point one way, and what must stay in one place does.
 
     run.py → app.main → {app.startup → app.ui, app.commands} → app.api → app.conversation →
-        {engine, models_registry, chats, documents} →
+        {engine, models_registry, chats, documents, remote} →
         {messages and other values, database, settings, errors, validation, …}
 
-The four domains in braces do not know each other. Commands may also use the engine and the registry; the UI
+The five domains in braces do not know each other. Commands may also use the engine and the registry; the UI
 may not.
 Imports inside functions count like the others: laziness is no way around the direction.
 """
@@ -26,8 +26,9 @@ BASE = {
     "step_trace", "step_rows", "statistics", "settings", "database", "errors", "quantisation", "validation",
     "text_normalisation", "display_text", "child_process", "shutdown", "network_log", "machine_name",
     "race_log", "logits_settings", "gguf_header", "device_memory", "json_answers", "prompt_messages",
+    "server_messages",
 }  # fmt: skip
-DOMAINS = {"engine", "models_registry", "chats", "documents"}
+DOMAINS = {"engine", "models_registry", "chats", "documents", "remote"}
 ALLOWED = {
     "run": {"main"},
     "main": {"ui", "startup", "commands", "desktop", "conversation", *DOMAINS, *BASE},
@@ -44,8 +45,8 @@ ALLOWED = {
     "tools": {"tools", "commands", "ui", "api", "conversation", *DOMAINS, *BASE},
 }
 LIGHT = (
-    "ui", "api", "web", "desktop", "conversation", "models_registry", "chats", "documents", "commands", "main",
-    "startup", *BASE,
+    "ui", "api", "web", "desktop", "conversation", "models_registry", "chats", "documents", "remote", "commands",
+    "main", "startup", *BASE,
 )  # fmt: skip
 HEAVY = {"torch", "transformers"}
 REGISTRY = (
@@ -133,6 +134,12 @@ def test_only_the_engine_imports_torch() -> None:
     assert not (wrong := offending(light, lambda _source, name: name.split(".")[0] in HEAVY)), wrong
 
 
+def test_one_module_starts_the_openai_client() -> None:
+    """Its import takes a second: `app.remote` imports these two where a server is asked."""
+    others = [source for source in SOURCES if source.name not in ("client.py", "failures.py")]
+    assert not (wrong := offending(others, lambda _source, name: name.split(".")[0] == "openai")), wrong
+
+
 def test_only_the_ui_imports_gradio() -> None:
     others = [source for source in SOURCES if part_of_file(source) != "ui"]
     assert not (wrong := offending(others, lambda _source, name: name.split(".")[0] == "gradio")), wrong
@@ -144,7 +151,7 @@ import importlib, sys
 waited = {{}}
 for module in {LIGHT_MODULES}:
     importlib.import_module(module)
-    if found := sorted({HEAVY} & sys.modules.keys() - set(sum(waited.values(), []))):
+    if found := sorted({HEAVY | {"openai"}} & sys.modules.keys() - set(sum(waited.values(), []))):
         waited[module] = found
 sys.exit(str(waited) if waited else 0)
 """

@@ -16,6 +16,8 @@ from tests.models_registry.hub_server import FakeHub, running
 from tests.models_registry.model_files import model_files, write
 from tests.models_registry.test_installed_models import CONFIG
 from tests.page_driver import PageDriver
+from tests.remote.fake_server import FakeServer
+from tests.remote.fake_server import running as model_server
 from tools.app_process import AppProcess
 
 COMMIT = "0" * 40
@@ -284,3 +286,33 @@ def test_the_models_are_there_by_night(browser: Any, place: Place) -> None:
         night.page.click("#models-tab-discover")
         night.page.wait_for_selector("#catalogue .line")
         assert night.is_dark()
+
+
+def test_a_server_is_added_its_model_talked_to_and_the_server_removed(
+    person: PageDriver, screenshots: Path | None
+) -> None:
+    page = person.page
+    page.emulate_media(reduced_motion="reduce")  # what moves would be measured half way
+    with model_server(FakeServer(models=("org/far-away",), key="sk-far")) as server:
+        page.click("#add-a-server button")
+        page.fill("#server-address :is(input, textarea)", server.address)
+        page.fill("#server-key :is(input, textarea)", "sk-far")
+        page.click("#add-server")
+        page.click(button("Use org/far-away", "#servers"))
+        wait_for(person, "#status", "org/far-away · remote")
+        assert grave_by_day_and_by_night(page) == []
+        if screenshots:
+            page.screenshot(path=screenshots / "remote-models.png")
+        page.click("#to-chat")
+        person.send("Hi there")
+        assert person.wait_for_reply() == "Hello there."
+        person.open_tab("live")
+        assert "lookahead, the X-ray and same text do not apply" in person.text("#panel")
+        if screenshots:
+            page.screenshot(path=screenshots / "remote-chat.png")
+        assert server.asked[-1]["messages"][-1] == {"role": "user", "content": "Hi there"}
+        page.click("#to-models")
+        page.click(button(f"Remove server {server.address}", "#servers"))
+        page.wait_for_function("!document.querySelector('#status').innerText.includes('remote')")
+        page.wait_for_selector("#servers .server", state="detached")
+    person.wait_until_ready()

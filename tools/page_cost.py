@@ -34,6 +34,7 @@ from app.messages import Decoding, Finished, Message, ModelChoice, Options, Requ
 from app.models_registry import ModelLibrary, locate
 from app.network_log import NetworkLog
 from app.race_log import RaceLog
+from app.remote import Servers
 from app.settings import DEMO_MODEL, ModelSettings, Settings, SettingsFile
 from app.ui import AppContext, Services, serve
 from tools.processor_time import ProcessorTime, processor_time
@@ -68,7 +69,9 @@ def opened(folder: Path) -> Iterator[Services]:
     ):
         conversations = Conversations(engine, ChatStores(Chats(database), Chats(memory)), documents)
         race = Race(engine, lambda: False, RaceLog(database), str)
-        yield Services(conversations, engine, library, race, documents, SettingsFile(folder), Settings())
+        yield Services(
+            conversations, engine, library, race, documents, SettingsFile(folder), Settings(), Servers(folder)
+        )
 
 
 @dataclass(frozen=True, slots=True)

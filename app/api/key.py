@@ -1,12 +1,12 @@
 """The key of the API. It is made at first use, and kept in the data folder for this user alone."""
 
-import os
 import secrets
 from hmac import compare_digest
 from pathlib import Path
 from typing import Protocol
 
 from app.errors import SettingsNotSaved
+from app.settings import write_private
 
 PREFIX = "sk-foresight-"
 FILE = "api-key"
@@ -61,14 +61,8 @@ class KeyFile:
     def renew(self) -> str:
         """Make a new key; the old one is void at once. Raises SettingsNotSaved."""
         key = PREFIX + secrets.token_urlsafe(24)
-        draft = self.path.with_suffix(".new")
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            draft.unlink(missing_ok=True)
-            file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(file, "w", encoding="ascii") as opened:
-                opened.write(key + "\n")
-            draft.replace(self.path)
+            write_private(self.path, key + "\n")
         except OSError as error:
             raise self._problem(error) from error
         return key

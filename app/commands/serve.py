@@ -55,7 +55,9 @@ def serve(
         folder = data_dir_or_default(data_dir)
         settings = SettingsFile(folder).load()
         with impossible_values():
-            choice = settings.model if model is None else ModelChoice(model, dtype, device, quantisation)
+            choice = (
+                settings.local_model if model is None else ModelChoice(model, dtype, device, quantisation)
+            )
         key = chosen_key(folder, api_key, no_key, host)
         listener = listen(port, host)
         with engine_in(folder, CLOSING_SECONDS) as engine:

@@ -1,10 +1,10 @@
 """What conversations, races and commands need of the engine: `app.engine.Engine`, or a fake in tests."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from app.conversation.reply import Reply
-from app.messages import Message, Request
+from app.messages import EngineStatus, Message, ModelChoice, Request
 
 
 class TokenReader(Protocol):
@@ -29,3 +29,16 @@ class ReplyEngine(Protocol):
 
     def reader(self) -> TokenReader:
         """The tokenizer of the model that is loaded now."""
+
+
+class ModelEngine(ReplyEngine, Protocol):
+    """Loads models, too."""
+
+    def load(self, choice: ModelChoice, ended: Callable[[bool], None]) -> None:
+        """Asks to load this model; `status` has the progress, `ended` gets whether it is loaded."""
+
+    def unload(self) -> None:
+        """Asks to unload the model."""
+
+    def status(self) -> EngineStatus:
+        """What the engine does now."""

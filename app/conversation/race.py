@@ -49,6 +49,7 @@ BUSY = "A reply is still being written. Wait until it ends, or stop it first."
 MARGIN_SECONDS = 60.0
 """How long to wait for a margin: the model reads the prompt and the reply up to there again."""
 STOPPED = "The race was stopped. It has no result."
+REMOTE = "A race compares decoders on this machine. Choose an installed model first."
 RACING = "A race is already running. Wait until it ends, or stop it first."
 
 
@@ -129,7 +130,9 @@ class Race:
         return self._state
 
     def start(self, plan: RacePlan) -> None:
-        """Starts a race. Raises RaceRefused while a reply or another race is running."""
+        """Starts a race. Raises RaceRefused while a reply or another race is running, and for a server's model."""
+        if plan.model.server:
+            raise RaceRefused(REMOTE)
         with self._lock:
             if self._state.is_running:
                 raise RaceRefused(RACING)

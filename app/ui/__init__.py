@@ -1,14 +1,13 @@
 """The window: a Gradio page on 127.0.0.1. Importing this package is cheap; `serve` imports Gradio."""
 
 from app.ui.app_context import AppContext, Endpoint
-from app.ui.services import EngineService, Services
+from app.ui.services import Services
 from app.ui.serving import Running, prepare_environment, serve
 from app.ui.uploads import discard_all
 
 __all__ = [
     "Services",
     "Endpoint",
-    "EngineService",
     "Running",
     "AppContext",
     "discard_all",

@@ -4,34 +4,15 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 from app.chat_messages import ChatSettings
-from app.conversation import Conversations, Overflow, Reply, ReplySettings, TokenReader
+from app.conversation import Conversations, Overflow, ReplySettings
+from app.conversation.engine_protocol import ModelEngine
 from app.conversation.race import Race
-from app.messages import DecoderName, EngineStatus, ModelChoice, Options, Request
+from app.messages import DecoderName, ModelChoice, Options
 from app.settings import ModelSettings, Settings, SettingsFile, Theme
 from app.ui.documents.service import DocumentsService
-from app.ui.models.service import ModelsService
-
-
-class EngineService(Protocol):
-    """What the window needs of the engine; nothing here waits."""
-
-    def submit(self, request: Request, reply: Reply) -> None:
-        """Write the reply to this request into `reply`, on the engine's own thread."""
-
-    def load(self, choice: ModelChoice, ended: Callable[[bool], None]) -> None:
-        """Ask the worker to load this model; `status` has the progress, `ended` gets whether it is loaded."""
-
-    def unload(self) -> None:
-        """Ask the worker to unload the model."""
-
-    def status(self) -> EngineStatus:
-        """What the worker does now."""
-
-    def reader(self) -> TokenReader:
-        """The loaded model's tokenizer."""
+from app.ui.models.service import ModelsService, ServersService
 
 
 class Services:
@@ -40,18 +21,20 @@ class Services:
     def __init__(
         self,
         conversations: Conversations,
-        engine: EngineService,
+        engine: ModelEngine,
         models: ModelsService,
         race: Race,
         documents: DocumentsService,
         file: SettingsFile,
         settings: Settings,
+        servers: ServersService,
     ) -> None:
         self.conversations = conversations
         self.engine = engine
         self.models = models
         self.race = race
         self.documents = documents
+        self.servers = servers
         self.chat = 0
         """The chat that was open last. A new page shows it."""
         self._file = file
@@ -115,7 +98,7 @@ class Services:
     def restore_options(self) -> None:
         """Forget all options that were chosen; the temperature is the model's own again."""
         self._choose(lambda settings: replace(settings, options=Options(), is_temperature_chosen=False))
-        self.follow_model(self._settings.model.name)
+        self.follow_model(self._settings.local_model.name)
 
     def follow_model(self, name: str) -> None:
         """Take over the temperature of the model that is used now, unless one was chosen."""
@@ -160,7 +143,8 @@ class Services:
             self._loading = None
         ended(is_loaded)
         if is_loaded:
-            self.follow_model(choice.name)
+            if not choice.server:  # what a server's model asks for is not known here
+                self.follow_model(choice.name)
             self._choose(lambda settings: settings.with_loaded(choice))
 
     def _choose(self, change: Callable[[Settings], Settings]) -> None:

@@ -33,6 +33,8 @@ PHASES = {
 
 def describe(model: ModelInfo) -> str:
     """Describe a model in one line: demo · 7.3M parameters · int4 weights · bfloat16 · cpu · sdpa attention."""
+    if model.server:
+        return f"{model.name} · remote · {model.device}"
     name = model.name if model.label in ("", model.name) else f"{model.name} ({model.label})"
     size = parameters_in_words(model.parameters)
     attention = [f"{model.attention} attention"] if model.attention else []

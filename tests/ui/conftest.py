@@ -17,6 +17,7 @@ from app.conversation.race import Race
 from app.database import MEMORY, Database
 from app.network_log import NetworkLog
 from app.race_log import RaceLog
+from app.remote import Servers
 from app.settings import Settings, SettingsFile
 from app.ui import AppContext, Running, Services, prepare_environment, serve
 from tests.fake_documents import ScriptedDocuments
@@ -56,7 +57,8 @@ def open_services(
         ) as conversations,
     ):
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), str.upper)
-        yield Services(conversations, engine, models, race, documents, SettingsFile(data_dir), Settings())
+        file, servers = SettingsFile(data_dir), Servers(data_dir)
+        yield Services(conversations, engine, models, race, documents, file, Settings(), servers)
 
 
 @pytest.fixture

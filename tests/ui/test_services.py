@@ -82,7 +82,14 @@ def test_what_two_threads_choose_while_a_third_is_saved_all_holds(
 ) -> None:
     file = SlowFile(tmp_path)
     slow = Services(
-        services.conversations, engine, models, services.race, services.documents, file, Settings()
+        services.conversations,
+        engine,
+        models,
+        services.race,
+        services.documents,
+        file,
+        Settings(),
+        services.servers,
     )
     slow.choose_model(ModelChoice("org/model"))
     with ThreadPoolExecutor() as pool:

@@ -55,5 +55,5 @@ def writes_the_same(
         return False  # documents may have changed since
     options = to_options(OptionValues(*controls), services.settings.options)
     model, chat = services.engine.status().model, state.version.chat
-    is_greedy = options.sampling.temperature == 0
+    is_greedy = options.sampling.temperature == 0 and not (model and model.server)
     return is_greedy and services.conversations.has_written(chat, int(pending.name), options, model)

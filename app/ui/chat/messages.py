@@ -157,10 +157,10 @@ def _answer_buttons(message: StoredMessage, options: ThreadOptions) -> Iterator[
 
 
 def speed_in_words(statistics: Statistics) -> str:
-    """How fast a reply was written: "1.6 tokens/step · 47 tok/s"; nothing for one without a step."""
-    if not statistics.steps or not statistics.seconds:
-        return ""
-    return f"{statistics.tokens_per_step:.1f} tokens/step · {statistics.tokens_per_second:,.0f} tok/s"
+    """How fast a reply was written: "1.6 tokens/step · 47 tok/s", as far as it is known."""
+    mean = f"{statistics.tokens_per_step:.1f} tokens/step" if statistics.steps else ""
+    speed = f"{statistics.tokens_per_second:,.0f} tok/s" if statistics.tokens_per_second else ""
+    return " · ".join(filter(None, (mean, speed))) if speed else ""
 
 
 def can_continue(written: MessageContent) -> bool:

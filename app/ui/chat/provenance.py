@@ -29,15 +29,20 @@ def provenance_html(provenance: Provenance) -> Markup:
 def _rows(provenance: Provenance) -> Iterator[Row]:
     options = provenance.options
     yield from _model(provenance.model)
-    yield "Sampling", sampling_in_words(options.sampling)
+    is_remote = bool(provenance.model.server)
+    yield "Sampling", sampling_in_words(sent(options.sampling) if is_remote else options.sampling)
     yield "Seed", str(options.sampling.seed)
-    yield "Decoder", _decoder(provenance)
+    yield "Decoder", "" if is_remote else _decoder(provenance)
     yield from _numbers(provenance.statistics)
     yield "Ended", REASONS[provenance.reason]
     yield "Foresight", provenance.app
 
 
 def _model(model: ModelInfo) -> Iterator[Row]:
+    if model.server:
+        yield "Model", f"{model.name} (remote)"
+        yield "Server", model.server
+        return
     is_labelled = model.label not in ("", model.name)
     yield "Model", f"{model.name} ({model.label})" if is_labelled else model.name
     yield "Revision", model.revision
@@ -45,6 +50,11 @@ def _model(model: ModelInfo) -> Iterator[Row]:
     yield "Precision", f"{model.dtype}{quantised}"
     yield "Device", model.device
     yield "Attention", model.attention
+
+
+def sent(sampling: Sampling) -> Sampling:
+    """What a server gets of it."""
+    return Sampling(sampling.temperature, top_p=sampling.top_p, seed=sampling.seed)
 
 
 def sampling_in_words(sampling: Sampling) -> str:
@@ -73,10 +83,12 @@ def _sizes(decoding: Decoding) -> str:
 def _numbers(numbers: Statistics) -> Iterator[Row]:
     reused = f", {numbers.reused_tokens:,} of them reused" if numbers.reused_tokens else ""
     yield "Prompt", f"{numbers.prompt_tokens:,} tokens{reused}" if numbers.prompt_tokens else ""
-    if not numbers.steps:
+    if numbers.steps:
+        yield "Written", f"{numbers.tokens:,} tokens in {numbers.steps:,} steps"
+        yield "Tokens per step", f"{numbers.tokens_per_step:.2f}"
+    if numbers.rows:
+        yield "Hit rate", f"{numbers.hit_rate:.0%}"
+    if not numbers.tokens:
         return
-    yield "Written", f"{numbers.tokens:,} tokens in {numbers.steps:,} steps"
-    yield "Tokens per step", f"{numbers.tokens_per_step:.2f}"
-    yield "Hit rate", f"{numbers.hit_rate:.0%}"
     yield "Tokens/s", f"{numbers.tokens_per_second:,.1f}"
     yield "First token", f"after {seconds_in_words(numbers.time_to_first_token)}"

@@ -20,16 +20,18 @@ def panel_html(
 ) -> Markup:
     """Return the whole panel. A low window can hide its `.more`; before the first step there are no numbers."""
     numbers, hero = state.statistics, hero_number(state.statistics)
+    writer = state.finished.model if state.finished else model
+    is_remote = writer is not None and bool(writer.server)
     return render(
         "panel.html",
         tokens_per_step=hero,
-        sentence=in_words(numbers, decoder),
+        sentence=remote_in_words(state) if is_remote else in_words(numbers, decoder),
         auto_sentence=auto_in_words(numbers, lately(history)) if decoder == "auto" and hero else "",
         # A reply that was written before the app started has no history, only its sums.
         charts=_charts(history) if history.means else None,
-        tiles=[_tile(*tile) for tile in _tiles(numbers)] if numbers.steps else [],
+        tiles=[_tile(*tile) for tile in _tiles(numbers, is_remote)] if numbers.steps or is_remote else [],
         origins=list(_origins(history)),
-        notes=list(_notes(model)),
+        notes=list(_notes(writer)),
     )
 
 
@@ -50,6 +52,16 @@ def in_words(statistics: Statistics, decoder: DecoderName) -> str:
     digits = 1 if statistics.tokens_per_step >= 1.05 else 2
     mean = f"{statistics.tokens_per_step:.{digits}f}"
     return f"Each forward pass wrote {mean} tokens on average, all of them checked by the model."
+
+
+def remote_in_words(state: ReplyState) -> str:
+    """The same for a model on a server, which may tell at the end how many tokens its forward passes wrote."""
+    numbers = state.statistics
+    if not state.is_done:
+        return "The server writes this reply." if numbers.seconds else "Send a message to ask the server."
+    if not numbers.steps:
+        return "The server does not tell how many tokens each forward pass wrote."
+    return f"Each forward pass of the server wrote {numbers.tokens_per_step:.1f} tokens on average."
 
 
 def _why_one(statistics: Statistics, decoder: DecoderName) -> str:
@@ -104,12 +116,15 @@ def _origins(history: StepHistory) -> Iterator[dict[str, str]]:
         }
 
 
-def _tiles(statistics: Statistics) -> Iterator[tuple[str, str, bool, str]]:
-    """The label, the value, whether it is known, and the id of each tile."""
+def _tiles(statistics: Statistics, is_remote: bool) -> Iterator[tuple[str, str, bool, str]]:
+    """The label, the value, whether it is known, and the id of each tile. A server tells no more than two."""
     decoded = bool(statistics.steps)
-    yield "Tokens/s", f"{statistics.tokens_per_second:,.0f}", statistics.seconds > 0, "tokens-per-second"
+    speed = statistics.tokens_per_second
+    yield "Tokens/s", f"{speed:,.0f}", speed > 0 or decoded, "tokens-per-second"
     first = statistics.time_to_first_token
     yield "First token", seconds_in_words(first), first > 0, "first-token"
+    if is_remote:
+        return
     yield "Hit rate", f"{statistics.hit_rate:.0%}", decoded, "hit-rate"
     yield "Coverage", f"{statistics.coverage:.0%}", decoded, "coverage"
     yield "Rows per step", f"{statistics.rows_per_step:.1f}", decoded, "rows-per-step"

@@ -40,6 +40,8 @@ class ModelsActions:
             "unload-now": self._stop_and_unload,
             "forget-folder": self._remove_folder,
             "renew": lambda _: self._inventory.refresh(),
+            "list-server": lambda address: services.servers.add(address, ""),
+            "remove-server": self._remove_server,
         }
         self._with_question: dict[str, Callable[[str, str], str]] = {
             "cancel": self._cancel,
@@ -96,6 +98,12 @@ class ModelsActions:
         if folder.strip() and folder.strip() not in folders:
             self._change_settings(folders=(*folders, folder.strip()))
         return ""
+
+    def add_server(self, address: str, key: str) -> tuple[str, str]:
+        """Add a server and list its models. Clears the boxes if it answers."""
+        if self._try(lambda: self._services.servers.add(address, key)) is None:
+            return address, key
+        return "", ""
 
     def log_in(self, token: str) -> str:
         """Save an access token. Clears the box if the hub accepts it."""
@@ -194,6 +202,12 @@ class ModelsActions:
         rest = tuple(one for one in self._services.settings.library.folders if one != folder)
         self._services.choose_library(replace(self._services.settings.library, folders=rest))
         self._inventory.refresh()
+
+    def _remove_server(self, address: str) -> None:
+        """Forget a server. Where its model is in use, the last local one takes its place."""
+        self._services.servers.remove(address)
+        if self._services.model.server == address:
+            self._services.choose_model(self._services.settings.local_model)
 
     def _download_file(self, repo: str, value: str) -> str:
         """Download one file of a repository: the one that is chosen in its form."""

@@ -97,7 +97,8 @@ class InventoryCache:
     def _device(self) -> str:
         """The device that models run on; "" if that is not known before one is loaded."""
         chosen, info = self._services.settings.model.device, self._services.engine.status().model
-        return info.device if info else chosen if chosen == "cpu" else ""
+        is_here = info is not None and not info.server
+        return info.device if info and is_here else chosen if chosen == "cpu" else ""
 
     def _find(self) -> Inventory:
         models, status = self._services.models, self._services.engine.status()
@@ -147,7 +148,7 @@ def _as_precision(dtype: str) -> Precision:
 
 def is_same_model(model: InstalledModel, info: ModelInfo) -> bool:
     """Whether this installed model is the loaded one."""
-    return (model.name, model.revision) == (info.name, info.revision)
+    return (model.name, model.revision, "") == (info.name, info.revision, info.server)
 
 
 def load_name(model: InstalledModel) -> str:

@@ -1,7 +1,7 @@
 """The list that the model's button in the bar opens: what is installed, the precision, and Unload."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, replace
 from typing import cast, get_args
 
@@ -10,21 +10,42 @@ from markupsafe import Markup
 from app.messages import DType, EngineStatus, ModelChoice
 from app.model_messages import gigabytes
 from app.quantisation import Quantisation
+from app.server_messages import Server
 from app.ui.models.inventory import Inventory, is_same_model
 from app.ui.models.load_options import LoadOptions, options_here
 from app.ui.templates import render_macro
 
 
-def picker_html(inventory: Inventory | None, status: EngineStatus, choice: ModelChoice) -> Markup:
+def picker_html(
+    inventory: Inventory | None, status: EngineStatus, choice: ModelChoice, servers: Sequence[Server] = ()
+) -> Markup:
     """Return the list. `choice` is the model that the next message goes to."""
     here = options_here(inventory.gpus if inventory else ())
+    is_local = status.model is not None and not status.model.server
     return render_macro(
         "model_picker.html",
         "picker",
         rows=list(_rows(inventory, status)) if inventory else None,
         precisions=[(each, _is_chosen(each, choice), _with(choice, each)) for each in _precisions(here)],
-        name=status.model.name if status.model else "",
+        name=status.model.name if status.model and is_local else "",
+        remote=remote_rows(servers, choice),
     )
+
+
+def remote_rows(servers: Sequence[Server], chosen: ModelChoice) -> list[dict[str, object]]:
+    """The models of all servers, each with whether it is chosen, and what its button sends."""
+    choices = [
+        (server, ModelChoice(name, server=server.address)) for server in servers for name in server.models
+    ]
+    return [
+        {
+            "name": choice.name,
+            "server": server,
+            "is_chosen": (choice.name, choice.server) == (chosen.name, chosen.server),
+            "value": json.dumps(astuple(choice)),
+        }
+        for server, choice in choices
+    ]
 
 
 def _precisions(here: LoadOptions) -> list[str]:

@@ -5,13 +5,14 @@ from dataclasses import astuple
 
 from markupsafe import Markup
 
-from app.messages import EngineStatus
+from app.messages import EngineStatus, ModelChoice
 from app.model_messages import Download, DownloadState, gigabytes
+from app.server_messages import Server
 from app.ui.models.discover import Filters, catalogue_html, picks_html
 from app.ui.models.fit_bar import COLOURS, fit_values, share
 from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache, is_same_model
 from app.ui.models.load_dialog import LoadDialog, load_dialog_html
-from app.ui.models.picker import picker_html
+from app.ui.models.picker import picker_html, remote_rows
 from app.ui.page_stream import Parts
 from app.ui.services import Services
 from app.ui.templates import render_macro
@@ -57,11 +58,13 @@ class ModelsRenderer:
         inventory, downloads = self._inventory.get(), services.models.downloads()
         status, choice = services.engine.status(), services.settings.model
         form, filters, is_busy = self._dialog.form, astuple(self._filters), services.is_busy
-        inputs = (inventory, downloads, status, choice, form, filters, is_busy)
+        servers = services.servers.servers()
+        inputs = (inventory, downloads, status, choice, form, filters, is_busy, servers)
         if inputs != self._inputs:
             self._parts = {
                 **self._lists(inventory, downloads, status),
-                "model-picker": picker_html(inventory, status, choice),
+                "servers": servers_html(servers, choice),
+                "model-picker": picker_html(inventory, status, choice, servers),
                 "load-dialog": load_dialog_html(form, status, is_busy),
                 # Not HTML: the page fills the temperature again when it changes.
                 "model": repr(choice),
@@ -144,6 +147,7 @@ def loaded_html(inventory: Inventory | None, status: EngineStatus) -> Markup:
         facts=describe(info).split(" · ")[1:] if info else [],
         memory=memory,
         note=status.note if info else status.note or PHASES[status.phase],
+        is_remote=info is not None and bool(info.server),
     )
 
 
@@ -152,6 +156,11 @@ def installed_html(inventory: Inventory | None, status: EngineStatus) -> Markup:
     rows = [_installed(one, status) for one in inventory.installed] if inventory else []
     disk = _disk(inventory) if inventory else {}
     return render_macro(TEMPLATE, "installed", inventory=inventory, rows=rows, disk=disk)
+
+
+def servers_html(servers: Sequence[Server], choice: ModelChoice) -> Markup:
+    """The servers with their models."""
+    return render_macro(TEMPLATE, "servers", servers=[(one, remote_rows((one,), choice)) for one in servers])
 
 
 def _installed(one: InstalledFit, status: EngineStatus) -> dict[str, object]:

@@ -15,7 +15,21 @@ from app.model_messages import (
     RowPrice,
     SearchHit,
 )
+from app.server_messages import Server
 from app.settings import ModelSettings
+
+
+class ServersService(Protocol):
+    """The servers that the person added. `add` waits for the server. What cannot be done raises an AppError."""
+
+    def servers(self) -> tuple[Server, ...]:
+        """All servers."""
+
+    def add(self, address: str, key: str) -> Server:
+        """List the models of a server and keep it; with an empty key by the one that is kept."""
+
+    def remove(self, address: str) -> None:
+        """Forget a server, with its key."""
 
 
 class ModelsService(Protocol):

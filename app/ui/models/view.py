@@ -25,6 +25,10 @@ class InstalledTab:
     open_path: gr.Button
     folder: gr.Textbox
     add_folder: gr.Button
+    servers: gr.HTML
+    address: gr.Textbox
+    key: gr.Textbox
+    add_server: gr.Button
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +69,8 @@ class ModelsView:
         for submitted in (discover.search.click, discover.text.submit):
             events.on(submitted, actions.search, discover.text, [self.found, discover.results])
         lists = (
-            self.downloads, here.loaded, here.installed, discover.results, discover.picks, discover.catalogue,
-            self.question, picker,
+            self.downloads, here.loaded, here.installed, here.servers, discover.results, discover.picks,
+            discover.catalogue, self.question, picker,
         )  # fmt: skip
         shown = [self.found, discover.results, self.question]
         for one in lists:
@@ -83,6 +87,9 @@ class ModelsView:
             events.on(submitted, actions.open_path, [self.dialog, here.path])
         for submitted in (here.add_folder.click, here.folder.submit):
             events.on(submitted, actions.add_folder, here.folder, here.folder)
+        server = [here.address, here.key]
+        for submitted in (here.add_server.click, here.address.submit, here.key.submit):
+            events.on(submitted, actions.add_server, server, server)
         events.on(discover.is_offline.input, actions.set_offline, discover.is_offline)
         for submitted in (discover.save_token.click, discover.token.submit):
             events.on(submitted, actions.log_in, discover.token, discover.token)
@@ -123,13 +130,29 @@ def _installed() -> InstalledTab:
     with gr.Row(elem_id="open-path", elem_classes="box-and-button"):
         path = _box("Folder or GGUF file", "path", "Path of a GGUF file or a model's folder")
         open_path = _button("Load…", "open-path-button")
+    server = _servers()
     with gr.Accordion("Model folders", open=False, elem_id="folders"):
         folder = gr.Textbox(
             label="Folder", max_lines=1, elem_id="folder", placeholder="/path/to/models",
             info="Lists the models in this folder and one level below. Nothing is copied.",
         )  # fmt: skip
         add = gr.Button("Add", elem_id="add-folder", size="sm")
-    return InstalledTab(loaded, installed, path, open_path, folder, add)
+    return InstalledTab(loaded, installed, path, open_path, folder, add, *server)
+
+
+def _servers() -> tuple[gr.HTML, gr.Textbox, gr.Textbox, gr.Button]:
+    servers = _list("servers")
+    with gr.Accordion("Add a server…", open=False, elem_id="add-a-server"):
+        address = gr.Textbox(
+            label="Address", max_lines=1, elem_id="server-address", placeholder="http://192.168.1.20:8000/v1",
+            info="Any with OpenAI's API: vLLM, SGLang, llama.cpp, LM Studio, Ollama, another Foresight.",
+        )  # fmt: skip
+        key = gr.Textbox(
+            label="Key", type="password", max_lines=1, elem_id="server-key",
+            info="If the server asks for one. It is kept in a file that only you can read.",
+        )  # fmt: skip
+        add = gr.Button("List its models", elem_id="add-server", size="sm")
+    return servers, address, key, add
 
 
 def _discover(library: ModelSettings) -> DiscoverTab:
@@ -142,8 +165,8 @@ def _discover(library: ModelSettings) -> DiscoverTab:
         task = _filter("Task", "filter-task", TASKS.items())
     catalogue = _list("catalogue")
     is_offline = gr.Checkbox(
-        library.is_offline, label="Offline", info="Makes no requests to Hugging Face", elem_id="offline",
-        elem_classes="switch",
+        library.is_offline, label="Offline", info="Makes no requests to Hugging Face and to servers",
+        elem_id="offline", elem_classes="switch",
     )  # fmt: skip
     return DiscoverTab(text, search, results, picks, size, task, catalogue, is_offline, *_token())
 

@@ -50,8 +50,8 @@ class ConnectActions:
 
     def _connection(self) -> str:
         loaded = self._services.engine.status().model
-        context = loaded.context if loaded else USUAL_CONTEXT
-        model = self._services.model.name
+        context = loaded.context if loaded and loaded.context else USUAL_CONTEXT
+        model = self._services.settings.local_model.name
         return connection_html(Connection(f"{self._endpoint.origin}/v1", self._api.key(), model, context))
 
     def _try(self, action: Callable[[], None]) -> bool:

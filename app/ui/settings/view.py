@@ -95,7 +95,7 @@ class SettingsActions:
     def _price(self) -> RowPrice | None:
         """The memory that a row takes with the loaded model. Each model is asked once."""
         model, name = self._services.engine.status().model, self._services.settings.model.name
-        if model is None:
+        if model is None or model.server:
             return None
         precision = model.dtype if model.dtype in get_args(Precision) else "float32"
         key = (name, precision)

@@ -32,14 +32,16 @@ class WelcomeRenderer:
         """The parts; the same object while nothing has changed."""
         services = self._services
         inventory, downloads = self._inventory.get(), services.models.downloads()
-        name, status = services.model.name, services.engine.status()
-        inputs = (inventory, downloads, name, status.phase)
+        choice, status = services.model, services.engine.status()
+        inputs = (inventory, downloads, choice, status.phase)
         if inputs != self._inputs:
             self._getter.load_downloaded()
             self._inputs = inputs
-            is_demo = name == DEMO_MODEL
+            is_demo = choice.name == DEMO_MODEL and not choice.server
             self._parts = {
-                "starters": render("starters.html", starters=starters_for(name)),
+                "starters": render(
+                    "starters.html", starters=starters_for("" if choice.server else choice.name)
+                ),
                 "offers": offers_html(inventory, downloads, status) if is_demo and inventory else "",
             }
         return self._parts

@@ -39,4 +39,5 @@ def unsteady(
             services.documents,
             SettingsFile(tmp_path),
             Settings(),
+            services.servers,
         )

@@ -199,7 +199,14 @@ def test_presets_that_cannot_be_read_are_told_and_leave_the_page_as_it_is(
         book = ChatStores(UnreadableChats(busy), Chats(memory))
         talks = Conversations(engine, book, FakeDocumentSearch())
         held = Services(
-            talks, engine, models, services.race, services.documents, SettingsFile(tmp_path), Settings()
+            talks,
+            engine,
+            models,
+            services.race,
+            services.documents,
+            SettingsFile(tmp_path),
+            Settings(),
+            services.servers,
         )
         presets, person = ChatSettingsActions(held, heard.append), Visitor(held)
         assert presets.list_presets() == presets.delete_preset("Editor") == SKIPPED

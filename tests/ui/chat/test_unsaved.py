@@ -35,7 +35,16 @@ def squeezed(
     ):
         file = SettingsFile(tmp_path)
         yield Visitor(
-            Services(conversations, engine, models, services.race, services.documents, file, Settings())
+            Services(
+                conversations,
+                engine,
+                models,
+                services.race,
+                services.documents,
+                file,
+                Settings(),
+                services.servers,
+            )
         )
 
 

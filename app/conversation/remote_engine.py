@@ -1,0 +1,75 @@
+"""The engine that a page asks: this machine's own, and beside it the servers that run other models.
+
+A request says where its model runs. Choosing a model of a server unloads the local one: its memory is not needed.
+"""
+
+import threading
+from collections.abc import Callable
+from functools import partial
+
+from app.conversation.engine_protocol import ModelEngine, TokenReader
+from app.conversation.reply import Reply
+from app.engine.reader import CachedTokenReader
+from app.messages import EngineStatus, ModelChoice, Request
+from app.remote import Servers
+from app.server_messages import remote_info
+
+OnLoaded = Callable[[bool], None]
+NO_READER = CachedTokenReader()
+"""A server's tokenizer is not known here: nothing is counted."""
+
+
+class EngineWithServers:
+    """All methods return at once and may be called from any thread."""
+
+    def __init__(self, local: ModelEngine, servers: Servers) -> None:
+        self._local = local
+        self._servers = servers
+        self._lock = threading.Lock()
+        self._wanted: ModelChoice | None = None
+        """The model that was chosen last; one that cannot be loaded gives way to `_remote`."""
+        self._remote: ModelChoice | None = None
+        """The model of a server that was chosen last, until one is loaded here."""
+        self._note = ""
+
+    def submit(self, request: Request, reply: Reply) -> None:
+        """Have a reply written where its model runs."""
+        (self._servers if request.model.server else self._local).submit(request, reply)
+
+    def reader(self) -> TokenReader:
+        """The loaded model's tokenizer; an empty one while a server's model is chosen."""
+        return NO_READER if self._remote else self._local.reader()
+
+    def load(self, choice: ModelChoice, ended: OnLoaded = lambda _is_loaded: None) -> None:
+        """Load a model here, or choose one of a server. The server is not asked yet."""
+        with self._lock:
+            self._wanted, self._note = choice, ""
+            if choice.server:
+                self._remote = choice
+        if not choice.server:
+            self._local.load(choice, partial(self._loaded, choice, ended))
+            return
+        self._local.unload()  # behind what it is loading now
+        ended(True)
+
+    def unload(self) -> None:
+        """Unload the local model."""
+        self._local.unload()
+
+    def status(self) -> EngineStatus:
+        """What the local engine does, or which model of a server is chosen."""
+        with self._lock:
+            if self._remote is None or self._remote is not self._wanted:
+                return self._local.status()
+            return EngineStatus("ready", self._note, remote_info(self._remote))
+
+    def _loaded(self, choice: ModelChoice, ended: OnLoaded, is_loaded: bool) -> None:
+        """A local model was loaded, or could not be. One of a server that was chosen meanwhile stays."""
+        with self._lock:
+            is_late = self._wanted is not None and bool(self._wanted.server)
+            if is_loaded and not is_late:
+                self._remote = None
+            elif self._remote and self._wanted is choice:
+                self._wanted = self._remote
+                self._note = f"{self._local.status().note} {self._remote.name} stays chosen."
+        ended(is_loaded and not is_late)

@@ -1,0 +1,153 @@
+"""The servers that the person added, and what is asked of them: their models, and replies.
+
+Every reply has a thread of its own with its own connection, so the engine's thread never waits for a server.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from app.errors import BadOption, ServerError
+from app.messages import Event, Failed, Loading, Request
+from app.remote.server_file import ServerFile
+from app.server_messages import Limits, Server, read_address
+
+DEFAULT_LIMITS = Limits()
+LOOK_SECONDS = 0.05
+"""How often a reply looks whether it is to stop."""
+WHY = "a server that you added, for its models or a reply"
+
+
+class EventSink(Protocol):
+    """Where a request's events go."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the person asked to stop."""
+
+    def append(self, event: Event) -> None:
+        """Take the next event."""
+
+
+class Servers:
+    """The servers of a data folder. Safe to use from any thread."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        is_offline: Callable[[], bool] = lambda: False,
+        explain: Callable[[str, str], None] = lambda _host, _why: None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        """`explain` tells the log of contacts why a host is contacted."""
+        self._file = ServerFile(data_dir)
+        self._is_offline = is_offline
+        self._explain = explain
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._servers = self._file.read()
+
+    def servers(self) -> tuple[Server, ...]:
+        """All servers, in the order in which they were added."""
+        return self._servers
+
+    def add(self, address: str, key: str = "") -> Server:
+        """List the models of a server, and keep it. A known one keeps its place, and its key unless one is given.
+
+        Raises BadOption, ServerError, SettingsNotSaved."""
+        server = self._server(read_address(address), key.strip())
+        server = replace(server, models=self._list(server))
+        with self._lock:
+            self._keep({one.address: one for one in self._servers} | {server.address: server})
+        return server
+
+    def remove(self, address: str) -> None:
+        """Forget a server with its key and its models."""
+        with self._lock:
+            self._keep({one.address: one for one in self._servers if one.address != address})
+
+    def submit(self, request: Request, reply: EventSink) -> None:
+        """Write a reply on a thread of its own."""
+        server = self._known(request.model.server)
+        if server is None:
+            reply.append(
+                Failed(f"{request.model.server} was removed. Add it again, or choose another model.")
+            )
+            return
+        write = self._write(server, request, reply)
+        threading.Thread(target=lambda: asyncio.run(write), name="remote reply", daemon=True).start()
+
+    def _list(self, server: Server) -> tuple[str, ...]:
+        self._require_allowed(server)
+        from app.remote.client import list_models  # the client takes a second to import
+        from app.remote.failures import sentence_of
+
+        try:
+            names = asyncio.run(list_models(server, self._limits))
+        except Exception as error:
+            raise ServerError(sentence_of(error, server)) from error
+        if not names:
+            raise ServerError(f"{server.host} lists no models. Load one there, then try again.")
+        return names
+
+    async def _write(self, server: Server, request: Request, reply: EventSink) -> None:
+        """A reply's thread. Whatever happens, its last event is appended.
+
+        Before `asyncio.run` ends: that may wait until the system has looked a host up."""
+        from app.remote.client import chunks
+        from app.remote.failures import cut_off, sentence_of
+        from app.remote.reply import RemoteReply
+
+        told, end = RemoteReply(request.model), cut_off(server.host)
+
+        async def read() -> None:
+            async for chunk in chunks(server, request, self._limits):
+                for piece in told.take(chunk):
+                    reply.append(piece)
+
+        try:
+            self._require_allowed(server)
+            reply.append(Loading(f"Waiting for {server.host}"))
+            reason = told.reason if await _until_stopped(read(), reply) else "stopped"
+        except Exception as error:
+            reason, end = None, sentence_of(error, server, request, told.has_begun)
+        reply.append(told.finished(reason) if reason else Failed(end))
+
+    def _server(self, address: str, key: str) -> Server:
+        """The server at this address, as it is kept if it is. Raises BadOption for a key that is none."""
+        if not (key.isascii() and key.isprintable()):
+            raise BadOption("The key has signs in it that no key has. Copy it again.")
+        known = self._known(address) or Server(address)
+        return replace(known, key=key) if key else known
+
+    def _known(self, address: str) -> Server | None:
+        return next((one for one in self._servers if one.address == address), None)
+
+    def _require_allowed(self, server: Server) -> None:
+        """Raises ServerError when Foresight is offline, unless the server runs on this machine."""
+        if self._is_offline() and not server.is_here:
+            raise ServerError(
+                f"Foresight is set to offline, so {server.host} is not asked: turn Offline off under Models → "
+                "Discover, or choose an installed model."
+            )
+        self._explain(server.hostname, WHY)
+
+    def _keep(self, servers: dict[str, Server]) -> None:
+        self._file.write(tuple(servers.values()))
+        self._servers = tuple(servers.values())
+
+
+async def _until_stopped(work: Coroutine[Any, Any, None], reply: EventSink) -> bool:
+    """Whether the work came to its end; False where it was stopped, which closes its connection."""
+    task = asyncio.create_task(work)
+    while not task.done():
+        if reply.is_stopping:
+            task.cancel()
+        await asyncio.wait({task}, timeout=LOOK_SECONDS)
+    if task.cancelled():
+        return False
+    task.result()
+    return True

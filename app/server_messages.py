@@ -1,0 +1,133 @@
+"""Values about servers that other machines, or other programs on this one, run: addresses, keys, models."""
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from urllib.parse import SplitResult, urlsplit
+
+from app.errors import BadOption
+from app.messages import ModelChoice, ModelInfo
+from app.validation import require
+
+LOCAL_NAMES = (".local", ".localhost", ".lan", ".internal", ".home.arpa")
+NOT_LOCAL = (
+    "This model runs on {host}: lookahead, the X-ray and same text do not apply to it, and of the sampling "
+    "settings it gets temperature, top-p, seed, max tokens and stop strings."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds that a server may take: to connect, to list its models, between two pieces of a reply."""
+
+    connect: float = 10.0
+    listing: float = 20.0
+    silence: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """An OpenAI-compatible server, with the models that it listed last."""
+
+    address: str
+    key: str = field(default="", repr=False)
+    models: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require(bool(_host(self.address)), "a server's address must have a host", self.address)
+        require(self.key.isascii() and self.key.isprintable(), "a key must be ASCII", "(not shown)")
+
+    @property
+    def host(self) -> str:
+        """The host with its port, as people call the server."""
+        return server_name(self.address)
+
+    @property
+    def hostname(self) -> str:
+        """The host without its port."""
+        return _host(self.address)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it runs on this machine: then nothing leaves it."""
+        name = self.hostname
+        address = _ip_address(name)
+        return address.is_loopback if address else name == "localhost" or name.endswith(".localhost")
+
+    @property
+    def warning(self) -> str:
+        """What the person must know of its address; "" for one that is encrypted, or in a private network."""
+        if self.address.startswith("https:") or self.is_here or _is_private(self.hostname):
+            return ""
+        return (
+            f"The connection to {self.host} is not encrypted: others on its way can read your chats and the key. "
+            "Use https:// if the server has it."
+        )
+
+
+def server_name(address: str) -> str:
+    """The host with its port, without a name and a password before it."""
+    return urlsplit(address).netloc.rpartition("@")[2]
+
+
+def read_address(text: str) -> str:
+    """The address of a server's API as the person typed it: with its scheme, and /v1 where no path is given.
+
+    Raises BadOption."""
+    typed = text.strip()
+    parts = _split(typed if "://" in typed else f"http://{typed}")
+    name = parts.hostname or ""
+    if parts.scheme not in ("http", "https") or not name or any(sign.isspace() for sign in typed):
+        raise BadOption("Enter the address of a server, such as http://192.168.1.20:8000/v1.")
+    if "@" in parts.netloc:
+        raise BadOption(
+            "The address has a name or a password in it. Leave them out, and use the box for the key."
+        )
+    is_near = name == "localhost" or _is_private(name)
+    scheme = parts.scheme if "://" in typed or is_near else "https"
+    path = parts.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/models")
+    return f"{scheme}://{parts.netloc.lower()}{path or '/v1'}"
+
+
+def remote_info(choice: ModelChoice) -> ModelInfo:
+    """What is known of a model on a server."""
+    host = server_name(choice.server)
+    return ModelInfo(
+        name=choice.name,
+        label="remote",
+        revision="",
+        architecture="",
+        parameters=0,
+        context=0,
+        dtype="",
+        device=host,
+        lookahead_note=NOT_LOCAL.format(host=host),
+        server=choice.server,
+    )
+
+
+def _split(address: str) -> SplitResult:
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+    except ValueError as error:
+        raise BadOption(
+            f"{address} is no address ({error}). Enter one like http://192.168.1.20:8000/v1."
+        ) from error
+    return parts
+
+
+def _host(address: str) -> str:
+    return urlsplit(address).hostname or ""
+
+
+def _is_private(name: str) -> bool:
+    """Whether only machines nearby have this name: it has no dot, an ending for them, or a private address."""
+    address = _ip_address(name)
+    return not address.is_global if address else "." not in name or name.endswith(LOCAL_NAMES)
+
+
+def _ip_address(name: str) -> IPv4Address | IPv6Address | None:
+    with suppress(ValueError):
+        return ip_address(name)
+    return None
