@@ -180,12 +180,12 @@ class Request:
 class ModelInfo:
     """The loaded model.
 
-    `lookahead_note` is why it decodes plainly, "" where lookahead works; `same_text_note` is which steps write the
-    same text, or why none do. `attention_note`, `graphs_note` (CUDA graphs) and `device_note` are why nothing
-    better is used; `attention` is "" where the model keeps its own. `fused_note` is which layers run in our own
-    kernels, or why none do, and `compiler_note` why nothing was compiled for this machine.
-    `quantised_share` is the share of its parameters. `server` is the address of the server that runs it, "" for one
-    that is loaded here: of another hardly more than its name is known."""
+    `lookahead_note` is why it decodes plainly, "" where lookahead works; `chains_note` is why its drafts are not
+    trees. `same_text_note` is which steps write the same text, or why none do. `attention_note`, `graphs_note`
+    (CUDA graphs) and `device_note` are why nothing better is used; `attention` is "" where the model keeps its own.
+    `fused_note` is which layers run in our own kernels, or why none do, and `compiler_note` why nothing was
+    compiled for this machine. `quantised_share` is the share of its parameters. `server` is the address of the
+    server that runs it, "" for one that is loaded here: of another hardly more than its name is known."""
 
     name: str
     label: str
@@ -196,6 +196,7 @@ class ModelInfo:
     dtype: str
     device: str
     lookahead_note: str = ""
+    chains_note: str = ""
     same_text: bool = True
     same_text_note: str = ""
     quantisation: Quantisation = "none"
@@ -215,6 +216,7 @@ class ModelInfo:
         """Why something that is faster or more exact is not used here, by what it is."""
         found = {
             "device": self.device_note,
+            "chains": self.chains_note,
             "attention": self.attention_note,
             "graphs": self.graphs_note,
             "fused": "" if self.fused else self.fused_note,

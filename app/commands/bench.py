@@ -117,8 +117,8 @@ def run_bench(engine: BenchEngine, asked: Asked, files: BenchFiles) -> None:
 
     def about() -> tuple[str, dict[str, Any]]:
         model = engine.status().model
-        if model and model.lookahead_note:
-            print_text(model.lookahead_note)
+        if model and (note := model.lookahead_note or model.chains_note):
+            print_text(note)
         return _title(asked.model, model), {
             "model": asdict(model) if model else None,
             "rounds": asked.rounds,

@@ -47,6 +47,7 @@ class FinishedReply:
             "attention_note": model.attention_note,
             "device_note": model.device_note,
             "lookahead_note": model.lookahead_note,
+            "chains_note": model.chains_note,
             "same_text_note": model.same_text_note,
             "graphs": model.graphs,
             "graphs_note": model.graphs_note,

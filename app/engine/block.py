@@ -82,6 +82,12 @@ def chain_block(tokens: Sequence[int], start: int, wanted: tuple[int, ...]) -> B
     )
 
 
+def apart_block(tokens: Sequence[int], position: int) -> Block:
+    """Rows at one position that see the prefix and themselves."""
+    rows = len(tokens)
+    return Block(tuple(tokens), (position,) * rows, (-1,) * rows, tuple(range(rows)))
+
+
 def padded(block: Block, rows: int, wanted: int) -> Block:
     """The block padded to `rows` rows, of which `wanted` are read. New rows come last and change nothing.
 

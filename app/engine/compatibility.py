@@ -1,9 +1,10 @@
-"""Which models can decode blocks. The others decode plainly, and a note says why.
+"""Which models can decode draft trees, which chains alone, and which plainly; a note says why.
 
-What the config tells is asked first: a recurrent state cannot be taken back, and of sliding layers we must see the
+What the config tells is asked first: a recurrent state cannot branch, and of sliding layers we must see the
 window. Then the model is tried: a small tree goes through our attention and cache, and its paths through the model
 as transformers runs it. Only equal logits earn lookahead, so a model with a positional bias, chunked layers or
-attention code of its own is found out before it can write wrong text.
+attention code of its own is found out before it can write wrong text. Those are tried again, with transformers'
+attention and cache: a text in one pass, row by row, and as a chain behind guesses that were wrong.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +20,7 @@ from app.engine.device_faults import is_no_verdict
 from app.engine.kv_cache import BlockCache, layer_windows
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.memory import is_out_of_memory
-from app.engine.sequential_runner import SequentialRunner
+from app.engine.sequential_runner import LONGEST_CHAIN, SequentialRunner
 from app.engine.steps import run_block
 from app.engine.tolerance import is_close, tolerance_of
 from app.errors import ModelBroken
@@ -31,14 +32,12 @@ _PATHS = ((9, 2, 6), (9, 5))
 ROWS = (3, 33, 128)
 """Rows of the trials that compare two ways to run a model: libraries have other kernels for few than for many."""
 
-_NO_PLAIN_CACHE = (
-    "This model keeps more than keys and values (it is recurrent, hybrid or reads in chunks), "
-    "so it decodes plainly."
-)
+_NO_PLAIN_CACHE = "This model keeps more than keys and values (it is recurrent, hybrid or reads in chunks)"
+"""Reasons are halves of sentences: `execution.py` says what follows."""
 
 
-def lookahead_note(model: PreTrainedModel, attend: Attend) -> str:
-    """Why this model decodes plainly; "" when it can decode blocks, and then its attention is set to ours."""
+def reason_against_trees(model: PreTrainedModel, attend: Attend) -> str:
+    """Why this model takes no draft trees; "" when it does, and then its attention is set to ours."""
     windows = layer_windows(model.config.get_text_config(decoder=True))
     if not windows:
         return _NO_PLAIN_CACHE
@@ -48,33 +47,55 @@ def lookahead_note(model: PreTrainedModel, attend: Attend) -> str:
         model.set_attn_implementation("eager")
         expected = _path_logits(model)
         model.set_attn_implementation(attention.NAME)
-        note = _trial(model, expected, windows, attend)
+        reason = _trial(model, expected, windows, attend)
     except Exception as error:  # a model's own, torch's, a driver's: each has types of its own
         if is_no_verdict(error):
             raise
-        note = f"This model has attention code of its own ({type(error).__name__}), so it decodes plainly."
-    if note:
+        reason = f"This model has attention code of its own ({type(error).__name__})"
+    if reason:
         model.set_attn_implementation(stock)
-    return note
+    return reason
 
 
 def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
-    """Feed a text whole, in chunks and row by row; raises ModelBroken where rows say something else.
+    """Feed a text whole, row by row and in chunks; raises ModelBroken where rows say something else.
 
-    Where chunks do (Mamba, RecurrentGemma), the runner reads long prompts row by row."""
+    Where chunks do (Mamba, RecurrentGemma), the runner reads long prompts row by row. Where they do not, and a
+    chain can be taken back, it takes chains."""
     text, read = [*PREFIX, *_PATHS[0]], len(PREFIX)
-    expected = _logits(model, text)[read - 1 :]
-    runner.feed(text[:read], 0)
-    chunk = runner.feed(text[read:], read)
+    expected, tolerance = _logits(model, text)[read - 1 :], tolerance_of(model)
     rows = [runner.feed(text[:read], 0)]
     rows += [runner.feed(text[place : place + 1], place) for place in range(read, len(text))]
-    runner.forget()
-    if not is_close(torch.stack(rows), expected):
+    if not is_close(torch.cat(rows), expected, tolerance):
         raise ModelBroken(
             "This model cannot write text token by token: choose one that is made for chat or text."
         )
-    if not is_close(chunk, expected[-1]):
+    runner.feed(text[:read], 0)
+    if not is_close(runner.feed(text[read:], read), expected[-1:], tolerance):
         runner.chunk = 1
+    elif not _chain_is_taken_back(runner, model):
+        runner.longest_chain = 1
+    runner.forget()
+
+
+def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bool:
+    """Whether a chain behind one whose guesses were wrong says what the same text says in one pass."""
+    if not runner.has_fixed_positions:
+        return False
+    read, (current, *wrong) = len(PREFIX), _PATHS[0]
+    text = (*PREFIX, current, *(2 + row % 7 for row in range(LONGEST_CHAIN - 1)))[: runner.context]
+    runner.longest_chain = LONGEST_CHAIN
+    try:
+        for _ in runner.prefill(PREFIX):
+            pass
+        runner.forward(chain_block((current, *wrong), read, wanted=(0,)))
+        runner.commit((0,))
+        chain = chain_block(text[read + 1 :], read + 1, tuple(range(len(text) - read - 1)))
+        return is_close(runner.forward(chain), _logits(model, list(text))[read + 1 :], tolerance_of(model))
+    except Exception as error:  # a model's own: its state may be nothing that can be copied
+        if is_no_verdict(error):
+            raise
+        return False
 
 
 def _path_logits(model: PreTrainedModel) -> Tensor:
@@ -132,11 +153,11 @@ def _trial(model: PreTrainedModel, expected: Tensor, windows: list[int], attend:
     cache.commit(range(len(PREFIX)))
     logits, view = run_block(model, cache, tree_block(), attend)
     if not view.windows:
-        return "This model has attention code of its own, so it decodes plainly."
+        return "This model has attention code of its own"
     if view.windows != windows:
-        return "This model's layers do not say how far they see, so it decodes plainly."
+        return "This model's layers do not say how far they see"
     if not is_close(logits, expected, tolerance_of(model)):
-        return "This model's attention needs more than to know who sees whom, so it decodes plainly."
+        return "This model's attention needs more than to know who sees whom"
     return ""
 
 

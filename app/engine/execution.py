@@ -39,20 +39,29 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """A model's runner. `lookahead_note` is why it decodes plainly; `attention` is what it then has no use for."""
+    """A model's runner. `lookahead_note` is why it decodes plainly, `chains_note` why it takes no draft trees.
+
+    With either, `attention` is what it has no use for."""
 
     runner: ModelRunner
     attention: Attention
     lookahead_note: str = ""
+    chains_note: str = ""
     fused: bool = False
     fused_note: str = ""
 
 
-def run_plainly(model: PreTrainedModel, context: int, note: str) -> Execution:
-    """One row at a time, with transformers' own attention and cache."""
+def run_in_chains(model: PreTrainedModel, context: int, reason: str) -> Execution:
+    """Chains, or one row at a time, with transformers' own attention and cache; `reason` is why not in blocks."""
     runner = SequentialRunner(model, context)
     check_sequential(runner, model)
-    return Execution(runner, SDPA, note)
+    if runner.longest_chain > 1:
+        return Execution(
+            runner, SDPA, chains_note=f"{reason}, so lookahead drafts a chain of tokens, not a tree."
+        )
+    if runner.chunk == 1:
+        reason += " and forgets them when it is fed several tokens at once"
+    return Execution(runner, SDPA, lookahead_note=f"{reason}, so it decodes plainly, token by token.")
 
 
 def run_in_blocks(

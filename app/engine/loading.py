@@ -21,14 +21,14 @@ from transformers import (
 
 from app.engine.attention import register
 from app.engine.attention.selector import SDPA, capabilities_of, choose_attention
-from app.engine.compatibility import lookahead_note
+from app.engine.compatibility import reason_against_trees
 from app.engine.compiling import Compiled
 from app.engine.config_check import check_config_size
 from app.engine.cpu_kernels.loading import compiled_kernels, cpu_kernels
 from app.engine.cuda_segments import expand_segments
 from app.engine.device_faults import is_no_verdict
 from app.engine.device_trial import device_fault
-from app.engine.execution import run_in_blocks, run_plainly
+from app.engine.execution import run_in_blocks, run_in_chains
 from app.engine.gguf import check_memory, reading_options, unpacked, without_bar
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
 from app.engine.kv_cache import layer_windows
@@ -64,7 +64,7 @@ def _lazy_grammars() -> Callable[[], "Grammars"]:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model ready to decode. `can_branch`: blocks of more than one row work."""
+    """A model ready to decode. `can_draft`: steps of more than one row work."""
 
     info: ModelInfo
     tokenizer: PreTrainedTokenizerBase
@@ -85,7 +85,7 @@ class LoadedModel:
         return replace(self.info, graphs=bool(steps.buckets), graphs_note=steps.note)
 
     @property
-    def can_branch(self) -> bool:
+    def can_draft(self) -> bool:
         """Whether lookahead works with this model."""
         return not self.info.lookahead_note
 
@@ -175,14 +175,14 @@ def prepare(
     if machine.device.type == "cpu" and (choice.attention == "native" or rounds_activations(model)):
         machine = replace(machine, cpu_kernels=cpu_kernels())
     attention = choose_attention(choice.attention, machine, heads_of(text_config, model.dtype))
-    note = lookahead_note(model, SDPA.attend)
+    reason = reason_against_trees(model, SDPA.attend)
     parameters = model.num_parameters() + quantised
     if layer_windows(text_config):  # recurrent layers read their Linears' weights in ways of their own
         pack_weights(model)
     context = min(context_of(text_config), choice.context or sys.maxsize)
     execution = (
-        run_plainly(model, context, note)
-        if note
+        run_in_chains(model, context, reason)
+        if reason
         else run_in_blocks(model, attention, machine, context, choice.attention)
     )
     info = ModelInfo(
@@ -194,11 +194,12 @@ def prepare(
         context=context,
         dtype=dtype_name(model.dtype),
         device=str(model.device),
-        lookahead_note=note,
+        lookahead_note=execution.lookahead_note,
+        chains_note=execution.chains_note,
         quantisation=choice.quantisation,
         quantised_share=quantised / parameters,
-        attention="" if note else execution.attention.name,
-        attention_note="" if note else execution.attention.note,
+        attention="" if reason else execution.attention.name,
+        attention_note="" if reason else execution.attention.note,
         fused=execution.fused,
         fused_note=execution.fused_note,
         compiler_note=compiler_note(choice, model),

@@ -25,7 +25,7 @@ from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.native_drafter import best_drafter, compiled_drafter
 from app.engine.lookahead.step_curve import CurveShape
 from app.engine.measurement_cache import CacheKey, MeasurementCache, cache_key_of
-from app.engine.probing import ProgressListener, probe
+from app.engine.probing import MeasuredRunner, ProgressListener, probe, probe_chains
 from app.engine.runner import BlockRunner
 from app.engine.step_profile import Buckets, StepProfile, StepTimes
 from app.messages import Progress
@@ -45,12 +45,12 @@ def measured(
 ) -> LoadedModel:
     """The model with its step profile and its statistics, from the cache or measured now."""
     runner = loaded.runner
-    if not isinstance(runner, BlockRunner):
+    if not loaded.can_draft or not isinstance(runner, MeasuredRunner):
         return loaded
     cache_key = cache_key_of(runner.model, loaded.current_info)
     profile = cache.read("step", cache_key, _to_profile, StepProfile())
     if not profile:
-        profile = probe(runner, part_of_load(progress, "Measuring the model's step", WEIGHTS, STEPS))
+        profile = _probe(runner, part_of_load(progress, "Measuring the model's step", WEIGHTS, STEPS))
         if profile.is_whole:
             cache.write("step", cache_key, asdict(profile))
     is_same_text = runner.model.dtype.itemsize >= 4 or bool(profile.bucket_sets)
@@ -64,6 +64,10 @@ def measured(
     make_drafter = best_drafter(drafter)
     statistics = _experience(loaded, runner, cache, cache_key, progress, largest, make_drafter)
     return replace(loaded, profile=profile, cache_key=cache_key, info=info, statistics=statistics)
+
+
+def _probe(runner: MeasuredRunner, progress: ProgressListener) -> StepProfile:
+    return probe(runner, progress) if isinstance(runner, BlockRunner) else probe_chains(runner, progress)
 
 
 def part_of_load(progress: Progress, what: str, begin: int, end: int) -> ProgressListener:
@@ -92,7 +96,7 @@ def keep(loaded: LoadedModel, cache: MeasurementCache) -> None:
 
 def _experience(
     loaded: LoadedModel,
-    runner: BlockRunner,
+    runner: MeasuredRunner,
     cache: MeasurementCache,
     cache_key: CacheKey,
     progress: Progress,

@@ -28,6 +28,7 @@ from app.engine.same_bits import (
     read_text,
     takes_rows_one_by_one,
 )
+from app.engine.sequential_runner import SequentialRunner
 from app.engine.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.tolerance import rounds_activations
 
@@ -43,12 +44,14 @@ LONG_BUCKETS: Buckets = (1, 32)
 ROUNDS = (2, 9)
 SECONDS = 0.3
 """About how long each mode is timed, within these bounds of rounds."""
+_SAME_TEXT = "{}: the same text with lookahead on and off"
 LONGEST = 10.0
 """Seconds after which nothing more is begun, half of them for the times."""
 USEFUL_FIRST: Buckets = (32, 1, 16, 64, 8, 4, 24, 48, 128, 12, 96, 2)
 ALWAYS_READ = 2
 """So many of them are compared however late it is: plain steps of a slow model must not be padded to 32 rows."""
 
+MeasuredRunner = BlockRunner | SequentialRunner
 ProgressListener = Callable[[int, int], None]
 """Called with (done, total); an exception that it raises ends the probe."""
 
@@ -56,7 +59,9 @@ ProgressListener = Callable[[int, int], None]
 def probe(
     runner: BlockRunner, progress: ProgressListener, clock: Callable[[], float] = perf_counter
 ) -> StepProfile:
-    """What a step of this model costs on this machine, and which buckets write the same bits."""
+    """What a step of this model costs on this machine, and which buckets write the same bits.
+
+    Not for models whose drafts are chains: see `probe_chains`."""
     text = _text(runner)
     dtype = dtype_name(runner.model.dtype)
     is_exact = runner.model.dtype.itemsize >= 4 and not rounds_activations(runner.model)
@@ -65,14 +70,29 @@ def probe(
     try:
         free = timer.times(timer.affordable(), is_batch_invariant=False)
         if is_exact:
-            return StepProfile(free, note=f"{dtype}: the same text with lookahead on and off")
+            return StepProfile(free, note=_SAME_TEXT.format(dtype))
         if parts == 1:
             return StepProfile(free, note=f"{dtype}: experts group a step's rows, so the text may differ")
         timer = replace(timer, progress=_part(progress, 1, parts))
-        return _batch_invariant_profile(timer, free, _part(progress, 2, parts))
+        return _batch_invariant_profile(runner, timer, free, _part(progress, 2, parts))
     finally:
         runner.same_text_buckets = ()
         runner.forget()
+
+
+def probe_chains(
+    runner: SequentialRunner, progress: ProgressListener, clock: Callable[[], float] = perf_counter
+) -> StepProfile:
+    """What chains cost. Kernels for chunks round in other ways than those for one row."""
+    dtype = dtype_name(runner.model.dtype)
+    is_exact = runner.model.dtype.itemsize >= 4 and not rounds_activations(runner.model)
+    timer = _StepTimer(runner, _text(runner), progress, clock, clock() + LONGEST / 2)
+    free = timer.times(timer.affordable(), is_batch_invariant=False)
+    runner.forget()
+    note = (
+        _SAME_TEXT if is_exact else "{}: chains round in other ways than single rows, so the text may differ"
+    )
+    return StepProfile(free, note=note.format(dtype))
 
 
 def _part(progress: ProgressListener, number: int, parts: int) -> ProgressListener:
@@ -89,11 +109,10 @@ def describe_buckets(dtype: str, bucket_sets: Sequence[Buckets]) -> str:
 
 
 def _batch_invariant_profile(
-    timer: "_StepTimer", free: StepTimes, comparing: ProgressListener
+    runner: BlockRunner, timer: "_StepTimer", free: StepTimes, comparing: ProgressListener
 ) -> StepProfile:
     """Passes with batch-invariant attention: what they cost, and which buckets write the same bits."""
-    runner = timer.runner
-    if note := _refusal_of_same_text(timer, free.buckets):
+    if note := _refusal_of_same_text(runner, timer, free.buckets):
         return StepProfile(free, note=note)
     batch_invariant = timer.times(free.buckets, is_batch_invariant=True)
 
@@ -105,9 +124,9 @@ def _batch_invariant_profile(
     return StepProfile(free, batch_invariant, bucket_sets, note, not is_late())
 
 
-def _refusal_of_same_text(timer: "_StepTimer", buckets: Buckets) -> str:
+def _refusal_of_same_text(runner: BlockRunner, timer: "_StepTimer", buckets: Buckets) -> str:
     """Why batch-invariant attention is too slow here, timed behind a long prefix; "" where it is not."""
-    runner, limit = timer.runner, timer.runner.attention.same_text_limit
+    limit = runner.attention.same_text_limit
     if limit == inf:
         return ""
     if not limit:
@@ -128,7 +147,7 @@ def _refusal_of_same_text(timer: "_StepTimer", buckets: Buckets) -> str:
     )
 
 
-def _text(runner: BlockRunner, prefix: int = PREFIX) -> list[int]:
+def _text(runner: MeasuredRunner, prefix: int = PREFIX) -> list[int]:
     """Random tokens: a varied text, whatever the model. As long as the rotary table does not change."""
     length = min(prefix + MEASURED_BUCKETS[-1], runner.horizon(0))
     return [int(token) for token in np.random.default_rng(0).integers(0, runner.vocabulary, length)]
@@ -161,7 +180,7 @@ def _find_bucket_sets(
 class _StepTimer:
     """Times blocks behind the text's first `prefix` tokens, until `end`."""
 
-    runner: BlockRunner
+    runner: MeasuredRunner
     text: Sequence[int]
     progress: ProgressListener
     clock: Callable[[], float]
@@ -172,7 +191,8 @@ class _StepTimer:
         """The buckets that are measured: fewer where a step takes long, none that the text is too short for."""
         plain = self.without_progress().times((1,), is_batch_invariant=False).seconds_for(1)
         wanted = FEW_BUCKETS if plain > SLOW else self.runner.buckets or MEASURED_BUCKETS
-        return tuple(bucket for bucket in wanted if PREFIX + bucket <= len(self.text))
+        most = min(len(self.text) - PREFIX, self.runner.max_rows)
+        return tuple(bucket for bucket in wanted if bucket <= most)
 
     def without_progress(self) -> "_StepTimer":
         """The same timer, which reports that this part begins, so that it can be ended, and no more."""
@@ -184,7 +204,7 @@ class _StepTimer:
         for _ in self.runner.prefill(self.text[: self.prefix]):
             pass
 
-        warm_up, done = self.runner.steps.warm_up, count(1)
+        warm_up, done = self.runner.warm_up, count(1)
         most = len(buckets) * (warm_up + ROUNDS[1])
 
         def run(place: int) -> None:

@@ -1,7 +1,7 @@
 """The model behind three verbs: prefill a prompt, forward a block, commit the rows that were accepted.
 
-`BlockRunner` takes any block; models whose state cannot be taken back have one that takes a row after the other
-(`sequential_runner.py`). Which one a model gets is decided at load, by `compatibility.py`.
+`BlockRunner` takes any block; models whose state cannot branch have one that takes chains, or one row after the
+other (`sequential_runner.py`). Which one a model gets is decided at load, by `compatibility.py`.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from app.engine.attention.selector import SDPA, Attention
 from app.engine.batched_sampling import best_tokens
-from app.engine.block import Block, chain_block, common_length, padded
+from app.engine.block import Block, apart_block, chain_block, common_length, padded
 from app.engine.kv_cache import AHEAD, BlockCache
 from app.engine.memory import is_out_of_memory
 from app.engine.prefix_cache import WORTH_KEEPING, PrefixCache
@@ -41,6 +41,8 @@ class ModelRunner(Protocol):
     is_asynchronous: bool  # whether a forward pass returns while the device still computes
     reused: int  # tokens of the newest prefill that were still in the cache
     same_text_buckets: Buckets
+    max_branches: int  # guesses in one place that a block may hold; 1 where it must be a chain
+    pending: int  # accepted rows that the next block feeds once more, beside its own
 
     @property
     def buckets(self) -> Buckets:
@@ -59,6 +61,9 @@ class ModelRunner(Protocol):
     def forward(self, block: Block) -> Tensor:
         """Logits [R, vocab] of the block's wanted rows, good until the next forward. Nothing is committed."""
 
+    def forward_apart(self, tokens: Sequence[int]) -> Tensor:
+        """Logits [n, vocab] behind the prefix and each of these tokens alone. Nothing is committed."""
+
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
         """`batched_sampling.best_tokens`, of at least so many: for `forward`'s newest logits maybe found by now."""
 
@@ -71,6 +76,9 @@ class ModelRunner(Protocol):
 
 class BlockRunner:
     """Runs blocks on a transformers model whose attention is ours and whose cache is a BlockCache."""
+
+    max_branches = MAX_ROWS
+    pending = 0
 
     def __init__(
         self,
@@ -142,6 +150,10 @@ class BlockRunner:
         self._block, self._newest = block, logits[: len(block.wanted)]
         return self._newest
 
+    def forward_apart(self, tokens: Sequence[int]) -> Tensor:
+        """In one block."""
+        return self.forward(apart_block(tokens, len(self._prefix)))
+
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
         """Those that a recorded step has found beside these logits; of other logits they are looked for now."""
         known = self.steps.best_tokens(len(logits), count) if logits is self._newest else None
@@ -164,6 +176,11 @@ class BlockRunner:
     def model(self) -> PreTrainedModel:
         """What is run."""
         return self._model
+
+    @property
+    def warm_up(self) -> int:
+        """Runs of a block after which the next ones cost what all later ones do."""
+        return self.steps.warm_up
 
     @property
     def attention(self) -> Attention:

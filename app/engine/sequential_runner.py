@@ -1,9 +1,18 @@
-"""The runner of models whose state cannot be taken back (recurrent and hybrid ones): one row after the other.
+"""The runner of models that take no draft trees: chains of tokens, with transformers' own attention and cache.
 
-Which models those are is decided at load, by `compatibility.py`.
+A recurrent state cannot branch, and it cannot be cut like keys and values. So a chain is fed behind a copy of the
+state. Where all of it is accepted, the state is what it should be; else the copy takes its place, and what was
+accepted is fed once more together with the next chain: it is `pending`. Nobody waits for a pass of its own.
+
+    state behind A, fed B c d, B c are right     the state of A comes back     pending: B c
+    next step: fed B c and D e f, all right      the state behind D e f        pending: nothing
+
+Which models those are is decided at load, by `compatibility.py`. Those that fail its trial are fed one row at a
+time, which needs no copy.
 """
 
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 from inspect import signature
 
 import numpy as np
@@ -12,79 +21,154 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.batched_sampling import best_tokens
-from app.engine.block import Block
+from app.engine.block import MAX_DEPTH, Block, common_length
 from app.engine.hardware import uploaded
-from app.engine.kv_cache import stock_cache
+from app.engine.rotary import rotary_of
 from app.engine.runner import PREFILL_CHUNK
+from app.engine.state_snapshot import Snapshot, State
 from app.engine.step_profile import Buckets
 from app.messages import Prefilling
 
 PROGRESS_ROWS = 16
 """Rows between two reports of progress, where a prompt is read row by row."""
+LONGEST_CHAIN = MAX_DEPTH + 1
+"""Rows of a pass: pending ones, the current token and its guesses."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadPrompt:
+    """A prompt, the state behind it, and the logits [vocab] of what comes next."""
+
+    ids: tuple[int, ...]
+    logits: Tensor
+    state: Snapshot
 
 
 class SequentialRunner:
-    """Runs one row after the other on a model with transformers' own attention and cache."""
+    """Runs chains on a model with transformers' own attention and cache.
 
-    reused = 0
-    max_rows = 1
+    A chain of one row is committed by being fed: nothing is copied where nothing is drafted."""
+
+    max_branches = 1
+    warm_up = 1  # runs of a chain after which the next ones cost what all later ones do
 
     def __init__(self, model: PreTrainedModel, context: int) -> None:
         self.context = context
+        self.reused = 0
         self.is_asynchronous = model.device.type == "cuda"
         self.same_text_buckets: Buckets = ()
         self.buckets: Buckets = ()
         self.chunk = PREFILL_CHUNK  # rows that the model takes behind its state
-        self._model = model
+        self.longest_chain = 1
+        self.pending = 0
+        self.model = model
+        # Keys of a table that depends on the text's length fit no text of another length.
+        self.has_fixed_positions = (
+            rotary_of(model.config.get_text_config(decoder=True), context).kind == "fixed"
+        )
         self._accepts = frozenset(signature(model.forward).parameters)
-        self._state: dict[str, object] = {}
+        self._state: State = {}
+        self._prefix: list[int] = []  # committed; the state holds all but the pending ones
+        self._block: Block | None = None
+        self._before: Snapshot | None = None  # the state before that block
+        self._prompt: _ReadPrompt | None = None
+
+    @property
+    def max_rows(self) -> int:
+        """What the pending rows leave of a pass. At the latest a pass of them and one more commits all."""
+        return max(self.longest_chain - self.pending, 1)
+
+    @property
+    def vocabulary(self) -> int:
+        """Tokens that the model knows, numbered from 0."""
+        return int(self.model.config.get_text_config(decoder=True).vocab_size)
 
     def horizon(self, position: int) -> int:
-        """One row at a time."""
-        return position + 1
+        """The context's end."""
+        del position
+        return self.context
 
     def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
-        """Reads the prompt in chunks from its beginning: a recurrent state cannot go back.
+        """Goes on from the state that is there, or from the one behind the newest prompt, where the ids do.
 
-        Where the model takes no chunk behind another (`check_sequential` tries it), the rest is read row by row."""
-        logits = self.feed(ids[:PREFILL_CHUNK], 0)
-        yield Prefilling(min(PREFILL_CHUNK, len(ids)), len(ids))
-        for start in range(PREFILL_CHUNK, len(ids), self.chunk):
-            logits = self.feed(ids[start : start + self.chunk], start)
-            done = min(start + self.chunk, len(ids))
-            if done % PROGRESS_ROWS == 0 or done == len(ids):
+        Reads in chunks. Where the model takes none behind its state, all but the first is read row by row."""
+        done = self.reused = self._resume(ids)
+        logits = self._prompt.logits if self._prompt else torch.empty(0)
+        while done < len(ids):
+            tokens = ids[done : done + (self.chunk if done else PREFILL_CHUNK)]
+            logits = self.feed(tokens, done)[-1]
+            self._prefix += tokens
+            done += len(tokens)
+            if done < len(ids) and (len(tokens) > 1 or done % PROGRESS_ROWS == 0):
                 yield Prefilling(done, len(ids))
+        if self.has_fixed_positions:
+            self._prompt = _ReadPrompt(tuple(ids), logits.clone(), self.snapshot())
+        yield Prefilling(len(ids), len(ids))
         return logits
 
     def forward(self, block: Block) -> Tensor:
-        """Logits [1, vocab] of a block of one row, which is committed by being fed."""
-        if len(block) != 1:
-            raise ValueError(f"this model takes one row at a time, got a block of {len(block)}")
-        return self.feed(block.tokens, block.positions[0])[None]
+        """Logits [R, vocab] of a chain's wanted rows. One row alone is committed; more are not."""
+        rows, start = len(block), block.positions[0]
+        if rows > self.max_rows or block.positions != tuple(range(start, start + rows)):
+            raise ValueError(
+                f"this model takes a chain of at most {self.max_rows} rows, got positions {block.positions}"
+            )
+        self._take_back()
+        pending = self._prefix[len(self._prefix) - self.pending :]
+        if rows > 1:
+            self._before = self.snapshot()
+        logits = self.feed([*pending, *block.tokens], start - len(pending), rows)
+        self._block = block
+        if rows == 1:
+            self.commit((0,))
+        return logits[list(block.wanted)]
+
+    @torch.inference_mode()
+    def forward_apart(self, tokens: Sequence[int]) -> Tensor:
+        """As a batch of texts."""
+        texts = np.array([[*self._prefix, token] for token in tokens])
+        wanted = {"logits_to_keep": 1} if "logits_to_keep" in self._accepts else {}
+        output = self.model(input_ids=uploaded(texts, self.model.device), use_cache=False, **wanted)
+        logits: Tensor = output.logits[:, -1]
+        return logits
 
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
         """Nobody has looked for them before."""
         return best_tokens(logits, count)
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Nothing is left to do: feeding a row changed the state for good."""
-
-    def forget(self) -> None:
-        """Drop the state."""
-        has_cache = "past_key_values" in self._accepts
-        self._state = {"past_key_values": stock_cache(self._model.config)} if has_cache else {}
+        """The state stays as it is where all rows do. A row that was fed alone was committed then."""
+        if self._block is None:
+            return
+        tokens = self._block.tokens[: len(rows)]
+        if len(rows) < len(self._block):
+            self.pending = self._take_back(self.pending + len(rows))
+        else:
+            self.pending = 0
+        self._block = self._before = None
+        self._prefix += tokens
 
     @torch.inference_mode()
-    def feed(self, tokens: Sequence[int], start: int) -> Tensor:
-        """Logits [vocab] behind the last of these tokens; from position 0 on the state begins anew."""
+    def snapshot(self) -> Snapshot:
+        """Of the state as it is now."""
+        return Snapshot(self._state)
+
+    def forget(self) -> None:
+        """Drop the state. The model makes itself a new one of its kind."""
+        self._state, self._prefix, self.pending = {}, [], 0
+        self._block = self._before = self._prompt = None
+
+    @torch.inference_mode()
+    def feed(self, tokens: Sequence[int], start: int, keep: int = 1) -> Tensor:
+        """Logits [keep, vocab] behind the last ones of these tokens; from position 0 on the state begins anew."""
         if start == 0:
             self.forget()
-        device = self._model.device
+        device = self.model.device
         optional = {
             "position_ids": uploaded(np.arange(start, start + len(tokens))[None], device),
-            "logits_to_keep": 1,
+            "logits_to_keep": keep,
         }
-        output = self._model(
+        output = self.model(
             input_ids=uploaded(np.array([tokens]), device),
             use_cache=True,
             **{name: value for name, value in optional.items() if name in self._accepts},
@@ -93,5 +177,31 @@ class SequentialRunner:
         # Mamba calls its state cache_params, RWKV state, the others past_key_values.
         found = {name: output.get(name) for name in ("past_key_values", "cache_params", "state")}
         self._state = {name: value for name, value in found.items() if value is not None} or self._state
-        logits: Tensor = output.logits[0, -1]
+        logits: Tensor = output.logits[0, -keep:]
         return logits
+
+    def _resume(self, ids: Sequence[int]) -> int:
+        """How many of these ids the state holds now, as it went on or as it was behind the newest prompt."""
+        self._take_back()
+        held = self._prefix[: len(self._prefix) - self.pending]
+        if self.has_fixed_positions and 0 < common_length(held, ids) == len(held) < len(ids):
+            self._prefix, self.pending = held, 0
+            return len(held)
+        prompt = self._prompt
+        if prompt is None or common_length(prompt.ids, ids) < len(prompt.ids):
+            self.forget()
+            return 0
+        self._state = prompt.state.restore()
+        self._prompt = replace(prompt, state=self.snapshot())
+        self._prefix, self.pending = list(prompt.ids), 0
+        return len(prompt.ids)
+
+    @torch.inference_mode()
+    def _take_back(self, rows: int = 0) -> int:
+        """Undo the newest pass, unless it was committed, but for its first rows; how many of them are lost."""
+        kept = 0
+        if self._before is not None:
+            kept = rows if self._before.only_grows else 0
+            self._state = self._before.restore(kept)
+        self._block = self._before = None
+        return rows - kept

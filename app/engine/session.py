@@ -259,7 +259,7 @@ def _piece(
 
 
 def _supported(decoding: Decoding, loaded: LoadedModel) -> Decoding:
-    return decoding if loaded.can_branch else replace(decoding, decoder="plain")
+    return decoding if loaded.can_draft else replace(decoding, decoder="plain")
 
 
 def _within_vocabulary(loaded: LoadedModel, ids: list[int]) -> list[int]:

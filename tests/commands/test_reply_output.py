@@ -28,6 +28,7 @@ FIELDS = [
     "attention_note",
     "device_note",
     "lookahead_note",
+    "chains_note",
     "same_text_note",
     "graphs",
     "graphs_note",

@@ -1,8 +1,8 @@
 """Tiny random models of many architectures, built from configs in a moment and downloaded from nowhere.
 
 Their weights are large, so that greedy text is varied: on text that repeats one token, every decoder agrees with
-every other. `BRANCHING` models decode blocks; `PLAIN_ONLY` ones carry a recurrent state, a bias by position or
-chunked attention, and must be sent to plain decoding with a reason.
+every other. `BRANCHING` models decode blocks; those of `OWN_ATTENTION` have a bias by position or read in chunks,
+and take chains. Those that carry a recurrent state are in `recurrent_architectures.py`.
 """
 
 from collections.abc import Callable
@@ -88,13 +88,13 @@ _MIXED: Settings = {
 _GPT2: Settings = {"n_embd": 32, "n_layer": 2, "n_head": 4}
 _OPT: Settings = {"ffn_dim": 48, "word_embed_proj_dim": 32, "init_std": 0.3}
 _EXPERTS: Settings = {"num_experts_per_tok": 2, "num_local_experts": 4}
-_QWEN_EXPERTS: Settings = {
+QWEN_EXPERTS: Settings = {
     "num_experts": 4,
     "num_experts_per_tok": 2,
     "moe_intermediate_size": 32,
     "shared_expert_intermediate_size": 32,
 }
-_DEEPSEEK: Settings = {
+DEEPSEEK: Settings = {
     "num_key_value_heads": 4,
     "kv_lora_rank": 16,
     "q_lora_rank": 16,
@@ -109,19 +109,6 @@ _DEEPSEEK: Settings = {
     "first_k_dense_replace": 1,
 }
 _PER_LAYER_INPUT: Settings = {"vocab_size_per_layer_input": VOCABULARY, "hidden_size_per_layer_input": 8}
-_MAMBA2: Settings = {
-    "mamba_n_heads": 8,
-    "mamba_d_head": 8,
-    "mamba_n_groups": 1,
-    "mamba_d_state": 8,
-    "mamba_chunk_size": 16,
-}
-_LINEAR: Settings = {
-    "linear_num_value_heads": 4,
-    "linear_num_key_heads": 2,
-    "linear_key_head_dim": 8,
-    "linear_value_head_dim": 8,
-}
 _LONGROPE: Settings = {
     "rope_type": "longrope",
     "rope_theta": 10_000.0,
@@ -184,8 +171,8 @@ BRANCHING = (
     architecture("cohere", "Cohere"),
     architecture("cohere2", "Cohere2", seed=1, **_MIXED),
     architecture("opt", "OPT", seed=3, **_OPT),
-    architecture("qwen2-moe", "Qwen2Moe", **_QWEN_EXPERTS),
-    architecture("deepseek-v3", "DeepseekV3", **_DEEPSEEK),
+    architecture("qwen2-moe", "Qwen2Moe", **QWEN_EXPERTS),
+    architecture("deepseek-v3", "DeepseekV3", **DEEPSEEK),
     architecture("gemma3n", "Gemma3nText", num_kv_shared_layers=2, **_MIXED, **_PER_LAYER_INPUT),
     architecture("gemma4", "Gemma4Text", num_kv_shared_layers=2, **_MIXED, **_PER_LAYER_INPUT),
 )
@@ -207,25 +194,6 @@ latent keys, shared caches."""
 one_of_each_kind = pytest.mark.parametrize("architecture", some(named(BRANCHING), *IN_DEPTH))
 """The others with --thorough."""
 
-RECURRENT = (
-    architecture("mamba", "Mamba", context=LONG, state_size=4),
-    architecture(
-        "mamba2", "Mamba2", context=LONG, num_heads=8, head_dim=8, n_groups=2, state_size=8, chunk_size=16
-    ),
-    architecture(
-        "qwen3-next",
-        "Qwen3Next",
-        context=LONG,
-        head_dim=8,
-        layer_types=["linear_attention", "full_attention"],
-        **_LINEAR,
-        **_QWEN_EXPERTS,
-    ),
-    architecture("lfm2", "Lfm2", context=LONG, block_multiple_of=8, layer_types=["conv", "full_attention"]),
-    architecture("bamba", "Bamba", context=LONG, attn_layer_indices=[1], **_MAMBA2),
-    architecture("falcon-h1", "FalconH1", context=LONG, mamba_d_ssm=64, **_MAMBA2),
-)
-
 OWN_ATTENTION = (
     architecture("bloom", "Bloom", seed=7, n_layer=2, n_head=4),
     architecture(
@@ -244,15 +212,6 @@ OWN_ATTENTION = (
         window_size=WINDOW,
     ),
     architecture(
-        "recurrent-gemma",
-        "RecurrentGemma",
-        num_hidden_layers=3,
-        head_dim=8,
-        lru_width=32,
-        conv1d_width=4,
-        attention_window_size=WINDOW,
-    ),
-    architecture(
         "llama4",
         "Llama4Text",
         head_dim=8,
@@ -262,5 +221,3 @@ OWN_ATTENTION = (
         num_hidden_layers=4,
     ),
 )
-
-PLAIN_ONLY = (*RECURRENT, *OWN_ATTENTION)

@@ -49,9 +49,10 @@ class Letters:
         return "".join(f" {token}" for token in ids)
 
 
-def load(model: PreTrainedModel) -> LoadedModel:
+def load(model: PreTrainedModel, tokenizer: Letters | None = None) -> LoadedModel:
     """The model as the app prepares one that it has read."""
-    return prepare(model, cast(Any, Letters()), ModelFolder(Path("models/zoo"), "zoo"), ModelChoice("zoo"))
+    folder = ModelFolder(Path("models/zoo"), "zoo")
+    return prepare(model, cast(Any, tokenizer or Letters()), folder, ModelChoice("zoo"))
 
 
 class Zoo:

@@ -3,14 +3,15 @@
 import pytest
 import torch
 
-from tests.engine.architectures import BRANCHING, IN_DEPTH, PLAIN_ONLY, Architecture
+from tests.engine.architectures import BRANCHING, IN_DEPTH, OWN_ATTENTION, Architecture
+from tests.engine.recurrent_architectures import RECURRENT
 from tests.engine.replies import longest_repetition, numbers, transformers_says
 from tests.tiers import named, some
 
 PROMPT = numbers(30)
 
 
-@pytest.mark.parametrize("architecture", some(named((*BRANCHING, *PLAIN_ONLY)), *IN_DEPTH))
+@pytest.mark.parametrize("architecture", some(named((*BRANCHING, *OWN_ATTENTION, *RECURRENT)), *IN_DEPTH))
 def test_greedy_text_is_varied(architecture: Architecture) -> None:
     said = transformers_says(architecture, PROMPT, limit=64)
     assert len(set(said)) >= 12

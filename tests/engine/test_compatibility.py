@@ -1,4 +1,4 @@
-"""Which models decode blocks, which plainly and why; and that plain decoding is what transformers says."""
+"""Which models decode blocks, which chains, which plainly and why; plain decoding is what transformers says."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -10,48 +10,56 @@ from transformers import Cache, LlamaForCausalLM
 
 from app.engine.plain import plain
 from app.engine.runner import PREFILL_CHUNK, BlockRunner
-from app.engine.sequential_runner import SequentialRunner
+from app.engine.sequential_runner import LONGEST_CHAIN, SequentialRunner
 from app.engine.tolerance import is_close
 from tests.engine.architectures import (
     BRANCHING,
     LLAMA,
     OWN_ATTENTION,
-    PLAIN_ONLY,
-    RECURRENT,
     WINDOW,
     Architecture,
 )
+from tests.engine.recurrent_architectures import ONE_OF_EACH, READ_BY_ROWS, RECURRENT
 from tests.engine.replies import Zoo, load, numbers, transformers_says, write
 from tests.tiers import named, some
 
 LONG = numbers(3 * WINDOW)
 SHORT = numbers(3, seed=1)
-EVERY = (*BRANCHING, *PLAIN_ONLY)
+UNBRANCHED = (*RECURRENT, *OWN_ATTENTION)
+DEFAULT = ("mamba", *ONE_OF_EACH, *map(str, OWN_ATTENTION))
+EVERY = (*BRANCHING, *UNBRANCHED)
 
 
 @pytest.mark.parametrize("architecture", BRANCHING, ids=str)
 def test_attention_that_knows_who_sees_whom_earns_lookahead(zoo: Zoo, architecture: Architecture) -> None:
     loaded = zoo.loaded(architecture)
     assert loaded.info.lookahead_note == ""
-    assert loaded.can_branch
+    assert loaded.can_draft
     assert isinstance(loaded.runner, BlockRunner)
 
 
-@pytest.mark.parametrize("architecture", PLAIN_ONLY, ids=str)
-def test_other_models_decode_plainly_and_a_sentence_says_why(zoo: Zoo, architecture: Architecture) -> None:
+@pytest.mark.parametrize("architecture", some(named(UNBRANCHED), *DEFAULT))
+def test_other_models_take_chains_or_decode_plainly_and_a_sentence_says_why(
+    zoo: Zoo, architecture: Architecture
+) -> None:
     loaded = zoo.loaded(architecture)
-    assert loaded.info.lookahead_note.startswith("This model")
-    assert loaded.info.lookahead_note.endswith("so it decodes plainly.")
-    assert not loaded.can_branch
-    assert isinstance(loaded.runner, SequentialRunner)
+    info, runner = loaded.info, loaded.runner
+    assert isinstance(runner, SequentialRunner)
+    if architecture.name in READ_BY_ROWS:
+        assert (loaded.can_draft, runner.max_rows, info.chains_note) == (False, 1, "")
+        assert info.lookahead_note.endswith(
+            "and forgets them when it is fed several tokens at once, so it decodes plainly, token by token."
+        )
+    else:
+        assert (loaded.can_draft, runner.max_rows, info.lookahead_note) == (True, LONGEST_CHAIN, "")
+        assert info.chains_note.endswith("so lookahead drafts a chain of tokens, not a tree.")
+    note = info.lookahead_note or info.chains_note
+    assert note.startswith("This model")
+    if architecture in RECURRENT and architecture.name != "rwkv":  # its config names no layers
+        assert "keeps more than keys and values" in note
 
 
-@pytest.mark.parametrize("architecture", RECURRENT, ids=str)
-def test_a_state_that_cannot_be_taken_back_is_named(zoo: Zoo, architecture: Architecture) -> None:
-    assert "keeps more than keys and values" in zoo.loaded(architecture).info.lookahead_note
-
-
-@pytest.mark.parametrize("architecture", some(named(EVERY), "llama", "gemma4", *map(str, PLAIN_ONLY)))
+@pytest.mark.parametrize("architecture", some(named(EVERY), "llama", "gemma4", *DEFAULT))
 def test_plain_says_what_transformers_says(zoo: Zoo, architecture: Architecture) -> None:
     for prompt in (LONG, SHORT):
         expected = transformers_says(architecture, prompt)
@@ -66,7 +74,7 @@ def test_a_model_that_failed_the_trial_keeps_its_own_attention(architecture: Arc
     assert model.config._attn_implementation == stock
 
 
-@pytest.mark.parametrize("architecture", RECURRENT, ids=str)
+@pytest.mark.parametrize("architecture", some(named(RECURRENT), "mamba", *ONE_OF_EACH))
 def test_a_recurrent_model_reads_a_prompt_of_any_length(zoo: Zoo, architecture: Architecture) -> None:
     prompt = numbers(PREFILL_CHUNK + 77)
     expected = transformers_says(architecture, prompt, limit=12)
@@ -81,11 +89,12 @@ def test_a_recurrent_model_reads_a_long_prompt_in_chunks_and_tells_how_far_it_is
     runner, prompt = zoo.runner(architecture), numbers(PREFILL_CHUNK + 20)
     assert isinstance(runner, SequentialRunner)
     done = [event.done for event in runner.prefill(prompt)]
-    is_read_by_rows = architecture.name in ("mamba", "recurrent-gemma")
-    assert done == ([512, 528, 532] if is_read_by_rows else [512, 532])
+    assert done == ([512, 528, 532] if architecture.name in READ_BY_ROWS else [512, 532])
+    runner.forget()
     stopped = [event.done for event in islice(runner.prefill(prompt), 1)]
     assert stopped == [PREFILL_CHUNK]
-    expected = runner.feed(prompt, 0)
+    expected = runner.feed(prompt, 0)[0]
+    runner.forget()
     assert is_close(last_logits(runner, prompt), expected)
 
 
@@ -129,5 +138,5 @@ def test_a_forward_that_does_not_take_part_is_found_out(kind: type[LlamaForCausa
     model = kind(stock.config)
     model.load_state_dict(stock.state_dict())
     loaded = load(model.train(False))
-    assert loaded.info.lookahead_note.endswith("so it decodes plainly.")
+    assert loaded.info.chains_note.startswith("This model has attention code of its own")
     assert write(loaded.runner, LONG, plain).tokens == transformers_says(LLAMA, LONG)

@@ -9,7 +9,7 @@ from app.engine.plain import plain
 from app.engine.runner import PREFILL_CHUNK
 from app.engine.step import Decoder
 from app.messages import Decoding, Prefilling
-from tests.engine.architectures import GEMMA3, LLAMA, RECURRENT, WINDOW, Architecture, one_of_each_kind
+from tests.engine.architectures import GEMMA3, LLAMA, WINDOW, Architecture, one_of_each_kind
 from tests.engine.replies import Zoo, collect, numbers, says_plainly, stream, write
 from tests.tiers import named, pairwise
 
@@ -82,14 +82,3 @@ def test_a_turn_reads_only_what_is_new(zoo: Zoo, architecture: Architecture) -> 
     assert runner.reused == len(PROMPT) + len(reply.tokens) - 1
     write(runner, (*PROMPT[:7], 99, 98), LOOKAHEAD, limit=10)
     assert runner.reused == 7
-
-
-@pytest.mark.parametrize("architecture", RECURRENT, ids=str)
-def test_a_recurrent_model_starts_each_request_from_nothing(zoo: Zoo, architecture: Architecture) -> None:
-    runner = zoo.runner(architecture)
-    expected = says_plainly(runner, PROMPT, limit=12)
-    writing = stream(runner, numbers(20, seed=6), plain)
-    collect(islice(writing, 5))
-    writing.close()
-    assert write(runner, PROMPT, plain, limit=12).tokens == expected.tokens
-    assert runner.reused == 0

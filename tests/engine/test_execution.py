@@ -17,7 +17,7 @@ from app.engine.attention.selector import (
     HeadShape,
     try_attention,
 )
-from app.engine.compatibility import lookahead_note
+from app.engine.compatibility import reason_against_trees
 from app.engine.execution import Execution, run_in_blocks
 from app.engine.plain import plain
 from app.errors import AttentionUnavailable
@@ -62,7 +62,7 @@ def llama() -> PreTrainedModel:
     """A model whose attention is ours."""
     load(LLAMA.make())  # registers it
     model = LLAMA.make()
-    assert lookahead_note(model, SDPA.attend) == ""
+    assert reason_against_trees(model, SDPA.attend) == ""
     return model
 
 

@@ -63,7 +63,7 @@ def test_a_files_weights_tokenizer_and_template_are_the_models_own(
 ) -> None:
     model = loaded.runner.model  # type: ignore[attr-defined]
     same_weights(places[0], tiny_llama(), places[1])
-    assert loaded.can_branch and loaded.info.name == "tiny" and loaded.info.context == 256
+    assert loaded.can_draft and loaded.info.name == "tiny" and loaded.info.context == 256
     assert loaded.eos_ids == {2}
     assert not hasattr(model.config, "quantization_config") and not getattr(model, "is_quantized", False)
     words = "The sea is calm tonight, isn't it?"

@@ -54,7 +54,7 @@ def test_a_whole_model_is_loaded_and_described(folder: ModelFolder) -> None:
     assert (info.name, info.revision, info.architecture) == ("tiny", "abc", "LlamaForCausalLM")
     assert (info.context, info.dtype, info.device, info.lookahead_note) == (256, "float32", "cpu", "")
     assert info.parameters == sum(weight.numel() for weight in LlamaForCausalLM(_config(folder)).parameters())
-    assert loaded.can_branch
+    assert loaded.can_draft
     assert isinstance(loaded.runner, BlockRunner)
     assert loaded.eos_ids == {2}
 
@@ -100,7 +100,7 @@ def test_the_demo_model_is_loaded_by_the_same_code() -> None:
     loaded = load(ModelFolder(DEMO, "demo", "demo"), ModelChoice("demo", "bfloat16", "cpu"))
     assert (loaded.info.label, loaded.info.dtype, loaded.info.context) == ("demo", "bfloat16", 1024)
     assert (loaded.info.attention, loaded.info.attention_note) == ("sdpa", "")
-    assert loaded.can_branch
+    assert loaded.can_draft
 
 
 def test_attention_that_cannot_be_had_is_refused_with_a_sentence() -> None:

@@ -16,12 +16,14 @@ from app.engine.compiling import Compiled
 from app.engine.loading import LoadedModel, load
 from app.engine.lookahead.acceptance_estimator import NUM_CELLS
 from app.engine.lookahead.drafter import PythonDrafter
-from app.engine.lookahead.entries import SUCCESSORS, Packed
+from app.engine.lookahead.entries import SUCCESSORS, Packed, unpack_successor
 from app.engine.lookahead.first_successors import num_asked
 from app.engine.measurement_cache import MeasurementCache, MeasurementFolder, open_cache
 from app.engine.measuring import first_token_of_texts, keep, measured
+from app.engine.sequential_runner import LONGEST_CHAIN, SequentialRunner
 from app.messages import ModelChoice, ModelFolder, Sampling
-from tests.engine.architectures import RECURRENT
+from tests.engine.recurrent_architectures import CHAINED, RECURRENT
+from tests.engine.replies import Letters
 from tests.engine.replies import load as load_zoo
 from tests.tiers import numbered, some
 
@@ -287,6 +289,32 @@ def test_a_model_that_takes_one_row_at_a_time_is_not_measured(tmp_path: Path) ->
     loaded, told = opened(recurrent, notes)
     keep(loaded, notes)
     assert (loaded, told, list(tmp_path.iterdir())) == (recurrent, [], [])
+
+
+def test_chains_are_measured_and_each_tokens_successors_are_asked_for(tmp_path: Path) -> None:
+    """Behind a line break and each token alone, as a batch: what the model says there when it is asked alone."""
+    loaded, told = opened(load_zoo(CHAINED[0].make(), WithTexts()), MeasurementFolder(tmp_path))
+    assert told == [MEASURING, ASKING]
+    assert loaded.profile.free.buckets[0] == 1 and loaded.profile.free.buckets[-1] == LONGEST_CHAIN
+    assert loaded.info.same_text and "the same text" in loaded.info.same_text_note
+    first, runner = first_of(loaded), loaded.runner
+    assert isinstance(runner, SequentialRunner)
+    for token in (0, 7, 127):
+        best = runner.feed([WithTexts.line_break, token], 0).argmax().item()
+        assert unpack_successor(first[token][0])[0] == best
+    again, told = opened(load_zoo(CHAINED[0].make(), WithTexts()), MeasurementFolder(tmp_path))
+    assert (again.profile, told) == (loaded.profile, [])
+
+
+class WithTexts(Letters):
+    """A tokenizer that knows a line break and nothing else."""
+
+    line_break = 3
+    bos_token_id = None
+    all_special_ids: tuple[int, ...] = ()
+
+    def encode(self, _text: str) -> list[int]:
+        return [self.line_break]
 
 
 def test_a_text_begins_with_what_the_tokenizer_puts_before_it_or_with_a_line_break(

@@ -29,8 +29,9 @@ from app.engine.runner import BlockRunner
 from app.errors import BadOption
 from app.messages import Decoding, ModelChoice, ModelFolder, Sampling
 from app.quantisation import Quantisation, model_bytes
-from tests.engine.architectures import BRANCHING, PLAIN_ONLY, Architecture
+from tests.engine.architectures import BRANCHING, Architecture
 from tests.engine.oracle import Oracle, branching, half_right, right
+from tests.engine.recurrent_architectures import RECURRENT
 from tests.engine.replies import GREEDY, numbers, says_plainly, with_pool, write
 from tests.engine.replies import load as load_made
 from tests.engine.tiny import DEMO, STORIES
@@ -150,7 +151,7 @@ def test_a_loaded_model_takes_the_bytes_that_were_foretold(quantisation: Quantis
     assert foretold * 0.88 < held < foretold * 1.01
     assert (loaded.info.quantisation, loaded.info.parameters) == (quantisation, 7_344_384)
     assert loaded.info.quantised_share > 0.99
-    assert loaded.can_branch
+    assert loaded.can_draft
 
 
 def read_demo() -> dict[str, torch.Tensor]:
@@ -192,7 +193,7 @@ def test_every_architecture_keeps_its_promise_when_quantised(
     model, prompt = architecture.make(), numbers(30)
     quantise(model, quantisation, CPU)
     loaded = load_made(model)
-    assert loaded.can_branch
+    assert loaded.can_draft
     expected = says_plainly(loaded.runner, prompt, SAMPLED)
     for drafts in ((right,), (branching, half_right)):
         loaded.runner.forget()
@@ -201,7 +202,7 @@ def test_every_architecture_keeps_its_promise_when_quantised(
 
 
 def test_recurrent_models_are_refused_in_one_sentence() -> None:
-    architecture = next(one for one in PLAIN_ONLY if one.name == "mamba")
+    architecture = next(one for one in RECURRENT if one.name == "mamba")
     with pytest.raises(BadOption, match=r"cannot be quantised to int8 .* choose the quantisation none\.$"):
         quantise(architecture.make(), "int8", CPU)
 

@@ -82,7 +82,7 @@ class _LookaheadSteps:
         """As the planner plans."""
         self.began = perf_counter() - self._reporting
         self._reporting = 0.0
-        plan = self.planner.plan(self.window.size)
+        plan = self.planner.plan(self.window.size + self.runner.pending)
         self._launched = _PlainPass(self) if plan.is_plain else _DraftedPass(self, plan)
 
     def finish(self) -> StopReason | None:
@@ -106,6 +106,7 @@ class _PlainPass:
     def __init__(self, reply: _LookaheadSteps) -> None:
         self._reply = reply
         self._tree = DraftTree(reply.tokens[-1])
+        self._rows = 1 + reply.runner.pending
         self._logits = reply.runner.forward(chain_block(self._tree.tokens, len(reply.tokens) - 1, (0,)))
         self._kept: CommittedTokens
         self._choices: Choices
@@ -119,7 +120,7 @@ class _PlainPass:
             reply.runner, self._tree, choices.choose, reply.tokens, reply.stopper
         )
         reply.tokens += kept.tokens
-        self._split = reply.planner.observe_plain(perf_counter() - reply.began)
+        self._split = reply.planner.observe_plain(perf_counter() - reply.began, self._rows)
         return kept.reason
 
     def report(self) -> Step:
@@ -127,7 +128,7 @@ class _PlainPass:
         kept, pool = self._kept, self._reply.pool
         pool.learn(self._reply.tokens, 1, "output")
         trace = trace_of(self._tree, self._choices, kept.rows)
-        return Step(kept.tokens, kept.origins, 1, False, len(pool), kept.reason, self._split, trace)
+        return Step(kept.tokens, kept.origins, self._rows, False, len(pool), kept.reason, self._split, trace)
 
 
 class _DraftedPass:
@@ -138,9 +139,10 @@ class _DraftedPass:
         runner, tokens, window = reply.runner, reply.tokens, reply.window
         window.fit(runner.horizon(len(tokens) - 1) - len(tokens), runner.max_rows - 1)
         depth = most_drafts(runner, tokens, reply.stopper)
-        self._tree = _draft(reply.planner, plan, reply.pool, tokens, window, depth, runner.max_rows)
+        self._tree = _draft(reply, plan, depth)
         self._window = window.copy()
         self._layout = lay_out(self._tree, window, len(tokens) - 1)
+        self._rows = len(self._layout.block) + runner.pending
         self._logits = runner.forward(self._layout.block)
         self._contexts = self._asked_contexts(tokens)  # a card computes by now
         reply.pool.expect(self._contexts)
@@ -161,9 +163,8 @@ class _DraftedPass:
         self._teach_successors()
         reply.window.shift(choices.ids[layout.top, 0].tolist())
         reply.tokens += kept.tokens
-        rows, from_window = len(layout.block), kept.origins.count("window")
-        seconds = perf_counter() - reply.began
-        observed = DraftedStep(tree.reaches, reply.window, rows, len(kept.tokens), from_window, seconds)
+        seconds, from_window = perf_counter() - reply.began, kept.origins.count("window")
+        observed = DraftedStep(tree.reaches, reply.window, self._rows, len(kept.tokens), from_window, seconds)
         self._split = reply.planner.observe(observed)
         return kept.reason
 
@@ -185,8 +186,10 @@ class _DraftedPass:
             pool.learn(line, 1, "window")
         pool.learn(tokens, new, "output")
         trace = trace_of(tree, self._choices, kept.rows, self._window.shown(tree.tokens[0]))
-        rows, is_covered = len(self._layout.block), len(tree) > 1
-        return Step(kept.tokens, kept.origins, rows, is_covered, len(pool), kept.reason, self._split, trace)
+        is_covered = len(tree) > 1
+        return Step(
+            kept.tokens, kept.origins, self._rows, is_covered, len(pool), kept.reason, self._split, trace
+        )
 
 
 def _open_window(planner: DraftPlanner, pool: Pool, tokens: Sequence[int]) -> JacobiWindow:
@@ -198,17 +201,10 @@ def _open_window(planner: DraftPlanner, pool: Pool, tokens: Sequence[int]) -> Ja
     return JacobiWindow(columns, planner.ngram, [tokens[-1], *pool.continuation(tokens, ahead)])
 
 
-def _draft(
-    planner: DraftPlanner,
-    plan: DraftPlan,
-    pool: Pool,
-    tokens: Sequence[int],
-    window: JacobiWindow,
-    depth: int,
-    max_rows: int,
-) -> DraftTree:
+def _draft(reply: _LookaheadSteps, plan: DraftPlan, depth: int) -> DraftTree:
     """The tree that pays, no deeper and with no more rows than the reply and the runner have room for."""
-    rows = min(plan.rows, max_rows - window.need)
-    tree = pool.draft(tokens, rows, min(plan.depth, depth), plan.min_reach)
-    tree.cut(planner.kept(tree.reaches, window.size))
+    runner, window = reply.runner, reply.window
+    rows = min(plan.rows, runner.max_rows - window.need)
+    tree = reply.pool.draft(reply.tokens, rows, min(plan.depth, depth), plan.min_reach)
+    tree.cut(reply.planner.kept(tree.reaches, window.size + runner.pending))
     return tree

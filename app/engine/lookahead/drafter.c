@@ -21,6 +21,7 @@ typedef struct {
     double temperature, gap_step, farthest, top_p; /* temperature 0: greedy */
     int64_t top_k;
     uint64_t seed;
+    int64_t branches; /* in one place, at most */
     int32_t *context, *tokens, *parents, *depths, *cells; /* context: [1 + LONGEST], the others [rows] */
     double *chances;
 } Drafter;
@@ -303,6 +304,7 @@ int32_t draft(const Drafter *d, int32_t known, int64_t length, int32_t rows, int
             double least = floor / (d->chances[best.node] * d->trust); /* rarer ones are never added */
             int64_t position = length + d->depths[best.node];
             node->count = edges_of(d, node->context, node->length, position, least, !best.node, node->edges);
+            if (node->count > d->branches) node->count = (int)d->branches;
         } else {
             Edge edge = node->edges[node->place++];
             add_node(d, nodes, size, best.node, edge, best.reach);

@@ -33,7 +33,7 @@ from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.entries import unpack_follower
 from app.engine.lookahead.ranking import make_rank
-from app.messages import Sampling
+from app.messages import MAX_ROWS, Sampling
 
 SUREST = 0.995
 """No edge is likelier than this: a bound for nodes whose edges were not looked up yet."""
@@ -48,7 +48,8 @@ Edge = tuple[float, int, int]
 class DraftSources:
     """What a reply's drafts are made from.
 
-    `special` tokens end a guess, `reply` is the chat's count of replies, `constraint` what the grammar allows."""
+    `special` tokens end a guess, `reply` is the chat's count of replies, `constraint` what the grammar allows. A
+    tree has at most so many `branches` in one place: with 1 it is a chain."""
 
     table: ContextTable
     estimator: AcceptanceEstimator
@@ -56,6 +57,7 @@ class DraftSources:
     sampling: Sampling = GREEDY
     reply: int = 0
     constraint: Constraint = unconstrained
+    branches: int = MAX_ROWS
 
 
 class Drafter(Protocol):
@@ -83,6 +85,7 @@ class PythonDrafter:
         self._special = sources.special
         self._reply = sources.reply
         self._constraint = sources.constraint
+        self._branches = sources.branches
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
         """The best tree of at most `rows` nodes and `depth` guesses in a line, none less likely than `floor`."""
@@ -109,6 +112,7 @@ class PythonDrafter:
                 edges = self._edges(contexts[node], len(context) + tree.depths[node], least, not node)
                 if allowed := self._constraint(context, partial(tree.path, node)):
                     edges = narrowed(edges, allowed, self._estimator)
+                edges = edges[: self._branches]
             if place < len(edges):
                 pushed += 1
                 chance = min(edges[place][0] * trust, SUREST)

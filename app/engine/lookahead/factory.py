@@ -1,13 +1,14 @@
 """From settings to a decoder: which planner pays for the rows, and which pool drafts."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from app.engine.lookahead.constraint import Constraint, unconstrained
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner, RowBudgetPlanner
-from app.engine.lookahead.tuner import Tuner
+from app.engine.lookahead.tuner import ChainTuner, Tuner
+from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.runner import ModelRunner
 from app.engine.sampling import Sampler
 from app.engine.step import Decoder, Step
@@ -41,7 +42,12 @@ def make_lookahead(decoding: Decoding, known: ReplyContext | None = None) -> Dec
         runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
     ) -> Iterator[Step]:
         pool = known.statistics.pool(
-            tokens, known.sampling, known.documents, known.prediction, known.constraint
+            tokens,
+            known.sampling,
+            known.documents,
+            known.prediction,
+            known.constraint,
+            runner.max_branches,
         )
         planner = _make_planner(decoding, known, runner)
         return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)
@@ -50,7 +56,9 @@ def make_lookahead(decoding: Decoding, known: ReplyContext | None = None) -> Dec
 
 
 def _make_planner(decoding: Decoding, known: ReplyContext, runner: ModelRunner) -> DraftPlanner:
-    sizer = known.statistics.sizer
+    sizer, tune = known.statistics.sizer, Tuner
+    if runner.max_branches == 1:
+        sizer, tune, decoding = WindowSizer(0), ChainTuner, replace(decoding, window=0)  # a window branches
     times = known.profile.times(runner.same_text_buckets)
     if decoding.decoder == "lookahead":
         return FixedSizesPlanner(decoding)
@@ -58,4 +66,4 @@ def _make_planner(decoding: Decoding, known: ReplyContext, runner: ModelRunner) 
         return RowBudgetPlanner(decoding.rows or UNMEASURED_ROWS, sizer)
     statistics = known.statistics
     backoff = statistics.backoff(known.sampling.temperature)
-    return Tuner(statistics.curve(times, runner.buckets), sizer, backoff)
+    return tune(statistics.curve(times, runner.buckets), sizer, backoff)

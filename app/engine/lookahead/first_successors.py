@@ -1,7 +1,7 @@
 """The model's successors of each token alone, measured once per model, so that the first step of a reply can draft.
 
 A pool that starts empty earns nothing in short replies. But the model can be run before there is any text: on every
-token of the vocabulary, each as if a text began with it, in blocks whose rows do not see each other. The results
+token of the vocabulary, each as if a text began with it, in passes whose rows do not see each other. The results
 hold nothing of a user's texts and are kept on disk. Later steps overwrite them, context by context. Their mean
 stands in for tokens that were not measured yet.
 """
@@ -11,7 +11,6 @@ from time import perf_counter
 
 import numpy as np
 
-from app.engine.block import Block
 from app.engine.lookahead.entries import GAP_STEP, MOST_GAP, SUCCESSORS, Packed, pack_successors
 from app.engine.runner import ModelRunner
 from app.engine.sampling import likeliest
@@ -38,8 +37,8 @@ def ask_first_successors(
     for _ in runner.prefill([start]):
         pass
     for first in range(num_asked(known), vocabulary, rows):
-        tokens = tuple(range(first, min(first + rows, vocabulary)))
-        ids, logits = likeliest(runner.forward(_apart(tokens)), SUCCESSORS)
+        tokens = range(first, min(first + rows, vocabulary))
+        ids, logits = likeliest(runner.forward_apart(tokens), SUCCESSORS)
         successors[first : first + len(tokens)] = pack_successors(ids, logits)
         progress(first + len(tokens), vocabulary)
         if clock() - began > SECONDS:
@@ -71,9 +70,3 @@ def no_successors(vocabulary: int) -> Packed:
 def num_asked(successors: Packed) -> int:
     """How many tokens were measured; they are the first ones."""
     return int(np.count_nonzero(successors[:, 0]))
-
-
-def _apart(tokens: tuple[int, ...]) -> Block:
-    """Rows at position 1 that see the prefix and themselves."""
-    rows = len(tokens)
-    return Block(tokens, (1,) * rows, (-1,) * rows, tuple(range(rows)))

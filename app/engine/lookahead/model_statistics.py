@@ -22,7 +22,7 @@ from app.engine.lookahead.pool import ContextPool
 from app.engine.lookahead.step_curve import CurveShape, StepCurve
 from app.engine.lookahead.window_sizer import WindowSizer
 from app.engine.step_profile import Buckets, StepTimes
-from app.messages import Sampling
+from app.messages import MAX_ROWS, Sampling
 
 SMALL_BITS, LARGE_BITS = 18, 20
 """Rows of the pool's table: 16 MiB, and 64 MiB for models of a billion parameters and more."""
@@ -67,12 +67,13 @@ class ModelStatistics:
         documents: Sequence[Sequence[int]],
         prediction: Sequence[int] = (),
         constraint: Constraint = unconstrained,
+        branches: int = MAX_ROWS,
     ) -> ContextPool:
         """The pool for a reply to this text: the one so far if the same chat goes on, else a new one."""
         estimator = self.estimator(sampling.temperature)
         if self._pool is None or not self._pool.goes_on(text):
             self._pool = self.new_pool(estimator)
-        self._pool.begin(text, estimator, sampling, constraint)
+        self._pool.begin(text, estimator, sampling, constraint, branches)
         for document in documents:
             self._pool.learn_document(document)
         self._pool.learn_document(prediction, "prediction")

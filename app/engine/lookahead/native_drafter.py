@@ -57,6 +57,7 @@ class _Fields(Structure):
         ("top_p", c_double),
         ("top_k", c_int64),
         ("seed", c_uint64),
+        ("branches", c_int64),
         *((name, POINTER(c_int32)) for name in ("context", "tokens", "parents", "depths", "cells")),
         ("chances", POINTER(c_double)),
     )
@@ -84,6 +85,7 @@ class NativeDrafter:
             top_p=sampling.top_p,
             top_k=sampling.top_k,
             seed=sampling.seed,
+            branches=sources.branches,
         )
         self._context = self._fields.context = (c_int32 * (1 + LONGEST))()
         self._make_room(MOST_EDGES)

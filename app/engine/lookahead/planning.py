@@ -41,7 +41,7 @@ class DraftedStep:
 
     reaches: Sequence[float]
     window: JacobiWindow
-    rows: int  # of the block
+    rows: int  # of the block, and pending ones
     tokens: int  # committed
     from_window: int  # of these tokens
     seconds: float
@@ -55,7 +55,7 @@ class DraftPlanner(Protocol):
     """How many columns the window of the reply begins with."""
 
     def plan(self, window_rows: int) -> DraftPlan:
-        """What the next step may draft beside so many window rows."""
+        """What the next step may draft beside so many rows of a window, or pending ones."""
 
     def kept(self, reaches: Sequence[float], window_rows: int) -> int:
         """How many rows of a tree, best first with these reaches, the step should feed."""
@@ -63,8 +63,8 @@ class DraftPlanner(Protocol):
     def observe(self, step: DraftedStep) -> Split:
         """Learn from a step; may narrow its window. Returns how the step spent its rows."""
 
-    def observe_plain(self, seconds: float) -> Split:
-        """Learn from a plain step."""
+    def observe_plain(self, seconds: float, rows: int = 1) -> Split:
+        """Learn from a plain step; with pending rows it fed more than one."""
 
 
 class UntimedPlanner:
@@ -78,9 +78,9 @@ class UntimedPlanner:
         del window_rows
         return len(reaches)
 
-    def observe_plain(self, seconds: float) -> Split:
+    def observe_plain(self, seconds: float, rows: int = 1) -> Split:
         """These planners ask for no plain steps."""
-        del seconds
+        del seconds, rows
         return Split()
 
 

@@ -19,7 +19,7 @@ from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.drafter import GREEDY, DraftSources, Edge, MakeDrafter, PythonDrafter, narrowed
 from app.engine.lookahead.entries import Packed, pack_follower
-from app.messages import Origin, Sampling
+from app.messages import MAX_ROWS, Origin, Sampling
 
 
 def _beginning(tokens: Sequence[int], length: int) -> Sequence[int]:
@@ -69,7 +69,7 @@ class ContextPool:
         self._learned = 0
         self._reply = 0
         self._documents: set[tuple[int, ...]] = set()
-        self._draft_from(estimator, GREEDY, unconstrained)
+        self._draft_from(estimator, GREEDY, unconstrained, MAX_ROWS)
 
     def __len__(self) -> int:
         return self._learned
@@ -84,17 +84,22 @@ class ContextPool:
         estimator: AcceptanceEstimator,
         sampling: Sampling = GREEDY,
         constraint: Constraint = unconstrained,
+        branches: int = MAX_ROWS,
     ) -> None:
         """A reply to this text begins. What it has in common with the text so far is history from now on."""
         self._reply += 1
-        self._draft_from(estimator, sampling, constraint)
+        self._draft_from(estimator, sampling, constraint, branches)
         known = common_length(self._text, text)
         self._text = list(text[:known])
         self.learn(text, len(text) - known, "prompt")
         self._prompt_length = len(text) - 1  # its last token is the reply's first
 
-    def _draft_from(self, estimator: AcceptanceEstimator, sampling: Sampling, constraint: Constraint) -> None:
-        sources = DraftSources(self._table, estimator, self._special, sampling, self._reply, constraint)
+    def _draft_from(
+        self, estimator: AcceptanceEstimator, sampling: Sampling, constraint: Constraint, branches: int
+    ) -> None:
+        sources = DraftSources(
+            self._table, estimator, self._special, sampling, self._reply, constraint, branches
+        )
         self._estimator, self._constraint = estimator, constraint
         self._drafter = self._make_drafter(sources)
 

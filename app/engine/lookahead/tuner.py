@@ -97,36 +97,59 @@ class Tuner:
             return 1
         return count
 
-    def observe_plain(self, seconds: float) -> Split:
-        """Refine the cost of a plain step, and the speed."""
+    def observe_plain(self, seconds: float, rows: int = 1) -> Split:
+        """Refine the cost of a plain step, and the speed. With pending rows it says nothing about plain ones."""
         self._steps_since_plain = 0
-        self._curve.refine_plain(seconds)
+        if rows == 1:
+            self._curve.refine_plain(seconds)
         self._tokens = MEMORY * self._tokens + 1
-        self._time = MEMORY * self._time + self._curve.plain
-        return self._split(1, 0)
+        self._time = MEMORY * self._time + (self._curve.plain if rows == 1 else self._drafted_seconds(rows))
+        return self._split(1, 0, rows)
 
     def observe(self, step: DraftedStep) -> Split:
         """Refine the curve at this bucket, and the speed; settle what the window cost and earned."""
         tree, window = len(step.reaches), step.window.size
-        split = self._split(tree, window)
+        split = self._split(tree, window, step.rows)
         self.sizer.settle(step.window, self._window_price(step.reaches, window), step.from_window)
         self._steps_since_plain += 1
         self._curve.refine(step.rows, step.seconds)
         self._tokens = MEMORY * self._tokens + step.tokens
-        self._time = MEMORY * self._time + self._curve.seconds[min(step.rows, self._curve.largest)]
+        self._time = MEMORY * self._time + self._drafted_seconds(step.rows)
         return split
+
+    def _drafted_seconds(self, rows: int) -> float:
+        return self._curve.seconds[min(rows, self._curve.largest)]
 
     def _window_price(self, reaches: Sequence[float], window: int) -> float:
         """What the window's time is worth in tokens, and at least what the tree would make of its rows."""
         rows, seconds = len(reaches), self._curve.seconds
-        time = seconds[min(rows + window, self._curve.largest)] - seconds[rows]
+        time = self._drafted_seconds(rows + window) - seconds[rows]
         return max(self._speed * time, window * reaches[-1])
 
-    def _split(self, tree: int, window: int) -> Split:
-        """The rows of both branches, and their cost against one row."""
-        seconds = self._curve.seconds[min(tree + window, self._curve.largest)]
-        return Split(tree, window, seconds / self._curve.plain)
+    def _split(self, tree: int, window: int, rows: int) -> Split:
+        """The rows of both branches, and the cost of the whole step against one row."""
+        return Split(tree, window, self._drafted_seconds(rows) / self._curve.plain)
 
     @property
     def _speed(self) -> float:
         return self._tokens / self._time
+
+
+class ChainTuner(Tuner):
+    """For models that take chains alone: of a chain that is not right to its end, what was accepted is fed again.
+
+    So each chain is charged with the rows that the next step will feed once more, if its end is not reached."""
+
+    def _best(self, reaches: Sequence[float], pending: int) -> int:
+        """The rows with the largest worth, counted with the pending ones."""
+        price, most = self._speed, min(len(reaches), self._curve.largest - pending)
+        tokens = [0.0, *accumulate(reaches)]
+        worths = [0.0] * (max(most, 1) + 1)
+        for rows in range(1, len(worths)):
+            again = self._seconds(round(pending + tokens[rows]) + 1) - self._curve.plain
+            seconds = self._seconds(rows + pending) + (1 - reaches[rows - 1]) * again
+            worths[rows] = tokens[rows] - price * seconds
+        return max(range(1, len(worths)), key=worths.__getitem__)
+
+    def _seconds(self, rows: int) -> float:
+        return self._curve.plain if rows == 1 else self._drafted_seconds(rows)

@@ -101,13 +101,13 @@ def try_chain(
 
     Returns the step and what each row chose."""
     tree = _chain(tokens[-1], guesses, origins)
-    wanted = tuple(range(len(tree)))
+    wanted, rows = tuple(range(len(tree))), len(tree) + runner.pending
     logits = runner.forward(chain_block(tree.tokens, len(tokens) - 1, wanted))
     choices = sampler(logits, positions=range(len(tokens), len(tokens) + len(tree)))
     kept = verify_and_commit(runner, tree, choices.choose, tokens, stopper)
     tokens += kept.tokens
     trace = trace_of(tree, choices, kept.rows)
-    return Step(kept.tokens, kept.origins, len(tree), bool(guesses), reason=kept.reason, trace=trace), choices
+    return Step(kept.tokens, kept.origins, rows, bool(guesses), reason=kept.reason, trace=trace), choices
 
 
 def _chain(current: int, guesses: Sequence[int], origins: Sequence[Origin]) -> DraftTree:

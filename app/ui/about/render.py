@@ -93,7 +93,7 @@ def hardware(memories: Sequence[Memory], status: EngineStatus) -> Facts:
 def _model_notes(model: ModelInfo) -> Facts:
     notes = {
         "Device": model.device_note,
-        "Lookahead": model.lookahead_note,
+        "Lookahead": model.lookahead_note or model.chains_note,
         "Attention": model.attention_note,
         "Step graphs": model.graphs_note,
         "Layers": model.fused_note,

@@ -157,7 +157,7 @@ def _notes(model: ModelInfo | None) -> Iterator[tuple[str, str]]:
     graphs = f"CUDA graphs: {model.graphs_note}" if model.graphs_note else ""
     for name, note in (
         ("device-note", model.device_note),
-        ("lookahead-note", model.lookahead_note),
+        ("lookahead-note", model.lookahead_note or model.chains_note),
         ("attention-note", model.attention_note),
         ("same-text-note", model.same_text_note),
         ("graphs-note", graphs),

@@ -55,8 +55,8 @@ class Kept:
         del window_rows
         return min(self.rows, len(reaches))
 
-    def observe_plain(self, seconds: float) -> Split:
-        self.observed.append((1, 1, seconds > 0))
+    def observe_plain(self, seconds: float, rows: int = 1) -> Split:
+        self.observed.append((rows, 1, seconds > 0))
         return Split()
 
     def observe(self, step: DraftedStep) -> Split:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from app.engine.batched_sampling import best_tokens
-from app.engine.block import Block
+from app.engine.block import Block, apart_block
 from app.messages import MAX_ROWS, Prefilling
 
 VOCABULARY = 97
@@ -34,6 +34,9 @@ def text_after(line: Sequence[int], count: int, rule: Rule = triple_plus_one) ->
 
 class ScriptedRunner:
     """Follows a rule, and remembers its blocks and what was committed."""
+
+    max_branches = MAX_ROWS
+    pending = 0
 
     def __init__(
         self,
@@ -75,6 +78,10 @@ class ScriptedRunner:
         """Certain logits: 1 for what the rule says, 0 for the rest."""
         self.blocks.append(block)
         return self._logits([self._line(block, row) for row in block.wanted])
+
+    def forward_apart(self, tokens: Sequence[int]) -> Tensor:
+        """In one block."""
+        return self.forward(apart_block(tokens, len(self.prefix)))
 
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
         """As they are looked for in any logits."""

@@ -15,7 +15,7 @@ from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.drafter import DraftSources, PythonDrafter
 from app.engine.lookahead.entries import SOURCES, pack_follower, pack_successors
 from app.engine.lookahead.native_drafter import NativeDrafter, best_drafter, compiled_drafter
-from app.messages import Origin, Sampling
+from app.messages import MAX_ROWS, Origin, Sampling
 
 needs_compiler = pytest.mark.skipif(compiled_drafter().library is None, reason="there is no C compiler here")
 VOCABULARY, SPECIAL = 24, frozenset({3, 23})
@@ -88,6 +88,7 @@ def whole(tree: DraftTree) -> tuple[object, ...]:
     rows=st.integers(0, 90),
     depth=st.integers(-1, 12),
     floor=st.sampled_from([0.0, 1e-4, 0.02, 0.3]),
+    branches=st.sampled_from([1, 2, MAX_ROWS]),
 )
 def test_it_grows_the_tree_that_python_grows(
     taught: Taught,
@@ -99,12 +100,13 @@ def test_it_grows_the_tree_that_python_grows(
     rows: int,
     depth: int,
     floor: float,
+    branches: int,
 ) -> None:
     table = table_of(taught)
     if anywhere:
         logits = -np.arange(len(anywhere), dtype=np.float32)
         table.set_anywhere(pack_successors(np.array([anywhere]), logits[None])[0])
-    sources = DraftSources(table, estimator_of(rates, trust), SPECIAL, sampling, reply=33)
+    sources = DraftSources(table, estimator_of(rates, trust), SPECIAL, sampling, 33, branches=branches)
     python, native = both(sources)
     for text in (context, taught[0][0], [*context, *taught[-1][0]]):  # some that are known, some that are not
         assert whole(native.draft(text, rows, depth, floor)) == whole(python.draft(text, rows, depth, floor))

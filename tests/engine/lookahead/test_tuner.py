@@ -11,7 +11,7 @@ from app.engine.block import MAX_DEPTH
 from app.engine.lookahead.backoff import MAX_FAILURES, Backoff
 from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.step_curve import PROOF, ROUND, STALE, StepCurve
-from app.engine.lookahead.tuner import MEMORY, MIN_REACH, SPARE, TRIAL, Tuner
+from app.engine.lookahead.tuner import MEMORY, MIN_REACH, SPARE, TRIAL, ChainTuner, Tuner
 from app.engine.lookahead.window_sizer import STEPS, WORTH, WindowSizer
 from app.engine.step_profile import Buckets, StepTimes
 from tests.engine.lookahead.deciding import drafted
@@ -242,3 +242,32 @@ def test_a_split_tells_the_cost_against_a_plain_step() -> None:
     assert (split.tree, split.window) == (3, 5)
     assert split.cost == pytest.approx(1.01, rel=0.01)
     assert tuner(StepTimes((1,), (1.0,))).observe_plain(1.0).cost == pytest.approx(1.0, rel=0.01)
+
+
+def chain_tuner(times: StepTimes) -> ChainTuner:
+    """On a curve that real steps have proven."""
+    return ChainTuner(StepCurve(times, (), StepCurve(times, ()).shape), WindowSizer(0), Backoff())
+
+
+def test_a_chain_that_is_sure_is_as_long_as_a_tree_and_one_that_is_not_is_shorter() -> None:
+    """Rows that are fed again cost two fifths of a step here: guesses must be righter than in a tree."""
+    times = StepTimes((1, 2, 32), (1.0, 1.4, 1.5))
+    sure, unsure = [1.0] * 12, [1.0, 0.45, 0.2, 0.05]
+    assert chain_tuner(times).kept(sure, 0) == tuner(times).kept(sure, 0) == 12
+    assert tuner(times).kept(unsure, 0) > 1
+    assert chain_tuner(times).kept(unsure, 0) == 1
+
+
+def test_pending_rows_are_settled_where_they_make_a_chain_dear() -> None:
+    times = StepTimes((1, 32), (1.0, 4.1))
+    reaches = [1.0, 0.6, 0.5]
+    assert chain_tuner(times).kept(reaches, 0) > 1
+    assert chain_tuner(times).kept(reaches, 31) == 1, "there is no room for more"
+
+
+def test_a_plain_step_that_fed_pending_rows_says_nothing_about_plain_steps() -> None:
+    planner = chain_tuner(StepTimes((1, 32), (1.0, 2.0)))
+    before = planner._curve.plain
+    for _ in range(2 * ROUND):
+        assert planner.observe_plain(30.0, rows=9).cost > 1
+    assert planner._curve.plain == before

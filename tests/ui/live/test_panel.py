@@ -123,6 +123,11 @@ def test_a_model_that_decodes_plainly_says_why() -> None:
     assert "rewound &amp; compacted" in panel_html(ReplyState(), StepHistory(), "auto", model)
 
 
+def test_a_model_whose_drafts_are_chains_says_why() -> None:
+    model = replace(DEMO, chains_note="Its drafts are chains & nothing else.")
+    assert "chains &amp; nothing else" in panel_html(ReplyState(), StepHistory(), "auto", model)
+
+
 def test_a_model_that_a_card_could_not_take_says_why() -> None:
     model = replace(DEMO, device_note="The card is too old & slow, so the CPU is used.")
     assert "too old &amp; slow" in panel_html(ReplyState(), StepHistory(), "auto", model)

@@ -1,0 +1,160 @@
+"""Tiny random models that carry a state: recurrent ones, hybrids, and some that compress what they read.
+
+Every architecture of the installed transformers has its config here; one that an older version lacks is left out.
+Those of `READ_BY_ROWS` forget their state when they are fed a chunk, so that they decode plainly.
+"""
+
+from collections.abc import Iterator
+
+import transformers
+
+from tests.engine.architectures import (
+    DEEPSEEK,
+    LONG,
+    QWEN_EXPERTS,
+    WINDOW,
+    Architecture,
+    Settings,
+    architecture,
+)
+
+_LINEAR_THEN_FULL: Settings = {"layer_types": ["linear_attention", "full_attention"]}
+_CONV_THEN_FULL: Settings = {"layer_types": ["conv", "full_attention"]}
+_MAMBA2: Settings = {
+    "mamba_n_heads": 8,
+    "mamba_d_head": 8,
+    "mamba_n_groups": 1,
+    "mamba_d_state": 8,
+    "mamba_chunk_size": 16,
+}
+_DELTA_NET: Settings = {
+    **_LINEAR_THEN_FULL,
+    "head_dim": 8,
+    "linear_num_value_heads": 4,
+    "linear_num_key_heads": 2,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+}
+_EXPERTS: Settings = {"num_experts_per_tok": 2, "num_local_experts": 4}
+_INDEXER: Settings = {
+    "indexer_n_heads": 2,
+    "indexer_kv_heads": 1,
+    "indexer_head_dim": 8,
+    "indexer_budget": 64,
+    "indexer_compress_ratio": 4,
+}
+
+_FAMILIES: dict[str, tuple[str, Settings]] = {
+    "mamba": ("Mamba", {"state_size": 4}),
+    "falcon-mamba": ("FalconMamba", {"state_size": 4}),
+    "mamba2": ("Mamba2", {"num_heads": 8, "head_dim": 8, "n_groups": 2, "state_size": 8, "chunk_size": 16}),
+    "rwkv": ("Rwkv", {"attention_hidden_size": 32, "context_length": LONG}),
+    "xlstm": ("xLSTM", {"hidden_size": 128, "num_heads": 4, "num_blocks": 2}),
+    "qwen3-next": ("Qwen3Next", {**_DELTA_NET, **QWEN_EXPERTS}),
+    "qwen3.5": ("Qwen3_5Text", _DELTA_NET),
+    "qwen3.5-moe": ("Qwen3_5MoeText", {**_DELTA_NET, **QWEN_EXPERTS}),
+    "qwen4-exp": (
+        "Qwen4ExpText",
+        {**_DELTA_NET, **QWEN_EXPERTS, **_INDEXER, "hc_lowrank": 8, "hc_count": 2},
+    ),
+    "olmo-hybrid": ("OlmoHybrid", {**_DELTA_NET, "linear_num_key_heads": 4}),
+    "kimi-linear": (
+        "KimiLinear",
+        {**_LINEAR_THEN_FULL, **DEEPSEEK, "q_lora_rank": None, "linear_num_heads": 4, "linear_head_dim": 8},
+    ),
+    "bailing-hybrid": ("BailingHybrid", {**_LINEAR_THEN_FULL, **DEEPSEEK}),
+    "minimax": ("MiniMax", {**_LINEAR_THEN_FULL, **_EXPERTS, "head_dim": 8, "block_size": 16}),
+    "lfm2": ("Lfm2", {**_CONV_THEN_FULL, "block_multiple_of": 8}),
+    "lfm2-moe": (
+        "Lfm2Moe",
+        {
+            **_CONV_THEN_FULL,
+            "num_experts": 4,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 32,
+            "num_dense_layers": 1,
+        },
+    ),
+    "lfm3": ("Lfm3", _CONV_THEN_FULL),
+    "jamba": (
+        "Jamba",
+        {
+            "attn_layer_period": 2,
+            "attn_layer_offset": 1,
+            "expert_layer_period": 2,
+            "expert_layer_offset": 1,
+            "num_experts": 4,
+            "mamba_d_state": 4,
+        },
+    ),
+    "bamba": ("Bamba", {"attn_layer_indices": [1], **_MAMBA2}),
+    "falcon-h1": ("FalconH1", {"mamba_d_ssm": 64, **_MAMBA2}),
+    "granite-hybrid": (
+        "GraniteMoeHybrid",
+        {**_EXPERTS, **_MAMBA2, "shared_intermediate_size": 48, "layer_types": ["mamba", "attention"]},
+    ),
+    "nemotron-h": (
+        "NemotronH",
+        {
+            "num_hidden_layers": 4,
+            "layers_block_type": ["mamba", "attention", "mlp", "mamba"],
+            "head_dim": 8,
+            "mamba_num_heads": 8,
+            "mamba_head_dim": 8,
+            "n_groups": 1,
+            "ssm_state_size": 8,
+            "chunk_size": 16,
+        },
+    ),
+    "zamba": (
+        "Zamba",
+        {
+            "num_hidden_layers": 4,
+            "attn_layer_period": 2,
+            "attn_layer_offset": 1,
+            "n_mamba_heads": 2,
+            "mamba_d_state": 4,
+        },
+    ),
+    "zamba2": (
+        "Zamba2",
+        {
+            "num_hidden_layers": 4,
+            "layers_block_type": ["mamba", "hybrid"] * 2,
+            "hybrid_layer_ids": [1, 3],
+            "num_mem_blocks": 1,
+            "mamba_d_state": 8,
+            "n_mamba_heads": 8,
+            "mamba_headdim": 8,
+            "mamba_ngroups": 1,
+            "chunk_size": 16,
+        },
+    ),
+    "recurrent-gemma": (
+        "RecurrentGemma",
+        {
+            "num_hidden_layers": 3,
+            "head_dim": 8,
+            "lru_width": 32,
+            "conv1d_width": 4,
+            "attention_window_size": WINDOW,
+        },
+    ),
+    "zaya": ("Zaya", {}),
+    "inkling": ("InklingText", {}),
+    "inkling2": ("Inkling2Text", {}),
+    "deepseek-v4": ("DeepseekV4", {}),
+}
+
+
+def _known() -> Iterator[Architecture]:
+    for name, (family, settings) in _FAMILIES.items():
+        if hasattr(transformers, f"{family}Config"):
+            yield architecture(name, family, context=LONG, **settings)
+
+
+RECURRENT = tuple(_known())
+READ_BY_ROWS = frozenset({"mamba", "falcon-mamba", "jamba", "zamba", "recurrent-gemma"})
+CHAINED = tuple(one for one in RECURRENT if one.name not in READ_BY_ROWS)
+ONE_OF_EACH = ("qwen3-next", "mamba2", "lfm2", "falcon-h1", "rwkv")
+"""Delta net with experts, state space, convolution, two kinds in one layer, no cache at all."""

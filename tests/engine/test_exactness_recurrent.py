@@ -1,0 +1,148 @@
+"""Models that take no draft trees say with chains what they say plainly, wherever a reply ends or goes on."""
+
+from itertools import islice
+
+import pytest
+
+from app.engine.decoders import make_decoder
+from app.engine.lookahead import ModelStatistics, make_lookahead
+from app.engine.lookahead.factory import ReplyContext
+from app.engine.plain import plain
+from app.engine.step import Decoder
+from app.messages import Decoding, Sampling
+from tests.engine.architectures import OWN_ATTENTION, VOCABULARY, WINDOW, Architecture
+from tests.engine.oracle import Draft, Oracle, half_right, right, wrong
+from tests.engine.recurrent_architectures import CHAINED, ONE_OF_EACH, READ_BY_ROWS, RECURRENT
+from tests.engine.replies import GREEDY, Reply, Zoo, collect, numbers, reference, stream, with_pool, write
+from tests.tiers import named, some, tiered
+
+PROMPT = numbers(WINDOW + 9, seed=5) * 2  # twice, so that there is something to look up
+LIMIT = 30
+DECODINGS = (
+    Decoding("prompt-lookup"),
+    Decoding("jacobi", window=6),
+    Decoding("lookahead", 5, 4, 8),
+    Decoding("auto", rows=8),
+    Decoding("auto", rows=40),
+)
+SAMPLINGS = {
+    "greedy": GREEDY,
+    "sampled": Sampling(0.8, top_k=20, seed=2),
+    "penalised": Sampling(1.0, top_p=0.8, repetition_penalty=1.3, seed=3),
+}
+EVERY = named((*CHAINED, *OWN_ATTENTION))
+
+every_architecture = pytest.mark.parametrize("architecture", some(EVERY, *ONE_OF_EACH, "bloom", "llama4"))
+two_architectures = pytest.mark.parametrize("architecture", some(EVERY, "qwen3-next", "falcon-h1"))
+every_by_sampling = tiered(
+    lambda name, sampling: name in ONE_OF_EACH and (sampling == "sampled" or name == "qwen3-next"),
+    architecture=EVERY,
+    sampling=SAMPLINGS,
+)
+
+
+def knowing(prompt: tuple[int, ...], reply: Reply, *drafts: Draft) -> Decoder:
+    """Lookahead that is told what comes, and errors."""
+    return with_pool(Oracle((*prompt, *reply.tokens), drafts), Decoding(window=0, ngram=7))
+
+
+@every_by_sampling
+def test_every_decoder_says_what_plain_says(zoo: Zoo, architecture: Architecture, sampling: Sampling) -> None:
+    runner = zoo.runner(architecture)
+    expected = reference(runner, PROMPT, sampling, limit=LIMIT)
+    known = ReplyContext(ModelStatistics(VOCABULARY), sampling=sampling)
+    for decoding in DECODINGS:
+        decoder = make_decoder(decoding, known)
+        for _ in range(2):  # the second time the text is known
+            runner.forget()
+            said = write(runner, PROMPT, decoder, sampling, limit=LIMIT)
+            assert said.tokens == expected.tokens
+            assert all(
+                parent == row - 1 for step in said.steps for row, parent in enumerate(step.trace.parents)
+            )
+
+
+@every_by_sampling
+def test_drafts_that_are_half_right_or_wrong_change_nothing(
+    zoo: Zoo, architecture: Architecture, sampling: Sampling
+) -> None:
+    """However often a chain is taken back, and however many rows are pending then."""
+    runner = zoo.runner(architecture)
+    expected = reference(runner, PROMPT, sampling, limit=LIMIT)
+    for drafts in ((wrong,), (half_right,), (half_right, wrong, wrong, right)):
+        runner.forget()
+        said = write(runner, PROMPT, knowing(PROMPT, expected, *drafts), sampling, limit=LIMIT)
+        assert said.tokens == expected.tokens
+
+
+@every_architecture
+def test_right_drafts_are_accepted_several_at_once(zoo: Zoo, architecture: Architecture) -> None:
+    runner = zoo.runner(architecture)
+    expected = reference(runner, PROMPT, limit=LIMIT)
+    said = write(runner, PROMPT, knowing(PROMPT, expected, right), limit=LIMIT)
+    assert said.tokens == expected.tokens
+    assert said.longest_run == 7, "six guesses and the model's own next token"
+    assert all(step.rows <= 7 for step in said.steps), "nothing was fed again"
+
+
+@two_architectures
+def test_a_reply_ends_at_the_same_token_and_the_next_turn_says_what_a_cold_start_says(
+    zoo: Zoo, architecture: Architecture
+) -> None:
+    runner = zoo.runner(architecture)
+    unending = reference(runner, PROMPT, limit=LIMIT)
+    for place in (0, 4, 11):
+        stops = (" {} {} ".format(*unending.tokens[place : place + 2]),)
+        for limit, eos, stop in (
+            (place + 1, (), ()),
+            (LIMIT, {unending.tokens[place]}, ()),
+            (LIMIT, (), stops),
+        ):
+            runner.forget()
+            expected = write(runner, PROMPT, plain, limit=limit, eos=eos, stops=stop)
+            runner.forget()
+            decoder = knowing(PROMPT, unending, right, half_right)
+            said = write(runner, PROMPT, decoder, limit=limit, eos=eos, stops=stop)
+            assert (said.tokens, said.reason) == (expected.tokens, expected.reason)
+            turn = (*PROMPT, *said.tokens, 7, 8)
+            warm = write(runner, turn, plain, limit=6)
+            assert runner.reused >= len(PROMPT)
+            assert warm.tokens == reference(runner, turn, limit=6).tokens
+
+
+@every_architecture
+def test_a_stopped_reply_a_new_one_and_a_turn_go_on_from_what_was_read(
+    zoo: Zoo, architecture: Architecture
+) -> None:
+    runner = zoo.runner(architecture)
+    expected = reference(runner, PROMPT, limit=LIMIT)
+    for events in (2, 3, 5):
+        runner.forget()
+        writing = stream(runner, PROMPT, knowing(PROMPT, expected, half_right, right), limit=LIMIT)
+        begun = collect(islice(writing, events))
+        writing.close()
+        assert begun.tokens == expected.tokens[: len(begun.tokens)]
+        assert write(runner, PROMPT, plain, limit=LIMIT).tokens == expected.tokens, "regenerated"
+        assert runner.reused == len(PROMPT), "the state behind the prompt was kept"
+        turn = (*PROMPT, *expected.tokens[: len(begun.tokens)])
+        rest = knowing(PROMPT, expected, right)
+        assert (
+            begun.tokens + write(runner, turn, rest, limit=5).tokens
+            == expected.tokens[: len(turn) - len(PROMPT) + 5]
+        )
+
+
+@pytest.mark.parametrize("architecture", some(named(RECURRENT), "mamba", "qwen3-next"))
+def test_another_prompt_begins_anew(zoo: Zoo, architecture: Architecture) -> None:
+    runner = zoo.runner(architecture)
+    other = numbers(20, seed=6)
+    expected = reference(runner, other, limit=12)
+    write(runner, PROMPT, make_lookahead(Decoding(rows=8)) if zoo.loaded(architecture).can_draft else plain)
+    assert write(runner, other, plain, limit=12).tokens == expected.tokens
+    assert runner.reused == 0
+    assert write(runner, other, plain, limit=12).tokens == expected.tokens
+    assert runner.reused == len(other), "also where rows are read one by one"
+
+
+def test_every_recurrent_architecture_that_reads_rows_is_known() -> None:
+    assert {one.name for one in RECURRENT} >= READ_BY_ROWS

@@ -1,0 +1,119 @@
+"""A chain that was not accepted leaves no trace, and what was accepted of it is fed with the next one."""
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from app.engine.block import apart_block, chain_block
+from app.engine.sequential_runner import LONGEST_CHAIN, SequentialRunner
+from app.engine.tolerance import is_close
+from tests.engine.recurrent_architectures import CHAINED
+from tests.engine.replies import Zoo, numbers
+
+PROMPT = numbers(9)
+TEXT = numbers(LONGEST_CHAIN, seed=1)
+
+
+@pytest.fixture
+def runner(zoo: Zoo) -> Iterator[SequentialRunner]:
+    """A hybrid's, which has read the prompt."""
+    found = zoo.runner(next(one for one in CHAINED if one.name == "qwen3-next"))
+    assert isinstance(found, SequentialRunner)
+    read(found, PROMPT)
+    yield found
+    found.forget()
+
+
+def read(runner: SequentialRunner, ids: Sequence[int]) -> list[int]:
+    """How far the prompt was read, report by report."""
+    return [event.done for event in runner.prefill(ids)]
+
+
+def fed(runner: SequentialRunner, tokens: Sequence[int], position: int) -> Tensor:
+    return runner.forward(chain_block(tokens, position, tuple(range(len(tokens)))))
+
+
+def says(runner: SequentialRunner, *texts: Sequence[int]) -> Tensor:
+    """Logits behind the prompt and all of these, from one pass."""
+    text = [token for part in (PROMPT, *texts) for token in part]
+    logits: Tensor = runner.model(input_ids=torch.tensor([text]), use_cache=False).logits[0, len(PROMPT) :]
+    return logits
+
+
+def test_rows_that_were_accepted_are_pending_and_fed_with_the_next_chain(runner: SequentialRunner) -> None:
+    fed(runner, TEXT[:4], 9)
+    runner.commit((0, 1))
+    assert (runner.pending, runner.max_rows) == (2, LONGEST_CHAIN - 2)
+    logits = fed(runner, (7, 8, 9), 11)
+    assert is_close(logits, says(runner, TEXT[:2], (7, 8, 9))[2:])
+    runner.commit((0,))
+    assert runner.pending == 3
+    assert is_close(fed(runner, (5, 6), 12), says(runner, TEXT[:2], (7, 5, 6))[3:])
+    runner.commit((0, 1))
+    assert (runner.pending, runner.max_rows) == (0, LONGEST_CHAIN), "all of it was right"
+
+
+def test_a_block_that_nobody_committed_is_forgotten(runner: SequentialRunner) -> None:
+    fed(runner, TEXT[:6], 9)
+    assert is_close(fed(runner, (7, 8), 9), says(runner, (7, 8)))
+
+
+def test_a_row_alone_is_committed_with_what_is_pending(runner: SequentialRunner) -> None:
+    fed(runner, TEXT[:4], 9)
+    runner.commit((0, 1, 2))
+    assert is_close(fed(runner, (7,), 12), says(runner, TEXT[:3], (7,))[3:])
+    runner.commit((0,))
+    assert runner.pending == 0
+    assert is_close(fed(runner, (8, 9), 13), says(runner, TEXT[:3], (7, 8, 9))[4:])
+
+
+def test_pending_rows_leave_room_for_one_row_at_least(runner: SequentialRunner) -> None:
+    position = 9
+    while runner.max_rows > 1:
+        fed(runner, TEXT[: runner.max_rows], position)
+        count = min(9, runner.max_rows - 1)
+        runner.commit(range(count))
+        position += count
+    assert runner.pending == LONGEST_CHAIN - 1
+    fed(runner, (7,), position)
+    assert (runner.pending, runner.max_rows) == (0, LONGEST_CHAIN)
+
+
+def test_only_the_wanted_rows_are_answered(runner: SequentialRunner) -> None:
+    logits = runner.forward(chain_block(TEXT[:4], 9, (3, 1)))
+    assert is_close(logits, says(runner, TEXT[:4])[[3, 1]])
+
+
+@pytest.mark.parametrize("block", (apart_block((1, 2), 9), chain_block(numbers(LONGEST_CHAIN + 1), 9, (0,))))
+def test_a_tree_or_too_long_a_chain_is_refused(runner: SequentialRunner, block: object) -> None:
+    with pytest.raises(ValueError, match="takes a chain of at most 32 rows"):
+        runner.forward(block)  # type: ignore[arg-type]
+
+
+def test_texts_apart_from_each_other_are_a_batch(runner: SequentialRunner) -> None:
+    logits = runner.forward_apart((7, 8))
+    assert is_close(logits, torch.cat([says(runner, (7,)), says(runner, (8,))]))
+    assert is_close(fed(runner, (7, 8), 9), says(runner, (7, 8))), "nothing was committed"
+
+
+def test_a_prompt_goes_on_from_the_newest_state_or_from_the_one_behind_the_prompt(
+    runner: SequentialRunner,
+) -> None:
+    fed(runner, TEXT[:4], 9)
+    runner.commit((0, 1, 2, 3))
+    longer = (*PROMPT, *TEXT[:4], 7)
+    assert (read(runner, longer), runner.reused) == ([14], 13)
+    assert (read(runner, longer), runner.reused) == ([14], 14), "nothing is read"
+    assert (read(runner, (*PROMPT, 3, 4)), runner.reused) == ([11], 0), "another text"
+
+
+def test_a_prompt_stopped_half_read_is_read_on(runner: SequentialRunner) -> None:
+    long = numbers(600, seed=3)
+    reading = runner.prefill(long)
+    assert next(reading).done == 512
+    reading.close()
+    assert (read(runner, long), runner.reused) == ([600], 512)
+    assert read(runner, PROMPT) == [9]
+    assert runner.reused == 0
