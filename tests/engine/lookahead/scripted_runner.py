@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from app.engine.batched_sampling import best_tokens
-from app.engine.block import Block, apart_block
+from app.engine.block import Block, Visible, apart_block
 from app.messages import MAX_ROWS, Prefilling
 
 VOCABULARY = 97
@@ -77,7 +77,8 @@ class ScriptedRunner:
     def forward(self, block: Block) -> Tensor:
         """Certain logits: 1 for what the rule says, 0 for the rest."""
         self.blocks.append(block)
-        return self._logits([self._line(block, row) for row in block.wanted])
+        visible = block.visible()
+        return self._logits([self._line(block, visible, row) for row in block.wanted])
 
     def forward_apart(self, tokens: Sequence[int]) -> Tensor:
         """In one block."""
@@ -95,8 +96,8 @@ class ScriptedRunner:
         """Drop the prefix."""
         self.prefix = []
 
-    def _line(self, block: Block, row: int) -> list[int]:
-        seen = [other for other in range(len(block)) if block.visible()[row, other]]
+    def _line(self, block: Block, visible: Visible, row: int) -> list[int]:
+        seen = [other for other in range(len(block)) if visible[row, other]]
         seen.sort(key=lambda other: block.positions[other])
         begin = len(self.prefix)
         assert [block.positions[other] for other in seen] == list(range(begin, begin + len(seen)))
