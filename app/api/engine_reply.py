@@ -17,15 +17,20 @@ from app.messages import Event, Failed, Finished, Loading, Piece, Request, Stati
 
 T = TypeVar("T")
 CLIENT_CLOSED = 499
+PAUSE_SECONDS = 0.01
+"""Between two batches of events. A fast model takes several steps in it, which are sent together: waking the event
+loop at each of them would take time from the engine's thread."""
 
 
 class EventQueue:
     """Hands events from the engine's thread to the event loop that made it."""
 
-    def __init__(self) -> None:
+    def __init__(self, pause: float = PAUSE_SECONDS) -> None:
+        self._pause = pause
         self._loop = asyncio.get_running_loop()
         self._events: deque[Event] = deque()
         self._arrived = asyncio.Event()
+        self._is_waiting = True
         self._stop = threading.Event()
 
     @property
@@ -40,13 +45,18 @@ class EventQueue:
     def append(self, event: Event) -> None:
         """Take an event; called by the engine's thread."""
         self._events.append(event)
+        if not self._is_waiting and not isinstance(event, Finished | Failed):
+            return
+        self._is_waiting = False
         try:
             self._loop.call_soon_threadsafe(self._arrived.set)
         except RuntimeError:  # the server has ended, and its loop with it
             self.stop()
 
     async def events(self) -> AsyncIterator[list[Event]]:
-        """All events, as many at once as have come; the last one is Finished or Failed."""
+        """All events, as many at once as have come; the last one is Finished or Failed.
+
+        The first piece and the end are never held up."""
         while True:
             await self._arrived.wait()
             self._arrived.clear()
@@ -55,6 +65,15 @@ class EventQueue:
                 yield taken
                 if isinstance(taken[-1], Finished | Failed):
                     return
+            has_text = any(isinstance(event, Piece) for event in taken)
+            self._loop.call_later(self._pause if has_text else 0, self._look)
+
+    def _look(self) -> None:
+        """Take what has come meanwhile, or be woken by the next event."""
+        self._is_waiting = True  # before looking, so that no event is missed
+        if self._events:
+            self._is_waiting = False
+            self._arrived.set()
 
 
 @dataclass(slots=True)
@@ -89,42 +108,43 @@ class EngineReply:
         self._grammar_param = grammar_param
         self._first = first
         self._rest = rest
-        self._finished: Finished | None = None
+        self._end: Finished | Failed | None = None
 
     @property
     def finished(self) -> Finished:
         """How it ended."""
-        if self._finished is None:
+        if not isinstance(self._end, Finished):
             raise RuntimeError("the reply has not ended")
-        return self._finished
+        return self._end
 
     @property
     def finish_reason(self) -> str:
         """As OpenAI names it."""
         return "length" if self.finished.reason in ("max_tokens", "context") else "stop"
 
-    async def pieces(self) -> AsyncIterator[Piece]:
-        """What is written. Raises ApiError where the engine fails."""
-        for event in self._first:
-            if piece := self._take(event):
-                yield piece
-        if self._finished is None:
-            async for events in self._rest:
-                for event in events:
-                    if piece := self._take(event):
-                        yield piece
+    async def texts(self) -> AsyncIterator[tuple[str, tuple[TokenLogprobs, ...]]]:
+        """What is written, with its log probabilities; several steps' at once if they came together.
 
-    def _take(self, event: Event) -> Piece | None:
-        match event:
-            case Piece():
-                self.count.add(event)
-                return event
-            case Finished():
-                self._finished = event
-                self.count.statistics = event.statistics
-            case Failed():
-                raise _failure(event, self._grammar_param)
-        return None
+        Raises ApiError where the engine fails."""
+        yield self._take(self._first)
+        while self._end is None:
+            yield self._take(await anext(self._rest))
+        if isinstance(self._end, Failed):
+            raise _failure(self._end, self._grammar_param)
+
+    def _take(self, events: Sequence[Event]) -> tuple[str, tuple[TokenLogprobs, ...]]:
+        before, text = len(self.count.logprobs), ""
+        for event in events:
+            match event:
+                case Piece():
+                    self.count.add(event)
+                    text += event.text
+                case Finished():
+                    self._end = event
+                    self.count.statistics = event.statistics
+                case Failed():
+                    self._end = event
+        return text, tuple(self.count.logprobs[before:])
 
 
 @asynccontextmanager

@@ -48,22 +48,22 @@ def error_response(error: ApiError) -> JSONResponse:
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Have every error answered in this form."""
+    """Have every error answered in this form. On the event loop: many clients may hang up at the same time."""
 
     @app.exception_handler(ApiError)
-    def refused(_request: Request, error: ApiError) -> JSONResponse:
+    async def refused(_request: Request, error: ApiError) -> JSONResponse:
         return error_response(error)
 
     @app.exception_handler(AppError)
-    def failed(_request: Request, error: AppError) -> JSONResponse:
+    async def failed(_request: Request, error: AppError) -> JSONResponse:
         return error_response(ApiError(str(error), status=500))
 
     @app.exception_handler(RequestValidationError)
-    def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
+    async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
         return error_response(_invalid(error.errors()))
 
     @app.exception_handler(HTTPException)
-    def not_found(request: Request, error: HTTPException) -> JSONResponse:
+    async def not_found(request: Request, error: HTTPException) -> JSONResponse:
         sentence = str(error.detail)
         if error.status_code in (404, 405):
             sentence = f"There is no {request.method} {request.url.path} here: docs/api.md lists the routes."
@@ -71,7 +71,7 @@ def add_error_handlers(app: FastAPI) -> None:
         return JSONResponse(error_body(sentence, error.status_code), error.status_code, headers)
 
     @app.exception_handler(Exception)
-    def broken(_request: Request, error: Exception) -> JSONResponse:
+    async def broken(_request: Request, error: Exception) -> JSONResponse:
         return error_response(
             ApiError(f"Something went wrong inside Foresight ({type(error).__name__}).", status=500)
         )

@@ -54,9 +54,9 @@ async def deltas(
 ) -> AsyncIterator[tuple[Delta, tuple[TokenLogprobs, ...]]]:
     """The reply's deltas, each with the log probabilities since the one before; `written` takes them."""
     waiting: tuple[TokenLogprobs, ...] = ()
-    async for piece in reply.pieces():
-        waiting += piece.logprobs
-        for delta in parser.push(piece.text):
+    async for text, logprobs in reply.texts():
+        waiting += logprobs
+        for delta in parser.push(text):
             written.add(delta)
             yield delta, waiting
             waiting = ()

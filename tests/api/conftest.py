@@ -27,8 +27,10 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     engine.close()
 
 
-def services_of(engine: Engine, embedder: ModelFolder | None = None) -> ApiServices:
-    return ApiServices(engine, lambda: DEMO, lambda: [DEMO], lambda: embedder)
+def services_of(
+    engine: Engine, embedder: ModelFolder | None = None, model: ServedModel = DEMO
+) -> ApiServices:
+    return ApiServices(engine, lambda: model, lambda: [model], lambda: embedder)
 
 
 @pytest.fixture(scope="session")

@@ -71,6 +71,20 @@ def test_many_clients_that_leave_at_random_leave_nothing(server: RunningApi, cli
     assert _is_no_more(_resources(), before)
 
 
+def test_clients_that_all_leave_at_once_take_no_threads(server: RunningApi, engine: Engine) -> None:
+    before = threading.active_count()
+    asyncio.run(_leaving_at_once(server, 16))
+    wait_until_idle(engine, 5.0)
+    assert threading.active_count() <= before
+
+
+async def _leaving_at_once(server: RunningApi, count: int) -> None:
+    async with httpx.AsyncClient(headers=HEADERS, timeout=0.5) as http:
+        asked = [http.post(f"{server.url}/chat/completions", json=LONG | PLAIN) for _ in range(count)]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert all(isinstance(answer, httpx.TimeoutException) for answer in answers)
+
+
 async def _crowd(server: RunningApi, expected: str, count: int) -> None:
     async with httpx.AsyncClient(headers=HEADERS, timeout=120) as http:
         answers = await asyncio.gather(*(_one(http, server, random.Random(seed)) for seed in range(count)))

@@ -8,9 +8,10 @@ from typing import Any
 import jsonschema
 import pytest
 import torch
+from llguidance import LLMatcher, LLTokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from app.engine.grammar import GrammarMask, Grammars
+from app.engine.grammar import WHITESPACE, GrammarMask, Grammars
 from app.engine.logits_processing import Process, processed_sampler
 from app.errors import GrammarRefused
 from app.logits_settings import Grammar
@@ -20,6 +21,8 @@ from tests.tiers import numbered, some
 
 PROMPT = [5, 6, 7]
 LONGEST = 400
+HALF = "\N{REPLACEMENT CHARACTER}"
+"""What a character is whose other bytes are in the next token."""
 NAMES = ("a", "name", "größe", 'q"uote', "x y")
 
 
@@ -110,7 +113,20 @@ def test_every_output_of_a_random_schema_validates(
     if is_whole:
         jsonschema.validate(json.loads(text), schema)
     cut, _ = written(compiled(grammars, tokenizer, grammar), tokenizer, seed, most=4)
-    assert text.startswith(cut.rstrip("\N{REPLACEMENT CHARACTER}"))
+    assert text.startswith(cut.rstrip(HALF))
+    assert begins(schema, text) and begins(schema, cut)
+
+
+def test_what_is_no_beginning_is_known() -> None:
+    assert begins({"type": "array"}, "[1, 2") and begins({"enum": ["日本"]}, '"日')
+    assert not begins({"type": "array"}, "[1,, 2") and not begins({"type": "integer"}, '{"a"')
+
+
+def begins(schema: Any, text: str) -> bool:
+    """Whether an answer may begin so, byte by byte: neither the model nor its tokenizer has a part in it."""
+    source = LLMatcher.grammar_from_json_schema(schema, overrides={"whitespace_pattern": WHITESPACE})
+    known = list(text.rstrip(HALF).encode())
+    return LLMatcher(LLTokenizer("byte"), source, log_level=0).validate_tokens(known) == len(known)
 
 
 @pytest.mark.parametrize(

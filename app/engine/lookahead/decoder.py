@@ -75,7 +75,7 @@ class _LookaheadSteps:
         self.window = _open_window(planner, pool, tokens)
         self.began = 0.0
         self._launched: _Pass | None = None
-        self._finished: _Pass
+        self._finished: _Pass | None = None
         self._reporting = 0.0  # seconds of a report that no pass ran beside
 
     def launch(self) -> None:
@@ -93,8 +93,12 @@ class _LookaheadSteps:
 
     def report(self) -> Step:
         """Its time is the next step's, unless that one is on its way."""
+        assert self._finished is not None
         began = perf_counter()
         step = self._finished.report()
+        self._finished = (
+            None  # it refers to this: a circle, which would keep a grammar's memory for a long time
+        )
         if self._launched is None:
             self._reporting = perf_counter() - began
         return step

@@ -1,5 +1,7 @@
 """The lookahead decoder on a model that is a rule, so that every number can be worked out by hand."""
 
+import gc
+import weakref
 from collections.abc import Sequence
 from itertools import islice
 
@@ -64,6 +66,19 @@ def test_the_pool_learns_committed_tokens_alone_behind_the_whole_text() -> None:
     steps = decode(ScriptedRunner([40]), fixed(), pool)
     next(steps), next(steps)
     assert pool.taught == [([*START, 13, 40, 24], 3, "output"), ([*START, 13, 40, 24, 73], 1, "output")]
+
+
+def test_a_reply_that_was_left_keeps_nothing_until_a_garbage_collection() -> None:
+    """A reply under a grammar holds megabytes that Python does not count."""
+    runner = ScriptedRunner([40])
+    steps, gone = decode(runner, fixed(), ScriptedPool([(13, 40)])), weakref.ref(runner)
+    next(steps), next(steps)
+    gc.disable()
+    try:
+        del steps, runner
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_the_pool_is_told_what_the_model_went_on_with_before_it_learns_it() -> None:
