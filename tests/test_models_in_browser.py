@@ -15,7 +15,7 @@ from tests.gguf_models import write_gguf
 from tests.models_registry.hub_server import FakeHub, running
 from tests.models_registry.model_files import model_files, write
 from tests.models_registry.test_installed_models import CONFIG
-from tests.page_driver import PageDriver
+from tests.page_driver import LAST, PageDriver
 from tests.remote.fake_server import FakeServer
 from tests.remote.fake_server import running as model_server
 from tools.app_process import AppProcess
@@ -304,8 +304,9 @@ def test_a_server_is_added_its_model_talked_to_and_the_server_removed(
         if screenshots:
             page.screenshot(path=screenshots / "remote-models.png")
         page.click("#to-chat")
+        person.begin_chat()
         person.send("Hi there")
-        assert person.wait_for_reply() == "Hello there."
+        page.wait_for_selector(f"{LAST} .said >> text=Hello there.")
         person.open_tab("live")
         assert "lookahead, the X-ray and same text do not apply" in person.text("#panel")
         if screenshots:

@@ -23,6 +23,7 @@ from transformers import PreTrainedModel
 from app.engine.batched_sampling import best_tokens
 from app.engine.block import MAX_DEPTH, Block, common_length
 from app.engine.hardware import uploaded
+from app.engine.kv_cache import stock_cache
 from app.engine.rotary import rotary_of
 from app.engine.runner import PREFILL_CHUNK
 from app.engine.state_snapshot import Snapshot, State
@@ -61,6 +62,7 @@ class SequentialRunner:
         self.chunk = PREFILL_CHUNK  # rows that the model takes behind its state
         self.longest_chain = 1
         self.pending = 0
+        self.makes_cache = True
         self.model = model
         # Keys of a table that depends on the text's length fit no text of another length.
         self.has_fixed_positions = (
@@ -101,7 +103,9 @@ class SequentialRunner:
             done += len(tokens)
             if done < len(ids) and (len(tokens) > 1 or done % PROGRESS_ROWS == 0):
                 yield Prefilling(done, len(ids))
-        if self.has_fixed_positions:
+        if (
+            self.has_fixed_positions and self.longest_chain > 1
+        ):  # else no copy of its state is known to be one
             self._prompt = _ReadPrompt(tuple(ids), logits.clone(), self.snapshot())
         yield Prefilling(len(ids), len(ids))
         return logits
@@ -154,8 +158,9 @@ class SequentialRunner:
         return Snapshot(self._state)
 
     def forget(self) -> None:
-        """Drop the state. The model makes itself a new one of its kind."""
-        self._state, self._prefix, self.pending = {}, [], 0
+        """Drop the state. The model makes itself a new one of its kind, or gets transformers' usual one."""
+        self._state = {} if self.makes_cache else {"past_key_values": stock_cache(self.model.config)}
+        self._prefix, self.pending = [], 0
         self._block = self._before = self._prompt = None
 
     @torch.inference_mode()
@@ -177,6 +182,9 @@ class SequentialRunner:
         # Mamba calls its state cache_params, RWKV state, the others past_key_values.
         found = {name: output.get(name) for name in ("past_key_values", "cache_params", "state")}
         self._state = {name: value for name, value in found.items() if value is not None} or self._state
+        if not self._state and "past_key_values" in self._accepts:  # RecurrentGemma: it only writes to one
+            self.makes_cache = False
+            return self.feed(tokens, start, keep)
         logits: Tensor = output.logits[0, -keep:]
         return logits
 

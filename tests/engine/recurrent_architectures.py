@@ -154,7 +154,7 @@ def _known() -> Iterator[Architecture]:
 
 
 RECURRENT = tuple(_known())
-READ_BY_ROWS = frozenset({"mamba", "falcon-mamba", "jamba", "zamba", "recurrent-gemma"})
+READ_BY_ROWS = frozenset({"mamba", "falcon-mamba", "jamba", "zamba", "recurrent-gemma", "minimax"})
 CHAINED = tuple(one for one in RECURRENT if one.name not in READ_BY_ROWS)
 ONE_OF_EACH = ("qwen3-next", "mamba2", "lfm2", "falcon-h1", "rwkv")
 """Delta net with experts, state space, convolution, two kinds in one layer, no cache at all."""

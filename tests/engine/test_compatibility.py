@@ -55,7 +55,10 @@ def test_other_models_take_chains_or_decode_plainly_and_a_sentence_says_why(
         assert info.chains_note.endswith("so lookahead drafts a chain of tokens, not a tree.")
     note = info.lookahead_note or info.chains_note
     assert note.startswith("This model")
-    if architecture in RECURRENT and architecture.name != "rwkv":  # its config names no layers
+    if architecture in RECURRENT and architecture.name not in (
+        "rwkv",
+        "xlstm",
+    ):  # their configs name no layers
         assert "keeps more than keys and values" in note
 
 

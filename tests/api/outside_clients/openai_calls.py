@@ -66,7 +66,7 @@ items = [
     {"type": "function_call_output", "call_id": call.call_id, "output": "ok"},
 ]
 assert client.responses.create(model=model, input=items, tools=[flat], max_output_tokens=8).usage
-with client.responses.stream(model=model, input="Hi", max_output_tokens=12) as stream:
+with client.responses.stream(model=model, input="Hi", max_output_tokens=64, temperature=0) as stream:
     kinds = [event.type for event in stream]
     assert stream.get_final_response().output_text
 assert kinds[0] == "response.created" and kinds[-1] in ("response.completed", "response.incomplete"), kinds
