@@ -1,5 +1,6 @@
 """`python run.py serve`: the API for other programs, without a page."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +27,10 @@ LOOPBACKS = (LOOPBACK, "localhost", "::1")
 def serve(
     model: Annotated[
         str | None, typer.Option(metavar="ID_OR_PATH", help="[default: the app's model]")
+    ] = None,
+    draft_model: Annotated[
+        str | None,
+        typer.Option("--draft-model", metavar="ID_OR_PATH", help=given.DRAFT_MODEL_HELP),
     ] = None,
     port: Annotated[
         int, typer.Option(min=1, max=65_535, help="The port; if it is taken, the next free one.")
@@ -58,6 +63,8 @@ def serve(
             choice = (
                 settings.local_model if model is None else ModelChoice(model, dtype, device, quantisation)
             )
+            if draft_model is not None:
+                choice = replace(choice, draft_model=draft_model)
         key = chosen_key(folder, api_key, no_key, host)
         listener = listen(port, host)
         with engine_in(folder, CLOSING_SECONDS) as engine:

@@ -62,6 +62,8 @@ def measured(
         compiler_note=loaded.info.compiler_note or drafter.note,
     )
     make_drafter = best_drafter(drafter)
+    for source in loaded.draft_models:
+        make_drafter = source.drafters(make_drafter)
     statistics = _experience(loaded, runner, cache, cache_key, progress, largest, make_drafter)
     return replace(loaded, profile=profile, cache_key=cache_key, info=info, statistics=statistics)
 

@@ -10,6 +10,7 @@ from app.messages import Origin
 ABOUT: dict[Origin, str] = {
     "model": "written by the model itself, without a draft",
     "successor": "drafted from tokens the model predicted earlier in the same context",
+    "draft": "drafted by the draft model",
     "window": "drafted from the lookahead window's guesses",
     "prompt": "drafted from the prompt",
     "output": "drafted from what this reply wrote before",
