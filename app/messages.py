@@ -162,7 +162,8 @@ class ModelInfo:
     (CUDA graphs) and `device_note` are why nothing better is used; `attention` is "" where the model keeps its own.
     `fused_note` is which layers run in our own kernels, or why none do, and `compiler_note` why nothing was
     compiled for this machine. `quantised_share` is the share of its parameters. `draft_model` is the name of the
-    model that drafts for it, if one does. `server` is the address of the server that runs it, "" for one that is
+    model that drafts for it, if one does. `heads_note` is that heads which its checkpoint carries draft for it, if
+    `heads`, or why not. `server` is the address of the server that runs it, "" for one that is
     loaded here: of another hardly more than its name is known."""
 
     name: str
@@ -188,6 +189,8 @@ class ModelInfo:
     device_note: str = ""
     compiler_note: str = ""
     draft_model: str = ""
+    heads: bool = False
+    heads_note: str = ""
     server: str = ""
 
     @property
@@ -201,6 +204,7 @@ class ModelInfo:
             "fused": "" if self.fused else self.fused_note,
             "same-text": "" if self.same_text else self.same_text_note,
             "compiler": self.compiler_note,
+            "heads": "" if self.heads else self.heads_note,
         }
         return {name: note for name, note in found.items() if note}
 

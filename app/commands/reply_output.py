@@ -57,6 +57,7 @@ class FinishedReply:
             "graphs_note": model.graphs_note,
             "fused_note": model.fused_note,
             "compiler_note": model.compiler_note,
+            "heads_note": model.heads_note,
             "stop_reason": self.finished.reason,
             "temperature": self.request.options.sampling.temperature,
             "decoding": asdict(self.request.options.decoding),

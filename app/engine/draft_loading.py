@@ -3,24 +3,16 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
-from app.engine.block import chain_block
+from app.engine.draft_timing import question_seconds
 from app.engine.loading import LoadedModel, load
-from app.engine.lookahead.draft_model import DraftModel
+from app.engine.lookahead.draft_model import DraftModel, RunnerLineReader
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.lookahead.model_drafter import DraftModelSource
-from app.engine.probing import time_in_turn
 from app.engine.runner import BlockRunner
 from app.engine.sandbox import Sandbox
 from app.errors import BadOption
 from app.messages import ModelChoice, ModelFolder
 from app.tokenizer_vocabulary import digest_of, vocabulary_digest
-
-SHORT, LONG, BEFORE = 1, 33, 24
-"""Rows of the passes that are timed, and tokens before them."""
-SECONDS = 0.2
-"""About how long they are timed."""
 
 
 def check_draft_model(folder: ModelFolder, draft: ModelFolder) -> None:
@@ -52,29 +44,11 @@ def with_draft_model(
             f"{draft.name} cannot be a draft model, for what it has read cannot be taken back: choose a model with "
             "full attention, or none."
         )
-    model = DraftModel(runner, draft.name, target.vocabulary)
-    source = DraftModelSource(model, DraftModelBudget(*_seconds(runner)))
+    reader = RunnerLineReader(runner)
+    model = DraftModel(reader, draft.name, target.vocabulary)
+    source = DraftModelSource(model, DraftModelBudget(*question_seconds(reader, runner.warm_up)))
     info = replace(target.info, draft_model=draft.name)
     return replace(target, info=info, draft_models=(source,))
-
-
-def _seconds(runner: BlockRunner) -> tuple[float, float]:
-    """What a question takes, and each token more that is read with it."""
-    length = min(BEFORE + LONG, runner.context)
-    text = [int(token) for token in np.random.default_rng(0).integers(0, runner.vocabulary, length)]
-    before = min(BEFORE, length - SHORT)
-    for _ in runner.prefill(text[:before]):
-        pass
-    sizes = [SHORT, length - before]
-
-    def run(place: int) -> None:
-        rows = text[before : before + sizes[place]]
-        logits = runner.forward(chain_block(rows, before, (len(rows) - 1,)))
-        logits.argmax(dim=-1).tolist()  # a device is waited for
-
-    short, long = time_in_turn(run, len(sizes), SECONDS, warm_up=runner.warm_up)
-    runner.forget()
-    return short, max(long - short, 0.0) / max(sizes[1] - sizes[0], 1)
 
 
 def _other_tokenizer(target: str, draft: str) -> BadOption:

@@ -30,6 +30,7 @@ from app.engine.device_faults import is_no_verdict
 from app.engine.device_trial import device_fault
 from app.engine.execution import run_in_blocks, run_in_chains
 from app.engine.gguf import check_memory, reading_options, unpacked, without_bar
+from app.engine.head_loading import CarriedHeads, carried_heads
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
 from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.model_drafter import DraftModelSource
@@ -187,6 +188,7 @@ def prepare(
         if reason
         else run_in_blocks(model, attention, machine, context, choice.attention)
     )
+    heads = CarriedHeads() if choice.draft_model else carried_heads(model, execution.runner, folder)
     info = ModelInfo(
         name=folder.name,
         label=folder.label,
@@ -205,9 +207,17 @@ def prepare(
         fused=execution.fused,
         fused_note=execution.fused_note,
         compiler_note=compiler_note(choice, model),
+        heads=bool(heads.sources),
+        heads_note=heads.note,
     )
-    vocabulary = int(text_config.vocab_size)
-    return LoadedModel(info, tokenizer, execution.runner, eos_ids(model, tokenizer), vocabulary)
+    return LoadedModel(
+        info,
+        tokenizer,
+        execution.runner,
+        eos_ids(model, tokenizer),
+        vocabulary=int(text_config.vocab_size),
+        draft_models=heads.sources,
+    )
 
 
 def compiler_note(

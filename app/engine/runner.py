@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from app.engine.attention.selector import SDPA, Attention
 from app.engine.batched_sampling import best_tokens
 from app.engine.block import Block, apart_block, chain_block, common_length, padded
+from app.engine.hidden_states import HiddenStates, layer_of_states
 from app.engine.kv_cache import AHEAD, BlockCache
 from app.engine.memory import is_out_of_memory
 from app.engine.prefix_cache import WORTH_KEEPING, PrefixCache
@@ -202,6 +203,11 @@ class BlockRunner:
     def vocabulary(self) -> int:
         """Tokens that the model knows, numbered from 0."""
         return int(self._model.config.get_text_config(decoder=True).vocab_size)
+
+    @property
+    def hidden_states(self) -> HiddenStates:
+        """Those of the prefix, if passes write them."""
+        return HiddenStates(self._cache, layer_of_states(self._model))
 
     def remembered(self) -> list[Tensor]:
         """Every layer's keys and values [1, heads, L, size] of the prefix, as views."""

@@ -13,6 +13,7 @@ the one that the sampler takes.
 from bisect import bisect_right
 from collections.abc import Sequence
 from time import perf_counter
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -34,16 +35,54 @@ FED_AS_STEP = 16
 """So many tokens are fed like a step's rows, more of them like a prompt."""
 
 
+class LineReader(Protocol):
+    """What a draft model reads with: a small model, or a head of the target (`mtp_head.py`)."""
+
+    context: int
+
+    @property
+    def vocabulary(self) -> int:
+        """Tokens that it can read, numbered from 0."""
+
+    def read(self, line: Sequence[int], known: int) -> Tensor:
+        """Logits [vocab] behind a line that begins with `known` tokens of the newest one, but is not all of them."""
+
+    def forget(self) -> None:
+        """Drop the line."""
+
+
+class RunnerLineReader:
+    """Reads with a model of its own."""
+
+    def __init__(self, runner: BlockRunner) -> None:
+        self.context, self.vocabulary = runner.context, runner.vocabulary
+        self._runner = runner
+
+    def read(self, line: Sequence[int], known: int) -> Tensor:
+        """Few tokens as a step, many as a prompt."""
+        rest = line[known:]
+        self._runner.rewind(known)
+        if len(rest) > FED_AS_STEP:
+            return _prefilled(self._runner, line)
+        logits = self._runner.forward(chain_block(rest, known, (len(rest) - 1,)))
+        self._runner.commit(range(len(rest)))
+        return logits[0]
+
+    def forget(self) -> None:
+        """Drop the line."""
+        self._runner.forget()
+
+
 class DraftModel:
     """Says what may come next behind a text and guesses. `seconds` add up what it took."""
 
-    def __init__(self, runner: BlockRunner, name: str, vocabulary: int) -> None:
+    def __init__(self, reader: LineReader, name: str, vocabulary: int) -> None:
         """`vocabulary` is the target's: other tokens are not proposed."""
         self.name = name
-        self.context = runner.context
+        self.context = reader.context
         self.seconds = 0.0
-        self._runner = runner
-        self._shared = min(vocabulary, runner.vocabulary)
+        self._reader = reader
+        self._shared = min(vocabulary, reader.vocabulary)
         self._fed: list[int] = []
         self._text: Sequence[int] = ()
         self._known = 0  # tokens of the text that the cache begins with
@@ -69,7 +108,7 @@ class DraftModel:
 
     def forget(self) -> None:
         """Drop the text."""
-        self._runner.forget()
+        self._reader.forget()
         self._fed, self._text, self._known = [], (), 0
 
     def _logits(self, line: list[int], guesses: Sequence[int]) -> Tensor:
@@ -78,22 +117,14 @@ class DraftModel:
         if here == len(self._text):
             here += common_length(self._fed[here:], guesses)
         here = min(here, len(line) - 1)  # the last one is fed again, for what follows it
-        rest = line[here:]
-        if max(rest) >= self._runner.vocabulary:
+        if max(line[here:]) >= self._reader.vocabulary:
             return torch.empty(0)
-        logits = self._step(rest, here) if len(rest) <= FED_AS_STEP else _read(self._runner, line)
+        logits = self._reader.read(line, here)
         self._fed, self._known = line, len(self._text)
         return logits
 
-    def _step(self, rest: list[int], here: int) -> Tensor:
-        self._runner.rewind(here)
-        logits = self._runner.forward(chain_block(rest, here, (len(rest) - 1,)))
-        self._runner.commit(range(len(rest)))
-        return logits[0]
 
-
-def _read(runner: BlockRunner, line: list[int]) -> Tensor:
-    """Logits [vocab] behind a line that is read like a prompt."""
+def _prefilled(runner: BlockRunner, line: Sequence[int]) -> Tensor:
     reading = runner.prefill(line)
     while True:
         try:

@@ -1,0 +1,143 @@
+"""Heads for multi-token prediction that a checkpoint carries: found, loaded, tried and timed with their model.
+
+A head is used where it says what it says by transformers' own code. Otherwise the model is used without it, and a
+note says why.
+"""
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.cache_utils import MtpCache
+from transformers.modeling_layers import MtpModel
+
+from app.engine.block import chain_block
+from app.engine.device_faults import refused_because
+from app.engine.draft_timing import question_seconds, trial_text
+from app.engine.hidden_states import HiddenStates, layer_of_states, write_hidden_states
+from app.engine.kv_cache import BlockCache
+from app.engine.lookahead.draft_model import DraftModel
+from app.engine.lookahead.draft_model_budget import DraftModelBudget
+from app.engine.lookahead.model_drafter import DraftModelSource
+from app.engine.mtp_head import MtpHead
+from app.engine.runner import BlockRunner, ModelRunner
+from app.engine.steps import run_block
+from app.engine.tolerance import is_close, tolerance_of
+from app.messages import ModelFolder
+
+log = logging.getLogger(__name__)
+
+NAME = "multi-token prediction"
+MOST_HEADS = 16
+"""A config that tells of more is not believed."""
+_NAMES = re.compile(r"(^|\.)mtp[._]|\.(eh_proj|enorm|hnorm)\.")
+"""What weights of such heads are called: mtp.fc.weight, model.layers.61.eh_proj.weight."""
+_CARRIES = f"This checkpoint carries heads for {NAME}"
+_NOT_LOADED = f"{_CARRIES} that transformers does not load."
+_NO_BLOCKS = f"{_CARRIES}, which draft here only for models that take draft trees."
+_FAILED = f"{_CARRIES}, whose trial failed ({{}})."
+USED = f"Its own head for {NAME} drafts, too, where that pays."
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedHeads:
+    """Sources of drafts, one at most, and what is to be said of them; "" where a checkpoint carries no heads."""
+
+    sources: tuple[DraftModelSource, ...] = ()
+    note: str = ""
+
+
+class _Heads(MtpModel):
+    @staticmethod
+    def get_mtp_weights_regex(main_model: PreTrainedModel) -> re.Pattern[str]:
+        """Those behind a model's last layer, whatever its size: transformers names those of published sizes."""
+        config = main_model.config.get_text_config(decoder=True)
+        behind = range(config.num_hidden_layers, config.num_hidden_layers + config.num_mtp_layers)
+        return re.compile(rf"(^|\.)(layers\.({'|'.join(map(str, behind))})|mtp)\.")
+
+
+def carried_heads(model: PreTrainedModel, runner: ModelRunner, folder: ModelFolder) -> CarriedHeads:
+    """The heads beside a model that was read from this folder, as a source of drafts for its runner."""
+    if not any(map(_NAMES.search, _weight_names(folder.path))):
+        return CarriedHeads()
+    config = model.config.get_text_config(decoder=True)
+    if not 0 < (getattr(config, "num_mtp_layers", None) or 0) <= MOST_HEADS:
+        return CarriedHeads(note=_NOT_LOADED)
+    if not isinstance(runner, BlockRunner) or not runner.has_fixed_positions:
+        return CarriedHeads(note=_NO_BLOCKS)
+    try:
+        return CarriedHeads((_source(_loaded(model), runner),), USED)
+    except Exception as error:  # a model's own, a driver's, a broken file's: each has types of its own
+        log.info("heads of %s", folder.name, exc_info=error)
+        return CarriedHeads(note=_FAILED.format(refused_because(error)))
+
+
+def _weight_names(folder: Path) -> Iterator[str]:
+    """Of all its safetensors; a GGUF file has none."""
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, framework="pt") as weights:
+            yield from weights.keys()
+
+
+def _loaded(model: PreTrainedModel) -> MtpModel:
+    heads: MtpModel = _Heads.from_pretrained(model, device_map={"": model.device})
+    heads.requires_grad_(False).train(False)
+    return heads
+
+
+def _source(heads: MtpModel, runner: BlockRunner) -> DraftModelSource:
+    """Raises whatever goes wrong, ArithmeticError where a head says something else than by transformers' code."""
+    written = write_hidden_states(runner.model)
+    try:
+        seconds = _tried(heads, runner)
+    except Exception:
+        written.remove()
+        raise
+    head = _head(heads, runner, runner.hidden_states)
+    return DraftModelSource(DraftModel(head, NAME, runner.vocabulary), DraftModelBudget(*seconds))
+
+
+def _head(heads: MtpModel, runner: BlockRunner, target: HiddenStates) -> MtpHead:
+    return MtpHead(heads, target, runner.attention.attend, runner.context, runner.vocabulary)
+
+
+def _tried(heads: MtpModel, runner: BlockRunner) -> tuple[float, float]:
+    """Compare what a head says; returns what a question takes, and each token more."""
+    model, cache = runner.model, BlockCache()
+    target = HiddenStates(cache, layer_of_states(model))
+    head = _head(heads, runner, target)
+    text = trial_text(head)
+    half = len(text) // 2
+    run_block(model, cache, chain_block(text[:-1], 0, wanted=()), runner.attention.attend)
+    cache.commit(range(len(text) - 1))
+    head.read(text[:half], 0)
+    found = head.read(text, half)
+    expected = _expected(heads, text, target.rows(0, len(text) - 1))
+    if not is_close(found[None], expected, tolerance_of(model)):
+        raise ArithmeticError("they say something else than by transformers' own code")
+    return question_seconds(head)
+
+
+@torch.inference_mode()
+def _expected(heads: MtpModel, text: list[int], states: Tensor) -> Tensor:
+    """Logits [1, vocab] behind the text, by transformers' own cache and its attention written out."""
+    ours = heads.config._attn_implementation
+    heads.set_attn_implementation("eager")
+    try:
+        output = heads.forward_layer(
+            0,
+            states,
+            position_ids=torch.arange(1, len(text), device=states.device)[None],
+            mtp_cache=MtpCache(config=heads.config),
+            input_ids=torch.tensor([text[1:]], device=states.device),
+        )
+        logits: Tensor = heads._project_to_logits(output[:, -1])
+        return logits
+    finally:
+        heads.set_attn_implementation(ours)

@@ -1,0 +1,122 @@
+"""Checkpoints of tiny models that carry a head for multi-token prediction, random or one that knows its target.
+
+The taught target says t + 1 behind token t, whatever came before: its layers add nothing, and its embeddings turn by
+the same rotation from each token to the next. So a head can know what comes next but one in two ways: by the
+embedding of its token, or by turning the state that its target had before it.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import AutoModelForCausalLM, DeepseekV3Config, Glm4MoeConfig, MellumConfig, PreTrainedConfig
+from transformers import PreTrainedModel
+from transformers.modeling_layers import MtpModel
+
+from app.messages import ModelFolder
+from tests.engine.architectures import DEEPSEEK
+from tests.engine.tiny import with_tokenizer
+
+Taught = Literal["", "token", "state"]
+"""What a head knows its target by; "" for random weights."""
+
+VOCABULARY = 4096
+WIDTH = 32
+SHARPNESS = 0.5
+"""Of the taught target's logits: a sampled text is varied, and a greedy one is certain."""
+
+_SHAPE: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": WIDTH,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 256,
+    "initializer_range": 0.3,
+    "num_nextn_predict_layers": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+_EXPERTS: dict[str, Any] = {
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32,
+}
+CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
+    "deepseek-v3": lambda: DeepseekV3Config(**{**_SHAPE, **DEEPSEEK}),
+    "glm4-moe": lambda: Glm4MoeConfig(**_SHAPE, **_EXPERTS, n_routed_experts=4),
+    "mellum": lambda: MellumConfig(**_SHAPE, **_EXPERTS, num_experts=4, sliding_window=12),
+}
+
+
+def write_with_head(folder: Path, kind: str = "deepseek-v3", taught: Taught = "", seed: int = 0) -> ModelFolder:
+    """Save a model and its head as such checkpoints are saved, with the demo model's tokenizer."""
+    with torch.random.fork_rng(), torch.inference_mode():
+        torch.manual_seed(seed)
+        make: Any = AutoModelForCausalLM.from_config  # untyped there
+        model: PreTrainedModel = make(CONFIGS[kind](), dtype=torch.float32)
+        heads = MtpModel(model, 1)
+        for parameter in heads.layers.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(0.0, 0.3)
+        if taught:
+            _teach(model, heads, taught)
+        model.save_pretrained(folder)
+        _append(folder, dict(_named(heads, model.config.num_hidden_layers, kind)))
+    return with_tokenizer(folder)
+
+
+def _teach(model: PreTrainedModel, heads: MtpModel, taught: Taught) -> None:
+    for module in (model, heads.layers):
+        for name, parameter in module.named_parameters():
+            if "o_proj" in name or "down_proj" in name:
+                parameter.zero_()
+    turns = torch.randint(1, VOCABULARY, (WIDTH // 2,)) * (2 * math.pi / VOCABULARY)
+    model.get_input_embeddings().weight.copy_(_turned(torch.arange(VOCABULARY), turns))
+    model.get_output_embeddings().weight.copy_(SHARPNESS * _turned(torch.arange(VOCABULARY) - 1, turns))
+    nothing = torch.zeros(WIDTH, WIDTH)
+    known = [torch.eye(WIDTH), nothing] if taught == "token" else [nothing, _rotation(turns)]
+    heads.layers[0].eh_proj.weight.copy_(torch.cat(known, dim=1))
+
+
+def _turned(numbers: Tensor, turns: Tensor) -> Tensor:
+    """Each number's point on circles [n, WIDTH]; all are of the same length."""
+    angles = numbers[:, None] * turns
+    return torch.cat([angles.cos(), angles.sin()], dim=1) * math.sqrt(2)
+
+
+def _rotation(turns: Tensor) -> Tensor:
+    """Leads from each number's point to the next one's."""
+    cos, sin = torch.diag(turns.cos()), torch.diag(turns.sin())
+    return torch.cat([torch.cat([cos, -sin], dim=1), torch.cat([sin, cos], dim=1)])
+
+
+def _named(heads: MtpModel, layers: int, kind: str) -> Iterator[tuple[str, Tensor]]:
+    """A head's weights by their names in checkpoints."""
+    prefix = "mtp.layers.0." if kind == "mellum" else f"model.layers.{layers}."
+    for name, weight in heads.layers[0].state_dict().items():
+        name = name.removeprefix("mtp_block.").replace("post_norm", "shared_head.norm")
+        if name.endswith("experts.gate_up_proj"):
+            for number, both in enumerate(weight):
+                gate, up = both.chunk(2)
+                yield f"{prefix}mlp.experts.{number}.gate_proj.weight", gate.clone()
+                yield f"{prefix}mlp.experts.{number}.up_proj.weight", up.clone()
+        elif name.endswith("experts.down_proj"):
+            for number, down in enumerate(weight):
+                yield f"{prefix}mlp.experts.{number}.down_proj.weight", down.clone()
+        else:
+            yield prefix + name, weight.clone()
+
+
+def _append(folder: Path, weights: dict[str, Tensor]) -> None:
+    path = folder / "model.safetensors"
+    with safe_open(path, framework="pt") as saved:
+        weights |= {name: saved.get_tensor(name) for name in saved.keys()}  # noqa: SIM118: it is no dict
+    save_file(weights, path, {"format": "pt"})
