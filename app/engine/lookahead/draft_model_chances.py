@@ -37,7 +37,7 @@ FIRST_WEIGHTS = (
     *(NAMED_SLOPE, NOT_NAMED_SLOPE),
     *[0.0] * (len(DEPTHS) + 1),
 )
-RATE, LEAST_RATE, FIRST_SQUARES = 0.3, 0.01, 1.0
+RATE, LEAST_RATE, FIRST_SQUARES = 0.5, 0.01, 0.5
 """Of AdaGrad: the first step, the smallest one, and the squared gradients that were seen before the first one."""
 LEAST_CHANCE = 1e-4
 
