@@ -83,7 +83,7 @@ class ModelDrafter:
         """The best tree of at most `rows` nodes and `depth` guesses in a line, none less likely than `floor`."""
         self._learn(context)
         alone = self._alone.draft(context, rows, depth, floor)
-        if depth < 1 or rows < 2:
+        if depth < 1 or rows < 2 or len(context) > self._model.context:
             return alone
         unread = self._model.follow(context)
         least = self._budget.least(unread)
@@ -123,12 +123,9 @@ class ModelDrafter:
         """What became of the newest tree."""
         while self._newest:
             drafted = self._newest.pop()
-            said = text[drafted.text :]
-            self._budget.learn(
-                _accepted(drafted.tree, said, len(drafted.tree))
-                - _accepted(drafted.alone, said, len(drafted.tree)),
-                drafted.reach,
-            )
+            said, rows = text[drafted.text :], len(drafted.tree)
+            brought = _accepted(drafted.tree, said, rows) - _accepted(drafted.alone, said, rows)
+            self._budget.learn(brought, drafted.reach)
             node: int | None = 0
             for token in said:
                 if node is None:
