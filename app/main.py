@@ -17,7 +17,7 @@ from app.commands.documents import documents_cli
 from app.commands.documents_ask import ask_documents
 from app.commands.generate import generate
 from app.commands.models import models_cli
-from app.commands.options import DRAFT_MODEL_HELP, MODEL_HELP
+from app.commands.options import MODEL_HELP, OtherDraftModel
 from app.commands.serve import serve
 from app.desktop import menu_install as menu
 from app.desktop.menu_entries import MenuEntry
@@ -59,10 +59,7 @@ def desktop(
         Path | None, typer.Option(metavar="DIR", help="The folder of the app's data.")
     ] = None,
     model: Annotated[str | None, typer.Option(metavar="ID_OR_PATH", help=MODEL_HELP)] = None,
-    draft_model: Annotated[
-        str | None,
-        typer.Option("--draft-model", metavar="ID_OR_PATH", help=DRAFT_MODEL_HELP),
-    ] = None,
+    draft_model: OtherDraftModel = None,
     native: Annotated[
         bool, typer.Option("--native", help="Open a window instead of the browser (pywebview).")
     ] = False,

@@ -67,7 +67,7 @@ class DraftModelBudget:
         """Seconds of a question, and of each token more that is read with it."""
         self.question, self._token = question, token
         self._price = 0.0
-        self._gain, self._reach = FIRST_GAIN * FIRST_REACH, FIRST_REACH
+        self.expect(FIRST_GAIN)
         self._saved = 0.0
         self._spent = 0.0
 
@@ -75,6 +75,10 @@ class DraftModelBudget:
     def gain(self) -> float:
         """Tokens that a question behind a certain node brings."""
         return self._gain / self._reach
+
+    def expect(self, gain: float) -> None:
+        """A question brings so many tokens, as far as an earlier run could tell."""
+        self._gain, self._reach = gain * FIRST_REACH, FIRST_REACH
 
     def begin_reply(self) -> None:
         """Until a price is told, time does not count."""

@@ -13,7 +13,8 @@ use is found out within some steps, and one that is sure of itself without reaso
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from math import exp, log, sqrt
+from dataclasses import dataclass
+from math import exp, isfinite, log, sqrt
 
 from app.engine.lookahead.acceptance_estimator import DRAFTED, GAP_CLASSES
 from app.engine.lookahead.draft_model import Proposal
@@ -37,7 +38,7 @@ FIRST_WEIGHTS = (
     *(NAMED_SLOPE, NOT_NAMED_SLOPE),
     *[0.0] * (len(DEPTHS) + 1),
 )
-RATE, LEAST_RATE, FIRST_SQUARES = 0.3, 0.01, 1.0
+RATE, LEAST_RATE, FIRST_SQUARES = 0.5, 0.01, 0.5
 """Of AdaGrad: the first step, the smallest one, and the squared gradients that were seen before the first one."""
 LEAST_CHANCE = 1e-4
 
@@ -47,12 +48,30 @@ Judged = tuple[int, float, Features]
 """(token, chance, why): to be learned from when the target has spoken."""
 
 
+@dataclass(frozen=True, slots=True)
+class LearnedWeights:
+    """What was learned of a draft model's guesses: the weights, and AdaGrad's sums of squared gradients."""
+
+    weights: tuple[float, ...] = FIRST_WEIGHTS
+    squares: tuple[float, ...] = (FIRST_SQUARES,) * len(FIRST_WEIGHTS)
+
+    def __post_init__(self) -> None:
+        known = len(self.weights) == len(self.squares) == len(FIRST_WEIGHTS)
+        if not known or not all(map(isfinite, self.weights)) or min(self.squares) <= 0:
+            raise ValueError(f"{len(FIRST_WEIGHTS)} weights have squares above 0, got {self}")
+
+
 class DraftModelChances:
     """The weights for one temperature."""
 
-    def __init__(self) -> None:
-        self.weights = list(FIRST_WEIGHTS)
-        self._squares = [FIRST_SQUARES] * len(FIRST_WEIGHTS)
+    def __init__(self, learned: LearnedWeights | None = None) -> None:
+        learned = learned or LearnedWeights()
+        self._weights, self._squares = list(learned.weights), list(learned.squares)
+
+    @property
+    def learned(self) -> LearnedWeights:
+        """What is to be kept."""
+        return LearnedWeights(tuple(self._weights), tuple(self._squares))
 
     def joined(
         self, depth: int, proposed: Sequence[Proposal], pool: Sequence[Edge], trust: float
@@ -87,10 +106,10 @@ class DraftModelChances:
                 slope = error * factor
                 self._squares[number] += slope * slope
                 rate = max(RATE / sqrt(self._squares[number]), LEAST_RATE)
-                self.weights[number] += rate * slope
+                self._weights[number] += rate * slope
 
     def _chance(self, *features: tuple[int, float]) -> tuple[float, Features]:
-        odds = sum(self.weights[number] * factor for number, factor in features)
+        odds = sum(self._weights[number] * factor for number, factor in features)
         return min(1 / (1 + exp(-odds)), SUREST), features
 
 

@@ -9,15 +9,28 @@ The pool's own tree is grown, too, which takes microseconds where it is grown in
 says what the draft model brings.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from app.engine.block import MAX_DEPTH
 from app.engine.lookahead.draft_model import DraftModel
-from app.engine.lookahead.draft_model_budget import DraftModelBudget
-from app.engine.lookahead.draft_model_chances import DraftModelChances, Judged
+from app.engine.lookahead.draft_model_budget import FIRST_GAIN, DraftModelBudget
+from app.engine.lookahead.draft_model_chances import DraftModelChances, Judged, LearnedWeights
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.drafter import Drafter, DraftSources, Edge, MakeDrafter, grow
+
+
+@dataclass(frozen=True, slots=True)
+class Lessons:
+    """What was learned of a draft model: the tokens that a question brings, and weights by kind of temperature."""
+
+    gain: float = FIRST_GAIN
+    weights: Mapping[int, LearnedWeights] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not -MAX_DEPTH <= self.gain <= MAX_DEPTH:
+            raise ValueError(f"a question brings some tokens or costs some, got {self.gain}")
 
 
 class DraftModelSource:
@@ -26,6 +39,16 @@ class DraftModelSource:
     def __init__(self, model: DraftModel, budget: DraftModelBudget) -> None:
         self.model, self.budget = model, budget
         self._chances: dict[int, DraftModelChances] = {}
+
+    @property
+    def lessons(self) -> Lessons:
+        """What is to be kept; it holds nothing of what was written."""
+        return Lessons(self.budget.gain, {kind: one.learned for kind, one in self._chances.items()})
+
+    def recall(self, lessons: Lessons) -> None:
+        """Begin with what was learned in an earlier run."""
+        self.budget.expect(lessons.gain)
+        self._chances = {kind: DraftModelChances(one) for kind, one in lessons.weights.items()}
 
     def chances(self, temperature: float) -> DraftModelChances:
         """At this temperature, in steps of a half."""
@@ -60,7 +83,7 @@ class ModelDrafter:
         """The best tree of at most `rows` nodes and `depth` guesses in a line, none less likely than `floor`."""
         self._learn(context)
         alone = self._alone.draft(context, rows, depth, floor)
-        if depth < 1 or rows < 2:
+        if depth < 1 or rows < 2 or len(context) > self._model.context:
             return alone
         unread = self._model.follow(context)
         least = self._budget.least(unread)
@@ -100,12 +123,9 @@ class ModelDrafter:
         """What became of the newest tree."""
         while self._newest:
             drafted = self._newest.pop()
-            said = text[drafted.text :]
-            self._budget.learn(
-                _accepted(drafted.tree, said, len(drafted.tree))
-                - _accepted(drafted.alone, said, len(drafted.tree)),
-                drafted.reach,
-            )
+            said, rows = text[drafted.text :], len(drafted.tree)
+            brought = _accepted(drafted.tree, said, rows) - _accepted(drafted.alone, said, rows)
+            self._budget.learn(brought, drafted.reach)
             node: int | None = 0
             for token in said:
                 if node is None:

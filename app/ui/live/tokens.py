@@ -10,7 +10,6 @@ from app.messages import Origin
 ABOUT: dict[Origin, str] = {
     "model": "written by the model itself, without a draft",
     "successor": "drafted from tokens the model predicted earlier in the same context",
-    "draft": "drafted by the draft model",
     "window": "drafted from the lookahead window's guesses",
     "prompt": "drafted from the prompt",
     "output": "drafted from what this reply wrote before",
@@ -18,6 +17,7 @@ ABOUT: dict[Origin, str] = {
     "prediction": "drafted from the prediction that the request gave",
     "history": "drafted from earlier turns of the chat",
     "grammar": "drafted because the grammar of the answer leaves nothing else",
+    "draft": "drafted by the draft model",
 }
 """What a tooltip says of each origin."""
 ORIGINS: tuple[Origin, ...] = tuple(ABOUT)
