@@ -72,7 +72,7 @@ def carried_heads(model: PreTrainedModel, runner: ModelRunner, folder: ModelFold
     if not isinstance(runner, BlockRunner) or not runner.has_fixed_positions:
         return CarriedHeads(note=_NO_BLOCKS)
     try:
-        return CarriedHeads((_source(_loaded(model), runner),), USED)
+        return CarriedHeads((_source(read_heads(model), runner),), USED)
     except Exception as error:  # a model's own, a driver's, a broken file's: each has types of its own
         log.info("heads of %s", folder.name, exc_info=error)
         return CarriedHeads(note=_FAILED.format(refused_because(error)))
@@ -85,7 +85,8 @@ def _weight_names(folder: Path) -> Iterator[str]:
             yield from weights.keys()
 
 
-def _loaded(model: PreTrainedModel) -> MtpModel:
+def read_heads(model: PreTrainedModel) -> MtpModel:
+    """All heads of the checkpoint that the model was read from. Raises whatever is wrong with them."""
     heads: MtpModel = _Heads.from_pretrained(model, device_map={"": model.device})
     heads.requires_grad_(False).train(False)
     return heads
@@ -99,11 +100,12 @@ def _source(heads: MtpModel, runner: BlockRunner) -> DraftModelSource:
     except Exception:
         written.remove()
         raise
-    head = _head(heads, runner, runner.hidden_states)
+    head = first_of(heads, runner, runner.hidden_states)
     return DraftModelSource(DraftModel(head, NAME, runner.vocabulary), DraftModelBudget(*seconds))
 
 
-def _head(heads: MtpModel, runner: BlockRunner, target: HiddenStates) -> MtpHead:
+def first_of(heads: MtpModel, runner: BlockRunner, target: HiddenStates) -> MtpHead:
+    """The first head, which reads behind what the target has committed."""
     return MtpHead(heads, target, runner.attention.attend, runner.context, runner.vocabulary)
 
 
@@ -111,7 +113,7 @@ def _tried(heads: MtpModel, runner: BlockRunner) -> tuple[float, float]:
     """Compare what a head says; returns what a question takes, and each token more."""
     model, cache = runner.model, BlockCache()
     target = HiddenStates(cache, layer_of_states(model))
-    head = _head(heads, runner, target)
+    head = first_of(heads, runner, target)
     text = trial_text(head)
     half = len(text) // 2
     run_block(model, cache, chain_block(text[:-1], 0, wanted=()), runner.attention.attend)

@@ -39,7 +39,9 @@ class MtpHead:
         self._cache = BlockCache()
         self._own = HiddenStates(self._cache, layer=1)
         self._device = model.device
-        self._told = 1  # tokens of the newest line whose rows have the target's states; the first one has no row
+        self._told = (
+            1  # tokens of the newest line whose rows have the target's states; the first one has no row
+        )
 
     @torch.inference_mode()
     def read(self, line: Sequence[int], known: int) -> Tensor:

@@ -36,6 +36,7 @@ FIELDS = [
     "graphs_note",
     "fused_note",
     "compiler_note",
+    "heads_note",
     "stop_reason",
     "temperature",
     "decoding",

@@ -27,7 +27,7 @@ Taught = Literal["", "token", "state"]
 
 VOCABULARY = 4096
 WIDTH = 32
-SHARPNESS = 0.5
+SHARPNESS = 0.35
 """Of the taught target's logits: a sampled text is varied, and a greedy one is certain."""
 
 _SHAPE: dict[str, Any] = {
@@ -56,7 +56,9 @@ CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
 }
 
 
-def write_with_head(folder: Path, kind: str = "deepseek-v3", taught: Taught = "", seed: int = 0) -> ModelFolder:
+def write_with_head(
+    folder: Path, kind: str = "deepseek-v3", taught: Taught = "", seed: int = 0
+) -> ModelFolder:
     """Save a model and its head as such checkpoints are saved, with the demo model's tokenizer."""
     with torch.random.fork_rng(), torch.inference_mode():
         torch.manual_seed(seed)
@@ -118,5 +120,6 @@ def _named(heads: MtpModel, layers: int, kind: str) -> Iterator[tuple[str, Tenso
 def _append(folder: Path, weights: dict[str, Tensor]) -> None:
     path = folder / "model.safetensors"
     with safe_open(path, framework="pt") as saved:
-        weights |= {name: saved.get_tensor(name) for name in saved.keys()}  # noqa: SIM118: it is no dict
+        names = saved.keys()
+        weights |= {name: saved.get_tensor(name) for name in names}
     save_file(weights, path, {"format": "pt"})

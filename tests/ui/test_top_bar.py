@@ -28,7 +28,7 @@ def test_the_status_line_describes_the_model() -> None:
 
 
 @pytest.mark.parametrize(
-    "note", ["device_note", "attention_note", "graphs_note", "fused_note", "compiler_note"]
+    "note", ["device_note", "attention_note", "graphs_note", "fused_note", "compiler_note", "heads_note"]
 )
 def test_the_status_line_says_where_to_read_what_is_not_used(note: str) -> None:
     model = replace(DEMO, **{note: "triton: it is not installed for this device"})  # type: ignore[arg-type]

@@ -6,7 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from app.engine.lookahead.draft_model import FED_AS_STEP, PROPOSALS, DraftModel, proposals
+from app.engine.lookahead.draft_model import (
+    FED_AS_STEP,
+    PROPOSALS,
+    DraftModel,
+    RunnerLineReader,
+    proposals,
+)
 from app.engine.runner import BlockRunner
 from app.engine.sampling import draw
 from app.messages import Sampling
@@ -26,7 +32,7 @@ def opened(zoo: Zoo) -> DraftModel:
     runner = zoo.runner(LLAMA)
     assert isinstance(runner, BlockRunner)
     runner.forget()
-    return DraftModel(runner, "llama", VOCABULARY)
+    return DraftModel(RunnerLineReader(runner), "llama", VOCABULARY)
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])

@@ -1,0 +1,107 @@
+"""Which heads draft, and what is said of those that do not. Whatever is wrong with them, the model is used."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from app.engine.loading import LoadedModel, load
+from app.engine.runner import BlockRunner
+from app.messages import ModelChoice, ModelFolder
+from tests.engine.heads import write_with_head
+from tests.engine.tiny import write_tiny
+
+CPU = ModelChoice("target", dtype="float32", device="cpu")
+CARRIES = "This checkpoint carries heads for multi-token prediction"
+
+Weights = dict[str, Tensor]
+
+
+@pytest.fixture(scope="module")
+def carrying(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_with_head(tmp_path_factory.mktemp("head") / "carrying").path
+
+
+def changed(folder: Path, to: Path, change: Callable[[Weights], Weights]) -> ModelFolder:
+    """A copy of a model with other weights in its file."""
+    shutil.copytree(folder, to)
+    path = to / "model.safetensors"
+    save_file(change(load_file(path)), path, {"format": "pt"})
+    return ModelFolder(to, to.name)
+
+
+def hooks_of(loaded: LoadedModel) -> int:
+    assert isinstance(loaded.runner, BlockRunner)
+    return len(loaded.runner.model.get_decoder()._forward_hooks)
+
+
+def test_a_head_that_passes_its_trial_drafts(carrying: Path) -> None:
+    loaded = load(ModelFolder(carrying, "carrying"), CPU)
+    (source,) = loaded.draft_models
+    assert loaded.info.heads
+    assert loaded.info.heads_note == "Its own head for multi-token prediction drafts, too, where that pays."
+    assert "heads" not in loaded.info.refusals
+    assert 0 < source.budget.question < 1
+    assert hooks_of(loaded) == 1
+
+
+def test_a_model_without_heads_keeps_no_states(tmp_path: Path) -> None:
+    loaded = load(write_tiny(tmp_path / "tiny"), CPU)
+    assert (loaded.info.heads, loaded.info.heads_note, loaded.draft_models) == (False, "", ())
+    assert hooks_of(loaded) == 0
+
+
+def test_heads_that_transformers_drops_are_told_of(tmp_path: Path) -> None:
+    write_tiny(tmp_path / "tiny")
+    folder = changed(
+        tmp_path / "tiny", tmp_path / "other", lambda weights: weights | {"mtp.fc.weight": torch.ones(2, 2)}
+    )
+    loaded = load(folder, CPU)
+    assert loaded.info.heads_note == f"{CARRIES} that transformers does not load."
+    assert loaded.info.refusals["heads"] == loaded.info.heads_note
+    assert not loaded.draft_models
+
+
+def _incomplete(weights: Weights) -> Weights:
+    del weights["model.layers.2.enorm.weight"]
+    return weights
+
+
+def _not_numbers(weights: Weights) -> Weights:
+    return weights | {"model.layers.2.eh_proj.weight": torch.full((32, 64), torch.nan)}
+
+
+def _of_another_size(weights: Weights) -> Weights:
+    return weights | {"model.layers.2.eh_proj.weight": torch.ones(32, 32)}
+
+
+@pytest.mark.parametrize("change", [_incomplete, _not_numbers, _of_another_size])
+def test_a_head_that_fails_its_trial_leaves_the_model_as_it_is(
+    carrying: Path, tmp_path: Path, change: Callable[[Weights], Weights]
+) -> None:
+    loaded = load(changed(carrying, tmp_path / "changed", change), CPU)
+    assert loaded.info.heads_note.startswith(f"{CARRIES}, whose trial failed (")
+    assert not loaded.info.heads
+    assert not loaded.draft_models
+    assert hooks_of(loaded) == 0
+    assert loaded.can_draft
+
+
+def test_without_weights_a_config_that_tells_of_heads_is_no_matter(carrying: Path, tmp_path: Path) -> None:
+    folder = changed(
+        carrying,
+        tmp_path / "without",
+        lambda weights: {name: weight for name, weight in weights.items() if ".layers.2." not in name},
+    )
+    loaded = load(folder, CPU)
+    assert (loaded.info.heads_note, loaded.draft_models) == ("", ())
+
+
+def test_a_draft_model_that_was_chosen_drafts_alone(carrying: Path) -> None:
+    loaded = load(ModelFolder(carrying, "carrying"), replace(CPU, draft_model="another"))
+    assert (loaded.info.heads, loaded.info.heads_note, loaded.draft_models) == (False, "", ())

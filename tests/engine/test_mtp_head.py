@@ -1,0 +1,124 @@
+"""A head that knows what its target says is right every time, and what it says depends on the text alone."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from app.engine.block import chain_block, common_length
+from app.engine.head_loading import first_of, read_heads
+from app.engine.loading import LoadedModel, load
+from app.engine.lookahead.drafter import PythonDrafter
+from app.engine.lookahead.model_drafter import DraftModelSource
+from app.engine.lookahead.model_statistics import ModelStatistics
+from app.engine.lookahead.planning import FixedSizesPlanner
+from app.engine.mtp_head import MtpHead
+from app.engine.runner import BlockRunner
+from app.messages import Decoding, ModelChoice, Sampling
+from tests.engine.heads import CONFIGS, VOCABULARY, Taught, write_with_head
+from tests.engine.replies import Reply, planned
+from tests.engine.replies import write as written
+from tests.tiers import some
+
+CHOICE = ModelChoice("target", dtype="float32", device="cpu")
+KINDS = some({kind: kind for kind in CONFIGS}, "deepseek-v3")
+DEPTH = 5
+
+
+@dataclass
+class Opened:
+    """A target and the source of drafts that its head is."""
+
+    loaded: LoadedModel
+    runner: BlockRunner
+    source: DraftModelSource
+
+
+def opened(folder: Path, kind: str, taught: Taught) -> Opened:
+    loaded = load(write_with_head(folder, kind, taught), CHOICE)
+    assert loaded.info.heads, loaded.info.heads_note
+    assert isinstance(loaded.runner, BlockRunner)
+    (source,) = loaded.draft_models
+    return Opened(loaded, loaded.runner, source)
+
+
+def read(runner: BlockRunner, text: Sequence[int]) -> None:
+    """Make this text what the target has committed."""
+    for _ in runner.prefill(text):
+        pass
+
+
+def write(target: Opened, prompt: Sequence[int], sampling: Sampling) -> Reply:
+    """A reply that is drafted by the head alone: the pool is empty, and no text here repeats."""
+    statistics = ModelStatistics(VOCABULARY, make_drafter=target.source.drafters(PythonDrafter))
+    planner = FixedSizesPlanner(Decoding("lookahead", window=0, ngram=DEPTH + 1, guesses=3))
+    decoder = planned(planner, statistics.pool(prompt, sampling, ()))
+    return written(target.runner, prompt, decoder, sampling, limit=60)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("taught", ["token", "state"])
+def test_a_head_that_knows_the_next_token_is_accepted_in_every_step(
+    tmp_path: Path, kind: str, taught: Taught
+) -> None:
+    target = opened(tmp_path / kind, kind, taught)
+    for start in (70, 1000, 3000):
+        reply = write(target, range(start, start + 20), Sampling())
+        assert list(reply.tokens) == list(range(start + 20, start + 80))
+        runs = [len(step.tokens) for step in reply.steps[:-1]]
+        assert min(runs) > 1
+        assert max(runs) == DEPTH + 1
+        assert {origin for step in reply.steps[:-1] for origin in step.origins[:-1]} == {"draft"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sampled_token_is_what_the_head_expects_too(tmp_path: Path, kind: str) -> None:
+    target = opened(tmp_path / kind, kind, "token")
+    for seed in range(3):
+        reply = write(target, range(70, 90), Sampling(0.9, top_k=40, seed=seed))
+        assert list(reply.tokens) != list(range(90, 150)), "it is sampled indeed"
+        assert min(len(step.tokens) for step in reply.steps[:-1]) > 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_was_asked_before_the_answer_is_that_of_a_fresh_head(tmp_path: Path, kind: str) -> None:
+    target = opened(tmp_path / kind, kind, "")
+    warm, runner = Warm(fresh(target)), target.runner
+    generator = random.Random(4)
+    for turn in range(4):
+        text = [generator.randrange(VOCABULARY) for _ in range(30 + turn)]
+        read(runner, text[:-1])
+        for _ in range(4):
+            line = list(text)
+            for _ in range(3):
+                line.append(generator.randrange(VOCABULARY))
+                assert_same(warm.read(line), fresh(target).read(line, 0))
+        accepted = line[len(text) : len(text) + 2]
+        runner.forward(chain_block([text[-1], *accepted], len(text) - 1, (0,)))
+        runner.commit(range(3))  # the guesses were right, and their rows are read again
+        line = [*text, *accepted, 7]
+        assert_same(warm.read(line), fresh(target).read(line, 0))
+
+
+class Warm:
+    """A head that reads lines one after the other, of each only what is new."""
+
+    def __init__(self, head: MtpHead) -> None:
+        self.head, self.line = head, list[int]()
+
+    def read(self, line: list[int]) -> Tensor:
+        known = min(common_length(self.line, line), len(line) - 1)
+        self.line = list(line)
+        return self.head.read(line, known)
+
+
+def fresh(target: Opened) -> MtpHead:
+    return first_of(read_heads(target.runner.model), target.runner, target.runner.hidden_states)
+
+
+def assert_same(found: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
