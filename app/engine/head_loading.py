@@ -53,15 +53,6 @@ class CarriedHeads:
     note: str = ""
 
 
-class _Heads(MtpModel):
-    @staticmethod
-    def get_mtp_weights_regex(main_model: PreTrainedModel) -> re.Pattern[str]:
-        """Those behind a model's last layer, whatever its size: transformers names those of published sizes."""
-        config = main_model.config.get_text_config(decoder=True)
-        behind = range(config.num_hidden_layers, config.num_hidden_layers + config.num_mtp_layers)
-        return re.compile(rf"(^|\.)(layers\.({'|'.join(map(str, behind))})|mtp)\.")
-
-
 def carried_heads(model: PreTrainedModel, runner: ModelRunner, folder: ModelFolder) -> CarriedHeads:
     """The heads beside a model that was read from this folder, as a source of drafts for its runner."""
     if not any(map(_NAMES.search, _weight_names(folder.path))):
@@ -87,7 +78,12 @@ def _weight_names(folder: Path) -> Iterator[str]:
 
 def read_heads(model: PreTrainedModel) -> MtpModel:
     """All heads of the checkpoint that the model was read from. Raises whatever is wrong with them."""
-    heads: MtpModel = _Heads.from_pretrained(model, device_map={"": model.device})
+    config = model.config.get_text_config(decoder=True)
+    behind = range(config.num_hidden_layers, config.num_hidden_layers + config.num_mtp_layers)
+    # transformers reads the weights that a model leaves out, and names the layers of published sizes alone.
+    left_out = {rf"^model\.layers\.{number}\." for number in behind}
+    model._keys_to_ignore_on_load_unexpected = left_out.union(model._keys_to_ignore_on_load_unexpected or ())
+    heads = MtpModel.from_pretrained(model, device_map={"": model.device})
     heads.requires_grad_(False).train(False)
     return heads
 

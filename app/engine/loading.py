@@ -30,8 +30,8 @@ from app.engine.device_faults import is_no_verdict
 from app.engine.device_trial import device_fault
 from app.engine.execution import run_in_blocks, run_in_chains
 from app.engine.gguf import check_memory, reading_options, unpacked, without_bar
-from app.engine.head_loading import CarriedHeads, carried_heads
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
+from app.engine.head_loading import CarriedHeads, carried_heads
 from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.lookahead.model_statistics import ModelStatistics

@@ -1,15 +1,17 @@
 """A head for multi-token prediction: a layer that checkpoints carry, to guess the token after the next one.
 
-DeepSeek-V3 (2.2 of its report), GLM-4.5 and others have one or more behind their last layer. Behind token t it
-reads the embedding of t and the target's last hidden state of the row before t, and attends to its own earlier
-rows. Embedding, LM head and rotary table are the target's:
+DeepSeek-V3 (2.2 of its report), GLM-4.5 and others have one or more behind their last layer. Its row of a token is
+made of the token's embedding and of what the target handed to its LM head one token before. It attends to its own
+earlier rows. Embedding, LM head and rotary table are the target's:
 
-    row       token  state                    says what comes behind
-    j         t_j    the target's behind t_(j-1)   t_j
+    text        A    B    C          and a guess, d
+    token            B    C          d
+    state            A'   B'         the head's own output behind C
+    says behind      A B  A B C      A B C d
 
 For a guess behind a guess there is no such state yet: the head's own output takes its place, as in EAGLE (Li et al.
-2024) and in vLLM. Rows of guesses that were accepted are read again with the target's states. So a head answers like
-a small model that reads the text (`lookahead/draft_model.py`), and costs a layer of the target and its LM head.
+2024) and in vLLM. Rows of guesses that were accepted are read again with the target's states. So a head answers as
+a small model does that reads the text (`lookahead/draft_model.py`), and costs a layer of the target and its LM head.
 """
 
 from collections.abc import Sequence

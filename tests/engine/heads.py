@@ -1,7 +1,7 @@
 """Checkpoints of tiny models that carry a head for multi-token prediction, random or one that knows its target.
 
-The taught target says t + 1 behind token t, whatever came before: its layers add nothing, and its embeddings turn by
-the same rotation from each token to the next. So a head can know what comes next but one in two ways: by the
+The taught target says t + 1 behind token t, whatever came before: its layers add nothing, and its embeddings turn
+by the same rotation from each token to the next. So a head can know what comes next but one in two ways: by the
 embedding of its token, or by turning the state that its target had before it.
 """
 
@@ -14,8 +14,14 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
-from transformers import AutoModelForCausalLM, DeepseekV3Config, Glm4MoeConfig, MellumConfig, PreTrainedConfig
-from transformers import PreTrainedModel
+from transformers import (
+    AutoModelForCausalLM,
+    DeepseekV3Config,
+    Glm4MoeConfig,
+    MellumConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 from transformers.modeling_layers import MtpModel
 
 from app.messages import ModelFolder
@@ -102,19 +108,34 @@ def _rotation(turns: Tensor) -> Tensor:
 
 def _named(heads: MtpModel, layers: int, kind: str) -> Iterator[tuple[str, Tensor]]:
     """A head's weights by their names in checkpoints."""
-    prefix = "mtp.layers.0." if kind == "mellum" else f"model.layers.{layers}."
     for name, weight in heads.layers[0].state_dict().items():
-        name = name.removeprefix("mtp_block.").replace("post_norm", "shared_head.norm")
+        name = _name_of(name, layers, kind)
         if name.endswith("experts.gate_up_proj"):
             for number, both in enumerate(weight):
-                gate, up = both.chunk(2)
-                yield f"{prefix}mlp.experts.{number}.gate_proj.weight", gate.clone()
-                yield f"{prefix}mlp.experts.{number}.up_proj.weight", up.clone()
+                for part, half in zip(("gate_proj", "up_proj"), both.chunk(2), strict=True):
+                    yield name.replace("gate_up_proj", f"{number}.{part}.weight"), half.clone()
         elif name.endswith("experts.down_proj"):
             for number, down in enumerate(weight):
-                yield f"{prefix}mlp.experts.{number}.down_proj.weight", down.clone()
+                yield name.replace("down_proj", f"{number}.down_proj.weight"), down.clone()
         else:
-            yield prefix + name, weight.clone()
+            yield name, weight.clone()
+
+
+_OF_MELLUM = {
+    "enorm": "pre_fc_norm_embedding",
+    "hnorm": "pre_fc_norm_hidden",
+    "eh_proj": "fc",
+    "post_norm": "norm",
+    "mtp_block": "layers.0",
+}
+
+
+def _name_of(name: str, layers: int, kind: str) -> str:
+    first, rest = name.split(".", 1)
+    if kind == "mellum":
+        return f"mtp.{_OF_MELLUM[first]}.{rest}"
+    part = {"mtp_block": "", "post_norm": "shared_head.norm."}.get(first, f"{first}.")
+    return f"model.layers.{layers}.{part}{rest}"
 
 
 def _append(folder: Path, weights: dict[str, Tensor]) -> None:

@@ -45,7 +45,7 @@ class LineReader(Protocol):
         """Tokens that it can read, numbered from 0."""
 
     def read(self, line: Sequence[int], known: int) -> Tensor:
-        """Logits [vocab] behind a line that begins with `known` tokens of the newest one, but is not all of them."""
+        """Logits [vocab] behind a line that begins with `known` tokens of the newest one, and is longer."""
 
     def forget(self) -> None:
         """Drop the line."""

@@ -163,7 +163,7 @@ def _notes(model: ModelInfo | None) -> Iterator[tuple[str, str]]:
         ("graphs-note", graphs),
         ("fused-note", model.refusals.get("fused", "")),
         ("compiler-note", model.compiler_note),
-        ("heads-note", model.heads_note),
+        ("heads-note", model.refusals.get("heads", "")),
     ):
         if note:
             yield name, note

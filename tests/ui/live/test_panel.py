@@ -152,6 +152,13 @@ def test_why_nothing_was_compiled_is_said() -> None:
     assert "Python: a &amp; b." in panel_html(ReplyState(), StepHistory(), "auto", model)
 
 
+def test_why_heads_do_not_draft_is_said() -> None:
+    model = replace(DEMO, heads_note="transformers does not load <these>.")
+    assert "not load &lt;these&gt;." in panel_html(ReplyState(), StepHistory(), "auto", model)
+    used = replace(model, heads=True)
+    assert "heads-note" not in panel_html(ReplyState(), StepHistory(), "auto", used)
+
+
 def test_why_layers_are_not_fused_is_said() -> None:
     model = replace(DEMO, fused_note="Layers keep torch's kernels: a & b.")
     assert "kernels: a &amp; b." in panel_html(ReplyState(), StepHistory(), "auto", model)
