@@ -11,7 +11,7 @@ earlier rows. Embedding, LM head and rotary table are the target's:
 
 For a guess behind a guess there is no such state yet: the head's own output takes its place, as in EAGLE (Li et al.
 2024) and in vLLM. Rows of guesses that were accepted are read again with the target's states. So a head answers as
-a small model does that reads the text (`lookahead/draft_model.py`), and costs a layer of the target and its LM head.
+a small model does that reads the text (`lookahead/draft_model.py`), for a layer and the LM head of the target.
 """
 
 from collections.abc import Sequence
