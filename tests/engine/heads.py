@@ -55,10 +55,15 @@ _EXPERTS: dict[str, Any] = {
     "num_experts_per_tok": 2,
     "moe_intermediate_size": 32,
 }
+_MIXED: dict[str, Any] = {
+    "num_experts": 4,
+    "sliding_window": 12,
+    "layer_types": ["sliding_attention", "full_attention"],
+}
 CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
     "deepseek-v3": lambda: DeepseekV3Config(**{**_SHAPE, **DEEPSEEK}),
     "glm4-moe": lambda: Glm4MoeConfig(**_SHAPE, **_EXPERTS, n_routed_experts=4),
-    "mellum": lambda: MellumConfig(**_SHAPE, **_EXPERTS, num_experts=4, sliding_window=12),
+    "mellum": lambda: MellumConfig(**_SHAPE, **_EXPERTS, **_MIXED),
 }
 
 

@@ -11,7 +11,7 @@ from app.engine.session import NeverStop, Session, no_progress
 from app.messages import Decoding, Finished, Message, ModelChoice, Options, Piece, Request, Sampling
 from tests.engine.heads import CONFIGS, Taught, write_with_head
 from tests.engine.places import Places
-from tests.tiers import named, pairwise
+from tests.tiers import named, pairwise, some
 
 DECODINGS = {"auto": Decoding(), "8 rows": Decoding(rows=8), "W5 N4 G5": Decoding("lookahead")}
 SAMPLINGS = {
@@ -24,8 +24,8 @@ QUESTION = (Message("user", "Once upon a time there was a fox"),)
 PLAIN = Decoding("plain")
 SAID = Options(Sampling(0.8, top_k=30, seed=3), Decoding(rows=12), 24, ignore_eos=True)
 
-Open = Callable[[str, str], Session]
-"""(kind of model, kind of head) -> a session that has it."""
+Open = Callable[[str, Taught], Session]
+"""(kind of model, what its head is taught) -> a session that has it."""
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,8 @@ def open_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
     base, sessions = tmp_path_factory.mktemp("heads"), list[Session]()
 
     @cache
-    def opened(kind: str, head: str) -> Session:
-        folder = write_with_head(base / f"{kind}-{head}", kind, HEADS[head])
+    def opened(kind: str, head: Taught) -> Session:
+        folder = write_with_head(base / f"{kind}-{head}", kind, head)
         sessions.append(Session(Places({"model": folder.path})))
         return sessions[-1]
 
@@ -66,7 +66,7 @@ def ask(session: Session, options: Options, *chat: Message) -> tuple[list[int], 
 def test_the_text_is_plains(
     open_model: Open,
     kind: str,
-    head: str,
+    head: Taught,
     sampling: Sampling,
     decoding: Decoding,
     stops: tuple[str, ...],
@@ -80,8 +80,8 @@ def test_the_text_is_plains(
     assert finished.model.heads
 
 
-@pytest.mark.parametrize("head", HEADS)
-def test_a_chat_that_goes_on_and_goes_back_says_what_plain_says(open_model: Open, head: str) -> None:
+@pytest.mark.parametrize("head", some(HEADS, "taught"))
+def test_a_chat_that_goes_on_and_goes_back_says_what_plain_says(open_model: Open, head: Taught) -> None:
     session = open_model("deepseek-v3", head)
     said = "".join(
         event.text
@@ -99,7 +99,7 @@ def test_a_chat_that_goes_on_and_goes_back_says_what_plain_says(open_model: Open
 
 
 def test_a_reply_that_was_stopped_leaves_the_head_as_good_as_new(open_model: Open) -> None:
-    session = open_model("deepseek-v3", "taught")
+    session = open_model("deepseek-v3", "state")
     whole = ask(session, replace(SAID, decoding=PLAIN))[0]
     for events in (2, 3, 5):
         replying = session.events(request(SAID), no_progress, NeverStop())
@@ -110,7 +110,7 @@ def test_a_reply_that_was_stopped_leaves_the_head_as_good_as_new(open_model: Ope
 
 
 def test_another_conversation_that_was_kept_brings_its_states_back(open_model: Open) -> None:
-    session = open_model("deepseek-v3", "taught")
+    session = open_model("deepseek-v3", "state")
     long = Message(
         "user", "Once upon a time there was a fox who lived in a wood with many other animals. " * 2
     )

