@@ -4,9 +4,9 @@ A head is used where it says what it says by transformers' own code. Otherwise t
 note says why.
 """
 
+import json
 import logging
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.cache_utils import MtpCache
 from transformers.modeling_layers import MtpModel
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from app.engine.block import chain_block
 from app.engine.device_faults import refused_because
@@ -69,11 +70,13 @@ def carried_heads(model: PreTrainedModel, runner: ModelRunner, folder: ModelFold
         return CarriedHeads(note=_FAILED.format(refused_because(error)))
 
 
-def _weight_names(folder: Path) -> Iterator[str]:
-    """Of all its safetensors; a GGUF file has none."""
-    for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, framework="pt") as weights:
-            yield from weights.keys()
+def _weight_names(folder: Path) -> list[str]:
+    """Those of the files that transformers has read; a GGUF file has none."""
+    index, whole = folder / SAFE_WEIGHTS_INDEX_NAME, folder / SAFE_WEIGHTS_NAME
+    if whole.is_file():
+        with safe_open(whole, framework="pt") as weights:
+            return list(weights.keys())
+    return list(json.loads(index.read_text("utf-8"))["weight_map"]) if index.is_file() else []
 
 
 def read_heads(model: PreTrainedModel) -> MtpModel:

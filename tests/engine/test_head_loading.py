@@ -1,5 +1,6 @@
 """Which heads draft, and what is said of those that do not. Whatever is wrong with them, the model is used."""
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -90,6 +91,22 @@ def test_a_head_that_fails_its_trial_leaves_the_model_as_it_is(
     assert not loaded.draft_models
     assert hooks_of(loaded) == 0
     assert loaded.can_draft
+
+
+def test_heads_of_a_checkpoint_of_several_files_draft_too(carrying: Path, tmp_path: Path) -> None:
+    whole = load_file(carrying / "model.safetensors")
+    parts = {"model-1.safetensors": dict(list(whole.items())[:9])}
+    parts["model-2.safetensors"] = {
+        name: whole[name] for name in whole if name not in parts["model-1.safetensors"]
+    }
+    folder = Path(shutil.copytree(carrying, tmp_path / "parts"))
+    (folder / "model.safetensors").unlink()
+    for file, weights in parts.items():
+        save_file(weights, folder / file, {"format": "pt"})
+    places = {name: file for file, weights in parts.items() for name in weights}
+    index = {"metadata": {"total_size": 0}, "weight_map": places}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert load(ModelFolder(folder, "parts"), CPU).info.heads
 
 
 def test_without_weights_a_config_that_tells_of_heads_is_no_matter(carrying: Path, tmp_path: Path) -> None:

@@ -3,13 +3,18 @@
 import torch
 
 from app.engine.block import chain_block
+from app.engine.decoders import make_decoder
 from app.engine.hidden_states import write_hidden_states
 from app.engine.loading import LoadedModel
 from app.engine.prefix_cache import PrefixCache
 from app.engine.rotary import rotary_of
 from app.engine.runner import BlockRunner
+from app.engine.step_graphs import GraphSteps
+from app.messages import Decoding
 from tests.engine.architectures import LLAMA, VOCABULARY
-from tests.engine.replies import load, numbers
+from tests.engine.path_attention import BY_PATHS
+from tests.engine.replies import load, numbers, write
+from tests.engine.simulated_graphs import SimulatedCapturer
 
 TEXT = list(numbers(80, seed=2))
 
@@ -62,4 +67,19 @@ def test_they_follow_the_prefix() -> None:
     read(runner, TEXT[:45])
     assert runner.reused == 40, "a prefix that was kept has its states with it"
     assert_kept(runner, TEXT[:45])
+    handle.remove()
+
+
+def test_recorded_steps_write_them_to_their_slots() -> None:
+    eager = runner_of(load(LLAMA.make()))
+    handle, capturer = write_hidden_states(eager.model), SimulatedCapturer()
+    steps = GraphSteps(eager.model, BY_PATHS, capturer, eager.context)
+    runner = BlockRunner(
+        eager.model, eager.context, rotary_of(eager.model.config, eager.context), BY_PATHS, steps
+    )
+    prompt = numbers(20)
+    said = write(runner, prompt, make_decoder(Decoding("lookahead", window=0, ngram=4, guesses=2))).tokens
+    assert_kept(runner, [*prompt, *said][: len(runner.hidden_states)])
+    assert len(runner.hidden_states) > len(prompt) + 20
+    assert capturer.replays > 10
     handle.remove()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
+from transformers.modeling_layers import MtpModel
 
 from app.engine.block import chain_block, common_length
 from app.engine.head_loading import first_of, read_heads
@@ -88,7 +89,8 @@ def test_a_sampled_token_is_what_the_head_expects_too(tmp_path: Path, kind: str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_was_asked_before_the_answer_is_that_of_a_fresh_head(tmp_path: Path, kind: str) -> None:
     target = opened(tmp_path / kind, kind, "")
-    warm, runner = Warm(fresh(target)), target.runner
+    heads, runner = read_heads(target.runner.model), target.runner
+    warm = Warm(fresh(heads, runner))
     generator = random.Random(4)
     for turn in range(3):
         text = [generator.randrange(VOCABULARY) for _ in range(30 + turn)]
@@ -97,12 +99,12 @@ def test_whatever_was_asked_before_the_answer_is_that_of_a_fresh_head(tmp_path: 
             line = list(text)
             for _ in range(3):
                 line.append(generator.randrange(VOCABULARY))
-                assert_same(warm.read(line), fresh(target).read(line, 0))
+                assert_same(warm.read(line), fresh(heads, runner).read(line, 0))
         accepted = line[len(text) : len(text) + 2]
         runner.forward(chain_block([text[-1], *accepted], len(text) - 1, (0,)))
         runner.commit(range(3))  # the guesses were right, and their rows are read again
         line = [*text, *accepted, 7]
-        assert_same(warm.read(line), fresh(target).read(line, 0))
+        assert_same(warm.read(line), fresh(heads, runner).read(line, 0))
 
 
 class Warm:
@@ -117,8 +119,8 @@ class Warm:
         return self.head.read(line, known)
 
 
-def fresh(target: Opened) -> MtpHead:
-    return first_of(read_heads(target.runner.model), target.runner, target.runner.hidden_states)
+def fresh(heads: MtpModel, runner: BlockRunner) -> MtpHead:
+    return first_of(heads, runner, runner.hidden_states)
 
 
 def assert_same(found: Tensor, expected: Tensor) -> None:

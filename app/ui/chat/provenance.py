@@ -49,6 +49,8 @@ def _model(model: ModelInfo) -> Iterator[Row]:
     quantised = "" if model.quantisation == "none" else f", {model.quantisation} weights"
     if model.draft_model:
         yield "Draft model", model.draft_model
+    if model.heads:
+        yield "Draft model", "its own head (multi-token prediction)"
     yield "Precision", f"{model.dtype}{quantised}"
     yield "Device", model.device
     yield "Attention", model.attention

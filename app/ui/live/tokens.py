@@ -17,7 +17,7 @@ ABOUT: dict[Origin, str] = {
     "prediction": "drafted from the prediction that the request gave",
     "history": "drafted from earlier turns of the chat",
     "grammar": "drafted because the grammar of the answer leaves nothing else",
-    "draft": "drafted by the draft model",
+    "draft": "drafted by the draft model, or by the model's own head",
 }
 """What a tooltip says of each origin."""
 ORIGINS: tuple[Origin, ...] = tuple(ABOUT)
