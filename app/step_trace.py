@@ -25,8 +25,8 @@ Origin = Literal[
     "grammar",
     "draft",
 ]
-"""Who proposed a token: the model itself, the source in the n-gram pool that drafted it, the reply's grammar, or
-the draft model."""
+"""Who proposed a token: the model itself, the source in the n-gram pool that drafted it, the reply's grammar,
+the draft model, or a head that the checkpoint carries."""
 
 
 @dataclass(frozen=True, slots=True)
