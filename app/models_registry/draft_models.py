@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 
+from app.errors import ModelError
 from app.model_messages import DraftModels, InstalledModel
+from app.models_registry.files.weights import read_weights
 from app.tokenizer_vocabulary import vocabulary_digest
 
 KNOWN_PAIRS = (
@@ -17,11 +19,19 @@ KNOWN_PAIRS = (
 def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel]) -> DraftModels:
     """Those of the installed models that can draft for this one, the smallest first, and a known one."""
     digest = vocabulary_digest(model.path)
-    smaller = [
-        one for one in installed if one.state == "ready" and one.size < model.size and one.path != model.path
-    ]
-    found = [one for one in smaller if digest and vocabulary_digest(one.path) == digest]
-    return DraftModels(tuple(sorted(found, key=lambda one: one.size)), known_draft_model(model.name))
+    ready = [one for one in installed if one.state == "ready" and one.path != model.path]
+    same = [one for one in ready if digest and vocabulary_digest(one.path) == digest]
+    sizes = {one.path: _parameters(one) for one in (model, *same)}
+    found = [one for one in same if 0 < sizes[one.path] < sizes[model.path]]
+    return DraftModels(tuple(sorted(found, key=lambda one: sizes[one.path])), known_draft_model(model.name))
+
+
+def _parameters(model: InstalledModel) -> int:
+    """How many weights its files hold; 0 where they make no sense. Bytes say less: precisions differ."""
+    try:
+        return read_weights(model.path, model.name).numbers
+    except (ModelError, OSError):
+        return 0
 
 
 def known_draft_model(name: str) -> str:

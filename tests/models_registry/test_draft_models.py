@@ -5,15 +5,16 @@ from pathlib import Path
 
 from app.model_messages import InstalledModel, InstalledState
 from app.models_registry.draft_models import draft_models_for, known_draft_model
+from tests.models_registry.model_files import safetensors, write
 
 
 def model(
     base: Path, name: str, size: int, vocabulary: dict[str, int], state: InstalledState = "ready"
 ) -> InstalledModel:
-    folder = base / name
-    folder.mkdir()
+    """Its weights are so many numbers; the more they are, the fewer its bytes."""
+    folder = write(base / name, {"model.safetensors": safetensors(size)})
     (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": vocabulary}}))
-    return InstalledModel(name, folder, "folder", size, state=state)
+    return InstalledModel(name, folder, "folder", 1000 - size, state=state)
 
 
 def test_smaller_models_with_the_same_vocabulary_are_offered_the_smallest_first(tmp_path: Path) -> None:
