@@ -14,7 +14,6 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 from transformers import PreTrainedModel
-from transformers.cache_utils import MtpCache
 from transformers.modeling_layers import MtpModel
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
@@ -127,7 +126,7 @@ def _tried(heads: MtpModel, runner: BlockRunner) -> tuple[float, float]:
 
 @torch.inference_mode()
 def _expected(heads: MtpModel, text: list[int], states: Tensor) -> Tensor:
-    """Logits [1, vocab] behind the text, by transformers' own cache and its attention written out."""
+    """Logits [1, vocab] behind the text, by transformers' own attention, written out and without a cache."""
     ours = heads.config._attn_implementation
     heads.set_attn_implementation("eager")
     try:
@@ -135,7 +134,7 @@ def _expected(heads: MtpModel, text: list[int], states: Tensor) -> Tensor:
             0,
             states,
             position_ids=torch.arange(1, len(text), device=states.device)[None],
-            mtp_cache=MtpCache(config=heads.config),
+            mtp_cache=None,
             input_ids=torch.tensor([text[1:]], device=states.device),
         )
         logits: Tensor = heads._project_to_logits(output[:, -1])

@@ -31,7 +31,7 @@ from app.engine.device_trial import device_fault
 from app.engine.execution import run_in_blocks, run_in_chains
 from app.engine.gguf import check_memory, reading_options, unpacked, without_bar
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
-from app.engine.head_loading import CarriedHeads, carried_heads
+from app.engine.head_loading import carried_heads
 from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.lookahead.model_statistics import ModelStatistics
@@ -151,7 +151,8 @@ def _load(
     model.requires_grad_(False)
     quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room there
     model.train(False).to(device)
-    return prepare(model, tokenizer, folder, choice, quantised)
+    loaded = prepare(model, tokenizer, folder, choice, quantised)
+    return loaded if choice.draft_model else _with_heads(loaded, model, folder)
 
 
 def _read_tokenizer(folder: ModelFolder, sandbox: Sandbox | None) -> PreTrainedTokenizerBase:
@@ -188,7 +189,6 @@ def prepare(
         if reason
         else run_in_blocks(model, attention, machine, context, choice.attention)
     )
-    heads = CarriedHeads() if choice.draft_model else carried_heads(model, execution.runner, folder)
     info = ModelInfo(
         name=folder.name,
         label=folder.label,
@@ -207,17 +207,16 @@ def prepare(
         fused=execution.fused,
         fused_note=execution.fused_note,
         compiler_note=compiler_note(choice, model),
-        heads=bool(heads.sources),
-        heads_note=heads.note,
     )
-    return LoadedModel(
-        info,
-        tokenizer,
-        execution.runner,
-        eos_ids(model, tokenizer),
-        vocabulary=int(text_config.vocab_size),
-        draft_models=heads.sources,
-    )
+    vocabulary = int(text_config.vocab_size)
+    return LoadedModel(info, tokenizer, execution.runner, eos_ids(model, tokenizer), vocabulary)
+
+
+def _with_heads(loaded: LoadedModel, model: PreTrainedModel, folder: ModelFolder) -> LoadedModel:
+    """With the heads that the model's checkpoint carries, or why they do not draft."""
+    heads = carried_heads(model, loaded.runner, folder)
+    info = replace(loaded.info, heads=bool(heads.sources), heads_note=heads.note)
+    return replace(loaded, info=info, draft_models=heads.sources)
 
 
 def compiler_note(
