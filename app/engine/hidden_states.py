@@ -28,9 +28,9 @@ class HiddenStates:
 
     def rows(self, begin: int, end: int) -> Tensor:
         """Those of these committed rows [1, n, width], as a view."""
-        keys = self._cache.layers[self._layer].keys
-        assert keys is not None
-        return keys[:, 0, begin:end]
+        layer: Any = self._cache.layers[self._layer]
+        states: Tensor = layer.keys[:, 0, begin:end]
+        return states
 
     def write(self, states: Tensor) -> None:
         """Those of the block that is being computed [1, T, width]."""
@@ -58,4 +58,5 @@ def write_hidden_states(model: PreTrainedModel) -> RemovableHandle:
         if isinstance(cache, BlockCache):
             write_states(cache, layer, output.last_hidden_state)
 
-    return model.get_decoder().register_forward_hook(write, with_kwargs=True)
+    decoder: nn.Module = model.get_decoder()  # type: ignore[no-untyped-call]
+    return decoder.register_forward_hook(write, with_kwargs=True)

@@ -75,7 +75,7 @@ class MtpHead:
             0,
             self._states(start - 1, rows),
             position_ids=view.positions[None] + 1,
-            mtp_cache=self._cache,
+            mtp_cache=self._cache,  # type: ignore[arg-type]  # masks alone need transformers' own
             input_ids=torch.tensor([tokens], device=self._device),
             block=view,
         )
