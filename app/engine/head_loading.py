@@ -12,11 +12,12 @@ from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_layers import MtpModel
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
+from app.engine import attention
 from app.engine.block import chain_block
 from app.engine.device_faults import refused_because
 from app.engine.draft_timing import question_seconds, trial_text
@@ -47,26 +48,49 @@ USED = f"Its own head for {NAME} drafts, too, where that pays."
 
 @dataclass(frozen=True, slots=True)
 class CarriedHeads:
-    """Sources of drafts, one at most, and what is to be said of them; "" where a checkpoint carries no heads."""
+    """The heads of a checkpoint, or why they are not read; neither where it carries none."""
 
-    sources: tuple[DraftModelSource, ...] = ()
+    heads: MtpModel | None = None
     note: str = ""
 
 
-def carried_heads(model: PreTrainedModel, runner: ModelRunner, folder: ModelFolder) -> CarriedHeads:
-    """The heads beside a model that was read from this folder, as a source of drafts for its runner."""
+def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
+    """Those beside a model that was read from this folder just now: its embeddings are not quantised yet."""
     if not any(map(_NAMES.search, _weight_names(folder.path))):
         return CarriedHeads()
     config = model.config.get_text_config(decoder=True)
     if not 0 < (getattr(config, "num_mtp_layers", None) or 0) <= MOST_HEADS:
         return CarriedHeads(note=_NOT_LOADED)
-    if not isinstance(runner, BlockRunner) or not runner.has_fixed_positions:
-        return CarriedHeads(note=_NO_BLOCKS)
     try:
-        return CarriedHeads((_source(read_heads(model), runner),), USED)
-    except Exception as error:  # a model's own, a driver's, a broken file's: each has types of its own
-        log.info("heads of %s", folder.name, exc_info=error)
-        return CarriedHeads(note=_FAILED.format(refused_because(error)))
+        heads = read_heads(model)
+    except Exception as error:  # a broken file's, torch's, a driver's: each has types of its own
+        return CarriedHeads(note=_failure(error))
+    heads.embed_tokens = heads.shared_head = (
+        nn.Identity()
+    )  # the model's may be quantised, and their memory freed
+    return CarriedHeads(heads)
+
+
+def drafting_heads(
+    carried: CarriedHeads, model: PreTrainedModel, runner: ModelRunner
+) -> tuple[tuple[DraftModelSource, ...], str]:
+    """Sources of drafts for this runner of the model, one at most, and what is to be said of them."""
+    if carried.heads is None:
+        return (), carried.note
+    if not isinstance(runner, BlockRunner) or not runner.has_fixed_positions:
+        return (), _NO_BLOCKS
+    try:
+        carried.heads.tie_with_main_model(model)
+        carried.heads.train(False).to(model.device)
+        carried.heads.set_attn_implementation(attention.NAME)
+        return (_source(carried.heads, runner),), USED
+    except Exception as error:  # a model's own, torch's, a driver's: each has types of its own
+        return (), _failure(error)
+
+
+def _failure(error: Exception) -> str:
+    log.info("heads cannot draft", exc_info=error)
+    return _FAILED.format(refused_because(error))
 
 
 def _weight_names(folder: Path) -> list[str]:

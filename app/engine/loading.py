@@ -31,7 +31,7 @@ from app.engine.device_trial import device_fault
 from app.engine.execution import run_in_blocks, run_in_chains
 from app.engine.gguf import check_memory, reading_options, unpacked, without_bar
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
-from app.engine.head_loading import carried_heads
+from app.engine.head_loading import CarriedHeads, carried_heads, drafting_heads
 from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.lookahead.model_statistics import ModelStatistics
@@ -149,10 +149,10 @@ def _load(
     straight = choice.quantisation == "none"
     model = _read_weights(folder, config, dtype, placement(device) if straight else {})
     model.requires_grad_(False)
+    heads = CarriedHeads() if choice.draft_model else carried_heads(model, folder)
     quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room there
     model.train(False).to(device)
-    loaded = prepare(model, tokenizer, folder, choice, quantised)
-    return loaded if choice.draft_model else _with_heads(loaded, model, folder)
+    return _with_heads(prepare(model, tokenizer, folder, choice, quantised), model, heads)
 
 
 def _read_tokenizer(folder: ModelFolder, sandbox: Sandbox | None) -> PreTrainedTokenizerBase:
@@ -212,11 +212,11 @@ def prepare(
     return LoadedModel(info, tokenizer, execution.runner, eos_ids(model, tokenizer), vocabulary)
 
 
-def _with_heads(loaded: LoadedModel, model: PreTrainedModel, folder: ModelFolder) -> LoadedModel:
+def _with_heads(loaded: LoadedModel, model: PreTrainedModel, carried: CarriedHeads) -> LoadedModel:
     """With the heads that the model's checkpoint carries, or why they do not draft."""
-    heads = carried_heads(model, loaded.runner, folder)
-    info = replace(loaded.info, heads=bool(heads.sources), heads_note=heads.note)
-    return replace(loaded, info=info, draft_models=heads.sources)
+    sources, note = drafting_heads(carried, model, loaded.runner)
+    info = replace(loaded.info, heads=bool(sources), heads_note=note)
+    return replace(loaded, info=info, draft_models=sources)
 
 
 def compiler_note(

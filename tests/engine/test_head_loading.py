@@ -51,6 +51,11 @@ def test_a_head_that_passes_its_trial_drafts(carrying: Path) -> None:
     assert hooks_of(loaded) == 1
 
 
+def test_the_head_of_a_quantised_model_drafts(carrying: Path) -> None:
+    loaded = load(ModelFolder(carrying, "carrying"), replace(CPU, quantisation="int8"))
+    assert loaded.info.heads, loaded.info.heads_note
+
+
 def test_a_model_without_heads_keeps_no_states(tmp_path: Path) -> None:
     loaded = load(write_tiny(tmp_path / "tiny"), CPU)
     assert (loaded.info.heads, loaded.info.heads_note, loaded.draft_models) == (False, "", ())
