@@ -11,8 +11,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from app.engine.head_loading import CarriedHeads, drafting_heads, read_heads
 from app.engine.loading import LoadedModel, load
 from app.engine.runner import BlockRunner
+from app.engine.sequential_runner import SequentialRunner
 from app.messages import ModelChoice, ModelFolder
 from tests.engine.heads import write_with_head
 from tests.engine.tiny import write_tiny
@@ -71,6 +73,14 @@ def test_heads_that_transformers_drops_are_told_of(tmp_path: Path) -> None:
     assert loaded.info.heads_note == f"{CARRIES} that transformers does not load."
     assert loaded.info.refusals["heads"] == loaded.info.heads_note
     assert not loaded.draft_models
+
+
+def test_a_model_that_takes_no_draft_trees_has_no_use_for_them(carrying: Path) -> None:
+    loaded = load(ModelFolder(carrying, "carrying"), CPU)
+    assert isinstance(loaded.runner, BlockRunner)
+    model = loaded.runner.model
+    sources, note = drafting_heads(CarriedHeads(read_heads(model)), model, SequentialRunner(model, 256))
+    assert (sources, note) == ((), f"{CARRIES}, which draft here only for models that take draft trees.")
 
 
 def _incomplete(weights: Weights) -> Weights:
