@@ -162,8 +162,8 @@ class ModelInfo:
     (CUDA graphs) and `device_note` are why nothing better is used; `attention` is "" where the model keeps its own.
     `fused_note` is which layers run in our own kernels, or why none do, and `compiler_note` why nothing was
     compiled for this machine. `quantised_share` is the share of its parameters. `draft_model` is the name of the
-    model that drafts for it, if one does. `heads` tells whether a head that its checkpoint carries drafts for it, and
-    `heads_note` so or why not, "" where it carries none. `server` is the address of the server that runs it, "" for
+    model that drafts for it, if one does. `heads` tells whether a head that its checkpoint carries drafts, and
+    `heads_note` that it does or why not, "" where it carries none. `server` is the address of the server that runs it, "" for
     one that is loaded here: of another hardly more than its name is known."""
 
     name: str

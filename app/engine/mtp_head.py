@@ -41,9 +41,8 @@ class MtpHead:
         self._cache = BlockCache()
         self._own = HiddenStates(self._cache, layer=1)
         self._device = model.device
-        self._told = (
-            1  # tokens of the newest line whose rows have the target's states; the first one has no row
-        )
+        # Tokens of the newest line whose rows are made of the target's states. The first token has no row.
+        self._told = 1
 
     @torch.inference_mode()
     def read(self, line: Sequence[int], known: int) -> Tensor:
