@@ -163,8 +163,8 @@ class ModelInfo:
     `fused_note` is which layers run in our own kernels, or why none do, and `compiler_note` why nothing was
     compiled for this machine. `quantised_share` is the share of its parameters. `draft_model` is the name of the
     model that drafts for it, if one does. `heads` tells whether a head that its checkpoint carries drafts, and
-    `heads_note` that it does or why not, "" where it carries none. `server` is the address of the server that runs it, "" for
-    one that is loaded here: of another hardly more than its name is known."""
+    `heads_note` that it does or why not, "" where it carries none. `server` is the address of the server that runs
+    it, "" for one that is loaded here: of another hardly more than its name is known."""
 
     name: str
     label: str
