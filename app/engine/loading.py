@@ -115,7 +115,7 @@ def load(
     Its tokenizer and its chat template are tried in the sandbox first; without one they are trusted. `cache` keeps
     what a GGUF file's folder holds."""
     chosen = choose_device(choice.device, fault_of=device_fault)
-    dtype = choose_dtype(choice.dtype, chosen.device)
+    dtype = _dtype_of(choice, chosen.device)
     check_can_quantise(choice.quantisation, dtype, chosen.device)
     sum_exactly(chosen.device)
     expand_segments(chosen.device)
@@ -130,6 +130,13 @@ def load(
             raise
         raise _broken(folder, error) from error
     return replace(loaded, info=replace(loaded.info, device_note=chosen.note))
+
+
+def _dtype_of(choice: ModelChoice, device: torch.device) -> torch.dtype:
+    # On a CPU our kernel for whole numbers is three times as fast as bfloat16's, and it takes float32.
+    if choice.dtype == "auto" and choice.quantisation == "int8" and device.type == "cpu" and cpu_kernels():
+        return torch.float32
+    return choose_dtype(choice.dtype, device)
 
 
 def _load(
