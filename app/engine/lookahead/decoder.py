@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from app.engine.block import chain_block
 from app.engine.lookahead.context_table import last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.entries import SUCCESSORS, pack_successors
+from app.engine.lookahead.entries import SUCCESSORS
 from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.layout import lay_out
 from app.engine.lookahead.planning import DraftedStep, DraftPlan, DraftPlanner
@@ -176,7 +176,7 @@ class _DraftedPass:
         """What the rows said is worth most to the very next draft. The guesses are judged before it is known."""
         pool, choices = self._reply.pool, self._choices
         pool.observe(self._reply.tokens, self._kept.tokens)
-        pool.learn_successors(self._contexts, pack_successors(choices.ids, choices.logits))
+        pool.learn_successors(self._contexts, choices.ids, choices.logits)
 
     def _lines(self) -> list[list[int]]:
         """The window's columns, each with what the model said behind it."""
