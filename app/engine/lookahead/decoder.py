@@ -148,7 +148,8 @@ class _DraftedPass:
         self._layout = lay_out(self._tree, window, len(tokens) - 1)
         self._rows = len(self._layout.block) + runner.pending
         self._logits = runner.forward(self._layout.block)
-        self._contexts = self._asked_contexts(tokens)  # a card computes by now
+        self._positions = self._layout.sampled_positions  # a card computes by now
+        self._contexts = self._asked_contexts(tokens)
         reply.pool.expect(self._contexts)
         self._kept: CommittedTokens
         self._choices: Choices
@@ -162,7 +163,7 @@ class _DraftedPass:
     def finish(self) -> StopReason | None:
         """Commit the accepted path; the window moves on."""
         reply, layout, tree = self._reply, self._layout, self._tree
-        self._choices = choices = reply.sampler(self._logits, SUCCESSORS, layout.sampled_positions)
+        self._choices = choices = reply.sampler(self._logits, SUCCESSORS, self._positions)
         self._kept = kept = verify_and_commit(reply.runner, tree, choices.choose, reply.tokens, reply.stopper)
         self._teach_successors()
         reply.window.shift(choices.ids[layout.top, 0].tolist())

@@ -12,7 +12,6 @@ their sum is the number of drafted tokens that the step may expect to commit.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 from app.engine.lookahead.context_table import last_tokens
 from app.messages import Origin
@@ -49,12 +48,13 @@ class DraftTree:
     def child(self, node: int, token: int) -> int | None:
         """The node that guesses `token` behind `node`, if there is one."""
         place = node
-        with suppress(ValueError):  # there is no such token any more
+        try:
             while True:
                 place = self.tokens.index(token, place + 1)
                 if self.parents[place] == node:
                     return place
-        return None
+        except ValueError:  # the token is not there again
+            return None
 
     def path(self, node: int) -> list[int]:
         """The guesses from the current token, which is left out, down to this node."""
