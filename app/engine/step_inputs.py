@@ -25,8 +25,8 @@ NUMBERS_PER_ROW = _LINES + WIDTH // 2
 """int64 numbers that a row takes, those of the table included."""
 
 Pack = Callable[[Block, int], NDArray[np.int64]]
-"""(a block of which all rows are read, the prefix's length) -> what the buffer holds; where the table has other than
-WIDTH columns, another count of numbers."""
+"""(a block of which all rows are read, the prefix's length) -> what the buffer holds; more numbers than that where
+the table has more than WIDTH columns."""
 
 
 def packed_inputs(block: Block, prefix_length: int) -> NDArray[np.int64]:
