@@ -41,7 +41,7 @@ def best_pack(found: Compiled[PyDLL] | None = None) -> Pack:
         lines = array("q", block.tokens + block.positions + block.wanted + block.parents)
         numbers = np.empty(rows * NUMBERS_PER_ROW, dtype=np.int64)
         # numpy's own way to the address, `ctypes.data`, takes three times as long when caches are cold.
-        first = byref(c_int64.from_buffer(numbers))
+        first = byref(c_int64.from_buffer(numbers.data))
         is_filled = library.fill(prefix_length, rows, lines.buffer_info()[0], first)
         return numbers if is_filled else packed_inputs(block, prefix_length)
 

@@ -142,7 +142,7 @@ class NativeDrafter:
         contexts, ids = np.ascontiguousarray(contexts, np.int64), np.ascontiguousarray(ids, np.int64)
         columns = contexts, ids, np.ascontiguousarray(logits, np.float32)
         # numpy's own way to the address, `ctypes.data`, takes twice as long when caches are cold.
-        firsts = [byref(c_char.from_buffer(column)) for column in columns]
+        firsts = [byref(c_char.from_buffer(column.data)) for column in columns]
         self._library.learn_successors(self._pointer, *firsts, *ids.shape)
 
     def _show(self, context: Sequence[int]) -> int:
