@@ -42,7 +42,7 @@ from app.engine.sandbox import Sandbox, panics_as_errors
 from app.engine.step_profile import StepProfile
 from app.engine.text import Decode
 from app.engine.tolerance import rounds_activations
-from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
+from app.errors import AppError, BadOption, ModelBroken, ModelUnsafe, first_line
 from app.messages import ModelChoice, ModelFolder, ModelInfo
 
 if TYPE_CHECKING:
@@ -88,6 +88,15 @@ class LoadedModel:
     def can_draft(self) -> bool:
         """Whether lookahead works with this model."""
         return not self.info.lookahead_note
+
+    def within_vocabulary(self, ids: list[int]) -> list[int]:
+        """The ids, if there is an embedding for each: on a card, another would end all work there."""
+        if max(ids) >= self.vocabulary:
+            raise BadOption(
+                f"The tokenizer and the weights of {self.info.name} do not fit each other (token {max(ids):,} of "
+                f"{self.vocabulary:,}): choose another model, or download it again."
+            )
+        return ids
 
     def decode(self, ids: list[int]) -> str:
         """The text of these ids, special tokens left out."""
