@@ -48,8 +48,7 @@ LEAST_ADDRESS_SPACE = 1_000_000_000
 OpenBLAS asks for memory in an endless loop, in which not even Ctrl+C is heard."""
 UNLOADED = "No model is loaded: the next message loads it again."
 _CHATTY = ("torchao", "torch.utils._pytree")
-"""Loggers that warn while libraries are imported: transformers imports torchao wherever it is installed, and on a
-machine without CUDA that warns of missing kernels."""
+"""Loggers that warn of missing kernels on a machine without CUDA: transformers imports torchao where it can."""
 
 
 class Engine:
@@ -151,6 +150,8 @@ class Engine:
         for job in self._queue.drain():  # what may wait stands behind the end
             if not isinstance(job, Shutdown):
                 self._end(job, EngineClosed(CLOSING))
+        if self._session and self._plan is not ALONE:
+            self._session.close()  # and with the model the other ranks' processes
         self._status = EngineStatus("closed")
 
     def _run(self, job: AnyJob) -> None:
@@ -176,9 +177,8 @@ class Engine:
 
     def _start(self, job: AnyJob) -> "Session":
         quiet_imports()
-        if isinstance(job, LoadJob) or (
-            isinstance(job, ReplyJob) and not isinstance(job.request.prompt, str)
-        ):
+        is_chat = isinstance(job, ReplyJob) and not isinstance(job.request.prompt, str)
+        if is_chat or isinstance(job, LoadJob):
             self._sandbox.start()  # it has imported what it needs when torch is there
         taken = resident_bytes()
         if address_space_left() < LEAST_ADDRESS_SPACE:

@@ -43,7 +43,6 @@ class Ranks:
         self._plan = plan
         self._devices = plan.devices  # that are left
         self._children: list[ChildProcess] = []
-        self._meeting: TemporaryDirectory[str] | None = None
         self._link: Link | None = None
         self._runner: ParallelRunner | None = None
         self._gone = set[int]()  # ranks that have ended
@@ -84,13 +83,16 @@ class Ranks:
             note = f"{loaded.info.name} takes no draft trees, so one device is used."
             return replace(loaded, info=replace(loaded.info, device_note=note))
         try:
-            self._link = self._link or self._connect()
-            self._load_others(self._link, folder, choice, cache)
-            self._runner = ParallelRunner(loaded.runner, self._link, self._lost)
-            seconds = median(self._runner.exchange_seconds() for _ in range(_PINGS))
+            link = self._link = self._link or self._connect()
+            self._load_others(link, folder, choice, cache)
+            seconds = median(link.ping() for _ in range(_PINGS))
+        except LinkBroken as broken:
+            self._hang_up()
+            raise self._lost(broken.rank) from broken
         except BaseException:
             self._hang_up()
             raise
+        self._runner = ParallelRunner(loaded.runner, link, self._lost)
         return replace(
             loaded,
             runner=self._runner,
@@ -110,13 +112,15 @@ class Ranks:
 
         if torchrun := self._plan.torchrun:
             return _meet_by_torchrun(torchrun)
-        self._meeting = TemporaryDirectory(prefix="foresight-ranks-", ignore_cleanup_errors=True)
-        place = str(Path(self._meeting.name) / "store")
-        for rank, child in enumerate(self._children, start=1):
-            wanted = json.dumps({"store": place, "rank": rank, "size": self.size})
-            if not child.ask(wanted.encode() + b"\n", STARTING):
-                raise self._lost(rank)
-        return connect(FileStore(place, self.size), 0, self.size)
+        with TemporaryDirectory(prefix="foresight-ranks-", ignore_cleanup_errors=True) as folder:
+            place = str(Path(folder) / "store")
+            for rank, child in enumerate(self._children, start=1):
+                wanted = json.dumps({"store": place, "rank": rank, "size": self.size})
+                if not child.ask(wanted.encode() + b"\n", STARTING):
+                    raise self._lost(rank)
+            link = connect(FileStore(place, self.size), 0, self.size)
+            link.ping()  # the others have read the store when they answer
+            return link
 
     def _load_others(self, link: Link, folder: ModelFolder, choice: ModelChoice, cache: Path | None) -> None:
         wanted = {
@@ -127,13 +131,10 @@ class Ranks:
             "choice": asdict(choice),
             "threads": self._threads // self.size or 1,
         }
-        try:
-            for rank in range(1, self.size):
-                link.send_order(rank, Order(Op.LOAD))
-                link.send_json(rank, {**wanted, "device": self._devices[rank]})
-            refusals = [link.receive_json(rank)["refused"] for rank in range(1, self.size)]
-        except LinkBroken as broken:
-            raise self._lost(broken.rank) from broken
+        for rank in range(1, self.size):
+            link.send_order(rank, Order(Op.LOAD))
+            link.send_json(rank, {**wanted, "device": self._devices[rank]})
+        refusals = [link.receive_json(rank)["refused"] for rank in range(1, self.size)]
         if refused := next(filter(None, refusals), ""):
             raise ModelBroken(refused)
 
@@ -163,9 +164,6 @@ class Ranks:
         for child in self._children:
             child.close()
         self._children, self._runner = [], None
-        if self._meeting:
-            self._meeting.cleanup()
-            self._meeting = None
 
 
 def serve_torchrun(torchrun: TorchrunRank) -> None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -38,7 +39,7 @@ class Op(IntEnum):
     STEP = 4  # a share of a block, behind so many new tokens of the text
     FOLLOW = 5  # new tokens of the text, fed at once
     FORGET = 6
-    PING = 7  # an answer of no use
+    PING = 7  # an answer as long as an order
 
 
 class LinkBroken(Exception):
@@ -104,6 +105,19 @@ class Link:
         text = torch.empty(_JSON, dtype=torch.uint8)
         self.receive(source, text)
         return json.loads(bytes(text.tolist()))
+
+    def ping(self) -> float:
+        """Seconds that an order and an answer take, for all ranks together; to be called by rank 0."""
+        began, others = perf_counter(), range(1, self.size)
+        for rank in others:
+            self.send_order(rank, Order(Op.PING))
+        for rank in others:
+            self.receive(rank, torch.empty(_ORDER, dtype=torch.int64))
+        return perf_counter() - began
+
+    def pong(self) -> None:
+        """Answer a ping."""
+        self.send(0, torch.zeros(_ORDER, dtype=torch.int64))
 
     def close(self) -> None:
         """Hang up."""

@@ -8,14 +8,12 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
-from time import perf_counter
 
 import torch
 from torch import Tensor
 
 from app.engine.batched_sampling import best_tokens
 from app.engine.block import Block
-from app.engine.lookahead.entries import SUCCESSORS
 from app.engine.parallel.link import MOST_TEXT, Link, LinkBroken, Op, Order
 from app.engine.parallel.rank import RankModel, answers_of, choices_of
 from app.engine.parallel.shares import Share, followed, split
@@ -156,16 +154,6 @@ class ParallelRunner:
         with suppress(AppError), self._whole_exchange():  # the next prompt tells
             for rank in self._others:
                 self._link.send_order(rank, Order(Op.FORGET))
-
-    def exchange_seconds(self) -> float:
-        """How long an order and its answer take all ranks, now."""
-        began = perf_counter()
-        with self._whole_exchange():
-            for rank in self._others:
-                self._link.send_order(rank, Order(Op.PING))
-            for rank in self._others:
-                self._link.receive(rank, torch.empty((MOST_TEXT, 1 + SUCCESSORS), dtype=torch.int64))
-        return perf_counter() - began
 
     def _send_text(self, rank: int, share: Share | None = None) -> None:
         """What the rank has not heard of the text, and its share; without one it catches up."""

@@ -6,8 +6,7 @@ from typing import Any
 import torch
 
 from app.engine.loading import load
-from app.engine.lookahead.entries import SUCCESSORS
-from app.engine.parallel.link import MOST_TEXT, Link, LinkBroken, Op, Order
+from app.engine.parallel.link import Link, LinkBroken, Op, Order
 from app.engine.parallel.rank import RankModel, answers_of
 from app.engine.runner import BlockRunner
 from app.engine.sampling import Sampler
@@ -47,7 +46,7 @@ class RankServer:
             case Op.FORGET:
                 self._model.forget()
             case Op.PING:
-                self._link.send(0, torch.zeros((MOST_TEXT, 1 + SUCCESSORS), dtype=torch.int64))
+                self._link.pong()
 
     def _load(self, wanted: Any) -> str:
         """Load a model; why it cannot be, as a sentence, or ""."""

@@ -1,0 +1,25 @@
+"""Which devices a command uses: one, those of `--devices`, or those of torchrun's processes."""
+
+import os
+
+import typer
+
+from app.engine.parallel.plan import RankPlan, plan_of, torchrun_rank
+from app.engine.worker import quiet_imports
+from app.errors import impossible_values
+from app.messages import Device
+
+
+def chosen_ranks(devices: str | None, device: Device) -> RankPlan:
+    """The plan of this command. A process that torchrun started beside the first serves that one and exits here.
+
+    Raises BadOption."""
+    torchrun = torchrun_rank(os.environ)
+    if torchrun and torchrun.rank:
+        quiet_imports()
+        from app.engine.parallel.group import serve_torchrun  # with it comes torch
+
+        serve_torchrun(torchrun)
+        raise typer.Exit
+    with impossible_values():
+        return plan_of(devices, device, torchrun)
