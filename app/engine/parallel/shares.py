@@ -7,13 +7,13 @@ rows see them, the ancestors of its first row. A tree of 6 rows on two ranks:
     parent  -1  0  0  1  2  1          rank 0        0 1 3
                                        rank 1        0 1 2 4 5, of which 0 and 1 are rank 0's as well
 
-So whole branches stay together, and so do the window's neighbouring columns. A rank that lags behind the text gets
-fewer rows: it feeds what it missed beside them.
+So whole branches stay together, and so do the window's neighbouring columns. The stretches are cut so that the rank
+that feeds most feeds as little as can be; a rank that lags behind the text feeds what it missed, too.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 
 from app.engine.block import Block
 
@@ -31,7 +31,8 @@ class Share:
 
 def split(block: Block, missed: Sequence[int]) -> list[Share]:
     """One share for each rank; `missed` [ranks] are the tokens that each has to feed besides."""
-    order, ends = depth_first(block.parents), _ends(len(block), missed)
+    order = depth_first(block.parents)
+    ends = _ends([block.positions[row] - block.positions[0] for row in order], missed)
     owner = [0] * len(block)
     stretches = [order[begin:end] for begin, end in pairwise((0, *ends))]
     for rank, stretch in enumerate(stretches):
@@ -53,14 +54,20 @@ def depth_first(parents: Sequence[int]) -> list[int]:
     return found
 
 
-def _ends(rows: int, missed: Sequence[int]) -> list[int]:
-    """Where each rank's stretch ends, so that all feed about as many rows. Rank 0 has at least the first row."""
-    level = (rows + sum(missed)) / len(missed)
-    wanted = [max(level - count, 0.0) for count in missed]
-    ends, done = list[int](), 0.0
-    for size in wanted:
-        done += size
-        ends.append(max(round(rows * done / sum(wanted)), 1))
+def _ends(ancestors: Sequence[int], missed: Sequence[int]) -> list[int]:
+    """Where each rank's stretch ends, given how many ancestors each row has."""
+    least = -(-len(ancestors) // len(missed))
+    tried = (_ends_within(most, ancestors, missed) for most in count(least))
+    return next(ends for ends in tried if ends[-1] == len(ancestors))
+
+
+def _ends_within(most: int, ancestors: Sequence[int], missed: Sequence[int]) -> list[int]:
+    """Where the stretches end if no rank feeds more rows than `most`."""
+    ends, begin = list[int](), 0
+    for lagging in missed:
+        above = ancestors[begin] if begin < len(ancestors) else 0
+        begin = min(begin + max(most - lagging - above, 0), len(ancestors))
+        ends.append(begin)
     return ends
 
 
@@ -105,11 +112,10 @@ def followed(block: Block, tokens: Sequence[int]) -> list[int]:
 
 def behind(missed: Sequence[int], block: Block) -> Block:
     """The block below a line of tokens that come before it."""
-    count = len(missed)
-    start = block.positions[0] - count
+    lines, first = len(missed), block.positions[0]
     return Block(
         tokens=(*missed, *block.tokens),
-        positions=(*range(start, start + count), *block.positions),
-        parents=(*range(-1, count - 1), *(parent + count for parent in block.parents)),
-        wanted=tuple(row + count for row in block.wanted),
+        positions=(*range(first - lines, first), *block.positions),
+        parents=(*range(-1, lines - 1), *(parent + lines for parent in block.parents)),
+        wanted=tuple(row + lines for row in block.wanted),
     )
