@@ -30,7 +30,7 @@ from app.engine.device_faults import is_no_verdict
 from app.engine.device_trial import device_fault
 from app.engine.execution import run_in_blocks, run_in_chains
 from app.engine.gguf import check_memory, reading_options, unpacked, without_bar
-from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
+from app.engine.hardware import choose_device, choose_dtype, dtype_name, numbered, sum_exactly
 from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.measurement_cache import CacheKey
@@ -124,14 +124,15 @@ def load(
     Its tokenizer and its chat template are tried in the sandbox first; without one they are trusted. `cache` keeps
     what a GGUF file's folder holds."""
     chosen = choose_device(choice.device, fault_of=device_fault)
-    dtype = choose_dtype(choice.dtype, chosen.device)
-    check_can_quantise(choice.quantisation, dtype, chosen.device)
-    sum_exactly(chosen.device)
-    expand_segments(chosen.device)
+    device = numbered(chosen.device)
+    dtype = choose_dtype(choice.dtype, device)
+    check_can_quantise(choice.quantisation, dtype, device)
+    sum_exactly(device)
+    expand_segments(device)
     try:
         check_memory(folder, dtype)
         with panics_as_errors(), unpacked(folder, cache) as whole:
-            loaded = _load(whole, choice, chosen.device, dtype, sandbox)
+            loaded = _load(whole, choice, device, dtype, sandbox)
     except AppError:
         raise
     except Exception as error:  # libraries that read what anybody may have written raise anything

@@ -80,6 +80,7 @@ class Ranks:
         if self.size == 1:
             return loaded
         if not isinstance(loaded.runner, BlockRunner):
+            self._hang_up()
             note = f"{loaded.info.name} takes no draft trees, so one device is used."
             return replace(loaded, info=replace(loaded.info, device_note=note))
         try:
