@@ -65,17 +65,15 @@ def serve(
         listener = listen(port, host)
         with engine_in(folder, CLOSING_SECONDS, plan) as engine:
             hub, library, current = hub_of(settings.library), settings.library, served_model(choice)
-            here = InstalledModels(lambda: installed(hub, library.paths))
             services = ApiServices(
                 engine,
                 lambda: current,
-                here,
+                InstalledModels(lambda: installed(hub, library.paths)),
                 lambda: folder_here(library.embedder, hub),
                 lambda asked: template_here(asked.name, hub),
             )
             engine.load(choice)
-            running = RunningApi(build_api(services, key, own_names(host)), listener)
-            _stay(running, key, port)
+            _stay(RunningApi(build_api(services, key, own_names(host)), listener), key, port)
 
 
 def chosen_key(folder: Path, given_key: str | None, no_key: bool, host: str) -> ApiKey:

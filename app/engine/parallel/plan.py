@@ -41,7 +41,9 @@ class RankPlan:
         twice = next((card for card in cards if cards.count(card) > 1), "")
         require(not twice, "a card can be named once only", twice)
         require(
-            not cards or len(cards) == len(self.devices), "devices must be all cards or all cpu", self.devices
+            not cards or len(cards) == len(self.devices),
+            "devices must be all cards or all cpu",
+            ",".join(self.devices),
         )
         size = self.torchrun.size if self.torchrun else len(self.devices)
         require(
