@@ -4,7 +4,7 @@ import os
 
 import typer
 
-from app.engine.parallel.plan import RankPlan, plan_of, torchrun_rank
+from app.engine.parallel.plan import RankPlan, TorchrunRank, plan_of, torchrun_rank
 from app.engine.worker import quiet_imports
 from app.errors import impossible_values
 from app.messages import Device
@@ -21,5 +21,12 @@ def chosen_ranks(devices: str | None, device: Device) -> RankPlan:
 
         serve_torchrun(torchrun)
         raise typer.Exit
+    return devices_plan(devices, device, torchrun)
+
+
+def devices_plan(
+    devices: str | None, device: Device = "auto", torchrun: TorchrunRank | None = None
+) -> RankPlan:
+    """The plan of `--devices`, `--device` and torchrun. Raises BadOption."""
     with impossible_values():
         return plan_of(devices, device, torchrun)
