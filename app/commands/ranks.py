@@ -1,6 +1,7 @@
 """Which devices a command uses: one, those of `--devices`, or those of torchrun's processes."""
 
 import os
+import signal
 
 import typer
 
@@ -8,6 +9,9 @@ from app.engine.parallel.plan import RankPlan, TorchrunRank, plan_of, torchrun_r
 from app.engine.worker import quiet_imports
 from app.errors import impossible_values
 from app.messages import Device
+
+SECONDS_TO_SAY = 2
+"""Between torchrun's signal to end and the end of rank 0."""
 
 
 def chosen_ranks(devices: str | None, device: Device) -> RankPlan:
@@ -21,6 +25,9 @@ def chosen_ranks(devices: str | None, device: Device) -> RankPlan:
 
         serve_torchrun(torchrun)
         raise typer.Exit
+    if torchrun and hasattr(signal, "alarm"):
+        # torchrun terminates all ranks when one has ended: the reply's clients hear of it before that.
+        signal.signal(signal.SIGTERM, lambda *_: signal.alarm(SECONDS_TO_SAY))
     return devices_plan(devices, device, torchrun)
 
 

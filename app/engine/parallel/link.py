@@ -62,6 +62,23 @@ class Order:
     share: Share | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """A tensor that another rank sends."""
+
+    tensor: Tensor
+    source: int
+    work: Any  # torch's
+
+    def wait(self) -> Tensor:
+        """Until it is there. Raises LinkBroken."""
+        try:
+            self.work.wait()
+        except RuntimeError as error:
+            raise LinkBroken(self.source) from error
+        return self.tensor
+
+
 class Link:
     """Tensors from this rank to others and back, over gloo."""
 
@@ -76,12 +93,16 @@ class Link:
         except RuntimeError as error:
             raise LinkBroken(to) from error
 
-    def receive(self, source: int, tensor: Tensor) -> None:
-        """Into this tensor, which says how much there is. Raises LinkBroken."""
+    def expect(self, source: int, tensor: Tensor) -> Coming:
+        """Receive into this tensor, which says how much there is, while something else is done."""
         try:
-            self._group.recv([tensor], source, 0).wait()
+            return Coming(tensor, source, self._group.recv([tensor], source, 0))
         except RuntimeError as error:
             raise LinkBroken(source) from error
+
+    def receive(self, source: int, tensor: Tensor) -> None:
+        """The same, and wait. Raises LinkBroken."""
+        self.expect(source, tensor).wait()
 
     def send_order(self, to: int, order: Order) -> None:
         """One tensor, of the same length for every order."""
@@ -109,10 +130,11 @@ class Link:
     def ping(self) -> float:
         """Seconds that an order and an answer take, for all ranks together; to be called by rank 0."""
         began, others = perf_counter(), range(1, self.size)
+        coming = [self.expect(rank, torch.empty(_ORDER, dtype=torch.int64)) for rank in others]
         for rank in others:
             self.send_order(rank, Order(Op.PING))
-        for rank in others:
-            self.receive(rank, torch.empty(_ORDER, dtype=torch.int64))
+        for pong in coming:
+            pong.wait()
         return perf_counter() - began
 
     def pong(self) -> None:
