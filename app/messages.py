@@ -30,7 +30,6 @@ AttentionChoice = Literal["auto", "sdpa", "native", "triton", "flash"]
 DecoderName = Literal["auto", "lookahead", "plain", "prompt-lookup", "jacobi"]
 StopReason = Literal["eos", "stop_string", "max_tokens", "context", "stopped"]
 
-
 COLDEST = 1e-5
 """The lowest temperature above 0: logits that are divided by far less are no float32 any more."""
 
@@ -180,12 +179,12 @@ class Request:
 class ModelInfo:
     """The loaded model.
 
-    `lookahead_note` is why it decodes plainly, "" where lookahead works; `chains_note` is why its drafts are not
-    trees. `same_text_note` is which steps write the same text, or why none do. `attention_note`, `graphs_note`
-    (CUDA graphs) and `device_note` are why nothing better is used; `attention` is "" where the model keeps its own.
-    `fused_note` is which layers run in our own kernels, or why none do, and `compiler_note` why nothing was
-    compiled for this machine. `quantised_share` is the share of its parameters. `server` is the address of the
-    server that runs it, "" for one that is loaded here: of another hardly more than its name is known."""
+    `lookahead_note` is why it decodes plainly, `chains_note` why its drafts are no trees, "" where they are.
+    `same_text_note` is which steps write the same text, or why none do. `attention_note`, `graphs_note` (CUDA
+    graphs) and `device_note` are why nothing better is used; `attention` is "" where the model keeps its own.
+    `fused_note` is which layers run in our own kernels, or why none do; `compiler_note` why nothing was compiled
+    here. `quantised_share` is that of its parameters. `server` is the address of the server that runs it, "" for
+    one loaded here: of another hardly more than its name is known. `devices` are several that share each step."""
 
     name: str
     label: str
@@ -210,6 +209,7 @@ class ModelInfo:
     device_note: str = ""
     compiler_note: str = ""
     server: str = ""
+    devices: tuple[str, ...] = ()
 
     @property
     def refusals(self) -> dict[str, str]:

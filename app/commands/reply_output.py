@@ -42,6 +42,7 @@ class FinishedReply:
             "model": model.name,
             "dtype": model.dtype,
             "device": model.device,
+            "devices": list(model.devices),
             "quantisation": model.quantisation,
             "attention": model.attention,
             "attention_note": model.attention_note,

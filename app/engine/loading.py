@@ -30,7 +30,7 @@ from app.engine.device_faults import is_no_verdict
 from app.engine.device_trial import device_fault
 from app.engine.execution import run_in_blocks, run_in_chains
 from app.engine.gguf import check_memory, reading_options, unpacked, without_bar
-from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
+from app.engine.hardware import choose_device, choose_dtype, dtype_name, numbered, sum_exactly
 from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.measurement_cache import CacheKey
@@ -42,7 +42,7 @@ from app.engine.sandbox import Sandbox, panics_as_errors
 from app.engine.step_profile import StepProfile
 from app.engine.text import Decode
 from app.engine.tolerance import rounds_activations
-from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
+from app.errors import AppError, BadOption, ModelBroken, ModelUnsafe, first_line
 from app.messages import ModelChoice, ModelFolder, ModelInfo
 
 if TYPE_CHECKING:
@@ -89,6 +89,15 @@ class LoadedModel:
         """Whether lookahead works with this model."""
         return not self.info.lookahead_note
 
+    def within_vocabulary(self, ids: list[int]) -> list[int]:
+        """The ids, if there is an embedding for each: on a card, another would end all work there."""
+        if max(ids) >= self.vocabulary:
+            raise BadOption(
+                f"The tokenizer and the weights of {self.info.name} do not fit each other (token {max(ids):,} of "
+                f"{self.vocabulary:,}): choose another model, or download it again."
+            )
+        return ids
+
     def decode(self, ids: list[int]) -> str:
         """The text of these ids, special tokens left out."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
@@ -115,14 +124,15 @@ def load(
     Its tokenizer and its chat template are tried in the sandbox first; without one they are trusted. `cache` keeps
     what a GGUF file's folder holds."""
     chosen = choose_device(choice.device, fault_of=device_fault)
-    dtype = _dtype_of(choice, chosen.device)
-    check_can_quantise(choice.quantisation, dtype, chosen.device)
-    sum_exactly(chosen.device)
-    expand_segments(chosen.device)
+    device = numbered(chosen.device)
+    dtype = _dtype_of(choice, device)
+    check_can_quantise(choice.quantisation, dtype, device)
+    sum_exactly(device)
+    expand_segments(device)
     try:
         check_memory(folder, dtype)
         with panics_as_errors(), unpacked(folder, cache) as whole:
-            loaded = _load(whole, choice, chosen.device, dtype, sandbox)
+            loaded = _load(whole, choice, device, dtype, sandbox)
     except AppError:
         raise
     except Exception as error:  # libraries that read what anybody may have written raise anything

@@ -21,6 +21,8 @@ from app.engine.lookahead.factory import ReplyContext
 from app.engine.measurement_cache import open_cache
 from app.engine.measuring import LOADED, keep, measured
 from app.engine.memory import is_uninitialised, peak_bytes, release_memory, restart_peak
+from app.engine.parallel.group import Ranks
+from app.engine.parallel.plan import ALONE, RankPlan
 from app.engine.prompt import begun, encode, make_reader
 from app.engine.reader import CachedTokenReader
 from app.engine.reply_sampler import make_reply_sampler
@@ -30,7 +32,7 @@ from app.engine.step import FirstToken, StatisticsMeter, Step
 from app.engine.step_profile import choose_buckets
 from app.engine.stopping import StoppingCriteria
 from app.engine.text import Decode, ReplyText
-from app.errors import BadOption, EngineClosed
+from app.errors import EngineClosed
 from app.messages import (
     Decoding,
     Event,
@@ -80,6 +82,7 @@ class Session:
         cache_dir: Path | None = None,
         taken: int = 0,
         sandbox: Sandbox | None = None,
+        plan: RankPlan = ALONE,
     ) -> None:
         """`taken` are bytes that the process took before there was an engine; no sandbox: models are trusted."""
         # Its bars and warnings are for programmers; what a person must know comes as events.
@@ -91,6 +94,7 @@ class Session:
         self._cache = open_cache(cache_dir)
         self._unpacked = cache_dir / "gguf" if cache_dir else None
         self._taken = taken
+        self._ranks = Ranks(plan)
         self._folder: ModelFolder | None = None
         self._choice: ModelChoice | None = None
         self._loaded: LoadedModel | None = None
@@ -106,7 +110,7 @@ class Session:
         """The chosen model, loaded unless it is already.
 
         One that cannot be found leaves the old one, one that cannot be loaded brings the old one back."""
-        if self._loaded and choice == self._choice:
+        if self._loaded and choice == self._choice and self._ranks.is_whole:
             return self._loaded
         folder = self._locate(choice.name, progress)
         before = self._folder, self._choice
@@ -133,6 +137,7 @@ class Session:
     def close(self) -> None:
         """Let go of the model and give its memory back."""
         self._drop()
+        self._ranks.close()
 
     def forget(self) -> None:
         """Drop what runner and pool know of earlier prompts."""
@@ -145,7 +150,7 @@ class Session:
         loaded = self.open(request.model, progress)
         if request.is_cold:
             self.forget()
-        prompt = _within_vocabulary(loaded, self._encode(loaded, request))
+        prompt = loaded.within_vocabulary(self._encode(loaded, request))
         with self._forgetting_on_error():
             yield from _reply(loaded, request, prompt, stop, self.reader.texts)
         keep(loaded, self._cache)
@@ -158,7 +163,7 @@ class Session:
         The prefill counts in no statistics; its logits may round differently from a step's."""
         loaded = self.open(request.model, progress)
         prompt = self._encode(loaded, request)
-        ids = _within_vocabulary(loaded, [*prompt, *written])
+        ids = loaded.within_vocabulary([*prompt, *written])
         with self._forgetting_on_error():
             logits = yield from loaded.runner.prefill(ids)
             tokens, values = likeliest(logits[None], 2)
@@ -192,7 +197,10 @@ class Session:
         progress(f"Loading {folder.name}", 0, LOADED)
         self._drop()
         restart_peak()
-        self._loaded = measured(load(folder, choice, self._sandbox, self._unpacked), self._cache, progress)
+        here = self._ranks.begin(choice)
+        read = load(folder, here, self._sandbox, self._unpacked)
+        loaded = measured(read, self._cache, progress, ranks=self._ranks.size)
+        self._loaded = self._ranks.join(loaded, folder, here, self._unpacked)
         progress(f"Loading {folder.name}", LOADED, LOADED)
         self.reader = make_reader(self._loaded.tokenizer, self._loaded.info.context, self._fill)
         self._folder, self._choice = folder, choice
@@ -260,16 +268,6 @@ def _piece(
 
 def _supported(decoding: Decoding, loaded: LoadedModel) -> Decoding:
     return decoding if loaded.can_draft else replace(decoding, decoder="plain")
-
-
-def _within_vocabulary(loaded: LoadedModel, ids: list[int]) -> list[int]:
-    """The ids, if the model has an embedding for each: on a card, another would end all work there."""
-    if max(ids) >= loaded.vocabulary:
-        raise BadOption(
-            f"The tokenizer and the weights of {loaded.info.name} do not fit each other (token {max(ids):,} of "
-            f"{loaded.vocabulary:,}): choose another model, or download it again."
-        )
-    return ids
 
 
 def _reply_context(loaded: LoadedModel, request: Request, constraint: Constraint) -> ReplyContext:

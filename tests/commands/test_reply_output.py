@@ -23,6 +23,7 @@ FIELDS = [
     "model",
     "dtype",
     "device",
+    "devices",
     "quantisation",
     "attention",
     "attention_note",
