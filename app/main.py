@@ -17,7 +17,7 @@ from app.commands.documents import documents_cli
 from app.commands.documents_ask import ask_documents
 from app.commands.generate import generate
 from app.commands.models import models_cli
-from app.commands.options import MODEL_HELP, DevicesOption
+from app.commands.options import MODEL_HELP, DevicesOption, OtherDraftModel
 from app.commands.ranks import devices_plan
 from app.commands.serve import serve
 from app.desktop import menu_install as menu
@@ -60,6 +60,7 @@ def desktop(
         Path | None, typer.Option(metavar="DIR", help="The folder of the app's data.")
     ] = None,
     model: Annotated[str | None, typer.Option(metavar="ID_OR_PATH", help=MODEL_HELP)] = None,
+    draft_model: OtherDraftModel = None,
     native: Annotated[
         bool, typer.Option("--native", help="Open a window instead of the browser (pywebview).")
     ] = False,
@@ -74,7 +75,7 @@ def desktop(
     """Open the app."""
     if context.invoked_subcommand:
         return
-    from app.startup import Opening, run_app
+    from app.startup import ModelAsked, Opening, run_app
     from app.ui import prepare_environment  # the other commands do not need the page's packages
 
     network_log = start_network_log()
@@ -90,7 +91,7 @@ def desktop(
             if native:
                 require_window()
             opening = Opening(port, not no_browser, native, not no_token, api, devices_plan(devices))
-            run_app(folder, opening, model, network_log)
+            run_app(folder, opening, ModelAsked(model, draft_model), network_log)
         finally:
             folder.release()
 

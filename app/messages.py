@@ -12,6 +12,11 @@ from types import MappingProxyType
 from typing import Literal
 
 from app.logits_settings import LogitsSettings, TokenLogprobs
+from app.model_choice import AttentionChoice as AttentionChoice
+from app.model_choice import AttentionName as AttentionName
+from app.model_choice import Device as Device
+from app.model_choice import DType as DType
+from app.model_choice import ModelChoice as ModelChoice
 from app.prompt_messages import Message as Message
 from app.prompt_messages import Prompt as Prompt
 from app.prompt_messages import Role as Role
@@ -23,10 +28,6 @@ from app.step_trace import NO_TRACE, StepTrace
 from app.step_trace import Origin as Origin
 from app.validation import require, require_one_of
 
-DType = Literal["auto", "float32", "bfloat16", "float16"]
-Device = Literal["auto", "cpu", "cuda"]
-AttentionName = Literal["sdpa", "native", "triton", "flash"]
-AttentionChoice = Literal["auto", "sdpa", "native", "triton", "flash"]
 DecoderName = Literal["auto", "lookahead", "plain", "prompt-lookup", "jacobi"]
 StopReason = Literal["eos", "stop_string", "max_tokens", "context", "stopped"]
 
@@ -109,30 +110,6 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelChoice:
-    """A model (folder or hub id), and its precision, device, quantisation and attention backend.
-
-    `context` is the longest context in tokens; 0 leaves it to the model. With the address of a `server` the model
-    runs there, and nothing but its name is used."""
-
-    name: str
-    dtype: DType = "auto"
-    device: Device = "auto"
-    quantisation: Quantisation = "none"
-    attention: AttentionChoice = "auto"
-    context: int = 0
-    server: str = ""
-
-    def __post_init__(self) -> None:
-        require(0 <= self.context <= 2**31, "context must be from 0 (the model's own) to 2^31", self.context)
-        require(bool(self.name.strip()), "model must be a folder or a hub id", self.name)
-        require_one_of(DType, "dtype", self.dtype)
-        require_one_of(Device, "device", self.device)
-        require_one_of(Quantisation, "quantisation", self.quantisation)
-        require_one_of(AttentionChoice, "attention", self.attention)
-
-
-@dataclass(frozen=True, slots=True)
 class ModelFolder:
     """A model's files on this machine. `label` is shown next to the name: "demo", or nothing.
 
@@ -183,8 +160,9 @@ class ModelInfo:
     `same_text_note` is which steps write the same text, or why none do. `attention_note`, `graphs_note` (CUDA
     graphs) and `device_note` are why nothing better is used; `attention` is "" where the model keeps its own.
     `fused_note` is which layers run in our own kernels, or why none do; `compiler_note` why nothing was compiled
-    here. `quantised_share` is that of its parameters. `server` is the address of the server that runs it, "" for
-    one loaded here: of another hardly more than its name is known. `devices` are several that share each step."""
+    here. `quantised_share` is that of its parameters. `draft_model` is the name of the model that drafts for it.
+    `server` is the address of the server that runs it, "" for one loaded here: of another hardly more than its
+    name is known. `devices` are several that share each step."""
 
     name: str
     label: str
@@ -208,6 +186,7 @@ class ModelInfo:
     fused_note: str = ""
     device_note: str = ""
     compiler_note: str = ""
+    draft_model: str = ""
     server: str = ""
     devices: tuple[str, ...] = ()
 

@@ -135,6 +135,14 @@ class InstalledModel:
 
 
 @dataclass(frozen=True, slots=True)
+class DraftModels:
+    """The installed models that can draft for a model, and the hub id of one that is known to do it well."""
+
+    installed: tuple[InstalledModel, ...] = ()
+    known: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogueEntry:
     """A recommended model. `size` is its download in bytes, `context` in tokens; `is_first`: to begin with."""
 

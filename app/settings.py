@@ -121,7 +121,9 @@ class Settings:
         known = next(
             (one for one in (self.local_model, *self.loaded) if _without_revision(one.name) == wanted), None
         )
-        base = known or replace(self.local_model, dtype="auto", quantisation="none", context=0)
+        base = known or replace(
+            self.local_model, dtype="auto", quantisation="none", context=0, draft_model=""
+        )
         return replace(base, name=name)
 
     def with_loaded(self, choice: ModelChoice) -> "Settings":

@@ -56,7 +56,15 @@ class Opening:
     plan: RankPlan = ALONE
 
 
-def run_app(folder: DataFolder, opening: Opening, model: str | None, network_log: NetworkLog) -> None:
+@dataclass(frozen=True, slots=True)
+class ModelAsked:
+    """The model of the command line, and its draft model; None for those of the last time."""
+
+    name: str | None = None
+    draft_model: str | None = None
+
+
+def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log: NetworkLog) -> None:
     """Runs the app until the person closes it. Raises AppError."""
     # The hub's client reads its environment while it is imported: see main.
     from app.models_registry import ModelLibrary, folder_here, locate
@@ -197,11 +205,12 @@ def _engine(locate: Locate, measurements: Path, plan: RankPlan) -> Iterator[Engi
         engine.close(CLOSING_SECONDS)
 
 
-def _chosen(settings: Settings, model: str | None) -> Settings:
-    if not model:
-        return settings
+def _chosen(settings: Settings, asked: ModelAsked) -> Settings:
     with impossible_values():
-        return replace(settings, model=settings.choice_of(model))
+        choice = settings.choice_of(asked.name) if asked.name else settings.model
+        if asked.draft_model is not None:
+            choice = replace(choice, draft_model=asked.draft_model)
+        return replace(settings, model=choice)
 
 
 @contextmanager

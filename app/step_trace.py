@@ -14,9 +14,19 @@ from typing import Literal
 from app.validation import require
 
 Origin = Literal[
-    "model", "window", "prompt", "output", "document", "prediction", "history", "successor", "grammar"
+    "model",
+    "window",
+    "prompt",
+    "output",
+    "document",
+    "prediction",
+    "history",
+    "successor",
+    "grammar",
+    "draft",
 ]
-"""Who proposed a token: the model itself, the source in the n-gram pool that drafted it, or the reply's grammar."""
+"""Who proposed a token: the model itself, the source in the n-gram pool that drafted it, the reply's grammar, or
+the draft model."""
 
 
 @dataclass(frozen=True, slots=True)

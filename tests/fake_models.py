@@ -10,6 +10,7 @@ from app.model_messages import (
     DiskUse,
     Download,
     DownloadState,
+    DraftModels,
     FileProgress,
     Fit,
     InstalledModel,
@@ -66,6 +67,8 @@ class ScriptedModels:
         ]
         self.hits = [SearchHit("somebody/small-one", 1234, 5), SearchHit("other/small-two", 7, is_gated=True)]
         self.fits: dict[str, Fit] = {}
+        self.drafts: dict[str, DraftModels] = {}
+        self.judged_drafts: list[str] = []
         self.temperatures: dict[str, float] = {}
         self.on_the_way: tuple[Download, ...] = ()
         self.calls: list[tuple[str, str]] = []
@@ -108,10 +111,16 @@ class ScriptedModels:
     def is_here(self, name: str) -> bool:
         return any(model.name == name for model in self.here)
 
-    def judge(self, model: InstalledModel, memory: Memory, precision: Precision, context: int) -> Fit:
+    def judge(
+        self, model: InstalledModel, memory: Memory, precision: Precision, context: int, draft_model: str = ""
+    ) -> Fit:
+        self.judged_drafts.append(draft_model)
         return self.fits.get(
             model.name, replace(make_fit(context=context), memory=memory, precision=precision)
         )
+
+    def draft_models(self, model: InstalledModel) -> DraftModels:
+        return self.drafts.get(model.name, DraftModels())
 
     def row_price(self, name: str, precision: Precision) -> RowPrice | None:
         self._do("row price", name)

@@ -26,7 +26,7 @@ BASE = {
     "step_trace", "step_rows", "statistics", "settings", "database", "errors", "quantisation", "validation",
     "text_normalisation", "display_text", "child_process", "shutdown", "network_log", "machine_name",
     "race_log", "logits_settings", "gguf_header", "device_memory", "json_answers", "prompt_messages",
-    "server_messages",
+    "server_messages", "model_choice", "tokenizer_vocabulary",
 }  # fmt: skip
 DOMAINS = {"engine", "models_registry", "chats", "documents", "remote"}
 ALLOWED = {
@@ -51,7 +51,7 @@ LIGHT = (
 HEAVY = {"torch", "transformers"}
 REGISTRY = (
     "files", "fit_estimate", "catalogue", "hub", "downloads", "other_apps", "installed_models", "locate",
-    "model_library",
+    "draft_models", "model_library",
 )  # fmt: skip
 """Parts of the registry: each may import itself and those before it."""
 LIGHT_MODULES = (

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from starlette.requests import Request as HttpRequest
 from app.api.errors import ApiError
 from app.api.services import ApiServices
 from app.logits_settings import TokenLogprobs
-from app.messages import Event, Failed, Finished, Loading, Piece, Request, Statistics
+from app.messages import Event, Failed, Finished, Loading, Origin, Piece, Request, Statistics
 
 T = TypeVar("T")
 CLIENT_CLOSED = 499
@@ -78,11 +78,12 @@ class EventQueue:
 
 @dataclass(slots=True)
 class ReplyCount:
-    """A reply's numbers so far. Drafted tokens are those of the steps' draft trees."""
+    """A reply's numbers so far. Drafted tokens are those of the steps' draft trees; `sources` has all tokens."""
 
     tokens: int = 0
     drafted: int = 0
     accepted: int = 0
+    sources: Counter[Origin] = field(default_factory=Counter)
     statistics: Statistics = field(default_factory=Statistics)
     logprobs: list[TokenLogprobs] = field(default_factory=list)
 
@@ -91,6 +92,7 @@ class ReplyCount:
         self.tokens += len(piece.token_ids)
         self.drafted += max(0, len(piece.trace.tokens) - 1)
         self.accepted += sum(origin != "model" for origin in piece.origins)
+        self.sources.update(piece.origins)
         self.statistics = piece.statistics
         self.logprobs += piece.logprobs
 

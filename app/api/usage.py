@@ -37,5 +37,7 @@ def foresight_block(reply: EngineReply, request: Request) -> dict[str, Any]:
         "hit_rate": round(numbers.hit_rate, 4),
         "rows_per_step": round(numbers.rows_per_step, 4),
         "tokens_per_second": round(numbers.tokens_per_second, 2),
+        "sources": dict(reply.count.sources),
+        "draft_model": reply.finished.model.draft_model,
         "time_to_first_token": round(numbers.time_to_first_token, 4),
     }

@@ -21,8 +21,8 @@ from app.text_normalisation import storable
 
 T = TypeVar("T")
 LETTERS: Mapping[Origin, str] = MappingProxyType(
-    {origin: "e" if origin == "prediction" else origin[0] for origin in get_args(Origin)}
-)  # p is the prompt
+    {origin: {"prediction": "e", "draft": "r"}.get(origin, origin[0]) for origin in get_args(Origin)}
+)  # p is the prompt, d a document
 ORIGINS: Mapping[str, Origin] = MappingProxyType({letter: origin for origin, letter in LETTERS.items()})
 
 

@@ -46,6 +46,7 @@ def bench(
     suite_data: given.SuiteData = None,
     limit: given.Limit = None,
     model: given.Model = DEMO_MODEL,
+    draft_model: given.DraftModel = "",
     decoders: given.Lanes = "plain,auto",
     raw: given.Raw = False,
     rows: given.Rows = None,
@@ -85,7 +86,7 @@ def bench(
         lanes = read_lanes(decoders, base)
         with impossible_values():
             options = Options(override.apply(Sampling()), base, max_new_tokens, ignore_eos)
-            choice = ModelChoice(model, dtype, device, quantisation, attention)
+            choice = ModelChoice(model, dtype, device, quantisation, attention, draft_model=draft_model)
             asked = Asked(choice, sets, lanes, options, rounds)
         with engine_in(default_data_dir()) as engine:
             run_bench(engine, asked, BenchFiles(report, output))
@@ -135,4 +136,5 @@ def run_bench(engine: BenchEngine, asked: Asked, files: BenchFiles) -> None:
 def _title(asked: ModelChoice, model: ModelInfo | None) -> str:
     dtype = model.dtype if model else asked.dtype
     quantised = "" if asked.quantisation == "none" else f", {asked.quantisation}"
-    return f"{Path(asked.name).name}, {dtype}{quantised}: speed against plain decoding"
+    drafts = f", drafts by {Path(asked.draft_model).name}" if asked.draft_model else ""
+    return f"{Path(asked.name).name}, {dtype}{quantised}{drafts}: speed against plain decoding"

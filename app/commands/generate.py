@@ -22,6 +22,7 @@ GREEDY = Sampling()
 
 def generate(
     model: given.Model = DEMO_MODEL,
+    draft_model: given.DraftModel = "",
     prompt: Annotated[str | None, typer.Option(metavar="TEXT", help="One prompt.")] = None,
     prompts: given.PromptsFile = None,
     raw: given.Raw = False,
@@ -54,7 +55,7 @@ def generate(
         plan = chosen_ranks(devices, device)
         decoding = read_decoding(decoder, DecoderSizes(preset, window, ngram, guesses, rows), same_text)
         with impossible_values():
-            choice = ModelChoice(model, dtype, device, quantisation, attention)
+            choice = ModelChoice(model, dtype, device, quantisation, attention, draft_model=draft_model)
             sampling = override.apply(Sampling(0.0, top_k, top_p, min_p, repetition_penalty))
             options = Options(sampling, decoding, max_new_tokens, ignore_eos, tuple(stop or ()))
         items = read_prompts(prompt, prompts, raw, override)

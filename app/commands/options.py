@@ -23,6 +23,16 @@ CollectionNames = Annotated[
     ),
 ]
 Model = Annotated[str, typer.Option("--model", metavar="ID_OR_PATH", help=MODEL_HELP)]
+DRAFT_MODEL_HELP = "A smaller model with the same tokenizer, whose guesses are verified, too."
+DraftModel = Annotated[str, typer.Option("--draft-model", metavar="ID_OR_PATH", help=DRAFT_MODEL_HELP)]
+OtherDraftModel = Annotated[
+    str | None,
+    typer.Option(
+        "--draft-model",
+        metavar="ID_OR_PATH",
+        help=f"{DRAFT_MODEL_HELP} [default: that of the last time; '' is none]",
+    ),
+]
 PromptsFile = Annotated[
     Path | None,
     typer.Option(

@@ -1,7 +1,8 @@
 """Runs one request for a command: progress on standard error, text as it is written, and the finished reply."""
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rich.progress import Progress
@@ -9,7 +10,7 @@ from rich.progress import Progress
 from app.commands.console import print_text, progress_bar
 from app.conversation import Reply, ReplyEngine
 from app.errors import ReplyFailed
-from app.messages import Event, Failed, Finished, Loading, Piece, Prefilling, Request
+from app.messages import Event, Failed, Finished, Loading, Origin, Piece, Prefilling, Request
 
 LONG_PROMPT = 2_000
 """Reading a prompt of this many tokens shows a progress bar."""
@@ -17,12 +18,13 @@ LONG_PROMPT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class FinishedReply:
-    """A finished reply."""
+    """A finished reply. `sources` counts its tokens by who proposed them."""
 
     request: Request
     text: str
     token_ids: tuple[int, ...]
     finished: Finished
+    sources: Mapping[Origin, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The reply as `generate --json` prints it."""
@@ -44,6 +46,8 @@ class FinishedReply:
             "device": model.device,
             "devices": list(model.devices),
             "quantisation": model.quantisation,
+            "draft_model": model.draft_model,
+            "sources": dict(self.sources),
             "attention": model.attention,
             "attention_note": model.attention_note,
             "device_note": model.device_note,
@@ -116,6 +120,7 @@ def finished_reply(request: Request, events: list[Event]) -> FinishedReply:
         text="".join(piece.text for piece in pieces),
         token_ids=tuple(token for piece in pieces for token in piece.token_ids),
         finished=finished,
+        sources=Counter(origin for piece in pieces for origin in piece.origins),
     )
 
 

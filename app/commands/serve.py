@@ -1,5 +1,6 @@
 """`python run.py serve`: the API for other programs, without a page."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,6 +29,7 @@ def serve(
     model: Annotated[
         str | None, typer.Option(metavar="ID_OR_PATH", help="[default: the app's model]")
     ] = None,
+    draft_model: given.OtherDraftModel = None,
     port: Annotated[
         int, typer.Option(min=1, max=65_535, help="The port; if it is taken, the next free one.")
     ] = DEFAULT_PORT,
@@ -58,9 +60,8 @@ def serve(
         folder = data_dir_or_default(data_dir)
         settings = SettingsFile(folder).load()
         with impossible_values():
-            choice = (
-                settings.local_model if model is None else ModelChoice(model, dtype, device, quantisation)
-            )
+            asked = ModelChoice(model, dtype, device, quantisation) if model is not None else None
+            choice = _drafted_by(draft_model, asked or settings.local_model)
         key = chosen_key(folder, api_key, no_key, host)
         listener = listen(port, host)
         with engine_in(folder, CLOSING_SECONDS, plan) as engine:
@@ -74,6 +75,11 @@ def serve(
             )
             engine.load(choice)
             _stay(RunningApi(build_api(services, key, own_names(host)), listener), key, port)
+
+
+def _drafted_by(draft_model: str | None, choice: ModelChoice) -> ModelChoice:
+    """The choice with another draft model, if one is given."""
+    return choice if draft_model is None else replace(choice, draft_model=draft_model)
 
 
 def chosen_key(folder: Path, given_key: str | None, no_key: bool, host: str) -> ApiKey:

@@ -32,6 +32,7 @@ from app.engine.execution import run_in_blocks, run_in_chains
 from app.engine.gguf import check_memory, reading_options, unpacked, without_bar
 from app.engine.hardware import choose_device, choose_dtype, dtype_name, numbered, sum_exactly
 from app.engine.kv_cache import layer_windows
+from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.measurement_cache import CacheKey
 from app.engine.model_config import context_of, eos_ids, heads_of
@@ -75,6 +76,7 @@ class LoadedModel:
     cache_key: CacheKey = field(default_factory=dict)  # what notes about it go by, once it is measured
     statistics: ModelStatistics = field(default_factory=ModelStatistics)
     grammars: Callable[[], "Grammars"] = field(default_factory=_lazy_grammars)
+    draft_models: tuple[DraftModelSource, ...] = ()  # one at most
 
     @property
     def current_info(self) -> ModelInfo:

@@ -18,9 +18,11 @@ from transformers import PreTrainedTokenizerBase
 from app.engine.compiling import Compiled
 from app.engine.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import CELLS_LAYOUT, NUM_CELLS, Counts
+from app.engine.lookahead.draft_model_chances import LearnedWeights
 from app.engine.lookahead.drafter import MakeDrafter
 from app.engine.lookahead.entries import SUCCESSORS, SUCCESSORS_LAYOUT, Packed
 from app.engine.lookahead.first_successors import ROWS, ask_first_successors, no_successors, num_asked
+from app.engine.lookahead.model_drafter import DraftModelSource, Lessons
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.native_drafter import best_drafter, compiled_drafter
 from app.engine.lookahead.step_curve import CurveShape
@@ -66,6 +68,9 @@ def measured(
     )
     make_drafter = best_drafter(drafter)
     learned = cache_key if ranks == 1 else {**cache_key, "ranks": str(ranks)}
+    for source in loaded.draft_models:
+        source.recall(cache.read("draft-model", _of_draft_model(learned, source), _to_lessons, Lessons()))
+        make_drafter = source.drafters(make_drafter)
     first = _first_successors(loaded, runner, cache, cache_key, progress, largest)
     statistics = _experience(loaded, runner, cache, learned, first, make_drafter)
     return replace(loaded, profile=profile, cache_key=learned, info=info, statistics=statistics)
@@ -97,6 +102,13 @@ def keep(loaded: LoadedModel, cache: MeasurementCache) -> None:
     shapes = [[padded, shape.plain, shape.drafted] for padded, shape in known.shapes.items()]
     if shapes:
         cache.write("curves", loaded.cache_key, shapes)
+    for source in loaded.draft_models:
+        cache.write("draft-model", _of_draft_model(loaded.cache_key, source), asdict(source.lessons))
+
+
+def _of_draft_model(cache_key: CacheKey, source: DraftModelSource) -> CacheKey:
+    """What lessons about a draft model go by; weights of another layout are refused by their number."""
+    return cache_key | {"draft model": source.model.name}
 
 
 def _first_successors(
@@ -175,6 +187,14 @@ def _to_counts(note: dict[str, Any]) -> dict[int, Counts]:
         int(kind): {_cell(cell): _counted(*pair) for cell, pair in cells}
         for kind, cells in note["counts"].items()
     }
+
+
+def _to_lessons(note: dict[str, Any]) -> Lessons:
+    weights = {
+        int(kind): LearnedWeights(tuple(map(float, one["weights"])), tuple(map(float, one["squares"])))
+        for kind, one in note["weights"].items()
+    }
+    return Lessons(float(note["gain"]), weights)
 
 
 def _to_shapes(note: list[Any]) -> dict[Buckets, CurveShape]:

@@ -134,7 +134,7 @@ class BlockRunner:
         if self._rotary.kind == "fixed":
             self._reuse(ids[:-1])
         else:  # keys of a table that depends on the text's length fit no text of another length
-            self._rewind(0)
+            self.rewind(0)
         self.reused = len(self._prefix)
         self._make_room(len(ids))
         logits = torch.empty(0)
@@ -148,7 +148,7 @@ class BlockRunner:
         if self._crosses_switch(block.positions[0]):
             # As transformers does for Phi-3: beyond the switch the whole text is read anew with the long table.
             prefix = self._prefix
-            self._rewind(0)
+            self.rewind(0)
             for _ in self._read(prefix, farthest=block.positions[0]):
                 pass
         fed = self._padded(block)
@@ -178,10 +178,21 @@ class BlockRunner:
         self._prefix += [self._block.tokens[row] for row in rows]
         self._block = None
 
+    def rewind(self, length: int) -> None:
+        """Keep the first so many tokens of the prefix: what a draft model committed may be taken back."""
+        self._cache.rewind(length)
+        self._prefix = self._prefix[:length]
+        self._block = self._newest = None
+
     def forget(self) -> None:
         """Drop the prefix, and those of other conversations; the buffers stay until a shorter text is read."""
-        self._rewind(0)
+        self.rewind(0)
         self._others.clear()
+
+    @property
+    def has_fixed_positions(self) -> bool:
+        """Whether a row's position turns it the same in every text."""
+        return self._rotary.kind == "fixed"
 
     @property
     def model(self) -> PreTrainedModel:
@@ -244,7 +255,7 @@ class BlockRunner:
         here, found = common_length(self._prefix, ids), self._others.find(ids)
         if len(self._prefix) - here >= WORTH_KEEPING:
             self._others.keep(self._prefix, self._cache.committed())
-        self._rewind(here)
+        self.rewind(here)
         if found is not None and (there := common_length(found.tokens, ids)) - here >= WORTH_KEEPING:
             self._make_room(len(ids) + 1)
             self._cache.restore(found.states, there)
@@ -277,11 +288,6 @@ class BlockRunner:
         logits, _ = run_block(self._model, self._cache, block, self._attention.attend)
         self._block = block
         return logits
-
-    def _rewind(self, length: int) -> None:
-        self._cache.rewind(length)
-        self._prefix = self._prefix[:length]
-        self._block = self._newest = None
 
 
 def prefill_chunk(device: torch.device) -> int:

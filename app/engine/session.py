@@ -3,70 +3,39 @@
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from itertools import accumulate
 from pathlib import Path
 from traceback import clear_frames
-from typing import Protocol
 
 import torch
 import transformers
 
-from app.engine.control_tokens import ControlTokens
-from app.engine.decoders import generate, make_decoder
+from app.engine.draft_loading import check_draft_model, with_draft_model
 from app.engine.loading import LoadedModel, load
-from app.engine.logits_processing import Texts
-from app.engine.lookahead.constraint import Constraint
-from app.engine.lookahead.factory import ReplyContext
 from app.engine.measurement_cache import open_cache
 from app.engine.measuring import LOADED, keep, measured
 from app.engine.memory import is_uninitialised, peak_bytes, release_memory, restart_peak
 from app.engine.parallel.group import Ranks
 from app.engine.parallel.plan import ALONE, RankPlan
-from app.engine.prompt import begun, encode, make_reader
+from app.engine.prompt import encode, make_reader
 from app.engine.reader import CachedTokenReader
-from app.engine.reply_sampler import make_reply_sampler
+from app.engine.reply_events import NeverStop as NeverStop
+from app.engine.reply_events import StopSignal, reply_events
 from app.engine.sampling import likeliest
 from app.engine.sandbox import Sandbox, fill_here
-from app.engine.step import FirstToken, StatisticsMeter, Step
-from app.engine.step_profile import choose_buckets
-from app.engine.stopping import StoppingCriteria
-from app.engine.text import Decode, ReplyText
 from app.errors import EngineClosed
 from app.messages import (
-    Decoding,
     Event,
-    Finished,
     Locate,
     ModelChoice,
     ModelFolder,
     ModelInfo,
-    Options,
-    Origin,
-    Piece,
     Prefilling,
     Progress,
     Request,
-    Statistics,
-    StopReason,
 )
-from app.step_trace import NO_TRACE, Margin, StepTrace
+from app.step_trace import Margin
 
 log = logging.getLogger(__name__)
-
-
-class StopSignal(Protocol):
-    """Checked after every step of a request."""
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the person asked to stop."""
-
-
-class NeverStop:
-    """Never stops a reply."""
-
-    is_stopping = False
 
 
 def no_progress(_what: str, _done: int, _total: int) -> None:
@@ -95,7 +64,7 @@ class Session:
         self._unpacked = cache_dir / "gguf" if cache_dir else None
         self._taken = taken
         self._ranks = Ranks(plan)
-        self._folder: ModelFolder | None = None
+        self._folders: tuple[ModelFolder, ...] = ()  # of the loaded model, and of its draft model
         self._choice: ModelChoice | None = None
         self._loaded: LoadedModel | None = None
         self.reader = CachedTokenReader()
@@ -112,10 +81,10 @@ class Session:
         One that cannot be found leaves the old one, one that cannot be loaded brings the old one back."""
         if self._loaded and choice == self._choice and self._ranks.is_whole:
             return self._loaded
-        folder = self._locate(choice.name, progress)
-        before = self._folder, self._choice
+        folders = self._located(choice, progress)
+        before = self._folders, self._choice
         try:
-            return self._load_or_retry(folder, choice, progress)
+            return self._load_or_retry(folders, choice, progress)
         except EngineClosed:
             raise
         except Exception as error:
@@ -144,6 +113,8 @@ class Session:
         if self._loaded:
             self._loaded.runner.forget()
             self._loaded.statistics.forget()
+            for source in self._loaded.draft_models:
+                source.model.forget()
 
     def events(self, request: Request, progress: Progress, stop: StopSignal) -> Iterator[Event]:
         """Everything that happens to a request behind loading; ends with Finished, or raises."""
@@ -152,7 +123,7 @@ class Session:
             self.forget()
         prompt = loaded.within_vocabulary(self._encode(loaded, request))
         with self._forgetting_on_error():
-            yield from _reply(loaded, request, prompt, stop, self.reader.texts)
+            yield from reply_events(loaded, request, prompt, stop, self.reader.texts)
         keep(loaded, self._cache)
 
     def margin(
@@ -182,116 +153,59 @@ class Session:
             self.forget()
             raise
 
-    def _load_or_retry(self, folder: ModelFolder, choice: ModelChoice, progress: Progress) -> LoadedModel:
+    def _located(self, choice: ModelChoice, progress: Progress) -> tuple[ModelFolder, ...]:
+        """The model's folder, and that of its draft model. Raises ModelError, and BadOption for another
+        tokenizer."""
+        names = (choice.name, choice.draft_model) if choice.draft_model else (choice.name,)
+        folders = tuple(self._locate(name, progress) for name in names)
+        for draft in folders[1:]:
+            check_draft_model(folders[0], draft)
+        return folders
+
+    def _load_or_retry(
+        self, folders: tuple[ModelFolder, ...], choice: ModelChoice, progress: Progress
+    ) -> LoadedModel:
         """Where cuBLAS could not start, which it says for want of memory, once more with all memory freed."""
         try:
-            return self._load(folder, choice, progress)
+            return self._load(folders, choice, progress)
         except Exception as error:
             if not is_uninitialised(error):
                 raise
             log.warning("cuBLAS could not start, so the model is loaded once more: %s", error)
             clear_frames(error.__traceback__)
-        return self._load(folder, choice, progress)
+        return self._load(folders, choice, progress)
 
-    def _load(self, folder: ModelFolder, choice: ModelChoice, progress: Progress) -> LoadedModel:
+    def _load(self, folders: tuple[ModelFolder, ...], choice: ModelChoice, progress: Progress) -> LoadedModel:
+        folder, *drafts = folders
         progress(f"Loading {folder.name}", 0, LOADED)
         self._drop()
         restart_peak()
         here = self._ranks.begin(choice)
         read = load(folder, here, self._sandbox, self._unpacked)
+        for draft in drafts:
+            read = with_draft_model(read, draft, here, self._sandbox, self._unpacked)
         loaded = measured(read, self._cache, progress, ranks=self._ranks.size)
         self._loaded = self._ranks.join(loaded, folder, here, self._unpacked)
         progress(f"Loading {folder.name}", LOADED, LOADED)
         self.reader = make_reader(self._loaded.tokenizer, self._loaded.info.context, self._fill)
-        self._folder, self._choice = folder, choice
+        self._folders, self._choice = folders, choice
         return self._loaded
 
-    def _return_to(self, folder: ModelFolder | None, choice: ModelChoice | None, progress: Progress) -> None:
+    def _return_to(
+        self, folders: tuple[ModelFolder, ...], choice: ModelChoice | None, progress: Progress
+    ) -> None:
         """Have the model again that made room for one that failed, if that can be."""
-        if folder is None or choice is None or self._loaded:
+        if not folders or choice is None or self._loaded:
             return
         try:
-            self._load(folder, choice, progress)
+            self._load(folders, choice, progress)
         except Exception:
             self._drop()
-            log.warning("%s could not be loaded again", folder.name, exc_info=True)
+            log.warning("%s could not be loaded again", folders[0].name, exc_info=True)
 
     def _drop(self) -> None:
         """Give the old model's memory back before the next one takes its own."""
-        self._loaded = self._choice = self._folder = None
+        self._loaded = self._choice = None
+        self._folders = ()
         self.reader = CachedTokenReader()
         release_memory()
-
-
-def _reply(
-    loaded: LoadedModel, request: Request, prompt: list[int], stop: StopSignal, texts: Texts
-) -> Iterator[Event]:
-    """Reading the prompt, then the reply as it is written, then its end."""
-    decoding = _supported(request.options.decoding, loaded)
-    loaded.runner.same_text_buckets = choose_buckets(loaded.profile) if decoding.same_text else ()
-    before = begun(loaded.tokenizer, request.prompt)
-    decode = loaded.decode_with(request.control)
-    stopper = _make_stopper(loaded, request.options, len(prompt), before, decode)
-    text = ReplyText(decode, request.options.stop, before)
-    meter = StatisticsMeter(len(prompt))
-    reason: StopReason | None = None
-    sampler = make_reply_sampler(loaded, request, len(prompt), before, texts)
-    decoder = make_decoder(decoding, _reply_context(loaded, request, sampler.constraint))
-    for item in generate(loaded.runner, prompt, decoder, sampler.sample, stopper):
-        match item:
-            case Prefilling():
-                yield item
-            case FirstToken(token, _, reason):
-                piece = _piece(text, (token,), ("model",), meter.first_token(item), NO_TRACE)
-                yield sampler.with_logprobs(piece)
-            case Step(tokens, origins):
-                reason = item.reason
-                yield sampler.with_logprobs(_piece(text, tokens, origins, meter.add(item), item.trace))
-        if stop.is_stopping:
-            break
-    if rest := text.flush():
-        yield Piece(rest, (), (), meter.statistics)
-    yield Finished(reason or "stopped", meter.statistics, loaded.current_info, decoding.decoder)
-
-
-def _piece(
-    text: ReplyText,
-    tokens: tuple[int, ...],
-    origins: tuple[Origin, ...],
-    statistics: Statistics,
-    trace: StepTrace,
-) -> Piece:
-    texts = text.push(tokens)
-    ends = tuple(accumulate(map(len, texts)))
-    return Piece("".join(texts), tokens, origins, statistics, ends, trace)
-
-
-def _supported(decoding: Decoding, loaded: LoadedModel) -> Decoding:
-    return decoding if loaded.can_draft else replace(decoding, decoder="plain")
-
-
-def _reply_context(loaded: LoadedModel, request: Request, constraint: Constraint) -> ReplyContext:
-    *documents, prediction = (
-        _drafted_tokens(loaded, text) for text in (*request.documents, request.prediction)
-    )
-    sampling, texts = request.options.sampling, (tuple(documents), prediction)
-    return ReplyContext(loaded.statistics, loaded.profile, sampling, *texts, constraint)
-
-
-def _drafted_tokens(loaded: LoadedModel, text: str) -> tuple[int, ...]:
-    """A text to draft from, without tokens that the model cannot read: what is drafted is fed to it."""
-    written = ControlTokens(loaded.tokenizer).written(text) if text else ()
-    return tuple(token for token in written if token < loaded.vocabulary)
-
-
-def _make_stopper(
-    loaded: LoadedModel, options: Options, prompt_tokens: int, before: Sequence[int], decode: Decode
-) -> StoppingCriteria:
-    return StoppingCriteria(
-        eos_ids=frozenset() if options.ignore_eos else loaded.eos_ids,
-        max_new_tokens=options.max_new_tokens,
-        room=loaded.info.context - prompt_tokens,
-        stops=options.stop,
-        decode=decode,
-        before=before,
-    )

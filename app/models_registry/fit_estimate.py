@@ -10,7 +10,7 @@ it needs them, so they are in `peak` and not in `need`. `docs/models.md` has wha
 """
 
 import platform
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -51,18 +51,32 @@ class Estimator:
     device: str = "cpu"
     packs: bool = field(default_factory=lambda: platform.machine() in ("x86_64", "AMD64"))
     has_triton: bool = field(default_factory=lambda: find_spec("triton") is not None)
+    draft_models: tuple["Estimator", ...] = ()
 
     def need(self, precision: Precision, context: int) -> MemoryNeed:
-        """What the model takes at this precision with this many tokens in its context."""
+        """What the model takes at this precision with this many tokens in its context, and its draft models."""
+        drafts = [one.need(precision, min(context, one.shape.context)) for one in self.draft_models]
         return MemoryNeed(
-            weights=self._weights(precision),
-            cache=self._cache(precision, context),
-            rows=self._rows(precision, context),
+            weights=self._weights(precision) + sum(one.weights for one in drafts),
+            cache=self._cache(precision, context) + sum(one.cache for one in drafts),
+            rows=max(self._rows(precision, context), *(one.rows for one in drafts), 0),  # one after the other
             runtime=self._runtime(precision),
         )
 
     def peak(self, precision: Precision, context: int) -> int:
         """What a process that runs the model will show at most: its need, and the file's pages that it has read."""
+        own = replace(self, draft_models=())._peak(precision, context)
+        beside = (
+            self.need(precision, context).total
+            - replace(self, draft_models=()).need(precision, context).total
+        )
+        drafts = [
+            one.peak(precision, context) - one.need(precision, context).total for one in self.draft_models
+        ]
+        return own + beside + sum(drafts)
+
+    def _peak(self, precision: Precision, context: int) -> int:
+        """Without a draft model."""
         need = self.need(precision, context)
         if self.device != "cpu":
             return need.total
@@ -192,8 +206,16 @@ def _sentence(verdict: Verdict, total: int, memory: Memory, longest: int, contex
     return f"Too big with {context:,} tokens of context: it {needs}.{shorter}"
 
 
-def judge_folder(folder: Path, name: str, memory: Memory, precision: Precision, context: int) -> Fit:
-    """Whether the model in this folder or GGUF file fits. Raises ModelError when its files make no sense."""
+def judge_folder(
+    folder: Path, name: str, memory: Memory, precision: Precision, context: int, draft: Path | None = None
+) -> Fit:
+    """Whether the model in this folder or GGUF file fits, and its draft model.
+
+    Raises ModelError when the files make no sense."""
+    drafts = (_estimator(draft, draft.name, memory),) if draft else ()
+    return judge(replace(_estimator(folder, name, memory), draft_models=drafts), memory, precision, context)
+
+
+def _estimator(folder: Path, name: str, memory: Memory) -> Estimator:
     check_model(folder, name)
-    estimator = Estimator(read_config(folder, name), read_weights(folder, name), memory.device)
-    return judge(estimator, memory, precision, context)
+    return Estimator(read_config(folder, name), read_weights(folder, name), memory.device)

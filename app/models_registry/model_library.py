@@ -11,6 +11,7 @@ from app.device_memory import RAM, gpu_memories, memories
 from app.model_messages import (
     DiskUse,
     Download,
+    DraftModels,
     Fit,
     InstalledModel,
     Memory,
@@ -23,6 +24,7 @@ from app.model_messages import (
 from app.models_registry.catalogue import CatalogueModel, read_catalogue
 from app.models_registry.downloads.downloads import Downloads, SavedDownloads
 from app.models_registry.downloads.fetcher import disk_use
+from app.models_registry.draft_models import draft_models_for
 from app.models_registry.files.config import read_config
 from app.models_registry.files.generation import USUAL, own_temperature
 from app.models_registry.fit_estimate import activation_bytes, judge_folder, row_price
@@ -88,9 +90,16 @@ class ModelLibrary:
         """Whether a model is on this machine, by a look at one folder."""
         return find_here(name, self._hub) is not None
 
-    def judge(self, model: InstalledModel, memory: Memory, precision: Precision, context: int) -> Fit:
-        """Whether an installed model fits. Raises ModelError when its files make no sense."""
-        return judge_folder(model.path, model.name, memory, precision, context)
+    def judge(
+        self, model: InstalledModel, memory: Memory, precision: Precision, context: int, draft_model: str = ""
+    ) -> Fit:
+        """Whether an installed model fits with its draft model. Raises ModelError when files make no sense."""
+        draft = find_here(draft_model, self._hub) if draft_model else None
+        return judge_folder(model.path, model.name, memory, precision, context, draft)
+
+    def draft_models(self, model: InstalledModel) -> DraftModels:
+        """Which models can draft for an installed one. Reads vocabularies."""
+        return draft_models_for(model, self.installed())
 
     def row_price(self, name: str, precision: Precision) -> RowPrice | None:
         """What a row of a step takes with this model; None where it is not on this machine. Raises ModelError."""

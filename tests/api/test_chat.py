@@ -78,6 +78,7 @@ def test_the_usage_tells_what_was_drafted_and_cached(client: openai.OpenAI) -> N
     assert usage.completion_tokens_details.rejected_prediction_tokens >= 0
     block = completion.foresight
     assert block["tokens_per_step"] > 1 and 0 < block["hit_rate"] <= 1 and block["rows_per_step"] > 1
+    assert sum(block["sources"].values()) == 24 and block["draft_model"] == ""
 
 
 def test_plain_decoding_accepts_nothing(client: openai.OpenAI) -> None:

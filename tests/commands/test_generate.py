@@ -1,13 +1,18 @@
 """Replies on standard output, as text or as JSON lines."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from app.commands.generate import print_replies
 from app.commands.prompts import PromptItem, SamplingOverride
 from app.errors import ReplyFailed
+from app.main import cli
 from app.messages import Decoding, Message, ModelChoice, Options
+from app.settings import assets_dir
 from tests.commands.scripted import ScriptedDecoders
 
 MODEL = ModelChoice("demo")
@@ -42,3 +47,41 @@ def test_a_failure_ends_it_and_what_was_written_stays(capsys: pytest.CaptureFixt
         print_replies(engine, MODEL, [PromptItem("One"), PromptItem("Two")], Options(), as_json=False)
     assert capsys.readouterr().out.startswith(" 0 1 2 3 4 5 6")
     assert len(engine.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("draft_model", "sentence"),
+    [
+        ("/nowhere/at/all", "The folder /nowhere/at/all does not exist: check the path."),
+        (" ", "Draft model must be a folder or a hub id, got"),
+    ],
+)
+def test_a_draft_model_that_is_not_there_is_one_sentence(draft_model: str, sentence: str) -> None:
+    result = CliRunner().invoke(cli, ["generate", "--prompt", "Once", "--draft-model", draft_model])
+    assert result.exit_code != 0
+    assert sentence in result.output
+    assert "Traceback" not in result.output
+
+
+def test_json_tells_the_draft_model_and_who_proposed_each_token(tmp_path: Path) -> None:
+    shutil.copytree(assets_dir() / "demo-model", tmp_path / "twin")
+    asked = [
+        "generate",
+        "--prompt",
+        "Once upon",
+        "--max-new-tokens",
+        "12",
+        "--rows",
+        "8",
+        "--dtype",
+        "float32",
+    ]
+    outputs = [
+        CliRunner().invoke(cli, [*asked, "--json", *more]).stdout
+        for more in ((), ("--draft-model", str(tmp_path / "twin")))
+    ]
+    plain, drafted = (json.loads(output.splitlines()[-1]) for output in outputs)
+    assert drafted["token_ids"] == plain["token_ids"]
+    assert (plain["draft_model"], drafted["draft_model"]) == ("", "twin")
+    assert drafted["sources"]["draft"] > 0
+    assert sum(drafted["sources"].values()) == len(drafted["token_ids"])

@@ -25,6 +25,8 @@ FIELDS = [
     "device",
     "devices",
     "quantisation",
+    "draft_model",
+    "sources",
     "attention",
     "attention_note",
     "device_note",
@@ -53,6 +55,7 @@ def test_the_json_of_an_outcome_has_the_promised_fields() -> None:
     assert (json["decoder"], json["seed"], json["stop_reason"]) == ("auto", 5, "max_tokens")
     assert (json["model"], json["dtype"], json["device"]) == ("demo", "float32", "cpu")
     assert json["time_to_first_token"] == 0.5
+    assert json["draft_model"] == "" and sum(json["sources"].values()) == len(json["token_ids"])
     assert json["decoding"] == {
         "decoder": "auto", "window": 5, "ngram": 4, "guesses": 5, "rows": 0, "same_text": True,
     }  # fmt: skip

@@ -41,6 +41,18 @@ def test_an_8b_model_takes_what_its_makers_say() -> None:
     assert estimator().need("float32", 8192).weights == 2 * need.weights
 
 
+def test_a_draft_model_counts_with_its_weights_and_its_cache() -> None:
+    alone, draft = estimator("cpu"), estimator("cpu", num_hidden_layers=8)
+    both = replace(alone, draft_models=(draft,))
+    one, other, together = (each.need("bfloat16", 4096) for each in (alone, draft, both))
+    assert together.weights == one.weights + other.weights
+    assert together.cache == one.cache + other.cache
+    assert (together.runtime, together.rows) == (one.runtime, max(one.rows, other.rows))
+    peaks = [each.peak("bfloat16", 4096) for each in (alone, both)]
+    assert peaks[1] - peaks[0] >= other.weights + other.cache
+    assert both.longest_context("bfloat16", 24 * GIB) < alone.longest_context("bfloat16", 24 * GIB)
+
+
 def test_quantised_weights_take_what_the_engine_makes_of_them() -> None:
     tables, layers, norms = 2 * 128_256 * 4096, 1_703_936 * 4096, 266_240 * 2
     assert estimator().need("int8", 64).weights == tables + layers + norms + (2 * 128_256 + 1_703_936) * 2

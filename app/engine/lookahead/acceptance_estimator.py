@@ -40,6 +40,8 @@ NUM_FOLLOWER_CODES = FIRST_CODE + len(SOURCES) * LONGEST * RANKS
 FORCED = NUM_SUCCESSOR_CODES * NUM_FOLLOWER_CODES
 """The cell of what the reply's grammar leaves no choice about, but for how it is cut into tokens."""
 NUM_CELLS = FORCED + 1
+DRAFTED = NUM_CELLS
+"""Stands for guesses of a draft model, whose chances are counted elsewhere (`draft_model_chances.py`)."""
 
 CELLS_LAYOUT = (
     f"{NUM_SUCCESSOR_CODES} by {NUM_FOLLOWER_CODES}, gaps {list(GAPS)}, drawn, alternatives, anywhere"
@@ -84,6 +86,8 @@ def origin_of(cell: int) -> Origin:
     """Who proposed a candidate of this cell: its text, unless the model spoke of a longer context."""
     if cell == FORCED:
         return "grammar"
+    if cell == DRAFTED:
+        return "draft"
     successor, follower = divmod(cell, NUM_FOLLOWER_CODES)
     if follower < FIRST_CODE:
         return "successor"

@@ -93,45 +93,19 @@ class PythonDrafter:
     """The drafter that runs everywhere, and under every constraint."""
 
     def __init__(self, sources: DraftSources) -> None:
+        self._sources = sources
         self._table = sources.table
         self._estimator = sources.estimator
         self._rank = make_rank(sources.sampling)
-        self._special = sources.special
         self._reply = sources.reply
-        self._constraint = sources.constraint
-        self._branches = sources.branches
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
         """The best tree of at most `rows` nodes and `depth` guesses in a line, none less likely than `floor`."""
-        tree = DraftTree(context[-1])
-        if depth < 1:
-            return tree
-        contexts = [tuple(context[-LONGEST - 1 :])]
-        trust = self._estimator.trust
-        # (-reach or a bound on it, when it was pushed, node, its edges once looked up, which of them is next)
-        heap: list[tuple[float, int, int, list[Edge], int]] = [(-1.0, 0, 0, [], 0)]
-        pushed = 0
-        while heap and len(tree) < rows and -heap[0][0] >= floor:
-            bound, _, node, edges, place = heappop(heap)
-            if edges:
-                _, token, cell = edges[place]
-                place += 1
-                added = tree.add(node, token, origin_of(cell), -bound)
-                contexts.append((*contexts[node][1 - LONGEST :], token))
-                if tree.depths[added] < depth and token not in self._special:
-                    pushed += 1
-                    heappush(heap, (bound * SUREST, pushed, added, [], 0))
-            else:
-                least = floor / (tree.reaches[node] * trust)  # rarer ones are never added
-                edges = self._edges(contexts[node], len(context) + tree.depths[node], least, not node)
-                if allowed := self._constraint(context, partial(tree.path, node)):
-                    edges = narrowed(edges, allowed, self._estimator)
-                edges = edges[: self._branches]
-            if place < len(edges):
-                pushed += 1
-                chance = min(edges[place][0] * trust, SUREST)
-                heappush(heap, (-tree.reaches[node] * chance, pushed, node, edges, place))
-        return tree
+
+        def find(tree: DraftTree, node: int, near: Sequence[int], least: float) -> list[Edge]:
+            return self._edges(near, len(context) + tree.depths[node], least, not node)
+
+        return grow(self._sources, context, rows, depth, floor, find)
 
     def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
         """Guesses of the token at this position, behind a context, likeliest first."""
@@ -142,7 +116,7 @@ class PythonDrafter:
         line = list(context[-LONGEST - 1 :])
         for place, token in enumerate(accepted):
             edges = self.edges(line[-LONGEST - 1 :], len(context) + place, is_current=not place)
-            if allowed := self._constraint(context, partial(_beginning, accepted, place)):
+            if allowed := self._sources.constraint(context, partial(_beginning, accepted, place)):
                 edges = narrowed(edges, allowed, self._estimator)
             for chance, guess, cell in edges[:1]:
                 if cell != FORCED:
@@ -203,6 +177,45 @@ class PythonDrafter:
 
 def _beginning(tokens: Sequence[int], length: int) -> Sequence[int]:
     return tokens[:length]
+
+
+FindEdges = Callable[[DraftTree, int, Sequence[int], float], list[Edge]]
+"""(tree, node, the last tokens up to it, least) -> its edges that are at least so likely, likeliest first."""
+
+
+def grow(
+    sources: DraftSources, context: Sequence[int], rows: int, depth: int, floor: float, find: FindEdges
+) -> DraftTree:
+    """The best tree of these edges: of at most `rows` nodes, `depth` guesses in a line, none below `floor`."""
+    tree = DraftTree(context[-1])
+    if depth < 1:
+        return tree
+    contexts = [tuple(context[-LONGEST - 1 :])]
+    trust = sources.estimator.trust
+    # (-reach or a bound on it, when it was pushed, node, its edges once looked up, which of them is next)
+    heap: list[tuple[float, int, int, list[Edge], int]] = [(-1.0, 0, 0, [], 0)]
+    pushed = 0
+    while heap and len(tree) < rows and -heap[0][0] >= floor:
+        bound, _, node, edges, place = heappop(heap)
+        if edges:
+            _, token, cell = edges[place]
+            place += 1
+            added = tree.add(node, token, origin_of(cell), -bound)
+            contexts.append((*contexts[node][1 - LONGEST :], token))
+            if tree.depths[added] < depth and token not in sources.special:
+                pushed += 1
+                heappush(heap, (bound * SUREST, pushed, added, [], 0))
+        else:
+            least = floor / (tree.reaches[node] * trust)  # rarer ones are never added
+            edges = find(tree, node, contexts[node], least)
+            if allowed := sources.constraint(context, partial(tree.path, node)):
+                edges = narrowed(edges, allowed, sources.estimator)
+            edges = edges[: sources.branches]
+        if place < len(edges):
+            pushed += 1
+            chance = min(edges[place][0] * trust, SUREST)
+            heappush(heap, (-tree.reaches[node] * chance, pushed, node, edges, place))
+    return tree
 
 
 def narrowed(edges: Sequence[Edge], allowed: Allowed, estimator: AcceptanceEstimator) -> list[Edge]:

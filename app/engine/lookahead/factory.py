@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from app.engine.lookahead.constraint import Constraint, unconstrained
 from app.engine.lookahead.decoder import lookahead
+from app.engine.lookahead.draft_model_budget import Asking, NobodyAsked
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner, RowBudgetPlanner
 from app.engine.lookahead.tuner import ChainTuner, Tuner
@@ -24,7 +25,7 @@ UNMEASURED_ROWS = 24
 class ReplyContext:
     """What is known before a reply: the model's statistics and step times, how it draws, texts to quote from.
 
-    `constraint` is what its grammar allows."""
+    `constraint` is what its grammar allows, `asking` the budget of the draft model."""
 
     statistics: ModelStatistics = field(default_factory=ModelStatistics)
     profile: StepProfile = field(default_factory=StepProfile)
@@ -32,6 +33,7 @@ class ReplyContext:
     documents: tuple[tuple[int, ...], ...] = ()
     prediction: tuple[int, ...] = ()
     constraint: Constraint = unconstrained
+    asking: Asking = field(default_factory=NobodyAsked)
 
 
 def make_lookahead(decoding: Decoding, known: ReplyContext | None = None) -> Decoder:
@@ -57,6 +59,7 @@ def make_lookahead(decoding: Decoding, known: ReplyContext | None = None) -> Dec
 
 def _make_planner(decoding: Decoding, known: ReplyContext, runner: ModelRunner) -> DraftPlanner:
     sizer, tune = known.statistics.sizer, Tuner
+    known.asking.begin_reply()
     if runner.max_branches == 1:
         sizer, tune, decoding = WindowSizer(0), ChainTuner, replace(decoding, window=0)  # a window branches
     times = known.profile.times(runner.same_text_buckets)
@@ -66,4 +69,4 @@ def _make_planner(decoding: Decoding, known: ReplyContext, runner: ModelRunner) 
         return RowBudgetPlanner(decoding.rows or UNMEASURED_ROWS, sizer)
     statistics = known.statistics
     backoff = statistics.backoff(known.sampling.temperature)
-    return tune(statistics.curve(times, runner.buckets), sizer, backoff)
+    return tune(statistics.curve(times, runner.buckets), sizer, backoff, known.asking)

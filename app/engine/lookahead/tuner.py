@@ -20,6 +20,7 @@ from itertools import accumulate
 
 from app.engine.block import MAX_DEPTH
 from app.engine.lookahead.backoff import Backoff
+from app.engine.lookahead.draft_model_budget import Asking, NobodyAsked
 from app.engine.lookahead.planning import PLAIN_STEP, DraftedStep, DraftPlan
 from app.engine.lookahead.step_curve import StepCurve
 from app.engine.lookahead.window_sizer import WindowSizer
@@ -42,8 +43,12 @@ class Tuner:
 
     ngram = 3
 
-    def __init__(self, curve: StepCurve, sizer: WindowSizer, backoff: Backoff) -> None:
+    def __init__(
+        self, curve: StepCurve, sizer: WindowSizer, backoff: Backoff, asking: Asking | None = None
+    ) -> None:
+        """`asking` is the budget of the draft model, if there is one."""
         self.sizer = sizer
+        self._asking = asking or NobodyAsked()
         self.columns = sizer.begin_reply()  # as many as earned their rows so far
         self._curve = curve
         self._tokens, self._time = 1.0, curve.plain
@@ -63,6 +68,7 @@ class Tuner:
             self._plain_left -= 1
             return PLAIN_STEP
         self._plain_left = None
+        self._asking.price(self._speed)
         rows = min(self._curve.largest - window_rows, self._recent_rows + SPARE)
         price = 0.0 if self._curve.is_unproven else self._curve.cheapest_row * self._speed
         return DraftPlan(max(rows, 1), MAX_DEPTH, max(price, MIN_REACH))
@@ -100,6 +106,7 @@ class Tuner:
     def observe_plain(self, seconds: float, rows: int = 1) -> Split:
         """Refine the cost of a plain step, and the speed. With pending rows it says nothing about plain ones."""
         self._steps_since_plain = 0
+        self._asking.settle(seconds)
         if rows == 1:
             self._curve.refine_plain(seconds)
         self._tokens = MEMORY * self._tokens + 1
@@ -112,9 +119,10 @@ class Tuner:
         split = self._split(tree, window, step.rows)
         self.sizer.settle(step.window, self._window_price(step.reaches, window), step.from_window)
         self._steps_since_plain += 1
-        self._curve.refine(step.rows, step.seconds)
+        asked = self._asking.settle(step.seconds)
+        self._curve.refine(step.rows, step.seconds - asked)
         self._tokens = MEMORY * self._tokens + step.tokens
-        self._time = MEMORY * self._time + self._drafted_seconds(step.rows)
+        self._time = MEMORY * self._time + self._drafted_seconds(step.rows) + asked
         return split
 
     def _drafted_seconds(self, rows: int) -> float:

@@ -47,6 +47,8 @@ def _model(model: ModelInfo) -> Iterator[Row]:
     yield "Model", f"{model.name} ({model.label})" if is_labelled else model.name
     yield "Revision", model.revision
     quantised = "" if model.quantisation == "none" else f", {model.quantisation} weights"
+    if model.draft_model:
+        yield "Draft model", model.draft_model
     yield "Precision", f"{model.dtype}{quantised}"
     yield "Device", model.device
     yield "Attention", model.attention

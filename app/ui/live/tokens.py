@@ -17,6 +17,7 @@ ABOUT: dict[Origin, str] = {
     "prediction": "drafted from the prediction that the request gave",
     "history": "drafted from earlier turns of the chat",
     "grammar": "drafted because the grammar of the answer leaves nothing else",
+    "draft": "drafted by the draft model",
 }
 """What a tooltip says of each origin."""
 ORIGINS: tuple[Origin, ...] = tuple(ABOUT)

@@ -63,7 +63,11 @@ class InventoryCache:
     def judge(self, model: InstalledModel, choice: ModelChoice, memory: Memory) -> Fit:
         """Whether a model fits, loaded by this choice. Raises ModelError when its files make no sense."""
         return self._services.models.judge(
-            model, memory, precision_for(choice, self.precision), choice.context or CONTEXT
+            model,
+            memory,
+            precision_for(choice, self.precision),
+            choice.context or CONTEXT,
+            choice.draft_model,
         )
 
     def refresh(self) -> None:

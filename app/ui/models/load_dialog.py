@@ -15,7 +15,14 @@ from app.quantisation import Quantisation
 from app.ui.error_handling import unexpected
 from app.ui.models.fit_bar import fit_values
 from app.ui.models.inventory import CONTEXT, InventoryCache, load_name
-from app.ui.models.load_options import LoadOptions, choice_from, contexts, options_here
+from app.ui.models.load_options import (
+    DraftOptions,
+    LoadOptions,
+    choice_from,
+    contexts,
+    draft_options,
+    options_here,
+)
 from app.ui.services import Services
 from app.ui.templates import render_macro
 
@@ -27,12 +34,15 @@ PACKED: tuple[Quantisation, ...] = ("int8", "int4")
 
 @dataclass(frozen=True, slots=True)
 class LoadForm:
-    """What the dialog shows. `longest` is the model's own context; `problem` says why it could not be loaded."""
+    """What the dialog shows. `longest` is the model's own context, `drafts` the models that can draft for it.
+
+    `problem` says why it could not be loaded."""
 
     model: InstalledModel
     choice: ModelChoice
     options: LoadOptions
     longest: int
+    drafts: DraftOptions
     fit: Fit | None
     problem: str = ""
     is_loading: bool = False
@@ -57,7 +67,8 @@ class LoadActions:
         found = self._inventory.get()
         options = options_here(found.gpus if found else ())
         choice = options.allowed(self._services.settings.choice_of(load_name(model)))
-        form = self._judged(LoadForm(model, choice, options, self._longest(model), None))
+        drafts = draft_options(self._services.models.draft_models(model), choice.draft_model)
+        form = self._judged(LoadForm(model, choice, options, self._longest(model), drafts, None))
         known = {one.name for one in (self._services.settings.model, *self._services.settings.loaded)}
         if form.fit and form.fit.verdict != "fits" and choice.name not in known:
             form = self._quantised(form)

@@ -4,10 +4,13 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from app.errors import impossible_values
 from app.messages import ModelChoice
+from app.model_messages import DraftModels
+from app.ui.models.inventory import load_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,8 @@ SDPA = Option("sdpa", "sdpa (torch)")
 NATIVE = Option("native", "native (Foresight's own for CPUs)")
 GPU_ATTENTION = {"triton": Option("triton", "triton"), "flash_attn": Option("flash", "flash (flash-attn)")}
 """Backends for a card, by the package that they need."""
-FIELDS = ("dtype", "quantisation", "device", "attention")
+NO_DRAFT_MODEL = Option("", "None")
+FIELDS = ("dtype", "quantisation", "device", "attention", "draft_model")
 CONTEXTS = (512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
 
 
@@ -93,6 +97,26 @@ def _devices(gpus: Sequence[str], has_gpu: bool) -> tuple[Option, ...]:
 def _attention(has_card: bool, has_package: Any, is_linux: bool) -> tuple[Option, ...]:
     found = [option for package, option in GPU_ATTENTION.items() if has_card and has_package(package)]
     return (AUTO, SDPA, *found, *((NATIVE,) if is_linux and not has_card else ()))
+
+
+@dataclass(frozen=True, slots=True)
+class DraftOptions:
+    """The models that can draft for a model, "None" first; `hint` tells of one that is known to suit."""
+
+    models: tuple[Option, ...]
+    hint: str = ""
+
+
+def draft_options(found: DraftModels, chosen: str) -> DraftOptions:
+    """The draft models to choose from. One that was chosen by its folder stays, though it is in no list."""
+    models = [Option(load_name(one), one.name) for one in found.installed]
+    if chosen and all(one.value != chosen for one in models):
+        models.append(Option(chosen, Path(chosen).name))
+    is_here = any(one.name == found.known for one in found.installed)
+    hint = "" if not found.known or is_here else f"{found.known} is known to suit: download it in Models."
+    if is_here:
+        hint = f"{found.known} is known to suit."
+    return DraftOptions((NO_DRAFT_MODEL, *models), hint)
 
 
 def contexts(longest: int, chosen: int) -> list[tuple[int, str]]:

@@ -6,6 +6,7 @@ from typing import Protocol
 from app.model_messages import (
     DiskUse,
     Download,
+    DraftModels,
     Fit,
     InstalledModel,
     Memory,
@@ -59,8 +60,13 @@ class ModelsService(Protocol):
     def is_here(self, name: str) -> bool:
         """Whether a model is installed. Reads one folder."""
 
-    def judge(self, model: InstalledModel, memory: Memory, precision: Precision, context: int) -> Fit:
-        """Whether an installed model fits."""
+    def judge(
+        self, model: InstalledModel, memory: Memory, precision: Precision, context: int, draft_model: str = ""
+    ) -> Fit:
+        """Whether an installed model fits with its draft model."""
+
+    def draft_models(self, model: InstalledModel) -> DraftModels:
+        """Which models can draft for an installed one."""
 
     def row_price(self, name: str, precision: Precision) -> RowPrice | None:
         """The memory that a row of a decoding step takes with this model, if it is installed."""

@@ -12,12 +12,13 @@ from app.chat_messages import ChatVersion
 from app.conversation import NewChat
 from app.errors import BadOption
 from app.messages import EngineStatus, ModelChoice, Options
+from app.model_messages import DraftModels
 from app.settings import SettingsFile
 from app.ui import Services
-from app.ui.models.inventory import InventoryCache
+from app.ui.models.inventory import InventoryCache, load_name
 from app.ui.models.load_dialog import LoadActions, LoadDialog, load_dialog_html
 from app.ui.models.load_options import choice_from, contexts, options_here
-from tests.fake_models import GB, SMALL, ScriptedModels, make_fit
+from tests.fake_models import GB, HALF, SMALL, ScriptedModels, make_fit
 from tests.fakes import ScriptedEngine
 
 NAME = f"org/small@{SMALL.revision}"
@@ -96,6 +97,41 @@ def test_impossible_values_are_refused() -> None:
             choice_from(ModelChoice("x"), values)
 
 
+def test_draft_models_are_offered_with_none_first_and_the_choice_counts_in_the_fit(
+    actions: LoadActions, models: ScriptedModels, engine: ScriptedEngine
+) -> None:
+    models.drafts[SMALL.name] = DraftModels((HALF,), "org/tiny")
+    dialog = LoadDialog()
+    actions.open(dialog, SMALL)
+    html = shown(dialog, engine.status())
+    assert dialog.form and dialog.form.choice.draft_model == ""
+    assert [one.label for one in dialog.form.drafts.models] == ["None", HALF.name]
+    assert "org/tiny is known to suit: download it in Models." in html
+    press(actions, dialog, "load-option", draft_model=load_name(HALF))
+    assert models.judged_drafts[-1] == load_name(HALF)
+    press(actions, dialog, "load-form", draft_model=load_name(HALF))
+    assert engine.loads == [ModelChoice(NAME, draft_model=load_name(HALF))]
+
+
+def test_without_a_model_that_could_draft_nothing_is_asked(
+    dialog: LoadDialog, engine: ScriptedEngine
+) -> None:
+    assert "Draft model" not in shown(dialog, engine.status())
+
+
+def test_a_draft_model_is_remembered_with_its_model(
+    actions: LoadActions, services: Services, engine: ScriptedEngine
+) -> None:
+    dialog = LoadDialog()
+    actions.open(dialog, SMALL)
+    press(actions, dialog, "load-form", draft_model="/models/own")
+    engine.end_loading(True)
+    actions.open(dialog, SMALL)
+    assert dialog.form and dialog.form.choice.draft_model == "/models/own"
+    assert [one.label for one in dialog.form.drafts.models] == ["None", "own"], "it was chosen by its folder"
+    assert services.settings.choice_of("another").draft_model == ""
+
+
 def test_a_change_is_judged_anew(actions: LoadActions, dialog: LoadDialog, engine: ScriptedEngine) -> None:
     press(actions, dialog, "load-option", dtype="float32", quantisation="int8", context="2048")
     assert dialog.form and dialog.form.choice == ModelChoice(
@@ -110,7 +146,7 @@ def test_a_change_is_judged_anew(actions: LoadActions, dialog: LoadDialog, engin
 def test_a_model_that_only_fits_quantised_is_opened_so(
     actions: LoadActions, models: ScriptedModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def judge(_model: object, _memory: object, precision: str, context: int) -> object:
+    def judge(_model: object, _memory: object, precision: str, context: int, _draft: str) -> object:
         return make_fit("fits" if precision == "int8" else "too big", context=context)
 
     monkeypatch.setattr(models, "judge", judge)

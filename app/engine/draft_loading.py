@@ -1,0 +1,84 @@
+"""Loads a draft model beside its target, or says in one sentence why it cannot draft for it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from app.engine.block import chain_block
+from app.engine.loading import LoadedModel, load
+from app.engine.lookahead.draft_model import DraftModel
+from app.engine.lookahead.draft_model_budget import DraftModelBudget
+from app.engine.lookahead.model_drafter import DraftModelSource
+from app.engine.probing import time_in_turn
+from app.engine.runner import BlockRunner
+from app.engine.sandbox import Sandbox
+from app.errors import BadOption
+from app.messages import ModelChoice, ModelFolder
+from app.tokenizer_vocabulary import digest_of, vocabulary_digest
+
+SHORT, LONG, BEFORE = 1, 33, 24
+"""Rows of the passes that are timed, and tokens before them."""
+SECONDS = 0.2
+"""About how long they are timed."""
+
+
+def check_draft_model(folder: ModelFolder, draft: ModelFolder) -> None:
+    """Before anything is loaded: raises BadOption where the files tell that the tokenizers differ."""
+    digests = [vocabulary_digest(one.path) for one in (folder, draft)]
+    if all(digests) and len(set(digests)) > 1:
+        raise _other_tokenizer(folder.name, draft.name)
+
+
+def with_draft_model(
+    target: LoadedModel,
+    draft: ModelFolder,
+    choice: ModelChoice,
+    sandbox: Sandbox | None = None,
+    cache: Path | None = None,
+) -> LoadedModel:
+    """The target with this draft model, which is loaded as the target was. Raises a ModelError or BadOption."""
+    if not target.can_draft:
+        raise BadOption(
+            f"{target.info.name} decodes plainly, so it has no use for a draft model: choose none."
+        )
+    loaded = load(draft, replace(choice, name=choice.draft_model, draft_model=""), sandbox, cache)
+    vocabularies = [one.tokenizer.get_vocab() for one in (target, loaded)]
+    if digest_of(vocabularies[0]) != digest_of(vocabularies[1]):
+        raise _other_tokenizer(target.info.name, draft.name)
+    runner = loaded.runner
+    if not isinstance(runner, BlockRunner) or not runner.has_fixed_positions:
+        raise BadOption(
+            f"{draft.name} cannot be a draft model, for what it has read cannot be taken back: choose a model with "
+            "full attention, or none."
+        )
+    model = DraftModel(runner, draft.name, target.vocabulary)
+    source = DraftModelSource(model, DraftModelBudget(*_seconds(runner)))
+    info = replace(target.info, draft_model=draft.name)
+    return replace(target, info=info, draft_models=(source,))
+
+
+def _seconds(runner: BlockRunner) -> tuple[float, float]:
+    """What a question takes, and each token more that is read with it."""
+    length = min(BEFORE + LONG, runner.context)
+    text = [int(token) for token in np.random.default_rng(0).integers(0, runner.vocabulary, length)]
+    before = min(BEFORE, length - SHORT)
+    for _ in runner.prefill(text[:before]):
+        pass
+    sizes = [SHORT, length - before]
+
+    def run(place: int) -> None:
+        rows = text[before : before + sizes[place]]
+        logits = runner.forward(chain_block(rows, before, (len(rows) - 1,)))
+        logits.argmax(dim=-1).tolist()  # a device is waited for
+
+    short, long = time_in_turn(run, len(sizes), SECONDS, warm_up=runner.warm_up)
+    runner.forget()
+    return short, max(long - short, 0.0) / max(sizes[1] - sizes[0], 1)
+
+
+def _other_tokenizer(target: str, draft: str) -> BadOption:
+    return BadOption(
+        f"{draft} cannot draft for {target}, for their tokenizers differ: choose a draft model of the same "
+        "family, or none."
+    )

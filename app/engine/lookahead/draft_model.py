@@ -1,0 +1,133 @@
+"""A draft model: a small model with the same tokenizer, which is asked what comes next (Leviathan et al. 2023).
+
+Its KV cache holds one line of tokens and follows the text. The tokens that were committed since are fed with the
+first question of a step; a guess that was fed and rejected is taken back:
+
+    text A B, asked behind A B, A B c, A B c d     the cache holds A B c d
+    text A B c x, asked behind A B c x             d is taken back, x is fed
+
+It draws with the noise that the reply is drawn with (`sampling.py`), so that the token which it expects tends to be
+the one that the sampler takes.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from app.engine.block import chain_block, common_length
+from app.engine.lookahead.entries import GAPS, LEADS
+from app.engine.runner import BlockRunner
+from app.engine.sampling import gumbel, penalised, survivors
+from app.messages import Sampling
+
+Proposal = tuple[int, int]
+"""(token, gap class): 0 to 7 by its distance behind the best one, 8 to 15 by the lead of the best, in logits."""
+
+PROPOSALS = 8
+"""Tokens that it names in one place."""
+DRAWN_FROM = 256
+"""Its likeliest tokens, one of which a sampled text is expected to go on with."""
+FED_AS_STEP = 16
+"""So many tokens are fed like a step's rows, more of them like a prompt."""
+
+
+class DraftModel:
+    """Says what may come next behind a text and guesses. `seconds` add up what it took."""
+
+    def __init__(self, runner: BlockRunner, name: str, vocabulary: int) -> None:
+        """`vocabulary` is the target's: other tokens are not proposed."""
+        self.name = name
+        self.context = runner.context
+        self.seconds = 0.0
+        self._runner = runner
+        self._shared = min(vocabulary, runner.vocabulary)
+        self._fed: list[int] = []
+        self._text: Sequence[int] = ()
+        self._known = 0  # tokens of the text that the cache begins with
+
+    def follow(self, text: Sequence[int]) -> int:
+        """A step behind this text begins; returns how many of its tokens are not fed yet."""
+        self._text = text
+        self._known = _common(self._fed, text)
+        return len(text) - self._known
+
+    def propose(self, guesses: Sequence[int], sampling: Sampling) -> list[Proposal]:
+        """What may come behind the text and these guesses, the expected token first.
+
+        Nothing where it has no position left, or no embedding of a token."""
+        line = [*self._text, *guesses] if guesses else list(self._text)
+        if len(line) > self.context:
+            return []
+        begun = perf_counter()
+        logits = self._logits(line, guesses)
+        found = proposals(logits[: self._shared], line, sampling) if len(logits) else []
+        self.seconds += perf_counter() - begun
+        return found
+
+    def forget(self) -> None:
+        """Drop the text."""
+        self._runner.forget()
+        self._fed, self._text, self._known = [], (), 0
+
+    def _logits(self, line: list[int], guesses: Sequence[int]) -> Tensor:
+        """Logits [vocab] behind the line, which ends with these guesses; none where it cannot be fed."""
+        here = self._known
+        if here == len(self._text):
+            here += common_length(self._fed[here:], guesses)
+        here = min(here, len(line) - 1)  # the last one is fed again, for what follows it
+        rest = line[here:]
+        if max(rest) >= self._runner.vocabulary:
+            return torch.empty(0)
+        logits = self._step(rest, here) if len(rest) <= FED_AS_STEP else _read(self._runner, line)
+        self._fed, self._known = line, len(self._text)
+        return logits
+
+    def _step(self, rest: list[int], here: int) -> Tensor:
+        self._runner.rewind(here)
+        logits = self._runner.forward(chain_block(rest, here, (len(rest) - 1,)))
+        self._runner.commit(range(len(rest)))
+        return logits[0]
+
+
+def _read(runner: BlockRunner, line: list[int]) -> Tensor:
+    """Logits [vocab] behind a line that is read like a prompt."""
+    reading = runner.prefill(line)
+    while True:
+        try:
+            next(reading)
+        except StopIteration as read:
+            logits: Tensor = read.value
+            return logits
+
+
+def proposals(logits: Tensor, history: Sequence[int], sampling: Sampling) -> list[Proposal]:
+    """The tokens that a text with this history may go on with, as it is drawn, the expected one first.
+
+    Filters are applied to the likeliest tokens."""
+    scores = penalised(logits.float(), history, sampling.repetition_penalty)
+    if sampling.temperature == 0:
+        values, ids = scores.topk(min(PROPOSALS, len(scores)))
+        return _ranked(ids.tolist(), values.tolist())
+    values, likely = (found.cpu() for found in scores.topk(min(DRAWN_FROM, len(scores))))
+    kept, left = survivors(values / sampling.temperature, sampling)
+    ids = likely[kept]
+    drawn = left.double() + gumbel(sampling.seed, len(history), ids)
+    best = drawn.topk(min(PROPOSALS, len(drawn)))
+    return _ranked(ids[best.indices].tolist(), (best.values * sampling.temperature).tolist())
+
+
+def _ranked(ids: list[int], scores: list[float]) -> list[Proposal]:
+    """Each with the class of its gap; a token without a rival leads by far."""
+    gaps = [scores[0] - score for score in scores]
+    lead = gaps[1] if len(gaps) > 1 else GAPS[-1]
+    classes = [LEADS + bisect_right(GAPS, lead), *(bisect_right(GAPS, gap) for gap in gaps[1:])]
+    return list(zip(ids, classes, strict=True))
+
+
+def _common(left: Sequence[int], right: Sequence[int]) -> int:
+    """`common_length`, at once where one begins with the other, which is nearly always so."""
+    length = min(len(left), len(right))
+    return length if left[:length] == right[:length] else common_length(left, right)

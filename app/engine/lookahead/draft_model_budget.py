@@ -1,0 +1,122 @@
+"""When the draft model is asked: where the tokens that it brings are worth the time that it takes.
+
+The tuner (`tuner.py`) prices a second at R tokens. A question behind a node that is reached with chance r costs s
+seconds and brings g * r tokens, where g is measured: the tokens that were accepted in drafted steps, less those
+that the pool's own tree would have had accepted, for each unit of reach asked about. So the draft model is asked
+where
+
+    g * r  >  R * s
+
+and nowhere at all where that is above 1. With R = 25 tokens and 4 ms a question, each costs 0.1 tokens; with g =
+0.4 it is asked behind nodes that are reached in a quarter of all cases.
+
+A model that is not asked proves nothing. So some of the time of steps without it is saved, one percent, and when
+that is enough for one question it is asked again. Text that it has not read yet counts to what a question costs.
+"""
+
+from typing import Protocol
+
+FIRST_GAIN, FIRST_REACH = 0.5, 6.0
+"""Tokens that a question is expected to bring before any was asked, and the questions that this is worth."""
+MEMORY = 0.98
+"""What is left of an old step in the gain."""
+SECONDS_MEMORY = 0.9
+"""What is left of an old question in its seconds."""
+SAVED = 0.01
+"""The share of other steps' time that may be spent on looking again."""
+READ_FOR = 32
+"""Questions that share the cost of reading what is new in a long text."""
+ALWAYS = 0.1
+"""Where sizes are fixed: the reach from which on it is asked."""
+NEVER = 2.0
+"""More than any reach."""
+
+
+class Asking(Protocol):
+    """What a planner needs to know of the draft model."""
+
+    def begin_reply(self) -> None:
+        """Until a price is told, time does not count."""
+
+    def price(self, tokens_per_second: float) -> None:
+        """A second is worth so many tokens from now on."""
+
+    def settle(self, seconds: float) -> float:
+        """A step took so long in all; returns how long the draft model took of it."""
+
+
+class NobodyAsked:
+    """There is no draft model."""
+
+    def begin_reply(self) -> None:
+        """Nothing begins."""
+
+    def price(self, tokens_per_second: float) -> None:
+        """Nothing has a price."""
+
+    def settle(self, seconds: float) -> float:
+        """Nothing."""
+        del seconds
+        return 0.0
+
+
+class DraftModelBudget:
+    """Kept from reply to reply. Without a price the draft model is always asked, as with fixed sizes."""
+
+    def __init__(self, question: float, token: float) -> None:
+        """Seconds of a question, and of each token more that is read with it."""
+        self.question, self._token = question, token
+        self._price = 0.0
+        self.expect(FIRST_GAIN)
+        self._saved = 0.0
+        self._spent = 0.0
+
+    @property
+    def gain(self) -> float:
+        """Tokens that a question behind a certain node brings."""
+        return self._gain / self._reach
+
+    def expect(self, gain: float) -> None:
+        """A question brings so many tokens, as far as an earlier run could tell."""
+        self._gain, self._reach = gain * FIRST_REACH, FIRST_REACH
+
+    def begin_reply(self) -> None:
+        """Until a price is told, time does not count."""
+        self._price = self._spent = 0.0
+
+    def price(self, tokens_per_second: float) -> None:
+        """A second is worth so many tokens from now on."""
+        self._price = tokens_per_second
+
+    def least(self, unread: int) -> float:
+        """The least reach of a node to be asked about, in a step before which so many tokens are unread."""
+        if not self._price:
+            return ALWAYS
+        reading = self._token * max(unread - 1, 0)
+        least = self._price * (self.question + reading / READ_FOR) / max(self.gain, 1e-6)
+        if least <= 1:
+            return max(least, ALWAYS / 2)
+        if self._saved >= self.question + reading:
+            return 1.0
+        return NEVER
+
+    def asked(self, seconds: float, questions: int, unread: int) -> None:
+        """A step's questions took so long."""
+        self._spent += seconds
+        each = (seconds - self._token * max(unread - 1, 0)) / questions
+        if each > 0:
+            self.question = SECONDS_MEMORY * self.question + (1 - SECONDS_MEMORY) * each
+
+    def learn(self, tokens: int, reach: float) -> None:
+        """Questions with so much reach in all brought so many accepted tokens, compared with the pool alone."""
+        self._gain = MEMORY * self._gain + tokens
+        self._reach = MEMORY * self._reach + reach
+
+    def settle(self, seconds: float) -> float:
+        """A step took so long in all; returns how long the draft model took of it."""
+        spent, self._spent = self._spent, 0.0
+        if spent:
+            self._saved = max(0.0, self._saved - spent)
+        else:
+            self._saved += SAVED * seconds
+        return spent

@@ -1,0 +1,118 @@
+"""How likely the guesses of a draft model are accepted, together with what the n-gram pool says of them.
+
+A token behind a node that the draft model was asked about is judged by three properties: what the draft model says
+of it, as the class of its gap or "not named"; what the pool alone says of it, as a chance or nothing; and how deep
+the node is. Each adds to its log odds (logistic regression):
+
+    odds = weight of the gap class + slope * log odds of the pool, or the weight of "unknown" + weight of the depth
+
+The weights begin with what such guesses are usually worth, and are moved by every guess behind an accepted token,
+whether it had a row or not (AdaGrad, Duchi et al. 2011). They are few and shared, so a draft model that is of no
+use is found out within some steps, and one that is sure of itself without reason is taken for what it is.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, isfinite, log, sqrt
+
+from app.engine.lookahead.acceptance_estimator import DRAFTED, GAP_CLASSES
+from app.engine.lookahead.draft_model import Proposal
+from app.engine.lookahead.drafter import SUREST, Edge
+
+DEPTHS = (1, 3)
+"""Borders between the classes of depth."""
+
+GAP_WEIGHTS = (-0.1, -0.5, -1.1, -1.8, -2.6, -3.6, -4.7, -5.7, 0.4, 0.8, 1.2, 1.6, 2.1, 2.7, 3.4, 4.0)
+"""By the class of a named token's gap: distances, then leads of the expected one."""
+NOT_NAMED_WEIGHT, UNKNOWN_WEIGHT = -1.0, -1.4
+"""Of what the draft model does not name, and of what the pool does not know."""
+NAMED_SLOPE, NOT_NAMED_SLOPE = 0.35, 1.0
+"""Of the pool's log odds, with named tokens and with others."""
+_NOT_NAMED = GAP_CLASSES
+_UNKNOWN = _NOT_NAMED + 1
+_SLOPES = _UNKNOWN + 1
+_DEPTHS = _SLOPES + 2
+FIRST_WEIGHTS = (
+    *(*GAP_WEIGHTS, NOT_NAMED_WEIGHT, UNKNOWN_WEIGHT),
+    *(NAMED_SLOPE, NOT_NAMED_SLOPE),
+    *[0.0] * (len(DEPTHS) + 1),
+)
+RATE, LEAST_RATE, FIRST_SQUARES = 0.5, 0.01, 0.5
+"""Of AdaGrad: the first step, the smallest one, and the squared gradients that were seen before the first one."""
+LEAST_CHANCE = 1e-4
+
+Features = tuple[tuple[int, float], ...]
+"""(number of a weight, its factor)"""
+Judged = tuple[int, float, Features]
+"""(token, chance, why): to be learned from when the target has spoken."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedWeights:
+    """What was learned of a draft model's guesses: the weights, and AdaGrad's sums of squared gradients."""
+
+    weights: tuple[float, ...] = FIRST_WEIGHTS
+    squares: tuple[float, ...] = (FIRST_SQUARES,) * len(FIRST_WEIGHTS)
+
+    def __post_init__(self) -> None:
+        known = len(self.weights) == len(self.squares) == len(FIRST_WEIGHTS)
+        if not known or not all(map(isfinite, self.weights)) or min(self.squares) <= 0:
+            raise ValueError(f"{len(FIRST_WEIGHTS)} weights have squares above 0, got {self}")
+
+
+class DraftModelChances:
+    """The weights for one temperature."""
+
+    def __init__(self, learned: LearnedWeights | None = None) -> None:
+        learned = learned or LearnedWeights()
+        self._weights, self._squares = list(learned.weights), list(learned.squares)
+
+    @property
+    def learned(self) -> LearnedWeights:
+        """What is to be kept."""
+        return LearnedWeights(tuple(self._weights), tuple(self._squares))
+
+    def joined(
+        self, depth: int, proposed: Sequence[Proposal], pool: Sequence[Edge], trust: float
+    ) -> tuple[list[Edge], list[Judged]]:
+        """The edges of a node from both sources, likeliest first, and what is to be learned from.
+
+        A pool's chance is multiplied by `trust`, and so will be the chances that are returned."""
+        deep = (_DEPTHS + bisect_right(DEPTHS, depth), 1.0)
+        known = {token: (chance * trust, cell) for chance, token, cell in pool}
+        first = pool[0][1] if pool else None
+        edges, judged = list[Edge](), list[Judged]()
+        for token, gap in proposed:
+            expected, cell = known.pop(token, (0.0, DRAFTED))
+            told = (_SLOPES, _log_odds(expected)) if expected else (_UNKNOWN, 1.0)
+            chance, features = self._chance((gap, 1.0), told, deep)
+            # What the pool expects most is its own guess, whoever agrees.
+            edges.append((chance / trust, token, cell if token == first else DRAFTED))
+            judged.append((token, chance, features))
+        for token, (expected, cell) in known.items():
+            told = (_SLOPES + 1, _log_odds(expected))
+            chance, features = self._chance((_NOT_NAMED, 1.0), told, deep)
+            edges.append((chance / trust, token, cell))
+            judged.append((token, chance, features))
+        edges.sort(reverse=True)
+        return edges, judged
+
+    def observe(self, judged: Sequence[Judged], token: int) -> None:
+        """The target went on with this token."""
+        for guess, chance, features in judged:
+            error = (guess == token) - chance
+            for number, factor in features:
+                slope = error * factor
+                self._squares[number] += slope * slope
+                rate = max(RATE / sqrt(self._squares[number]), LEAST_RATE)
+                self._weights[number] += rate * slope
+
+    def _chance(self, *features: tuple[int, float]) -> tuple[float, Features]:
+        odds = sum(self._weights[number] * factor for number, factor in features)
+        return min(1 / (1 + exp(-odds)), SUREST), features
+
+
+def _log_odds(chance: float) -> float:
+    chance = min(max(chance, LEAST_CHANCE), SUREST)
+    return log(chance / (1 - chance))

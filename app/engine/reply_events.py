@@ -1,0 +1,122 @@
+"""A request's reply as events: the prompt is read, then the text as it is written, then its end."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Protocol
+
+from app.engine.control_tokens import ControlTokens
+from app.engine.decoders import generate, make_decoder
+from app.engine.loading import LoadedModel
+from app.engine.logits_processing import Texts
+from app.engine.lookahead.constraint import Constraint
+from app.engine.lookahead.draft_model_budget import NobodyAsked
+from app.engine.lookahead.factory import ReplyContext
+from app.engine.prompt import begun
+from app.engine.reply_sampler import make_reply_sampler
+from app.engine.step import FirstToken, StatisticsMeter, Step
+from app.engine.step_profile import choose_buckets
+from app.engine.stopping import StoppingCriteria
+from app.engine.text import Decode, ReplyText
+from app.messages import (
+    Decoding,
+    Event,
+    Finished,
+    Options,
+    Origin,
+    Piece,
+    Prefilling,
+    Request,
+    Statistics,
+    StopReason,
+)
+from app.step_trace import NO_TRACE, StepTrace
+
+
+class StopSignal(Protocol):
+    """Checked after every step of a request."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the person asked to stop."""
+
+
+class NeverStop:
+    """Never stops a reply."""
+
+    is_stopping = False
+
+
+def reply_events(
+    loaded: LoadedModel, request: Request, prompt: list[int], stop: StopSignal, texts: Texts
+) -> Iterator[Event]:
+    """Reading the prompt, then the reply as it is written, then its end."""
+    decoding = _supported(request.options.decoding, loaded)
+    loaded.runner.same_text_buckets = choose_buckets(loaded.profile) if decoding.same_text else ()
+    before = begun(loaded.tokenizer, request.prompt)
+    decode = loaded.decode_with(request.control)
+    stopper = _make_stopper(loaded, request.options, len(prompt), before, decode)
+    text = ReplyText(decode, request.options.stop, before)
+    meter = StatisticsMeter(len(prompt))
+    reason: StopReason | None = None
+    sampler = make_reply_sampler(loaded, request, len(prompt), before, texts)
+    decoder = make_decoder(decoding, _reply_context(loaded, request, sampler.constraint))
+    for item in generate(loaded.runner, prompt, decoder, sampler.sample, stopper):
+        match item:
+            case Prefilling():
+                yield item
+            case FirstToken(token, _, reason):
+                piece = _piece(text, (token,), ("model",), meter.first_token(item), NO_TRACE)
+                yield sampler.with_logprobs(piece)
+            case Step(tokens, origins):
+                reason = item.reason
+                yield sampler.with_logprobs(_piece(text, tokens, origins, meter.add(item), item.trace))
+        if stop.is_stopping:
+            break
+    if rest := text.flush():
+        yield Piece(rest, (), (), meter.statistics)
+    yield Finished(reason or "stopped", meter.statistics, loaded.current_info, decoding.decoder)
+
+
+def _piece(
+    text: ReplyText,
+    tokens: tuple[int, ...],
+    origins: tuple[Origin, ...],
+    statistics: Statistics,
+    trace: StepTrace,
+) -> Piece:
+    texts = text.push(tokens)
+    ends = tuple(accumulate(map(len, texts)))
+    return Piece("".join(texts), tokens, origins, statistics, ends, trace)
+
+
+def _supported(decoding: Decoding, loaded: LoadedModel) -> Decoding:
+    return decoding if loaded.can_draft else replace(decoding, decoder="plain")
+
+
+def _reply_context(loaded: LoadedModel, request: Request, constraint: Constraint) -> ReplyContext:
+    *documents, prediction = (
+        _drafted_tokens(loaded, text) for text in (*request.documents, request.prediction)
+    )
+    sampling, texts = request.options.sampling, (tuple(documents), prediction)
+    asking = next((source.budget for source in loaded.draft_models), NobodyAsked())
+    return ReplyContext(loaded.statistics, loaded.profile, sampling, *texts, constraint, asking)
+
+
+def _drafted_tokens(loaded: LoadedModel, text: str) -> tuple[int, ...]:
+    """A text to draft from, without tokens that the model cannot read: what is drafted is fed to it."""
+    written = ControlTokens(loaded.tokenizer).written(text) if text else ()
+    return tuple(token for token in written if token < loaded.vocabulary)
+
+
+def _make_stopper(
+    loaded: LoadedModel, options: Options, prompt_tokens: int, before: Sequence[int], decode: Decode
+) -> StoppingCriteria:
+    return StoppingCriteria(
+        eos_ids=frozenset() if options.ignore_eos else loaded.eos_ids,
+        max_new_tokens=options.max_new_tokens,
+        room=loaded.info.context - prompt_tokens,
+        stops=options.stop,
+        decode=decode,
+        before=before,
+    )

@@ -1,0 +1,40 @@
+"""Which models can draft for which: smaller ones with the same vocabulary, and pairs that are known to suit."""
+
+from collections.abc import Iterable
+
+from app.errors import ModelError
+from app.model_messages import DraftModels, InstalledModel
+from app.models_registry.files.weights import read_weights
+from app.tokenizer_vocabulary import vocabulary_digest
+
+KNOWN_PAIRS = (
+    ("SmolLM2-1.7B", "HuggingFaceTB/SmolLM2-135M-Instruct"),
+    ("SmolLM2-360M", "HuggingFaceTB/SmolLM2-135M-Instruct"),
+    *((f"Qwen3-{size}", "Qwen/Qwen3-0.6B") for size in ("32B", "14B", "8B", "4B", "1.7B")),
+    *((f"Qwen2.5-{size}", "Qwen/Qwen2.5-0.5B-Instruct") for size in ("32B", "14B", "7B", "3B", "1.5B")),
+)
+"""How a model's name begins, and the id of a model on the hub that drafts for it."""
+
+
+def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel]) -> DraftModels:
+    """Those of the installed models that can draft for this one, the smallest first, and a known one."""
+    digest = vocabulary_digest(model.path)
+    ready = [one for one in installed if one.state == "ready" and one.path != model.path]
+    same = [one for one in ready if digest and vocabulary_digest(one.path) == digest]
+    sizes = {one.path: _parameters(one) for one in (model, *same)}
+    found = [one for one in same if 0 < sizes[one.path] < sizes[model.path]]
+    return DraftModels(tuple(sorted(found, key=lambda one: sizes[one.path])), known_draft_model(model.name))
+
+
+def _parameters(model: InstalledModel) -> int:
+    """How many weights its files hold; 0 where they make no sense. Bytes say less: precisions differ."""
+    try:
+        return read_weights(model.path, model.name).numbers
+    except (ModelError, OSError):
+        return 0
+
+
+def known_draft_model(name: str) -> str:
+    """The hub id of a model that is known to draft well for the model of this name; "" for none."""
+    own = name.rpartition("/")[2].lower()
+    return next((draft for begin, draft in KNOWN_PAIRS if own.startswith(begin.lower())), "")

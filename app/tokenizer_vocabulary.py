@@ -1,0 +1,54 @@
+"""Whether two models have the same tokenizer, by the vocabulary in their tokenizer.json: text is not tokenised.
+
+The file is not trusted: one that makes no sense is a tokenizer that is like no other.
+"""
+
+import json
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+LARGEST = 100_000_000
+"""Bytes of a tokenizer.json; one for 256,000 tokens has 33 million."""
+REMEMBERED = 64
+"""Files whose digest is remembered."""
+
+NO_VOCABULARY = ""
+
+
+def vocabulary_digest(folder: Path) -> str:
+    """A digest of all tokens and their ids; "" where the model has no tokenizer.json that says them."""
+    try:
+        file = folder / "tokenizer.json"
+        about = file.stat()
+    except OSError:
+        return NO_VOCABULARY
+    return _digest(file, about.st_size, about.st_mtime_ns)
+
+
+@lru_cache(REMEMBERED)
+def _digest(file: Path, size: int, _changed: int) -> str:
+    if size > LARGEST:
+        return NO_VOCABULARY
+    try:
+        return digest_of(_read(json.loads(file.read_bytes())))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return NO_VOCABULARY
+
+
+def digest_of(vocabulary: dict[str, int]) -> str:
+    """The digest of a vocabulary: token -> id."""
+    listed = sorted((number, token) for token, number in vocabulary.items())
+    return sha256("\0".join(f"{number} {token}" for number, token in listed).encode()).hexdigest()
+
+
+def _read(tokenizer: dict[str, Any]) -> dict[str, int]:
+    """Token -> id, added tokens too. Unigram models list their tokens, others map them."""
+    tokens = tokenizer["model"]["vocab"]
+    if isinstance(tokens, list):
+        known = {str(token): number for number, (token, _) in enumerate(tokens)}
+    else:
+        known = {str(token): int(number) for token, number in tokens.items()}
+    added = {str(one["content"]): int(one["id"]) for one in tokenizer.get("added_tokens", [])}
+    return known | added
