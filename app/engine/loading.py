@@ -125,7 +125,7 @@ def load(
     what a GGUF file's folder holds."""
     chosen = choose_device(choice.device, fault_of=device_fault)
     device = numbered(chosen.device)
-    dtype = choose_dtype(choice.dtype, device)
+    dtype = _dtype_of(choice, device)
     check_can_quantise(choice.quantisation, dtype, device)
     sum_exactly(device)
     expand_segments(device)
@@ -140,6 +140,13 @@ def load(
             raise
         raise _broken(folder, error) from error
     return replace(loaded, info=replace(loaded.info, device_note=chosen.note))
+
+
+def _dtype_of(choice: ModelChoice, device: torch.device) -> torch.dtype:
+    # On a CPU our kernel for whole numbers is three times as fast as bfloat16's, and it takes float32.
+    if choice.dtype == "auto" and choice.quantisation == "int8" and device.type == "cpu" and cpu_kernels():
+        return torch.float32
+    return choose_dtype(choice.dtype, device)
 
 
 def _load(
