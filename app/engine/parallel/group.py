@@ -7,6 +7,7 @@ beginning, and torchrun ends all where one of them ends.
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
@@ -76,7 +77,6 @@ class Ranks:
         self, loaded: LoadedModel, folder: ModelFolder, choice: ModelChoice, cache: Path | None
     ) -> LoadedModel:
         """The model on all ranks. Raises AppError where one of them cannot have it."""
-        self._runner = None
         if self.size == 1:
             return loaded
         if not isinstance(loaded.runner, BlockRunner):
@@ -103,10 +103,12 @@ class Ranks:
 
     def close(self) -> None:
         """The model was unloaded: the started processes end, and each device may be tried again."""
-        if not self._plan.torchrun:
-            self._hang_up()
-            self._devices = self._plan.devices
-            self._gone.clear()
+        if self._plan.torchrun:
+            self._unload_others()
+            return
+        self._hang_up()
+        self._devices = self._plan.devices
+        self._gone.clear()
 
     def _connect(self) -> Link:
         from torch.distributed import FileStore  # type: ignore[attr-defined]
@@ -139,6 +141,16 @@ class Ranks:
         if refused := next(filter(None, refusals), ""):
             raise ModelBroken(refused)
 
+    def _unload_others(self) -> None:
+        """And this rank's model is held no more."""
+        if not self.is_whole:
+            self._gone.add(0)
+        elif self._link:
+            with suppress(LinkBroken):  # the next load tells
+                for rank in range(1, self.size):
+                    self._link.send_order(rank, Order(Op.UNLOAD))
+        self._runner = None
+
     def _lost(self, rank: int) -> RankLost:
         """What is said where a rank has ended. It will be left out."""
         self._gone.add(rank)
@@ -149,9 +161,12 @@ class Ranks:
         return RankLost(f"{words} Ask again: Foresight goes on with {' and '.join(left)}.")
 
     def _leave_out_the_gone(self) -> None:
-        if self.is_whole and not self._gone:
+        is_whole = self.is_whole and not self._gone
+        self._runner = None  # it holds the old model
+        if is_whole:
             return
         if self._plan.torchrun:
+            self._gone.add(0)  # the ranks are out of step, whoever has ended
             raise RankLost("A rank has ended: start torchrun again.")
         self._gone |= {rank for rank, child in enumerate(self._children, start=1) if not child.is_running}
         self._devices = tuple(device for rank, device in enumerate(self._devices) if rank not in self._gone)

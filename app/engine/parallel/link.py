@@ -39,7 +39,8 @@ class Op(IntEnum):
     STEP = 4  # a share of a block, behind so many new tokens of the text
     FOLLOW = 5  # new tokens of the text, fed at once
     FORGET = 6
-    PING = 7  # an answer as long as an order
+    UNLOAD = 7
+    PING = 8  # an answer as long as an order
 
 
 class LinkBroken(Exception):

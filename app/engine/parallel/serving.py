@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from app.engine.loading import load
+from app.engine.memory import release_memory
 from app.engine.parallel.link import Link, LinkBroken, Op, Order
 from app.engine.parallel.rank import RankModel, answers_of
 from app.engine.runner import BlockRunner
@@ -19,7 +20,7 @@ class RankServer:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._model: RankModel
+        self._loaded: RankModel | None = None
         self._sampler: Sampler | None = None  # None: rank 0 wants the logits
 
     def serve(self) -> None:
@@ -30,12 +31,27 @@ class RankServer:
         except LinkBroken:
             return
 
+    @property
+    def _model(self) -> RankModel:
+        assert self._loaded, "a model is loaded before it is used"
+        return self._loaded
+
     def _obey(self, order: Order) -> None:
         match order.op:
             case Op.LOAD:
                 self._link.send_json(0, {"refused": self._load(self._link.receive_json(0))})
+            case Op.UNLOAD:
+                self._unload()
             case Op.REPLY:
                 self._prepare(self._link.receive_json(0))
+            case Op.PING:
+                self._link.pong()
+            case _:
+                self._go_on(order)
+
+    def _go_on(self, order: Order) -> None:
+        """With the text."""
+        match order.op:
             case Op.PREFILL:
                 self._prefill(order.length)
             case Op.STEP:
@@ -45,11 +61,10 @@ class RankServer:
                 self._model.catch_up()
             case Op.FORGET:
                 self._model.forget()
-            case Op.PING:
-                self._link.pong()
 
     def _load(self, wanted: Any) -> str:
         """Load a model; why it cannot be, as a sentence, or ""."""
+        self._unload()
         use_device(wanted["device"], wanted["threads"])
         gguf, cache = (Path(wanted[name]) if wanted[name] else None for name in ("gguf", "cache"))
         folder = ModelFolder(Path(wanted["path"]), wanted["name"], gguf=gguf)
@@ -61,8 +76,13 @@ class RankServer:
             return f"{folder.name} could not be loaded on {wanted['device']} ({first_line(error)[:200]})."
         if not isinstance(runner, BlockRunner):
             return f"{folder.name} takes no draft trees on {wanted['device']}: leave that device out."
-        self._model = RankModel(runner)
+        self._loaded = RankModel(runner)
         return ""
+
+    def _unload(self) -> None:
+        """The old model's memory is free before another one takes its own."""
+        self._loaded = self._sampler = None
+        release_memory()
 
     def _prepare(self, settings: Any) -> None:
         runner = self._model.runner

@@ -50,7 +50,7 @@ def say(
     sampling: Sampling,
     *,
     from_logits: bool = False,
-    limit: int = 40,
+    limit: int = 30,
 ) -> Reply:
     """One reply, sampled as the session does."""
     sampler = runner.sampler(sampling, from_logits)

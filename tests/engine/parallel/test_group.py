@@ -99,9 +99,10 @@ def test_replies_are_shared_and_a_killed_rank_ends_one_of_them(
     again = ask(engine, options=SHARED)
     assert (ids_of(again), devices_of(again)) == (expected, ("cpu",) * (size - 1) if size > 2 else ())
 
-    engine.unload()
-    whole = ask(engine, options=SHARED)
-    assert (ids_of(whole), devices_of(whole)) == (expected, ("cpu",) * size)
+    if size > 2:  # by default no group is started anew: each process imports torch
+        engine.unload()
+        whole = ask(engine, options=SHARED)
+        assert (ids_of(whole), devices_of(whole)) == (expected, ("cpu",) * size)
 
 
 def test_one_device_starts_nothing(
