@@ -61,6 +61,11 @@ class ChildProcess:
         """The process id."""
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
     def lines(self) -> Iterator[bytes]:
         """Send the request, and yield the lines until the process ends: none if it ended before it had the request.
 

@@ -27,6 +27,10 @@ class AttentionUnavailable(BadOption):
         super().__init__(f"The attention backend {name} cannot be used here: {reason}. Choose auto.")
 
 
+class RankLost(AppError):
+    """A process that computes a share of each step has ended."""
+
+
 class SettingsNotSaved(AppError):
     """The settings file could not be written; the previous one is untouched."""
 

@@ -17,7 +17,8 @@ from app.commands.documents import documents_cli
 from app.commands.documents_ask import ask_documents
 from app.commands.generate import generate
 from app.commands.models import models_cli
-from app.commands.options import MODEL_HELP, OtherDraftModel
+from app.commands.options import MODEL_HELP, DevicesOption, OtherDraftModel
+from app.commands.ranks import devices_plan
 from app.commands.serve import serve
 from app.desktop import menu_install as menu
 from app.desktop.menu_entries import MenuEntry
@@ -69,6 +70,7 @@ def desktop(
     api: Annotated[
         bool, typer.Option("--api", help="Serve the API for other programs, too, beside the page.")
     ] = False,
+    devices: DevicesOption = None,
 ) -> None:
     """Open the app."""
     if context.invoked_subcommand:
@@ -88,7 +90,7 @@ def desktop(
         try:
             if native:
                 require_window()
-            opening = Opening(port, not no_browser, native, not no_token, api)
+            opening = Opening(port, not no_browser, native, not no_token, api, devices_plan(devices))
             run_app(folder, opening, ModelAsked(model, draft_model), network_log)
         finally:
             folder.release()

@@ -31,7 +31,6 @@ from app.validation import require, require_one_of
 DecoderName = Literal["auto", "lookahead", "plain", "prompt-lookup", "jacobi"]
 StopReason = Literal["eos", "stop_string", "max_tokens", "context", "stopped"]
 
-
 COLDEST = 1e-5
 """The lowest temperature above 0: logits that are divided by far less are no float32 any more."""
 
@@ -157,14 +156,14 @@ class Request:
 class ModelInfo:
     """The loaded model.
 
-    `lookahead_note` is why it decodes plainly, "" where lookahead works; `chains_note` is why its drafts are not
-    trees. `same_text_note` is which steps write the same text, or why none do. `attention_note`, `graphs_note`
-    (CUDA graphs) and `device_note` are why nothing better is used; `attention` is "" where the model keeps its own.
-    `fused_note` is which layers run in our own kernels, or why none do, and `compiler_note` why nothing was
-    compiled for this machine. `quantised_share` is the share of its parameters. `draft_model` is the name of the
-    model that drafts for it, if one does. `heads` tells whether a head that its checkpoint carries drafts, and
-    `heads_note` that it does or why not, "" where it carries none. `server` is the address of the server that runs
-    it, "" for one that is loaded here: of another hardly more than its name is known."""
+    `lookahead_note` is why it decodes plainly, `chains_note` why its drafts are no trees, "" where they are.
+    `same_text_note` is which steps write the same text, or why none do. `attention_note`, `graphs_note` (CUDA
+    graphs) and `device_note` are why nothing better is used; `attention` is "" where the model keeps its own.
+    `fused_note` is which layers run in our own kernels, or why none do; `compiler_note` why nothing was compiled
+    here. `quantised_share` is that of its parameters. `draft_model` is the name of the model that drafts for it;
+    `heads` tells whether a head that its checkpoint carries does, `heads_note` so or why not, "" if it has none.
+    `server` is the address of the server that runs it, "" for one loaded here: of another hardly more than its
+    name is known. `devices` are several that share each step."""
 
     name: str
     label: str
@@ -192,6 +191,7 @@ class ModelInfo:
     heads: bool = False
     heads_note: str = ""
     server: str = ""
+    devices: tuple[str, ...] = ()
 
     @property
     def refusals(self) -> dict[str, str]:

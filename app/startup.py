@@ -24,6 +24,7 @@ from app.desktop.log_file import log_path, write_log
 from app.desktop.window import show_window
 from app.documents import PENDING_FOLDER, Documents
 from app.engine import Engine
+from app.engine.parallel.plan import ALONE, RankPlan
 from app.errors import AppError, StoreError, impossible_values
 from app.machine_name import machine_name
 from app.messages import Locate, ModelFolder, Progress
@@ -43,13 +44,16 @@ CLOSING_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How the page is opened: its port, in the browser or a native window, with or without a token and the API."""
+    """How the page is opened: its port, in the browser or a native window, with or without a token and the API.
+
+    `plan` is which devices share each step."""
 
     port: int
     in_browser: bool
     is_native: bool
     has_token: bool = True
     has_api: bool = False
+    plan: RankPlan = ALONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         closing(_open_database(folder.path)) as database,
         open_chat_stores(database) as stores,
         closing(models),
-        _engine(located, folder.path / "steps") as engine,
+        _engine(located, folder.path / "steps", opening.plan) as engine,
         closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
         attached_with_chats(documents, stores),
         nullcontext(EngineWithServers(engine, servers)) as engines,
@@ -190,11 +194,11 @@ def attached_with_chats(documents: Documents, stores: ChatStores) -> Iterator[No
 
 
 @contextmanager
-def _engine(locate: Locate, measurements: Path) -> Iterator[Engine]:
+def _engine(locate: Locate, measurements: Path, plan: RankPlan) -> Iterator[Engine]:
     """An engine that is closed without waiting for its thread, which may be importing torch.
 
     Nothing is lost: replies are in the stores by then."""
-    engine = Engine(locate, measurements)
+    engine = Engine(locate, measurements, plan=plan)
     try:
         yield engine
     finally:

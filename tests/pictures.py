@@ -47,7 +47,7 @@ AS_AT_HOME = """() => {
 }"""
 """A picture names no folder of the machine that it was taken on."""
 COLOURS = 256
-RACE_TOKENS = "64"
+RACE_TOKENS = "128"
 RACE_SECONDS = 300
 VIEWS = (("models", "#installed .line"), ("race", "#race [data-replay]"), ("settings", "#settings-general"))
 
@@ -70,6 +70,7 @@ def take_pictures_of_docs(browser: Any, url: str, folder: Path) -> None:
         driver.wait_until_ready()
         _picture_chat(driver, folder, "1366-light.png")
         driver.page.click("#to-race")
+        driver.page.click("#race-kind >> text=Quoting")
         driver.page.fill("#race-tokens input", RACE_TOKENS)
         driver.page.click("#race-start")
         driver.page.wait_for_selector("#race [data-replay]", timeout=RACE_SECONDS * 1000)
@@ -126,12 +127,12 @@ def _keep(driver: PageDriver, file: Path) -> None:
 
 
 def main(model: str, folder: Path) -> None:
-    """Take the pictures of the docs with this model."""
+    """Take the pictures of the docs with this model in int8, as most would run it on a CPU."""
     from playwright.sync_api import sync_playwright  # imported here: tests run without it
 
     chromium = next(filter(None, map(shutil.which, CHROMIUM_NAMES)))
     with tempfile.TemporaryDirectory() as data, sync_playwright() as driver:
-        SettingsFile(Path(data)).save(Settings(ModelChoice(model)))
+        SettingsFile(Path(data)).save(Settings(ModelChoice(model, quantisation="int8")))
         with AppProcess(Path(data)) as app:
             browser = driver.chromium.launch(executable_path=chromium, args=CHROMIUM_ARGUMENTS)
             take_pictures_of_docs(browser, app.url, folder)

@@ -60,6 +60,8 @@ def test_the_demo_model_replies_with_auto_and_the_numbers_move(person: PageDrive
     assert person.page.locator(".step-bars path").count() > 1
     person.press("Details")
     assert "auto" in person.text(f"{LAST} .details")
+    bottoms = [person.page.locator(part).bounding_box() for part in (f"{LAST} .details", "#message")]
+    assert bottoms[0]["y"] + bottoms[0]["height"] <= bottoms[1]["y"], "details are brought into view"
     person.press("Colours")
     token = f"{LAST} .coloured .step [title]"
     person.page.wait_for_selector(token)

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
 
 @dataclass
-class Place:
+class RunningApp:
     """A running app, its hub, and its cache."""
 
     url: str
@@ -42,7 +42,7 @@ def demo_files() -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApp]:
     """The app on a machine with an old model in its cache, and with a download that an earlier run left."""
     base = tmp_path_factory.mktemp("models")
     data, cache = base / "data", base / "hf" / "hub"
@@ -56,11 +56,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         own = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
         environment = {**own, "HF_ENDPOINT": hub.endpoint, "HF_HOME": str(base / "hf")}
         with AppProcess(data, environment) as app:
-            yield Place(app.url, hub, cache)
+            yield RunningApp(app.url, hub, cache)
 
 
 @pytest.fixture
-def person(browser: Any, place: Place) -> Iterator[PageDriver]:
+def person(browser: Any, place: RunningApp) -> Iterator[PageDriver]:
     """A person who has just gone to the models."""
     with PageDriver(browser, place.url) as driver:
         driver.page.wait_for_selector("#status .ready", timeout=120_000)
@@ -90,7 +90,7 @@ def wait_for(person: PageDriver, selector: str, words: str, timeout: float = 60)
 
 
 def test_a_model_is_found_fetched_paused_resumed_loaded_and_talked_to(
-    person: PageDriver, place: Place
+    person: PageDriver, place: RunningApp
 ) -> None:
     place.hub.pace = SLOW
     search(person, "stories")
@@ -128,7 +128,7 @@ def load(person: PageDriver, **options: str) -> None:
 
 @pytest.mark.thorough
 def test_a_file_of_a_repository_with_only_gguf_is_downloaded_by_one_click_and_loads(
-    person: PageDriver, place: Place
+    person: PageDriver, place: RunningApp
 ) -> None:
     person.page.emulate_media(reduced_motion="reduce")  # what moves would be measured half way
     search(person, "packed")
@@ -167,7 +167,7 @@ def test_the_load_dialog_is_used_by_keyboard_and_remembers(person: PageDriver) -
 
 
 @pytest.mark.thorough
-def test_a_path_opens_the_dialog_and_a_wrong_one_is_a_sentence(person: PageDriver, place: Place) -> None:
+def test_a_path_opens_the_dialog_and_a_wrong_one_is_a_sentence(person: PageDriver, place: RunningApp) -> None:
     file = write_gguf(place.cache.parent.parent / "mine.gguf")
     person.page.fill("#path :is(input, textarea)", "/no/such/file.gguf")
     person.page.click("#open-path-button")
@@ -194,7 +194,9 @@ def test_models_are_picked_filtered_and_looked_into(person: PageDriver) -> None:
 
 
 @pytest.mark.thorough
-def test_what_an_earlier_start_left_is_offered_again_and_cancelled(person: PageDriver, place: Place) -> None:
+def test_what_an_earlier_start_left_is_offered_again_and_cancelled(
+    person: PageDriver, place: RunningApp
+) -> None:
     person.page.click(button("Cancel the download of tiny/left"))
     wait_for(person, "#to-models", "Models")
     person.page.wait_for_selector(button("Cancel the download of tiny/left"), state="detached")
@@ -202,7 +204,7 @@ def test_what_an_earlier_start_left_is_offered_again_and_cancelled(person: PageD
 
 
 @pytest.mark.thorough
-def test_a_model_is_deleted_once_that_was_agreed_to(person: PageDriver, place: Place) -> None:
+def test_a_model_is_deleted_once_that_was_agreed_to(person: PageDriver, place: RunningApp) -> None:
     for answer in ("no", "delete-now"):
         person.page.click(button("Delete org/old", "#installed"))
         wait_for(person, "#question", "This frees")
@@ -215,7 +217,7 @@ def test_a_model_is_deleted_once_that_was_agreed_to(person: PageDriver, place: P
 
 
 @pytest.mark.thorough
-def test_a_gated_model_says_where_to_go_and_comes_with_a_token(person: PageDriver, place: Place) -> None:
+def test_a_gated_model_says_where_to_go_and_comes_with_a_token(person: PageDriver, place: RunningApp) -> None:
     person.page.click("#models-tab-discover")
     person.page.fill("#search-text :is(input, textarea)", f"{place.hub.endpoint}/tiny/locked")
     person.page.click("#search-button")
@@ -265,7 +267,7 @@ def test_switching_under_a_reply_asks_first(person: PageDriver) -> None:
 
 
 @pytest.mark.thorough
-def test_offline_makes_no_request(person: PageDriver, place: Place) -> None:
+def test_offline_makes_no_request(person: PageDriver, place: RunningApp) -> None:
     person.page.click("#models-tab-discover")
     person.page.click("#offline input")
     asked = len(place.hub.asked)
@@ -279,7 +281,7 @@ def test_offline_makes_no_request(person: PageDriver, place: Place) -> None:
 
 
 @pytest.mark.thorough
-def test_the_models_are_there_by_night(browser: Any, place: Place) -> None:
+def test_the_models_are_there_by_night(browser: Any, place: RunningApp) -> None:
     size = {"width": 2560, "height": 1440}
     with PageDriver(browser, place.url, scheme="dark", size=size) as night:
         night.page.click("#to-models")

@@ -22,7 +22,6 @@ from app.engine.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.decoder import lookahead
-from app.engine.lookahead.entries import Packed
 from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.planning import RowBudgetPlanner
 from app.engine.lookahead.pool import ContextPool
@@ -61,10 +60,12 @@ class SomeSources(ContextPool):
         if origin in self._sources:
             super().learn(text, new, origin)
 
-    def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
+    def learn_successors(
+        self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
+    ) -> None:
         """File them, if successors are among the sources."""
         if "successor" in self._sources:
-            super().learn_successors(contexts, successors)
+            super().learn_successors(contexts, ids, logits)
 
 
 class FixedSizer(WindowSizer):

@@ -34,6 +34,7 @@ from app.engine.lookahead.acceptance_estimator import (
 )
 from app.engine.lookahead.context_table import LONGEST
 from app.engine.lookahead.decoder import lookahead
+from app.engine.lookahead.drafter import PythonDrafter
 from app.engine.lookahead.entries import LEADS, SOURCES
 from app.engine.lookahead.planning import RowBudgetPlanner
 from app.engine.lookahead.priors import BASE, FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHTS
@@ -125,7 +126,7 @@ def _write(
     def decode(
         runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
     ) -> Iterator[Step]:
-        pool = loaded.statistics.new_pool(recorder)
+        pool = loaded.statistics.new_pool(recorder, PythonDrafter)  # C would ask the recorder nothing
         pool.begin(tokens, recorder)
         planner = RowBudgetPlanner(rows, WindowSizer(rows // 8))
         return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)

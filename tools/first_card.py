@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from signal import SIGINT
 from time import perf_counter
 from typing import Annotated
 
@@ -32,6 +33,8 @@ CUDA_TESTS = (
 PYTEST = ("pytest", "-q", "-W", "default", "-p", "no:cacheprovider", "-o", "addopts=")
 """Without the project's options: they refuse settings of plugins that may not be there."""
 NO_TRITON = "import sys; sys.modules['triton'] = None"
+GRACE = 15.0
+"""Seconds that an interrupted trial has to say what it found, such as why tests failed; half of a short limit."""
 LITTLE_MEMORY = "import torch; torch.cuda.set_per_process_memory_fraction(0.005)"
 
 
@@ -105,16 +108,31 @@ def run(trial: Trial, output: Path) -> Outcome:
     module, *arguments = trial.command
     code = CODE.format(before=trial.before, arguments=arguments, module=module)
     begin = perf_counter()
-    with output.open("wb") as file:
-        try:
-            done = subprocess.run(
-                [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **trial.environment},
-                stdout=file, stderr=subprocess.STDOUT, timeout=60 * trial.minutes, check=False,
-            )  # fmt: skip
-            ending = "well" if done.returncode == 0 else f"with exit code {done.returncode}"
-        except subprocess.TimeoutExpired:
-            ending = f"at its limit of {trial.minutes:g} minutes"
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", **trial.environment}
+    with (
+        output.open("wb") as file,
+        subprocess.Popen(
+            [sys.executable, "-c", code], cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT
+        ) as child,
+    ):
+        ending = _ending_of(child, 60 * trial.minutes)
     return Outcome(trial, ending, perf_counter() - begin)
+
+
+def _ending_of(child: "subprocess.Popen[bytes]", limit: float) -> str:
+    """How a trial ends, which has so many seconds. Before they are over it is interrupted, as by Ctrl+C."""
+    grace = min(GRACE, limit / 2)
+    try:
+        code = child.wait(limit - grace)
+        return "well" if code == 0 else f"with exit code {code}"
+    except subprocess.TimeoutExpired:
+        if sys.platform != "win32":
+            child.send_signal(SIGINT)
+    try:
+        child.wait(grace)
+    except subprocess.TimeoutExpired:
+        child.kill()
+    return f"at its limit of {limit / 60:g} minutes"
 
 
 def main(

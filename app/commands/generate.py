@@ -9,6 +9,7 @@ from app.commands import options as given
 from app.commands.console import errors_as_sentences, print_json
 from app.commands.decoder_options import DecoderSizes, read_decoding
 from app.commands.prompts import PromptItem, SamplingOverride, read_prompts
+from app.commands.ranks import chosen_ranks
 from app.commands.reply_output import numbers_line, stream_reply, wait_for_reply
 from app.commands.services import engine_in
 from app.conversation import ReplyEngine
@@ -40,6 +41,7 @@ def generate(
     seed: given.Seed = None,
     dtype: given.DTypeOption = "auto",
     device: given.DeviceOption = "auto",
+    devices: given.DevicesOption = None,
     quantisation: given.QuantisationOption = "none",
     attention: given.AttentionOption = "auto",
     max_new_tokens: given.MaxNewTokens = 512,
@@ -50,13 +52,14 @@ def generate(
     """Answer prompts on standard output."""
     override = SamplingOverride(temperature, seed)
     with errors_as_sentences():
+        plan = chosen_ranks(devices, device)
         decoding = read_decoding(decoder, DecoderSizes(preset, window, ngram, guesses, rows), same_text)
         with impossible_values():
             choice = ModelChoice(model, dtype, device, quantisation, attention, draft_model=draft_model)
             sampling = override.apply(Sampling(0.0, top_k, top_p, min_p, repetition_penalty))
             options = Options(sampling, decoding, max_new_tokens, ignore_eos, tuple(stop or ()))
         items = read_prompts(prompt, prompts, raw, override)
-        with engine_in(default_data_dir()) as engine:
+        with engine_in(default_data_dir(), plan=plan) as engine:
             print_replies(engine, choice, items, options, as_json)
 
 

@@ -119,6 +119,14 @@ QuantisationOption = Annotated[
 DeviceOption = Annotated[
     Device, typer.Option("--device", help="auto uses CUDA, or an Apple GPU that passes a trial.")
 ]
+DevicesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--devices",
+        metavar="0,1,...",
+        help="Share each step among these cards (or cpu,cpu), each with a copy of the model.",
+    ),
+]
 AttentionOption = Annotated[
     AttentionChoice,
     typer.Option("--attention", help="The attention backend; auto uses the best one that works here."),

@@ -44,6 +44,7 @@ class FinishedReply:
             "model": model.name,
             "dtype": model.dtype,
             "device": model.device,
+            "devices": list(model.devices),
             "quantisation": model.quantisation,
             "draft_model": model.draft_model,
             "sources": dict(self.sources),

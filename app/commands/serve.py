@@ -9,6 +9,7 @@ import typer
 from app.api.key import ApiKey, FixedKey, KeyFile, NoKey
 from app.commands import options as given
 from app.commands.console import errors_as_sentences, print_text
+from app.commands.ranks import chosen_ranks
 from app.commands.services import engine_in, hub_of
 from app.errors import BadOption, impossible_values
 from app.messages import ModelChoice
@@ -41,6 +42,7 @@ def serve(
     no_key: Annotated[bool, typer.Option("--no-key", help="Let every program on this machine ask.")] = False,
     dtype: given.DTypeOption = "auto",
     device: given.DeviceOption = "auto",
+    devices: given.DevicesOption = None,
     quantisation: given.QuantisationOption = "none",
     data_dir: given.DataDir = None,
 ) -> None:
@@ -54,6 +56,7 @@ def serve(
     from app.models_registry import folder_here, installed, template_here
 
     with errors_as_sentences():
+        plan = chosen_ranks(devices, device)
         folder = data_dir_or_default(data_dir)
         settings = SettingsFile(folder).load()
         with impossible_values():
@@ -61,19 +64,17 @@ def serve(
             choice = _drafted_by(draft_model, asked or settings.local_model)
         key = chosen_key(folder, api_key, no_key, host)
         listener = listen(port, host)
-        with engine_in(folder, CLOSING_SECONDS) as engine:
+        with engine_in(folder, CLOSING_SECONDS, plan) as engine:
             hub, library, current = hub_of(settings.library), settings.library, served_model(choice)
-            here = InstalledModels(lambda: installed(hub, library.paths))
             services = ApiServices(
                 engine,
                 lambda: current,
-                here,
+                InstalledModels(lambda: installed(hub, library.paths)),
                 lambda: folder_here(library.embedder, hub),
                 lambda asked: template_here(asked.name, hub),
             )
             engine.load(choice)
-            running = RunningApi(build_api(services, key, own_names(host)), listener)
-            _stay(running, key, port)
+            _stay(RunningApi(build_api(services, key, own_names(host)), listener), key, port)
 
 
 def _drafted_by(draft_model: str | None, choice: ModelChoice) -> ModelChoice:

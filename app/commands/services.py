@@ -15,6 +15,7 @@ from app.database import database_in
 from app.documents import Documents
 from app.documents.embedding import NO_EMBEDDER, Embedder
 from app.engine import Engine
+from app.engine.parallel.plan import ALONE, RankPlan
 from app.errors import ModelError
 from app.messages import ModelFolder, Progress
 from app.settings import ModelSettings, SettingsFile, data_dir_or_default, default_data_dir
@@ -37,14 +38,14 @@ def hub_of(settings: ModelSettings) -> "Hub":
 
 
 @contextmanager
-def engine_in(data_dir: Path, closing_seconds: float = 30.0) -> Iterator[Engine]:
+def engine_in(data_dir: Path, closing_seconds: float = 30.0, plan: RankPlan = ALONE) -> Iterator[Engine]:
     """An engine that keeps its measurements in this data folder. At the end it has so long for what it is at."""
     from app.models_registry import locate
 
     def located(name: str, progress: Progress) -> ModelFolder:
         return locate(name, progress, hub_of(SettingsFile(data_dir).load().library))
 
-    engine = Engine(located, data_dir / "steps")
+    engine = Engine(located, data_dir / "steps", plan=plan)
     try:
         yield engine
     finally:

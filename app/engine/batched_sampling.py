@@ -31,7 +31,7 @@ BestTokens = Callable[[Tensor, int], Tensor]
 
 
 def best_tokens(logits: Tensor, count: int) -> Tensor:
-    """Of each row the ids of its `count` likeliest tokens, their logits, and argmax's id: [R, 2 * count + 1].
+    """Of each row the logits of its `count` likeliest tokens, their ids, and argmax's id: [R, 2 * count + 1].
 
     Ids are exact in float32, vocabularies being smaller than 2**24."""
     firsts = logits.argmax(dim=-1, keepdim=True)
@@ -39,7 +39,7 @@ def best_tokens(logits: Tensor, count: int) -> Tensor:
         ids, values = firsts, logits.gather(1, firsts)
     else:
         values, ids = logits.topk(min(count, logits.shape[-1]), dim=-1)
-    return torch.cat((ids.float(), values.float(), firsts.float()), dim=1)
+    return torch.cat((values.float(), ids.float(), firsts.float()), dim=1)
 
 
 def sampler_for(sampling: Sampling, device: str, best: BestTokens = best_tokens) -> Sampler:
@@ -95,11 +95,11 @@ def _on_the_host(found: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[
     """As `sampling.likeliest`, by one copy of what `best_tokens` found; and the last column's tokens [R]."""
     numbers = found.cpu().numpy()
     width = (numbers.shape[1] - 1) // 2  # a drawn token's column makes no difference
-    order, best = numbers[:, :width].astype(np.int64), numbers[:, width : 2 * width]
-    lowest = numbers[:, 2 * width].astype(np.int64)
-    for row in np.flatnonzero(order[:, 0] != lowest):
-        lowest_first(order[row], int(lowest[row]))
-    return order[:, :count], best[:, :count], numbers[:, -1].astype(np.int64).tolist()
+    tokens = numbers[:, width:].astype(np.int64)
+    ids, lowest = tokens[:, :width], tokens[:, width]
+    for row in np.flatnonzero(ids[:, 0] != lowest):
+        lowest_first(ids[row], int(lowest[row]))
+    return ids[:, :count], numbers[:, :count], tokens[:, -1].tolist()
 
 
 def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, values: int = VALUES) -> Tensor:

@@ -25,9 +25,9 @@ from app.engine.steps import run_block
 from app.engine.tolerance import is_close, tolerance_of
 from app.errors import ModelBroken
 
-PREFIX = (3, 1, 4, 1, 5)
+_PREFIX = (3, 1, 4, 1, 5)
 _PATHS = ((9, 2, 6), (9, 5))
-"""Token ids of the trial: behind the prefix and the current token 9, the model is asked about 2 6 and 5."""
+"""A trial in tenths of the vocabulary: the prefix, the current token 9, and the drafts 2 6 and 5."""
 
 ROWS = (3, 33, 128)
 """Rows of the trials that compare two ways to run a model: libraries have other kernels for few than for many."""
@@ -62,7 +62,7 @@ def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
 
     Where chunks do (Mamba, RecurrentGemma), the runner reads long prompts row by row. Where they do not, and a
     chain can be taken back, it takes chains."""
-    text, read = [*PREFIX, *_PATHS[0]], len(PREFIX)
+    text, read = _tokens(model, *_PREFIX, *_PATHS[0]), len(_PREFIX)
     expected, tolerance = _logits(model, text)[read - 1 :], tolerance_of(model)
     rows = [runner.feed(text[:read], 0)]
     rows += [runner.feed(text[place : place + 1], place) for place in range(read, len(text))]
@@ -82,16 +82,17 @@ def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bo
     """Whether a chain behind one whose guesses were wrong says what the same text says in one pass."""
     if not runner.has_fixed_positions:
         return False
-    read, (current, *wrong) = len(PREFIX), _PATHS[0]
-    text = (*PREFIX, current, *(2 + row % 7 for row in range(LONGEST_CHAIN - 1)))[: runner.context]
+    read, (current, *guesses) = len(_PREFIX), _PATHS[0]
+    line = (*_PREFIX, current, *(2 + row % 7 for row in range(LONGEST_CHAIN - 1)))
+    text, wrong = _tokens(model, *line)[: runner.context], _tokens(model, current, *guesses)
     runner.longest_chain = LONGEST_CHAIN
     try:
-        for _ in runner.prefill(PREFIX):
+        for _ in runner.prefill(text[:read]):
             pass
-        runner.forward(chain_block((current, *wrong), read, wanted=(0,)))
+        runner.forward(chain_block(wrong, read, wanted=(0,)))
         runner.commit((0,))
         chain = chain_block(text[read + 1 :], read + 1, tuple(range(len(text) - read - 1)))
-        return is_close(runner.forward(chain), _logits(model, list(text))[read + 1 :], tolerance_of(model))
+        return is_close(runner.forward(chain), _logits(model, text)[read + 1 :], tolerance_of(model))
     except Exception as error:  # a model's own: its state may be nothing that can be copied
         if is_no_verdict(error):
             raise
@@ -100,7 +101,14 @@ def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bo
 
 def _path_logits(model: PreTrainedModel) -> Tensor:
     """transformers' own logits behind each of the tree's drafts [nodes - 1, vocab], path by path."""
-    return torch.cat([_logits(model, [*PREFIX, *path])[len(PREFIX) + 1 :] for path in _PATHS])
+    texts = [_tokens(model, *_PREFIX, *path) for path in _PATHS]
+    return torch.cat([_logits(model, text)[len(_PREFIX) + 1 :] for text in texts])
+
+
+def _tokens(model: PreTrainedModel, *tenths: int) -> list[int]:
+    """Ordinary tokens. Many a vocabulary begins with control tokens, behind which rounding grows without bounds."""
+    step = max(1, model.config.get_text_config(decoder=True).vocab_size // 10)
+    return [step * tenth for tenth in tenths]
 
 
 @torch.inference_mode()
@@ -111,19 +119,23 @@ def _logits(model: PreTrainedModel, text: list[int]) -> Tensor:
 
 
 def trial_blocks(model: PreTrainedModel, counts: Iterable[int] = ROWS) -> list[Block]:
-    """Chains of few and of many rows behind PREFIX, as far as the model has positions."""
+    """Chains of few and of many rows behind the prefix, as far as the model has positions."""
     positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
-    most = (positions or len(PREFIX) + max(ROWS)) - len(PREFIX)
-    lines = ([2 + row % 7 for row in range(rows)] for rows in counts if rows <= most)
-    return [chain_block(line, len(PREFIX), tuple(range(len(line)))) for line in lines]
+    most = (positions or len(_PREFIX) + max(ROWS)) - len(_PREFIX)
+    lines = (_tokens(model, *(2 + row % 7 for row in range(rows))) for rows in counts if rows <= most)
+    return [chain_block(line, len(_PREFIX), tuple(range(len(line)))) for line in lines]
 
 
 def block_logits(model: PreTrainedModel, attend: Attend, block: Block) -> Tensor:
-    """Logits of a block's wanted rows behind PREFIX."""
+    """Logits of a block's wanted rows behind the prefix."""
+    return run_block(model, _read_prefix(model, attend), block, attend)[0]
+
+
+def _read_prefix(model: PreTrainedModel, attend: Attend) -> BlockCache:
     cache = BlockCache()
-    run_block(model, cache, chain_block(PREFIX, 0, wanted=()), attend)
-    cache.commit(range(len(PREFIX)))
-    return run_block(model, cache, block, attend)[0]
+    run_block(model, cache, chain_block(_tokens(model, *_PREFIX), 0, wanted=()), attend)
+    cache.commit(range(len(_PREFIX)))
+    return cache
 
 
 def rows_that_differ(
@@ -148,10 +160,7 @@ def rows_that_differ(
 
 
 def _trial(model: PreTrainedModel, expected: Tensor, windows: list[int], attend: Attend) -> str:
-    cache = BlockCache()
-    run_block(model, cache, chain_block(PREFIX, 0, wanted=()), attend)
-    cache.commit(range(len(PREFIX)))
-    logits, view = run_block(model, cache, tree_block(), attend)
+    logits, view = run_block(model, _read_prefix(model, attend), tree_block(model), attend)
     if not view.windows:
         return "This model has attention code of its own"
     if view.windows != windows:
@@ -161,13 +170,14 @@ def _trial(model: PreTrainedModel, expected: Tensor, windows: list[int], attend:
     return ""
 
 
-def tree_block() -> Block:
-    """A small draft tree behind PREFIX."""
-    tree = DraftTree(_PATHS[0][0])
+def tree_block(model: PreTrainedModel) -> Block:
+    """A small draft tree behind the prefix."""
+    current, *_ = _tokens(model, _PATHS[0][0])
+    tree = DraftTree(current)
     for path in _PATHS:
         node = 0
-        for token in path[1:]:
+        for token in _tokens(model, *path[1:]):
             node = tree.add(node, token, "prompt")
-    positions = tuple(len(PREFIX) + depth for depth in tree.depths)
+    positions = tuple(len(_PREFIX) + depth for depth in tree.depths)
     # The root is not asked about: a model that answers for every row is found out by the number of its answers.
     return Block(tuple(tree.tokens), positions, tuple(tree.parents), wanted=tuple(range(1, len(tree))))

@@ -16,14 +16,14 @@ WORDS = (
     "illegal instruction",
     "misaligned address",
     "invalid program counter",
-    "invalid address space",
+    "operation not supported on global/shared address space",
     "hardware stack error",
     "device-side assert",
     "unspecified launch failure",
     "launch timed out",
     "uncorrectable ecc error",
     "gpu is lost",
-    "cuda error: unknown error",
+    ": unknown error",  # behind "CUDA error", "CUDA driver error" or "Triton Error [CUDA]"
     "cublas_status_execution_failed",
     "cublas_status_internal_error",
 )

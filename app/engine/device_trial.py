@@ -19,7 +19,7 @@ _SAMPLING = Sampling(temperature=0.8, top_p=0.9, seed=1)
 
 def run_small(model: PreTrainedModel) -> list[Tensor]:
     """The logits of a tree and of chains, and for each the tokens that are drawn from them, on the host."""
-    logits = [block_logits(model, SDPA.attend, block) for block in (tree_block(), *trial_blocks(model))]
+    logits = [block_logits(model, SDPA.attend, block) for block in (tree_block(model), *trial_blocks(model))]
     sampler = sampler_for(_SAMPLING, str(model.device))
     drawn: list[Tensor] = []
     for rows in logits:

@@ -55,7 +55,9 @@ class SentenceModel:
     most_tokens: int
 
     def embed(self, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens) -> np.ndarray:
-        """float32[len(texts), width], each of length one. Raises BadOption for ids that are no tokens."""
+        """float32[len(texts), width], each of length one.
+
+        Raises BadOption for ids that are no tokens, ModelBroken for tokens that the model has no weights for."""
         width = int(self.model.config.hidden_size)
         if not texts:
             return np.zeros((0, width), np.float32)
@@ -66,6 +68,7 @@ class SentenceModel:
             return_overflowing_tokens=True,
         )
         ids: list[list[int]] = windows["input_ids"]
+        self._check_weights(max(max(one, default=0) for one in ids))
         on_tokens(sum(map(len, ids)))
         owners = torch.tensor(windows["overflow_to_sample_mapping"])
         sizes = torch.tensor([float(len(one)) for one in ids])
@@ -85,6 +88,15 @@ class SentenceModel:
                 "the text itself (in LangChain: check_embedding_ctx_length=False)."
             )
         return str(self.tokenizer.decode(list(text), skip_special_tokens=True))
+
+    def _check_weights(self, token: int) -> None:
+        """On a card, a token without weights would end all work there, a chat's too."""
+        embedding: Any = self.model.get_input_embeddings()
+        if token >= (known := len(embedding.weight)):
+            raise ModelBroken(
+                "The tokenizer and the weights of the embedding model do not fit each other "
+                f"(token {token:,} of {known:,}): choose another one, or download it again."
+            )
 
     def _pooled(self, windows: list[list[int]]) -> Tensor:
         batch = self.tokenizer.pad({"input_ids": windows}, return_tensors="pt").to(self.model.device)

@@ -112,5 +112,5 @@ def _check_blocks(
         partial(block_logits, fused, attention.attend),
         partial(block_logits, model, SDPA.attend),
     )
-    if rows := rows_that_differ(found, expected, [tree_block(), *blocks], tolerance_of(model)):
+    if rows := rows_that_differ(found, expected, [tree_block(model), *blocks], tolerance_of(model)):
         raise ArithmeticError(f"steps of {rows} rows say something else")

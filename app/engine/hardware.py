@@ -138,6 +138,11 @@ def _problem_without_card(name: str, cuda: str) -> tuple[str, str]:
     return f"There is a card ({name}), but its driver does not run torch's CUDA {cuda}", OLDER_DRIVER
 
 
+def numbered(device: torch.device) -> torch.device:
+    """The card that this thread uses, by its number: what reads weights may take "cuda" for the first one."""
+    return torch.device("cuda", torch.cuda.current_device()) if device.type == "cuda" else device
+
+
 def choose_dtype(choice: DType, device: torch.device) -> torch.dtype:
     """bfloat16 where the machine multiplies it natively, else float16 on CUDA and float32 elsewhere."""
     if choice != "auto":

@@ -7,7 +7,7 @@ note says why.
 import json
 import logging
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -21,7 +21,12 @@ from app.engine import attention
 from app.engine.block import chain_block
 from app.engine.device_faults import refused_because
 from app.engine.draft_timing import question_seconds, trial_text
-from app.engine.hidden_states import HiddenStates, layer_of_states, write_hidden_states
+from app.engine.hidden_states import (
+    HiddenStates,
+    hidden_states_of,
+    layer_of_states,
+    write_hidden_states,
+)
 from app.engine.kv_cache import BlockCache
 from app.engine.lookahead.draft_model import DraftModel
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
@@ -30,7 +35,7 @@ from app.engine.mtp_head import MtpHead
 from app.engine.runner import BlockRunner, ModelRunner
 from app.engine.steps import run_block
 from app.engine.tolerance import is_close, tolerance_of
-from app.messages import ModelFolder
+from app.messages import ModelFolder, ModelInfo
 
 log = logging.getLogger(__name__)
 
@@ -72,9 +77,17 @@ def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
 
 
 def drafting_heads(
+    carried: CarriedHeads, model: PreTrainedModel, runner: ModelRunner, info: ModelInfo
+) -> tuple[ModelInfo, tuple[DraftModelSource, ...]]:
+    """What is known of the model with its heads, and sources of drafts for its runner, one at most."""
+    sources, note = _sources(carried, model, runner)
+    return replace(info, heads=bool(sources), heads_note=note), sources
+
+
+def _sources(
     carried: CarriedHeads, model: PreTrainedModel, runner: ModelRunner
 ) -> tuple[tuple[DraftModelSource, ...], str]:
-    """Sources of drafts for this runner of the model, one at most, and what is to be said of them."""
+    """With what is to be said of them."""
     if carried.heads is None:
         return (), carried.note
     if not isinstance(runner, BlockRunner) or not runner.has_fixed_positions:
@@ -122,7 +135,7 @@ def _source(heads: MtpModel, runner: BlockRunner) -> DraftModelSource:
     except Exception:
         written.remove()
         raise
-    head = first_of(heads, runner, runner.hidden_states)
+    head = first_of(heads, runner, hidden_states_of(runner))
     return DraftModelSource(DraftModel(head, NAME, runner.vocabulary), DraftModelBudget(*seconds))
 
 

@@ -15,6 +15,7 @@ from torch.utils.hooks import RemovableHandle
 from transformers import PreTrainedModel
 
 from app.engine.kv_cache import BlockCache, layer_windows
+from app.engine.runner import BlockRunner
 
 
 class HiddenStates:
@@ -47,6 +48,11 @@ def write_states(cache: BlockCache, layer: int, states: Tensor) -> None:
 def layer_of_states(model: PreTrainedModel) -> int:
     """Behind the layers of the model itself."""
     return len(layer_windows(model.config.get_text_config(decoder=True)))
+
+
+def hidden_states_of(runner: BlockRunner) -> HiddenStates:
+    """Those of what a runner has committed, if the passes of its model write them."""
+    return HiddenStates(runner.cache, layer_of_states(runner.model))
 
 
 def write_hidden_states(model: PreTrainedModel) -> RemovableHandle:

@@ -30,7 +30,7 @@ from app.engine.device_faults import is_no_verdict
 from app.engine.device_trial import device_fault
 from app.engine.execution import run_in_blocks, run_in_chains
 from app.engine.gguf import check_memory, reading_options, unpacked, without_bar
-from app.engine.hardware import choose_device, choose_dtype, dtype_name, sum_exactly
+from app.engine.hardware import choose_device, choose_dtype, dtype_name, numbered, sum_exactly
 from app.engine.head_loading import CarriedHeads, carried_heads, drafting_heads
 from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.model_drafter import DraftModelSource
@@ -44,7 +44,7 @@ from app.engine.sandbox import Sandbox, panics_as_errors
 from app.engine.step_profile import StepProfile
 from app.engine.text import Decode
 from app.engine.tolerance import rounds_activations
-from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
+from app.errors import AppError, BadOption, ModelBroken, ModelUnsafe, first_line
 from app.messages import ModelChoice, ModelFolder, ModelInfo
 
 if TYPE_CHECKING:
@@ -92,6 +92,15 @@ class LoadedModel:
         """Whether lookahead works with this model."""
         return not self.info.lookahead_note
 
+    def within_vocabulary(self, ids: list[int]) -> list[int]:
+        """The ids, if there is an embedding for each: on a card, another would end all work there."""
+        if max(ids) >= self.vocabulary:
+            raise BadOption(
+                f"The tokenizer and the weights of {self.info.name} do not fit each other (token {max(ids):,} of "
+                f"{self.vocabulary:,}): choose another model, or download it again."
+            )
+        return ids
+
     def decode(self, ids: list[int]) -> str:
         """The text of these ids, special tokens left out."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
@@ -118,14 +127,15 @@ def load(
     Its tokenizer and its chat template are tried in the sandbox first; without one they are trusted. `cache` keeps
     what a GGUF file's folder holds."""
     chosen = choose_device(choice.device, fault_of=device_fault)
-    dtype = choose_dtype(choice.dtype, chosen.device)
-    check_can_quantise(choice.quantisation, dtype, chosen.device)
-    sum_exactly(chosen.device)
-    expand_segments(chosen.device)
+    device = numbered(chosen.device)
+    dtype = _dtype_of(choice, device)
+    check_can_quantise(choice.quantisation, dtype, device)
+    sum_exactly(device)
+    expand_segments(device)
     try:
         check_memory(folder, dtype)
         with panics_as_errors(), unpacked(folder, cache) as whole:
-            loaded = _load(whole, choice, chosen.device, dtype, sandbox)
+            loaded = _load(whole, choice, device, dtype, sandbox)
     except AppError:
         raise
     except Exception as error:  # libraries that read what anybody may have written raise anything
@@ -133,6 +143,13 @@ def load(
             raise
         raise _broken(folder, error) from error
     return replace(loaded, info=replace(loaded.info, device_note=chosen.note))
+
+
+def _dtype_of(choice: ModelChoice, device: torch.device) -> torch.dtype:
+    # On a CPU our kernel for whole numbers is three times as fast as bfloat16's, and it takes float32.
+    if choice.dtype == "auto" and choice.quantisation == "int8" and device.type == "cpu" and cpu_kernels():
+        return torch.float32
+    return choose_dtype(choice.dtype, device)
 
 
 def _load(
@@ -145,14 +162,15 @@ def _load(
     config = AutoConfig.from_pretrained(folder.path, **HERE)
     check_config_size(folder, config, dtype)
     tokenizer = _read_tokenizer(folder, sandbox)
-    # To be quantised, they pass through main memory slice by slice.
-    straight = choice.quantisation == "none"
-    model = _read_weights(folder, config, dtype, placement(device) if straight else {})
+    placed = placement(device) if choice.quantisation == "none" else {}  # to be quantised, slice by slice
+    model = _read_weights(folder, config, dtype, placed)
     model.requires_grad_(False)
     heads = CarriedHeads() if choice.draft_model else carried_heads(model, folder)
     quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room there
     model.train(False).to(device)
-    return _with_heads(prepare(model, tokenizer, folder, choice, quantised), model, heads)
+    loaded = prepare(model, tokenizer, folder, choice, quantised)
+    info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
+    return replace(loaded, info=info, draft_models=sources)
 
 
 def _read_tokenizer(folder: ModelFolder, sandbox: Sandbox | None) -> PreTrainedTokenizerBase:
@@ -210,13 +228,6 @@ def prepare(
     )
     vocabulary = int(text_config.vocab_size)
     return LoadedModel(info, tokenizer, execution.runner, eos_ids(model, tokenizer), vocabulary)
-
-
-def _with_heads(loaded: LoadedModel, model: PreTrainedModel, carried: CarriedHeads) -> LoadedModel:
-    """With the heads that the model's checkpoint carries, or why they do not draft."""
-    sources, note = drafting_heads(carried, model, loaded.runner)
-    info = replace(loaded.info, heads=bool(sources), heads_note=note)
-    return replace(loaded, info=info, draft_models=sources)
 
 
 def compiler_note(

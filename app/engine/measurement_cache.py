@@ -20,6 +20,7 @@ import transformers
 from transformers import PreTrainedModel
 
 from app import __version__
+from app.engine.cpu_kernels.loading import SOURCE
 from app.messages import ModelInfo
 
 log = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ class MeasurementCache(Protocol):
 
 
 def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
-    """The model, how its layers are made, where it runs, and by which libraries."""
+    """The model, how its layers are made, where it runs, and by which libraries and kernels."""
     config = model.config.to_json_string(use_diff=False)
     layers = sorted({f"{type(layer).__module__}.{type(layer).__qualname__}" for layer in model.modules()})
     return {
@@ -53,6 +54,7 @@ def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
         "device": _device_name(model.device),
         "attention": info.attention,
         **({"steps": "graphs"} if info.graphs else {}),
+        "kernels": _digest(*(file.read_text("utf-8") for file in sorted(SOURCE.file.parent.glob("*.[ch]")))),
         "libraries": f"foresight {__version__} torch {torch.__version__} transformers {transformers.__version__}",
     }
 

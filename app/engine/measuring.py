@@ -44,8 +44,11 @@ def measured(
     cache: MeasurementCache,
     progress: Progress,
     find_drafter: Callable[[], Compiled[PyDLL]] = compiled_drafter,
+    ranks: int = 1,
 ) -> LoadedModel:
-    """The model with its step profile and its statistics, from the cache or measured now."""
+    """The model with its step profile and its statistics, from the cache or measured now.
+
+    The profile is that of this process alone; what replies teach is kept apart for each number of ranks."""
     runner = loaded.runner
     if not loaded.can_draft or not isinstance(runner, MeasuredRunner):
         return loaded
@@ -64,11 +67,13 @@ def measured(
         compiler_note=loaded.info.compiler_note or drafter.note,
     )
     make_drafter = best_drafter(drafter)
+    learned = cache_key if ranks == 1 else {**cache_key, "ranks": str(ranks)}
     for source in loaded.draft_models:
-        source.recall(cache.read("draft-model", _of_draft_model(cache_key, source), _to_lessons, Lessons()))
+        source.recall(cache.read("draft-model", _of_draft_model(learned, source), _to_lessons, Lessons()))
         make_drafter = source.drafters(make_drafter)
-    statistics = _experience(loaded, runner, cache, cache_key, progress, largest, make_drafter)
-    return replace(loaded, profile=profile, cache_key=cache_key, info=info, statistics=statistics)
+    first = _first_successors(loaded, runner, cache, cache_key, progress, largest)
+    statistics = _experience(loaded, runner, cache, learned, first, make_drafter)
+    return replace(loaded, profile=profile, cache_key=learned, info=info, statistics=statistics)
 
 
 def _probe(runner: MeasuredRunner, progress: ProgressListener) -> StepProfile:
@@ -106,15 +111,14 @@ def _of_draft_model(cache_key: CacheKey, source: DraftModelSource) -> CacheKey:
     return cache_key | {"draft model": source.model.name}
 
 
-def _experience(
+def _first_successors(
     loaded: LoadedModel,
     runner: MeasuredRunner,
     cache: MeasurementCache,
     cache_key: CacheKey,
     progress: Progress,
     largest: int,
-    make_drafter: MakeDrafter,
-) -> ModelStatistics:
+) -> Packed:
     vocabulary = runner.vocabulary
     first = cache.read("successors", cache_key, _to_packed, NOTHING_SAID)
     if len(first) != vocabulary:
@@ -125,8 +129,19 @@ def _experience(
         first = ask_first_successors(runner, first, start, look, min(ROWS, largest))
         packed = b64encode(compress(first.tobytes())).decode()
         cache.write("successors", cache_key, {"layout": SUCCESSORS_LAYOUT, "packed": packed})
+    return first
+
+
+def _experience(
+    loaded: LoadedModel,
+    runner: MeasuredRunner,
+    cache: MeasurementCache,
+    cache_key: CacheKey,
+    first: Packed,
+    make_drafter: MakeDrafter,
+) -> ModelStatistics:
     return ModelStatistics(
-        vocabulary,
+        runner.vocabulary,
         loaded.info.parameters,
         first,
         special=frozenset(loaded.tokenizer.all_special_ids) | loaded.eos_ids,

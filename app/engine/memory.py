@@ -22,6 +22,9 @@ WORDS = (
     "can't start new thread",  # for want of a stack
     "cublas_status_alloc_failed",
     UNINITIALISED,  # its handle found no room
+    # Where a driver does not tell how much was left, as on a part of a card (MIG), torch's report that memory ran
+    # out fails: https://github.com/pytorch/pytorch/issues/112377
+    "nvml_success ==",
 )
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.engine.batched_sampling import sampler_for
 from app.engine.loading import LoadedModel
 from app.engine.logits_processing import (
     LogprobsRecorder,
@@ -52,9 +51,10 @@ def make_reply_sampler(
 
     Raises BadOption for a grammar that cannot be used."""
     sampling, wanted = request.options.sampling, request.logits
-    sample = sampler_for(sampling, loaded.info.device, loaded.runner.best_tokens)
     constraint: Constraint = unconstrained
     processes = _processes(loaded, request, prompt_tokens)
+    reads_logits = bool(processes or wanted.grammar) or wanted.top_logprobs >= 0
+    sample = loaded.runner.sampler(sampling, reads_logits)
     if wanted.grammar:
         tokenizer, eos_ids = loaded.tokenizer, loaded.eos_ids
         mask = loaded.grammars().compile(wanted.grammar, tokenizer, eos_ids, prompt_tokens, begun)

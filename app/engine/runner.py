@@ -12,16 +12,16 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention.selector import SDPA, Attention
-from app.engine.batched_sampling import best_tokens
+from app.engine.batched_sampling import best_tokens, sampler_for
 from app.engine.block import Block, apart_block, chain_block, common_length, padded
-from app.engine.hidden_states import HiddenStates, layer_of_states
 from app.engine.kv_cache import AHEAD, BlockCache
 from app.engine.memory import is_out_of_memory
 from app.engine.prefix_cache import WORTH_KEEPING, PrefixCache
 from app.engine.rotary import Rotary, anchored
+from app.engine.sampling import Sampler
 from app.engine.step_profile import Buckets, bucket_for
 from app.engine.steps import EagerSteps, Steps, run_block
-from app.messages import MAX_ROWS, Prefilling
+from app.messages import MAX_ROWS, Prefilling, Sampling
 
 PREFILL_CHUNK, CUDA_PREFILL_CHUNK = 512, 1024
 """Prompt tokens per forward pass: between two of them the person can stop, and sees progress. With so many, a card
@@ -64,6 +64,11 @@ class ModelRunner(Protocol):
 
     def forward_apart(self, tokens: Sequence[int]) -> Tensor:
         """Logits [n, vocab] behind the prefix and each of these tokens alone. Nothing is committed."""
+
+    def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
+        """Samples from what `prefill` and `forward` return from now on.
+
+        That is logits if it shall be, else whatever suits the two."""
 
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
         """`batched_sampling.best_tokens`, of at least so many: for `forward`'s newest logits maybe found by now."""
@@ -155,6 +160,11 @@ class BlockRunner:
         """In one block."""
         return self.forward(apart_block(tokens, len(self._prefix)))
 
+    def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
+        """From logits, always."""
+        del from_logits
+        return sampler_for(sampling, str(self._model.device), self.best_tokens)
+
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
         """Those that a recorded step has found beside these logits; of other logits they are looked for now."""
         known = self.steps.best_tokens(len(logits), count) if logits is self._newest else None
@@ -190,6 +200,11 @@ class BlockRunner:
         return self._model
 
     @property
+    def length(self) -> int:
+        """Tokens of the prefix."""
+        return len(self._prefix)
+
+    @property
     def warm_up(self) -> int:
         """Runs of a block after which the next ones cost what all later ones do."""
         return self.steps.warm_up
@@ -205,9 +220,9 @@ class BlockRunner:
         return int(self._model.config.get_text_config(decoder=True).vocab_size)
 
     @property
-    def hidden_states(self) -> HiddenStates:
-        """Those of the prefix, if passes write them."""
-        return HiddenStates(self._cache, layer_of_states(self._model))
+    def cache(self) -> BlockCache:
+        """What it keeps of the prefix."""
+        return self._cache
 
     def remembered(self) -> list[Tensor]:
         """Every layer's keys and values [1, heads, L, size] of the prefix, as views."""

@@ -20,15 +20,16 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from app.engine.batched_sampling import best_tokens
+from app.engine.batched_sampling import best_tokens, sampler_for
 from app.engine.block import MAX_DEPTH, Block, common_length
 from app.engine.hardware import uploaded
 from app.engine.kv_cache import stock_cache
 from app.engine.rotary import rotary_of
 from app.engine.runner import PREFILL_CHUNK
+from app.engine.sampling import Sampler
 from app.engine.state_snapshot import Snapshot, State
 from app.engine.step_profile import Buckets
-from app.messages import Prefilling
+from app.messages import Prefilling, Sampling
 
 PROGRESS_ROWS = 16
 """Rows between two reports of progress, where a prompt is read row by row."""
@@ -125,7 +126,11 @@ class SequentialRunner:
         self._block = block
         if rows == 1:
             self.commit((0,))
-        return logits[list(block.wanted)]
+        if block.wanted == tuple(range(rows)):
+            return logits
+        return logits[
+            uploaded(np.array(block.wanted, dtype=np.int64), logits.device)
+        ]  # a list would be waited for
 
     @torch.inference_mode()
     def forward_apart(self, tokens: Sequence[int]) -> Tensor:
@@ -135,6 +140,11 @@ class SequentialRunner:
         output = self.model(input_ids=uploaded(texts, self.model.device), use_cache=False, **wanted)
         logits: Tensor = output.logits[:, -1]
         return logits
+
+    def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
+        """From logits, always."""
+        del from_logits
+        return sampler_for(sampling, str(self.model.device), self.best_tokens)
 
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
         """Nobody has looked for them before."""

@@ -14,13 +14,15 @@ from app.engine.loading import LoadedModel, load
 from app.engine.measurement_cache import open_cache
 from app.engine.measuring import LOADED, keep, measured
 from app.engine.memory import is_uninitialised, peak_bytes, release_memory, restart_peak
+from app.engine.parallel.group import Ranks
+from app.engine.parallel.plan import ALONE, RankPlan
 from app.engine.prompt import encode, make_reader
 from app.engine.reader import CachedTokenReader
 from app.engine.reply_events import NeverStop as NeverStop
 from app.engine.reply_events import StopSignal, reply_events
 from app.engine.sampling import likeliest
 from app.engine.sandbox import Sandbox, fill_here
-from app.errors import BadOption, EngineClosed
+from app.errors import EngineClosed
 from app.messages import (
     Event,
     Locate,
@@ -49,6 +51,7 @@ class Session:
         cache_dir: Path | None = None,
         taken: int = 0,
         sandbox: Sandbox | None = None,
+        plan: RankPlan = ALONE,
     ) -> None:
         """`taken` are bytes that the process took before there was an engine; no sandbox: models are trusted."""
         # Its bars and warnings are for programmers; what a person must know comes as events.
@@ -60,6 +63,7 @@ class Session:
         self._cache = open_cache(cache_dir)
         self._unpacked = cache_dir / "gguf" if cache_dir else None
         self._taken = taken
+        self._ranks = Ranks(plan)
         self._folders: tuple[ModelFolder, ...] = ()  # of the loaded model, and of its draft model
         self._choice: ModelChoice | None = None
         self._loaded: LoadedModel | None = None
@@ -75,7 +79,7 @@ class Session:
         """The chosen model, loaded unless it is already.
 
         One that cannot be found leaves the old one, one that cannot be loaded brings the old one back."""
-        if self._loaded and choice == self._choice:
+        if self._loaded and choice == self._choice and self._ranks.is_whole:
             return self._loaded
         folders = self._located(choice, progress)
         before = self._folders, self._choice
@@ -102,6 +106,7 @@ class Session:
     def close(self) -> None:
         """Let go of the model and give its memory back."""
         self._drop()
+        self._ranks.close()
 
     def forget(self) -> None:
         """Drop what runner and pool know of earlier prompts."""
@@ -116,7 +121,7 @@ class Session:
         loaded = self.open(request.model, progress)
         if request.is_cold:
             self.forget()
-        prompt = _within_vocabulary(loaded, self._encode(loaded, request))
+        prompt = loaded.within_vocabulary(self._encode(loaded, request))
         with self._forgetting_on_error():
             yield from reply_events(loaded, request, prompt, stop, self.reader.texts)
         keep(loaded, self._cache)
@@ -129,7 +134,7 @@ class Session:
         The prefill counts in no statistics; its logits may round differently from a step's."""
         loaded = self.open(request.model, progress)
         prompt = self._encode(loaded, request)
-        ids = _within_vocabulary(loaded, [*prompt, *written])
+        ids = loaded.within_vocabulary([*prompt, *written])
         with self._forgetting_on_error():
             logits = yield from loaded.runner.prefill(ids)
             tokens, values = likeliest(logits[None], 2)
@@ -175,10 +180,12 @@ class Session:
         progress(f"Loading {folder.name}", 0, LOADED)
         self._drop()
         restart_peak()
-        loaded = load(folder, choice, self._sandbox, self._unpacked)
+        here = self._ranks.begin(choice)
+        read = load(folder, here, self._sandbox, self._unpacked)
         for draft in drafts:
-            loaded = with_draft_model(loaded, draft, choice, self._sandbox, self._unpacked)
-        self._loaded = measured(loaded, self._cache, progress)
+            read = with_draft_model(read, draft, here, self._sandbox, self._unpacked)
+        loaded = measured(read, self._cache, progress, ranks=self._ranks.size)
+        self._loaded = self._ranks.join(loaded, folder, here, self._unpacked)
         progress(f"Loading {folder.name}", LOADED, LOADED)
         self.reader = make_reader(self._loaded.tokenizer, self._loaded.info.context, self._fill)
         self._folders, self._choice = folders, choice
@@ -202,13 +209,3 @@ class Session:
         self._folders = ()
         self.reader = CachedTokenReader()
         release_memory()
-
-
-def _within_vocabulary(loaded: LoadedModel, ids: list[int]) -> list[int]:
-    """The ids, if the model has an embedding for each: on a card, another would end all work there."""
-    if max(ids) >= loaded.vocabulary:
-        raise BadOption(
-            f"The tokenizer and the weights of {loaded.info.name} do not fit each other (token {max(ids):,} of "
-            f"{loaded.vocabulary:,}): choose another model, or download it again."
-        )
-    return ids

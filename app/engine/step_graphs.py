@@ -36,6 +36,7 @@ from app.engine.graph_capture import CapturedGraph, GraphCapturer
 from app.engine.kv_cache import BlockCache, are_in_place
 from app.engine.lookahead.entries import SUCCESSORS
 from app.engine.memory import is_out_of_memory
+from app.engine.native_step_inputs import best_pack
 from app.engine.step_inputs import StepInputs
 from app.engine.step_profile import Buckets
 from app.engine.steps import EagerSteps
@@ -91,6 +92,7 @@ class GraphSteps:
         self._version = self._capacity = 0  # of that cache, when it was looked at last
         self._logits = self._best = torch.empty(0)
         self._most_best = most_best
+        self._pack = best_pack()
         self._num_best = 0  # of the newest block
 
     @property
@@ -137,7 +139,7 @@ class GraphSteps:
 
     def _replayed(self, cache: BlockCache, block: Block, batch_invariant: bool) -> Tensor:
         rows = len(block)
-        bucket = self._captured.get(rows) or _Bucket(StepInputs(rows, self.model.device))
+        bucket = self._captured.get(rows) or _Bucket(StepInputs(rows, self.model.device, self._pack))
         if not bucket.inputs.fill(block, cache.length):
             return self._eager.forward(cache, block, batch_invariant)
         try:

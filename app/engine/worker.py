@@ -29,6 +29,7 @@ from app.engine.jobs import (
     sentence_of,
 )  # fmt: skip
 from app.engine.memory import address_space_left, resident_bytes
+from app.engine.parallel.plan import ALONE, RankPlan
 from app.engine.reader import CachedTokenReader
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.errors import AppError, EngineClosed
@@ -41,27 +42,31 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-
 CLOSING = "Foresight is closing and takes no more questions."
 LEAST_ADDRESS_SPACE = 1_000_000_000
 """Bytes that importing torch and what comes with it takes (981 MB on Linux without CUDA, more with it). With less,
 OpenBLAS asks for memory in an endless loop, in which not even Ctrl+C is heard."""
 UNLOADED = "No model is loaded: the next message loads it again."
 _CHATTY = ("torchao", "torch.utils._pytree")
-"""Loggers that warn while libraries are imported: transformers imports torchao wherever it is installed, and on a
-machine without CUDA that warns of missing kernels."""
+"""Loggers that warn of missing kernels on a machine without CUDA: transformers imports torchao where it can."""
 
 
 class Engine:
     """Owns the worker thread. All methods return at once and may be called from any thread."""
 
-    def __init__(self, locate: Locate, cache_dir: Path | None = None, sandbox: Sandbox | None = None) -> None:
+    def __init__(
+        self,
+        locate: Locate,
+        cache_dir: Path | None = None,
+        sandbox: Sandbox | None = None,
+        plan: RankPlan = ALONE,
+    ) -> None:
         """`cache_dir` keeps what was measured of models; without it each is measured whenever it is loaded.
 
         The sandbox is closed with the engine; by default it has its own."""
         self._locate = locate
         self._cache_dir = cache_dir
-        self._sandbox = sandbox or Sandbox()
+        self._sandbox, self._plan = sandbox or Sandbox(), plan
         self._queue = JobQueue()
         self._session: Session | None = None
         self._sentence_models: SentenceModels | None = None
@@ -145,6 +150,8 @@ class Engine:
         for job in self._queue.drain():  # what may wait stands behind the end
             if not isinstance(job, Shutdown):
                 self._end(job, EngineClosed(CLOSING))
+        if self._session and self._plan is not ALONE:
+            self._session.close()  # and with the model the other ranks' processes
         self._status = EngineStatus("closed")
 
     def _run(self, job: AnyJob) -> None:
@@ -170,16 +177,15 @@ class Engine:
 
     def _start(self, job: AnyJob) -> "Session":
         quiet_imports()
-        if isinstance(job, LoadJob) or (
-            isinstance(job, ReplyJob) and not isinstance(job.request.prompt, str)
-        ):
+        is_chat = isinstance(job, ReplyJob) and not isinstance(job.request.prompt, str)
+        if is_chat or isinstance(job, LoadJob):
             self._sandbox.start()  # it has imported what it needs when torch is there
         taken = resident_bytes()
         if address_space_left() < LEAST_ADDRESS_SPACE:
             raise MemoryError
         from app.engine.session import Session  # torch comes with it: not before there is work
 
-        return Session(self._locate, self._cache_dir, taken, self._sandbox)
+        return Session(self._locate, self._cache_dir, taken, self._sandbox, self._plan)
 
     def _startup_error(self, error: Exception) -> AppError:
         """The error of an engine that cannot start, such as without torch.
@@ -216,10 +222,9 @@ class Engine:
 
     def _ready(self, session: "Session", problem: str = "") -> EngineStatus:
         """Ready with whatever is loaded; a problem is added as a note."""
-        if session.info is None:
+        if (info := session.info) is None:
             return EngineStatus("failed", problem)
-        note = f"{problem} {session.info.name} stays loaded." if problem else ""
-        return EngineStatus("ready", note, session.info, session.peak)
+        return EngineStatus("ready", problem and f"{problem} {info.name} stays loaded.", info, session.peak)
 
     def _answer(self, session: "Session", request: Request, reply: EventSink) -> None:
         stop = ReplyStop(reply, self._is_closing)
@@ -284,9 +289,9 @@ def _report_loaded(ended: OnLoaded, is_loaded: bool) -> str:
     """Call the listener of a load; returns its error as a sentence."""
     try:
         ended(is_loaded)
+        return ""
     except Exception as error:
         return sentence_of(error)
-    return ""
 
 
 def quiet_imports() -> None:

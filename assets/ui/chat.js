@@ -45,6 +45,7 @@
     if (!shown.delete(name)) shown.add(name);
     if (what === "editor") drafts.delete(message.dataset.message);
     apply(message);
+    message.querySelector(`.${what}:not([hidden])`)?.scrollIntoView({ block: "nearest" }); // below the last line seen
     if (what !== "editor") return;
     const box = message.querySelector(".editor:not([hidden]) textarea");
     (box ?? message.querySelector("footer [data-show=editor]")).focus();

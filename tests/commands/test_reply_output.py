@@ -23,6 +23,7 @@ FIELDS = [
     "model",
     "dtype",
     "device",
+    "devices",
     "quantisation",
     "draft_model",
     "sources",

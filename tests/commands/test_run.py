@@ -2,7 +2,10 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from tests.commands.test_bench import FIELDS as BENCH_FIELDS
 from tests.commands.test_reply_output import FIELDS
@@ -62,3 +65,40 @@ def test_a_failure_is_one_sentence_without_a_traceback() -> None:
     done = typed("generate", "--prompt", "Hello", "--max-new-tokens", "0")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "Error: Max new tokens must be at least 1, got 0.\n"
+
+
+@pytest.mark.thorough
+def test_ranks_of_torchrun_and_of_devices_write_what_one_device_writes() -> None:
+    asked = (
+        "--prompt",
+        "Once upon a time",
+        "--max-new-tokens",
+        "24",
+        "--ignore-eos",
+        "--json",
+        "--rows",
+        "24",
+    )
+    sampled = ("--temperature", "0.8", "--seed", "3", "--dtype", "float32")
+    run = command("generate", *asked, *sampled)
+    by_torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", *run[1:]]
+    replies = []
+    for line in (run, [*run, "--devices", "cpu,cpu"], by_torchrun):
+        done = subprocess.run(
+            line, cwd=CHECKOUT, capture_output=True, encoding="utf-8", check=False, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        replies.append(json.loads(done.stdout))
+    alone, *shared = replies
+    assert [reply["devices"] for reply in replies] == [[], ["cpu", "cpu"], ["cpu", "cpu"]]
+    assert [reply["token_ids"] for reply in shared] == [alone["token_ids"]] * 2
+
+
+def test_devices_that_cannot_be_are_refused_in_a_sentence() -> None:
+    for devices, words in (
+        ("0,0", "A card can be named once only, got 'cuda:0'."),
+        ("cpu,0", "Devices must be all cards or all cpu, got 'cpu,cuda:0'."),
+        ("fast", "A device must be cpu, or a card's number, got 'fast'."),
+    ):
+        done = typed("generate", "--prompt", "Hello", "--devices", devices)
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {words}\n")

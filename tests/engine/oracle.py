@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.entries import Packed
 from app.messages import Origin
 from tests.engine.architectures import VOCABULARY
 from tests.engine.lookahead.drafting import tree_of
@@ -43,7 +42,9 @@ class Oracle:
     def expect(self, contexts: NDArray[np.int64]) -> None:
         """It has nothing to prepare."""
 
-    def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
+    def learn_successors(
+        self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
+    ) -> None:
         """It knows better."""
 
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:

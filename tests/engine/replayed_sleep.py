@@ -37,7 +37,7 @@ class Device:
         def sample(logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
             choices = sampler(logits, likely, positions)
             drawn = [choices.choose(row, range(position)) for row, position in enumerate(positions)]
-            columns = choices.ids, choices.logits, choices.ids[:, :1], torch.tensor(drawn)[:, None]
+            columns = choices.logits, choices.ids, choices.ids[:, :1], torch.tensor(drawn)[:, None]
             self._answers.append(torch.cat([torch.as_tensor(column).float() for column in columns], dim=1))
             return choices
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import LONGEST, ContextTable, last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.entries import Packed, pack_successors
 from app.engine.lookahead.native_drafter import best_drafter
 from app.engine.lookahead.pool import ContextPool
 from app.messages import Origin
@@ -36,9 +35,11 @@ class Only:
     def expect(self, contexts: NDArray[np.int64]) -> None:
         self.pool.expect(contexts)
 
-    def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
+    def learn_successors(
+        self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
+    ) -> None:
         if "successor" in self.sources:
-            self.pool.learn_successors(contexts, successors)
+            self.pool.learn_successors(contexts, ids, logits)
 
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
         self.pool.observe(context, accepted)
@@ -74,9 +75,9 @@ def knowing(source: Origin, text: Sequence[int], vocabulary: int) -> Only:
     return known
 
 
-def said_behind(text: Sequence[int]) -> tuple[NDArray[np.int64], Packed]:
-    """What a model says that would write this text: contexts [R, 4], and its successors [R, 8]."""
+def said_behind(text: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+    """What a model says that would write this text: contexts [R, 4], its likeliest tokens and logits [R, 2]."""
     contexts = np.array([last_tokens(text[:end][-LONGEST:]) for end in range(1, len(text))])
     ids = np.array([[token, (token + 1) % 3] for token in text[1:]])
     logits = np.tile(np.array([5.0, 1.0], dtype=np.float32), (len(ids), 1))
-    return contexts, pack_successors(ids, logits)
+    return contexts, ids, logits

@@ -8,6 +8,7 @@ import pytest
 from torch import Tensor
 from transformers import Cache, LlamaForCausalLM
 
+from app.engine.compatibility import tree_block, trial_blocks
 from app.engine.plain import plain
 from app.engine.runner import PREFILL_CHUNK, BlockRunner
 from app.engine.sequential_runner import LONGEST_CHAIN, SequentialRunner
@@ -143,3 +144,12 @@ def test_a_forward_that_does_not_take_part_is_found_out(kind: type[LlamaForCausa
     loaded = load(model.train(False))
     assert loaded.info.chains_note.startswith("This model has attention code of its own")
     assert write(loaded.runner, LONG, plain).tokens == transformers_says(LLAMA, LONG)
+
+
+def test_the_trial_asks_of_no_control_tokens() -> None:
+    """Behind those that begin SmolLM2's vocabulary two ways to round bfloat16 were a standard deviation apart."""
+    model = LLAMA.make()
+    blocks = [tree_block(model), *trial_blocks(model)]
+    tokens = {token for block in blocks for token in block.tokens}
+    assert min(tokens) >= model.config.vocab_size // 10
+    assert max(tokens) < model.config.vocab_size

@@ -15,6 +15,9 @@ LOST = (
     "Triton Error [CUDA]: unspecified launch failure",
     "CUDA error: misaligned address",
     "CUDA error: unknown error",
+    "Triton Error [CUDA]: unknown error",
+    "CUDA driver error: unknown error",
+    "CUDA error: operation not supported on global/shared address space",
     "CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx`",
 )
 

@@ -84,6 +84,17 @@ def test_what_is_not_understood_is_refused(tmp_path: Path, change: dict[str, obj
         load_sentence_model(folder, "cpu")
 
 
+def test_a_token_without_weights_never_reaches_the_model(tmp_path: Path) -> None:
+    folder = write_sentence_model(tmp_path / "model")
+    tokenizer = AutoTokenizer.from_pretrained(folder.path)
+    tokenizer.add_tokens(["zebra"])
+    tokenizer.save_pretrained(folder.path)
+    model = load_sentence_model(folder, "cpu")
+    assert model.embed(TEXTS).shape == (3, 32)
+    with pytest.raises(ModelBroken, match=r"\(token 19 of 19\)"):
+        model.embed(["the zebra sleeps"])
+
+
 def test_a_folder_without_notes_on_pooling_is_averaged_and_one_without_weights_refused(
     tmp_path: Path,
 ) -> None:

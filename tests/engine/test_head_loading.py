@@ -79,8 +79,12 @@ def test_a_model_that_takes_no_draft_trees_has_no_use_for_them(carrying: Path) -
     loaded = load(ModelFolder(carrying, "carrying"), CPU)
     assert isinstance(loaded.runner, BlockRunner)
     model = loaded.runner.model
-    sources, note = drafting_heads(CarriedHeads(read_heads(model)), model, SequentialRunner(model, 256))
-    assert (sources, note) == ((), f"{CARRIES}, which draft here only for models that take draft trees.")
+    runner, carried = SequentialRunner(model, 256), CarriedHeads(read_heads(model))
+    info, sources = drafting_heads(carried, model, runner, loaded.info)
+    assert (sources, info.heads_note) == (
+        (),
+        f"{CARRIES}, which draft here only for models that take draft trees.",
+    )
 
 
 def _incomplete(weights: Weights) -> Weights:

@@ -4,7 +4,7 @@ import torch
 
 from app.engine.block import chain_block
 from app.engine.decoders import make_decoder
-from app.engine.hidden_states import write_hidden_states
+from app.engine.hidden_states import hidden_states_of, write_hidden_states
 from app.engine.loading import LoadedModel
 from app.engine.prefix_cache import PrefixCache
 from app.engine.rotary import rotary_of
@@ -41,7 +41,7 @@ def read(runner: BlockRunner, text: list[int]) -> None:
 
 
 def assert_kept(runner: BlockRunner, text: list[int]) -> None:
-    states = runner.hidden_states
+    states = hidden_states_of(runner)
     assert len(states) == len(text)
     torch.testing.assert_close(states.rows(0, len(text)), expected(runner, text), atol=1e-4, rtol=1e-4)
 
@@ -79,7 +79,7 @@ def test_recorded_steps_write_them_to_their_slots() -> None:
     )
     prompt = numbers(20)
     said = write(runner, prompt, make_decoder(Decoding("lookahead", window=0, ngram=4, guesses=2))).tokens
-    assert_kept(runner, [*prompt, *said][: len(runner.hidden_states)])
-    assert len(runner.hidden_states) > len(prompt) + 20
+    assert_kept(runner, [*prompt, *said][: len(hidden_states_of(runner))])
+    assert len(hidden_states_of(runner)) > len(prompt) + 20
     assert capturer.replays > 10
     handle.remove()

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig
 
 from app.engine.compiling import Compiled
+from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.loading import _read_weights, compiler_note, load, placement
 from app.engine.model_config import UNKNOWN_CONTEXT, context_of
 from app.engine.runner import BlockRunner
@@ -101,6 +102,13 @@ def test_the_demo_model_is_loaded_by_the_same_code() -> None:
     assert (loaded.info.label, loaded.info.dtype, loaded.info.context) == ("demo", "bfloat16", 1024)
     assert (loaded.info.attention, loaded.info.attention_note) == ("sdpa", "")
     assert loaded.can_draft
+
+
+@pytest.mark.skipif(cpu_kernels() is None, reason="there is no C compiler here")
+def test_weights_of_8_bits_take_the_precision_of_our_kernel_unless_another_is_chosen() -> None:
+    folder, choice = ModelFolder(DEMO, "demo", "demo"), ModelChoice("demo", device="cpu", quantisation="int8")
+    assert load(folder, choice).info.dtype == "float32"
+    assert load(folder, replace(choice, dtype="bfloat16")).info.dtype == "bfloat16"
 
 
 def test_attention_that_cannot_be_had_is_refused_with_a_sentence() -> None:

@@ -30,7 +30,7 @@ from tests.tiers import numbered, some
 MEASURING, ASKING = "Measuring the model's step", "Asking the model for each token's successors"
 
 
-class Told:
+class ProgressLog:
     """A progress that remembers what went on."""
 
     def __init__(self) -> None:
@@ -49,9 +49,9 @@ def fresh(model_folders: dict[str, Path]) -> Callable[[], LoadedModel]:
 
 
 def opened(loaded: LoadedModel, notes: MeasurementCache) -> tuple[LoadedModel, list[str]]:
-    """The measured model, and what the person was told meanwhile."""
-    told = Told()
-    return measured(loaded, notes, told), told.whats
+    """The measured model, and the steps that were reported."""
+    steps = ProgressLog()
+    return measured(loaded, notes, steps), steps.whats
 
 
 def first_of(loaded: LoadedModel) -> Packed:
@@ -72,10 +72,10 @@ def rewrite(file: Path, change: Callable[[Any], Any]) -> None:
 
 
 def test_the_second_load_measures_and_asks_nothing(fresh: Callable[[], LoadedModel], tmp_path: Path) -> None:
-    first, told = opened(fresh(), MeasurementFolder(tmp_path))
-    assert told == [MEASURING, ASKING]
-    again, told = opened(fresh(), MeasurementFolder(tmp_path))
-    assert told == []
+    first, steps = opened(fresh(), MeasurementFolder(tmp_path))
+    assert steps == [MEASURING, ASKING]
+    again, steps = opened(fresh(), MeasurementFolder(tmp_path))
+    assert steps == []
     assert again.profile == first.profile
     assert (first_of(again) == first_of(first)).all()
     assert first_of(first).shape == (4096, SUCCESSORS)
@@ -86,10 +86,13 @@ def test_a_compiler_that_is_missing_is_a_note_of_the_model(fresh: Callable[[], L
     def nothing() -> Compiled[PyDLL]:
         return Compiled(None, "Drafts are made in Python.")
 
-    loaded = measured(fresh(), open_cache(None), Told(), nothing)
+    loaded = measured(fresh(), open_cache(None), ProgressLog(), nothing)
     assert loaded.info.refusals["compiler"] == "Drafts are made in Python."
     assert loaded.statistics._make_drafter is PythonDrafter
-    assert "compiler" not in measured(fresh(), open_cache(None), Told(), lambda: Compiled(None)).info.refusals
+    assert (
+        "compiler"
+        not in measured(fresh(), open_cache(None), ProgressLog(), lambda: Compiled(None)).info.refusals
+    )
 
 
 def test_without_a_folder_every_load_finds_out_anew(fresh: Callable[[], LoadedModel]) -> None:
@@ -101,8 +104,8 @@ def test_a_folder_that_cannot_be_written_costs_a_measurement_and_no_more(
     fresh: Callable[[], LoadedModel], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("in the way")
-    loaded, told = opened(fresh(), MeasurementFolder(tmp_path / "file"))
-    assert told == [MEASURING, ASKING]
+    loaded, steps = opened(fresh(), MeasurementFolder(tmp_path / "file"))
+    assert steps == [MEASURING, ASKING]
     keep(loaded, MeasurementFolder(tmp_path / "file"))
     assert bool(loaded.profile)
 
@@ -115,8 +118,8 @@ def test_tokens_that_there_was_no_time_to_ask_about_are_asked_next_time(
     loaded, kept = fresh(), first_of(whole).copy()
     kept[700:] = 0
     write_successors(tmp_path, kept)
-    again, told = opened(loaded, notes)
-    assert told == [ASKING]
+    again, steps = opened(loaded, notes)
+    assert steps == [ASKING]
     assert (first_of(again) == first_of(whole)).all()
 
 
@@ -134,8 +137,8 @@ def test_successors_that_make_no_sense_are_asked_anew(
     notes = MeasurementFolder(tmp_path)
     whole, _ = opened(fresh(), notes)
     rewrite(note_of(tmp_path, "successors"), lambda note: {**note, "packed": garbage})
-    again, told = opened(fresh(), notes)
-    assert told == [ASKING]
+    again, steps = opened(fresh(), notes)
+    assert steps == [ASKING]
     assert (first_of(again) == first_of(whole)).all()
 
 
@@ -204,8 +207,8 @@ def test_what_steps_really_took_is_there_after_the_next_start(
     loaded.statistics.curve(free, ()).refine(8, 1.0)
     loaded.statistics.curve(loaded.profile.batch_invariant, padded).refine_plain(2.0)
     keep(loaded, notes)
-    again, told = opened(fresh(), notes)
-    assert (again.statistics.shapes, told) == (loaded.statistics.shapes, [])
+    again, steps = opened(fresh(), notes)
+    assert (again.statistics.shapes, steps) == (loaded.statistics.shapes, [])
     assert set(again.statistics.shapes) == {(), padded}
     assert again.statistics.curve(free, ()).shape == loaded.statistics.curve(free, ()).shape
 
@@ -278,23 +281,23 @@ def test_counts_of_another_layout_and_garbage_are_not_believed(
     notes = MeasurementFolder(tmp_path)
     keep(counted(opened(fresh(), notes)[0]), notes)
     rewrite(note_of(tmp_path, "chances"), change)
-    again, told = opened(fresh(), notes)
-    assert told == []
+    again, steps = opened(fresh(), notes)
+    assert steps == []
     assert again.statistics.counts == {}
 
 
 def test_a_model_that_takes_one_row_at_a_time_is_not_measured(tmp_path: Path) -> None:
     recurrent = load_zoo(RECURRENT[0].make())
     notes = MeasurementFolder(tmp_path)
-    loaded, told = opened(recurrent, notes)
+    loaded, steps = opened(recurrent, notes)
     keep(loaded, notes)
-    assert (loaded, told, list(tmp_path.iterdir())) == (recurrent, [], [])
+    assert (loaded, steps, list(tmp_path.iterdir())) == (recurrent, [], [])
 
 
 def test_chains_are_measured_and_each_tokens_successors_are_asked_for(tmp_path: Path) -> None:
     """Behind a line break and each token alone, as a batch: what the model says there when it is asked alone."""
-    loaded, told = opened(load_zoo(CHAINED[0].make(), WithTexts()), MeasurementFolder(tmp_path))
-    assert told == [MEASURING, ASKING]
+    loaded, steps = opened(load_zoo(CHAINED[0].make(), WithTexts()), MeasurementFolder(tmp_path))
+    assert steps == [MEASURING, ASKING]
     assert loaded.profile.free.buckets[0] == 1 and loaded.profile.free.buckets[-1] == LONGEST_CHAIN
     assert loaded.info.same_text and "the same text" in loaded.info.same_text_note
     first, runner = first_of(loaded), loaded.runner
@@ -302,8 +305,8 @@ def test_chains_are_measured_and_each_tokens_successors_are_asked_for(tmp_path: 
     for token in (0, 7, 127):
         best = runner.feed([WithTexts.line_break, token], 0).argmax().item()
         assert unpack_successor(first[token][0])[0] == best
-    again, told = opened(load_zoo(CHAINED[0].make(), WithTexts()), MeasurementFolder(tmp_path))
-    assert (again.profile, told) == (loaded.profile, [])
+    again, steps = opened(load_zoo(CHAINED[0].make(), WithTexts()), MeasurementFolder(tmp_path))
+    assert (again.profile, steps) == (loaded.profile, [])
 
 
 class WithTexts(Letters):

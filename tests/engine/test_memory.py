@@ -17,6 +17,11 @@ def test_cublas_without_room_for_its_handle_is_memory_that_ran_out(status: str) 
     assert not is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"))
 
 
+def test_an_allocator_that_may_not_ask_how_much_was_left_has_run_out_of_memory() -> None:
+    words = 'NVML_SUCCESS == r INTERNAL ASSERT FAILED at "/pytorch/c10/cuda/CUDACachingAllocator.cpp":1154'
+    assert is_out_of_memory(RuntimeError(words))
+
+
 class PaperCuda:
     """torch.cuda of a machine with a card, which this process has used or not."""
 

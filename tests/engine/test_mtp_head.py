@@ -12,6 +12,7 @@ from transformers.modeling_layers import MtpModel
 
 from app.engine.block import chain_block, common_length
 from app.engine.head_loading import first_of, read_heads
+from app.engine.hidden_states import hidden_states_of
 from app.engine.loading import LoadedModel, load
 from app.engine.lookahead.drafter import PythonDrafter
 from app.engine.lookahead.model_drafter import DraftModelSource
@@ -120,7 +121,7 @@ class Warm:
 
 
 def fresh(heads: MtpModel, runner: BlockRunner) -> MtpHead:
-    return first_of(heads, runner, runner.hidden_states)
+    return first_of(heads, runner, hidden_states_of(runner))
 
 
 def assert_same(found: Tensor, expected: Tensor) -> None:

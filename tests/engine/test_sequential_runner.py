@@ -1,10 +1,12 @@
 """A chain that was not accepted leaves no trace, and what was accepted of it is fed with the next one."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from app.engine.block import apart_block, chain_block
 from app.engine.sequential_runner import LONGEST_CHAIN, SequentialRunner
@@ -53,6 +55,29 @@ def test_rows_that_were_accepted_are_pending_and_fed_with_the_next_chain(runner:
     assert is_close(fed(runner, (5, 6), 12), says(runner, TEXT[:2], (7, 5, 6))[3:])
     runner.commit((0, 1))
     assert (runner.pending, runner.max_rows) == (0, LONGEST_CHAIN), "all of it was right"
+
+
+class Lookups(TorchDispatchMode):
+    """Counts the tensors that are indexed by others: an index made from a list has a card waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += str(func).startswith("aten.index.")
+        return func(*args, **(kwargs or {}))
+
+
+def test_nothing_is_looked_up_behind_a_chain_of_which_all_rows_are_read(runner: SequentialRunner) -> None:
+    with Lookups() as by_the_model:
+        runner.feed(TEXT[:4], 9, 4)
+    read(runner, PROMPT)
+    with Lookups() as lookups:
+        logits = fed(runner, TEXT[:4], 9)
+    assert lookups.count == by_the_model.count
+    some = runner.forward(chain_block(TEXT[:4], 9, (3, 1)))
+    assert torch.equal(some, logits[[3, 1]])
 
 
 def test_a_block_that_nobody_committed_is_forgotten(runner: SequentialRunner) -> None:

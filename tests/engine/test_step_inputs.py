@@ -2,10 +2,14 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.engine.attention.paths import NEWEST, row_paths
 from app.engine.block import Block, chain_block, padded
-from app.engine.step_inputs import StepInputs
+from app.engine.compiling import Compiled
+from app.engine.native_step_inputs import best_pack, compiled_inputs
+from app.engine.step_inputs import StepInputs, packed_inputs
 
 CPU = torch.device("cpu")
 
@@ -32,6 +36,30 @@ def test_a_block_whose_rows_are_strewn_too_deep_is_not_sent() -> None:
     inputs = StepInputs(rows, CPU)
     assert not inputs.fill(Block(tuple(range(rows)), positions, parents, tuple(range(rows))), 5)
     assert not inputs.tokens.any()
+
+
+@pytest.mark.skipif(compiled_inputs().library is None, reason="there is no C compiler here")
+@given(
+    prefix=st.integers(0, 70),
+    gap=st.sampled_from([0, 0, 0, 1]),
+    back=st.sampled_from([1, 3, 90]).flatmap(
+        lambda most: st.lists(st.integers(1, most), min_size=1, max_size=90)
+    ),
+    wanted=st.sampled_from([0, 2]),
+)
+def test_c_lays_out_the_numbers_that_python_does(prefix: int, gap: int, back: list[int], wanted: int) -> None:
+    """Trees, chains that are too deep, rows of their own, blocks that leave positions out."""
+    parents = tuple(max(row - places, -1) for row, places in enumerate(back))
+    positions: list[int] = []
+    for parent in parents:
+        positions.append(prefix + gap if parent < 0 else positions[parent] + 1)
+    rows = tuple(range(len(back)))
+    block = Block(rows, tuple(positions), parents, tuple(max(row - wanted, 0) for row in rows))
+    assert best_pack()(block, prefix).tolist() == packed_inputs(block, prefix).tolist()
+
+
+def test_without_a_compiler_they_are_laid_out_in_python() -> None:
+    assert best_pack(Compiled(None)) is packed_inputs
 
 
 def test_a_block_of_another_size_is_refused() -> None:

@@ -7,12 +7,23 @@ import pytest
 
 from tools.first_card import Trial, run_all, short_trials, trials
 
+DEAF = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(60)"
+LATE = """import sys, time
+print("begun")
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("why tests failed")
+    sys.exit()
+"""
+
 
 def test_each_trial_runs_within_its_limit_and_leaves_its_output(tmp_path: Path) -> None:
     planned = [
         Trial("speaks", 1, ("platform",)),
         Trial("fails", 1, ("no_such_module",)),
-        Trial("hangs", 0.03, ("platform",), before="import time; time.sleep(60)"),
+        Trial("hangs", 0.03, ("platform",), before=DEAF),
+        Trial("is late", 0.1, ("platform",), before=LATE),
         Trial("is alone", 1, ("platform",), before="import sys; print('triton' in sys.modules)"),
     ]
     found = [(outcome.trial.name, outcome.ending) for outcome in run_all(planned, tmp_path)]
@@ -20,10 +31,12 @@ def test_each_trial_runs_within_its_limit_and_leaves_its_output(tmp_path: Path) 
         ("speaks", "well"),
         ("fails", "with exit code 1"),
         ("hangs", "at its limit of 0.03 minutes"),
+        ("is late", "at its limit of 0.1 minutes"),
         ("is alone", "well"),
     ]
     assert sys.platform[:3].lower() in (tmp_path / "1-speaks.txt").read_text().lower()
     assert "no_such_module" in (tmp_path / "2-fails.txt").read_text()
+    assert (tmp_path / "4-is-late.txt").read_text().splitlines() == ["begun", "why tests failed"]
     assert "| hangs | at its limit of 0.03 minutes |" in (tmp_path / "summary.md").read_text()
 
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 import torch
 
 from tests.engine.tiny import write_tiny
-from tools.gpu_report.__main__ import SECTIONS, write_report
-from tools.gpu_report.plan import Plan, tiny_plan
+from tools.gpu_report.__main__ import SECTIONS, run_section, write_report
+from tools.gpu_report.plan import Plan, Row, tiny_plan
 
 CHECKOUT = Path(__file__).parents[2]
 ABSENT = (
@@ -45,6 +46,21 @@ def test_a_section_that_fails_leaves_its_error_and_the_others_run(tmp_path: Path
     assert "no model" in report["sections"]["Replies"]["error"]
     assert report["sections"]["Steps"]["rows"]
     assert "Failed: " in (tmp_path / "report.md").read_text()
+
+
+def test_a_section_that_loses_the_card_leaves_the_first_error_and_its_rows() -> None:
+    def section(_plan: Plan) -> Iterator[Row]:
+        yield {"model": "one"}
+        raise RuntimeError("CUDA error: misaligned address")
+
+    def release() -> None:
+        raise RuntimeError("CUDA error: the same again")
+
+    found = run_section(section, tiny_plan(), release)
+    assert (found["rows"], found["error"]) == (
+        [{"model": "one"}],
+        "RuntimeError: CUDA error: misaligned address",
+    )
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card")

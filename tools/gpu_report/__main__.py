@@ -43,7 +43,7 @@ def write_report(folder: Path, plan: Plan, sections: Sequence[str] = tuple(SECTI
     report: dict[str, Any] = {"machine": _machine(plan), "sections": {}}
     for name in sections:
         typer.echo(f"{name}…")
-        report["sections"][name] = _run(SECTIONS[name], plan)
+        report["sections"][name] = run_section(SECTIONS[name], plan)
         (folder / "report.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
         (folder / "report.md").write_text(markdown(report), encoding="utf-8")
     return report
@@ -60,18 +60,26 @@ def markdown(report: dict[str, Any]) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _run(section: Callable[[Plan], Iterator[Row]], plan: Plan) -> dict[str, Any]:
+def run_section(
+    section: Callable[[Plan], Iterator[Row]], plan: Plan, release: Callable[[], None] = release_memory
+) -> dict[str, Any]:
     """The section's rows, its seconds, and the error that ended it."""
     rows: list[Row] = []
-    begin, error = perf_counter(), ""
+    begin = perf_counter()
+    # Where a card is lost, its memory cannot be released, either: what is said first is the reason.
+    errors = [_error_of(work) for work in (lambda: rows.extend(section(plan)), release)]
+    return {"rows": rows, "seconds": perf_counter() - begin, "error": next(filter(None, errors), "")}
+
+
+def _error_of(work: Callable[[], None]) -> str:
+    """What the work raises; "" where it ends well."""
     try:
-        rows.extend(section(plan))
-    except Exception as failure:  # a compiler's, a driver's, a library's: each has types of its own
-        error = f"{type(failure).__name__}: {failure}"
-        typer.echo(error, err=True)
-    finally:
-        release_memory()
-    return {"rows": rows, "seconds": perf_counter() - begin, "error": error}
+        work()
+    except Exception as error:  # a compiler's, a driver's, a library's: each has types of its own
+        words = f"{type(error).__name__}: {error}"
+        typer.echo(words, err=True)
+        return words
+    return ""
 
 
 def _table(rows: list[Row]) -> str:

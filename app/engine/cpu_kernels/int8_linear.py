@@ -9,6 +9,8 @@ from app.engine.quantised_layers import Numbers, TiledInt8Linear
 LARGEST_WEIGHT = 2**7
 LARGEST_SUM = 2**31 - 1
 LARGEST_ACTIVATION = 2**15 - 1
+TILE_ROWS = 16
+"""Rows that a matrix unit takes at once (tiles.h)."""
 
 
 class NativeInt8Linear(TiledInt8Linear):
@@ -29,7 +31,7 @@ class NativeInt8Linear(TiledInt8Linear):
         if states.dtype != torch.float32:
             raise ValueError(f"this kernel takes float32, got {states.dtype}")
         out, scales = torch.empty((rows, self.out_features)), torch.empty(rows)
-        numbers = torch.empty((rows, self.in_features), dtype=torch.int16)
+        numbers = torch.empty((rows + -rows % TILE_ROWS, self.in_features), dtype=torch.int16)
         assert self._library is not None
         self._library.int8_linear(
             states.data_ptr(), rows, self.in_features, self.values.data_ptr(), self.scale.data_ptr(),

@@ -49,7 +49,8 @@ static int64_t lay_out(const Layer *l, int64_t rows, int64_t prefix, float *room
     to->attended = take(room, &taken, rows * l->output.size), to->added = take(room, &taken, rows * hidden);
     to->total = take(room, &taken, rows * hidden), to->gate = take(room, &taken, rows * wide);
     to->up = take(room, &taken, rows * wide), to->active = take(room, &taken, rows * wide);
-    to->scales = take(room, &taken, rows), to->numbers = (int16_t *)take(room, &taken, (rows * most + 1) / 2);
+    to->scales = take(room, &taken, rows);
+    to->numbers = (int16_t *)take(room, &taken, (rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS * most / 2);
     return taken;
 }
 
@@ -106,7 +107,7 @@ void decoder_layer(
         for (int64_t r = 0; r < rows; r++) {
             float *normed = room.normed + r * hidden;
             norm(&l->input, states + r * hidden, NULL, 1, hidden, normed, normed);
-            quantise_row(normed, hidden, l->query.limit, room.numbers + r * hidden, room.scales + r);
+            quantise_row(normed, r, rows, hidden, l->query.limit, room.numbers, room.scales);
         }
         linear(&l->query, &room, rows, room.query);
         linear(&l->keys, &room, rows, room.keys);
@@ -123,7 +124,7 @@ void decoder_layer(
         for (int64_t r = 0; r < rows; r++) {
             float *total = room.total + r * hidden, *normed = room.normed + r * hidden;
             norm(&l->post, states + r * hidden, room.added + r * hidden, 1, hidden, total, normed);
-            quantise_row(normed, hidden, l->gate.limit, room.numbers + r * hidden, room.scales + r);
+            quantise_row(normed, r, rows, hidden, l->gate.limit, room.numbers, room.scales);
         }
         linear(&l->gate, &room, rows, room.gate);
         linear(&l->up, &room, rows, room.up);

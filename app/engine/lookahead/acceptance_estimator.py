@@ -64,7 +64,6 @@ TRUST = (0.05, 1.1)
 
 Counts = dict[int, tuple[float, float]]
 """(accepted, tried) by cell."""
-_UNTRIED = (0.0, 0.0)
 
 
 def successor_code(length: int, gap: int) -> int:
@@ -99,37 +98,42 @@ def origin_of(cell: int) -> Origin:
 
 
 class AcceptanceEstimator:
-    """Chances by cell. `rates` [NUM_CELLS] is read directly, where microseconds count."""
+    """Chances by cell. Its arrays [NUM_CELLS] and sums are read and written directly, where microseconds count."""
 
     def __init__(
         self, counts: Mapping[int, tuple[float, float]] | None = None, first_trust: float = 1.0
     ) -> None:
         """Starts from the priors, and from the counts that an earlier run kept."""
-        self._priors = _priors()
-        self.rates = array("d", self._priors)
-        self.counts: Counts = {}
-        self.trust = self._first_trust = first_trust
-        self._expected = self._right = 0.0
+        self.priors = array("d", _priors())
+        self.rates = array("d", self.priors)
+        self.accepted, self.tried = array("d", [0.0]) * NUM_CELLS, array("d", [0.0]) * NUM_CELLS
+        self.trust = self.first_trust = first_trust
+        self.expected = self.right = 0.0
         for cell, (accepted, tried) in (counts or {}).items():
             self._set(cell, accepted, tried)
 
+    @property
+    def counts(self) -> Counts:
+        """Of the cells that were tried."""
+        pairs = zip(self.accepted, self.tried, strict=True)
+        return {cell: (accepted, tried) for cell, (accepted, tried) in enumerate(pairs) if tried}
+
     def observe_best(self, expected: float, is_right: bool) -> None:
         """The likeliest guess was expected to be right this often, and was right or not."""
-        self._expected = TRUST_FADE * self._expected + expected
-        self._right = TRUST_FADE * self._right + is_right
-        trust = (TRUST_PRIOR * self._first_trust + self._right) / (TRUST_PRIOR + self._expected)
+        self.expected = TRUST_FADE * self.expected + expected
+        self.right = TRUST_FADE * self.right + is_right
+        trust = (TRUST_PRIOR * self.first_trust + self.right) / (TRUST_PRIOR + self.expected)
         self.trust = min(max(trust, TRUST[0]), TRUST[1])
 
     def observe(self, cell: int, is_accepted: bool) -> None:
         """A candidate of this cell stood behind an accepted token, and was right or not."""
-        accepted, tried = self.counts.get(cell, _UNTRIED)
-        self._set(cell, accepted + is_accepted, tried + 1)
+        self._set(cell, self.accepted[cell] + is_accepted, self.tried[cell] + 1)
 
     def _set(self, cell: int, accepted: float, tried: float) -> None:
         if tried > FADE:
             accepted, tried = accepted / 2, tried / 2
-        self.counts[cell] = accepted, tried
-        self.rates[cell] = (PRIOR * self._priors[cell] + accepted) / (PRIOR + tried)
+        self.accepted[cell], self.tried[cell] = accepted, tried
+        self.rates[cell] = (PRIOR * self.priors[cell] + accepted) / (PRIOR + tried)
 
 
 def _priors() -> list[float]:

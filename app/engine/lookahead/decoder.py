@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from app.engine.block import chain_block
 from app.engine.lookahead.context_table import last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.entries import SUCCESSORS, pack_successors
+from app.engine.lookahead.entries import SUCCESSORS
 from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.layout import lay_out
 from app.engine.lookahead.planning import DraftedStep, DraftPlan, DraftPlanner
@@ -148,7 +148,8 @@ class _DraftedPass:
         self._layout = lay_out(self._tree, window, len(tokens) - 1)
         self._rows = len(self._layout.block) + runner.pending
         self._logits = runner.forward(self._layout.block)
-        self._contexts = self._asked_contexts(tokens)  # a card computes by now
+        self._positions = self._layout.sampled_positions  # a card computes by now
+        self._contexts = self._asked_contexts(tokens)
         reply.pool.expect(self._contexts)
         self._kept: CommittedTokens
         self._choices: Choices
@@ -162,7 +163,7 @@ class _DraftedPass:
     def finish(self) -> StopReason | None:
         """Commit the accepted path; the window moves on."""
         reply, layout, tree = self._reply, self._layout, self._tree
-        self._choices = choices = reply.sampler(self._logits, SUCCESSORS, layout.sampled_positions)
+        self._choices = choices = reply.sampler(self._logits, SUCCESSORS, self._positions)
         self._kept = kept = verify_and_commit(reply.runner, tree, choices.choose, reply.tokens, reply.stopper)
         self._teach_successors()
         reply.window.shift(choices.ids[layout.top, 0].tolist())
@@ -176,7 +177,7 @@ class _DraftedPass:
         """What the rows said is worth most to the very next draft. The guesses are judged before it is known."""
         pool, choices = self._reply.pool, self._choices
         pool.observe(self._reply.tokens, self._kept.tokens)
-        pool.learn_successors(self._contexts, pack_successors(choices.ids, choices.logits))
+        pool.learn_successors(self._contexts, choices.ids, choices.logits)
 
     def _lines(self) -> list[list[int]]:
         """The window's columns, each with what the model said behind it."""

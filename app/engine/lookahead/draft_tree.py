@@ -26,7 +26,6 @@ class DraftTree:
         self.parents = [-1]
         self.depths = [0]
         self.reaches = [1.0]
-        self._children: list[dict[int, int]] = [{}]
 
     @classmethod
     def of(
@@ -41,9 +40,6 @@ class DraftTree:
         tree = cls(tokens[0])
         tree.tokens, tree.parents, tree.depths, tree.reaches = tokens, parents, depths, reaches
         tree.origins += origins
-        tree._children += [{} for _ in origins]
-        for node in range(1, len(tokens)):
-            tree._children[parents[node]][tokens[node]] = node
         return tree
 
     def __len__(self) -> int:
@@ -51,7 +47,14 @@ class DraftTree:
 
     def child(self, node: int, token: int) -> int | None:
         """The node that guesses `token` behind `node`, if there is one."""
-        return self._children[node].get(token)
+        place = node
+        try:
+            while True:
+                place = self.tokens.index(token, place + 1)
+                if self.parents[place] == node:
+                    return place
+        except ValueError:  # the token is not there again
+            return None
 
     def path(self, node: int) -> list[int]:
         """The guesses from the current token, which is left out, down to this node."""
@@ -63,23 +66,19 @@ class DraftTree:
 
     def add(self, node: int, token: int, origin: Origin, reach: float = 0.0) -> int:
         """The node that guesses `token` behind `node`, made if need be."""
-        known = self._children[node].get(token)
+        known = self.child(node, token)
         if known is not None:
             return known
-        added = self._children[node][token] = len(self)
         self.tokens.append(token)
         self.origins.append(origin)
         self.parents.append(node)
         self.depths.append(self.depths[node] + 1)
         self.reaches.append(reach)
-        self._children.append({})
-        return added
+        return len(self) - 1
 
     def cut(self, size: int) -> None:
         """Keep the first `size` nodes, at least the current token."""
-        for node in range(len(self) - 1, max(size, 1) - 1, -1):
-            del self._children[self.parents[node]][self.tokens[node]]
-        for column in (self.tokens, self.origins, self.parents, self.depths, self.reaches, self._children):
+        for column in (self.tokens, self.origins, self.parents, self.depths, self.reaches):
             del column[max(size, 1) :]
 
     def contexts(self, text: Sequence[int]) -> list[list[int]]:

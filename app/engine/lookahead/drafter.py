@@ -1,4 +1,4 @@
-"""Guesses of the next token, and the draft tree that grows from them.
+"""Guesses of the next token, the draft tree that grows from them, and what they learn from a step.
 
 The tree is grown best first: the likeliest edge anywhere is added next, until the rows are spent or the next guess
 is too unlikely. With probabilities on the edges,
@@ -8,7 +8,7 @@ is too unlikely. With probabilities on the edges,
 
 A node's own edges are looked up only when no other edge can be better, so that most leaves cost nothing.
 
-A device waits while a tree grows. `native_drafter.py` grows the same tree in C, where there is a compiler.
+A device waits meanwhile. `native_drafter.py` does the same in C, where there is a compiler.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from app.engine.lookahead.acceptance_estimator import (
     FORCED,
@@ -31,7 +34,7 @@ from app.engine.lookahead.alternatives import NO_ALTERNATIVES, alternatives
 from app.engine.lookahead.constraint import Allowed, Constraint, unconstrained
 from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.entries import unpack_follower
+from app.engine.lookahead.entries import pack_successors, unpack_follower
 from app.engine.lookahead.ranking import make_rank
 from app.messages import MAX_ROWS, Sampling
 
@@ -71,6 +74,17 @@ class Drafter(Protocol):
 
         With `is_current` its last token is the current one, whose alternatives may come next."""
 
+    def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
+        """The model went on with these tokens: how good were the guesses at each of them?"""
+
+    def expect(self, contexts: NDArray[np.int64]) -> None:
+        """Successors will be filed behind these contexts [R, 4]: prepare that, while a card computes them."""
+
+    def learn_successors(
+        self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
+    ) -> None:
+        """File the likeliest tokens and their logits [R, K], best first, behind these contexts."""
+
 
 MakeDrafter = Callable[[DraftSources], Drafter]
 
@@ -96,6 +110,30 @@ class PythonDrafter:
     def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
         """Guesses of the token at this position, behind a context, likeliest first."""
         return self._edges(context, position, 0.0, is_current)
+
+    def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
+        """The model went on with these tokens: how good were the guesses at each of them?"""
+        line = list(context[-LONGEST - 1 :])
+        for place, token in enumerate(accepted):
+            edges = self.edges(line[-LONGEST - 1 :], len(context) + place, is_current=not place)
+            if allowed := self._sources.constraint(context, partial(_beginning, accepted, place)):
+                edges = narrowed(edges, allowed, self._estimator)
+            for chance, guess, cell in edges[:1]:
+                if cell != FORCED:
+                    self._estimator.observe_best(chance, guess == token)
+            for _, guess, cell in edges:
+                self._estimator.observe(cell, guess == token)
+            line.append(token)
+
+    def expect(self, contexts: NDArray[np.int64]) -> None:
+        """Find where successors will be filed."""
+        self._table.expect(contexts)
+
+    def learn_successors(
+        self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
+    ) -> None:
+        """File the likeliest tokens and their logits [R, K], best first, behind these contexts."""
+        self._table.learn_successors(contexts, pack_successors(ids, logits))
 
     def _edges(self, context: Sequence[int], position: int, least: float, is_current: bool) -> list[Edge]:
         """Those that are at least so likely."""
@@ -135,6 +173,10 @@ class PythonDrafter:
             codes[token] = first + source * stride + older + is_new
             older = 2
         return codes
+
+
+def _beginning(tokens: Sequence[int], length: int) -> Sequence[int]:
+    return tokens[:length]
 
 
 FindEdges = Callable[[DraftTree, int, Sequence[int], float], list[Edge]]

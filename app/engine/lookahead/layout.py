@@ -29,15 +29,13 @@ class Layout:
 
 def lay_out(tree: DraftTree, window: JacobiWindow, position: int) -> Layout:
     """The block of a step whose current token stands at `position`."""
-    drafts, guesses = len(tree), window.tokens()
-    parents, top = (
-        # place 0 of the window is the current token, which is the tree's root already
-        [drafts + place - 1 if place else 0 for place in places]
-        for places in (window.parents(), window.top())
-    )
+    drafts = len(tree)
+    # place 0 of the window is the current token, which is the tree's root already
+    parents = [drafts + place - 1 if place else 0 for place in window.parents()]
+    top = [drafts + place - 1 if place else 0 for place in window.top()]
     block = Block(
-        tokens=(*tree.tokens, *guesses),
-        positions=tuple(position + offset for offset in (*tree.depths, *window.offsets())),
+        tokens=(*tree.tokens, *window.tokens()),
+        positions=tuple([position + offset for offset in (*tree.depths, *window.offsets())]),
         parents=(*tree.parents, *parents),
         wanted=(*range(drafts), *top),
     )

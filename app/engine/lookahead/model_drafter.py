@@ -13,6 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+import numpy as np
+from numpy.typing import NDArray
+
 from app.engine.block import MAX_DEPTH
 from app.engine.lookahead.draft_model import DraftModel
 from app.engine.lookahead.draft_model_budget import FIRST_GAIN, DraftModelBudget
@@ -98,6 +101,20 @@ class ModelDrafter:
     def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
         """The pool's guesses alone: what it is to be judged by, and what a window starts from."""
         return self._alone.edges(context, position, is_current)
+
+    def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
+        """The pool's guesses are judged; the draft model's are judged by the next step (`_learn`)."""
+        self._alone.observe(context, accepted)
+
+    def expect(self, contexts: NDArray[np.int64]) -> None:
+        """Successors will be filed behind these contexts [R, 4]."""
+        self._alone.expect(contexts)
+
+    def learn_successors(
+        self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
+    ) -> None:
+        """File the likeliest tokens and their logits [R, K], best first, behind these contexts."""
+        self._alone.learn_successors(contexts, ids, logits)
 
     def _finder(
         self, drafted: _Drafted, least_asked: float

@@ -79,11 +79,13 @@ class ModelStatistics:
         self._pool.learn_document(prediction, "prediction")
         return self._pool
 
-    def new_pool(self, estimator: AcceptanceEstimator) -> ContextPool:
-        """A pool that knows nothing but the first successors."""
+    def new_pool(
+        self, estimator: AcceptanceEstimator, make_drafter: MakeDrafter | None = None
+    ) -> ContextPool:
+        """A pool that knows nothing but the first successors; its drafters are the model's, or others."""
         table = ContextTable(self._vocabulary, self._bits)
         self.teach_first(table)
-        return ContextPool(table, estimator, self._special, self._make_drafter)
+        return ContextPool(table, estimator, self._special, make_drafter or self._make_drafter)
 
     def teach_first(self, table: ContextTable) -> None:
         """Copy the first successors to a table, if they were measured."""

@@ -1,13 +1,16 @@
-"""The drafter in C (`drafter.c`): the same trees as `PythonDrafter`'s, in a tenth of the time.
+"""The drafter in C (`drafter.c`): it does what `PythonDrafter` does, in a tenth of the time.
 
 A reply under a grammar has the one in Python, which asks the grammar at every node.
 """
 
 from array import array
 from collections.abc import Sequence
-from ctypes import POINTER, PyDLL, Structure, byref, c_double, c_int32, c_int64, c_uint64, c_void_p
+from ctypes import POINTER, PyDLL, Structure, byref, c_char, c_double, c_int32, c_int64, c_uint64, c_void_p
 from functools import cache, partial
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from app.engine.compiling import Compiled, Source, cache_folder, compiled
 from app.engine.lookahead import acceptance_estimator, entries
@@ -27,6 +30,10 @@ _CONSTANTS = {
         name: getattr(acceptance_estimator, name)
         for name in ("FIRST_CODE", "FIRST_ALTERNATIVE_CODE", "GAP_CLASSES", "RANKS", "NUM_FOLLOWER_CODES")
     },
+    **{name: getattr(acceptance_estimator, name) for name in ("PRIOR", "TRUST_PRIOR", "TRUST_FADE")},
+    "COUNTS_FADE": acceptance_estimator.FADE,
+    "LEAST_TRUST": acceptance_estimator.TRUST[0],
+    "MOST_TRUST": acceptance_estimator.TRUST[1],
     "GAPS": ",".join(map(str, entries.GAPS)),
     "LONGEST": LONGEST,
     "SUREST": SUREST,
@@ -46,8 +53,8 @@ class _Fields(Structure):
         ("vocabulary", c_int64),
         ("shift", c_int64),
         ("anywhere", c_void_p),
-        ("rates", c_void_p),
-        ("trust", c_double),
+        *((name, c_void_p) for name in ("rates", "accepted", "tried", "priors")),
+        *((name, c_double) for name in ("trust", "first_trust", "expected", "right")),
         ("reply", c_int64),
         ("special", c_void_p),
         ("num_special", c_int64),
@@ -58,8 +65,7 @@ class _Fields(Structure):
         ("top_k", c_int64),
         ("seed", c_uint64),
         ("branches", c_int64),
-        *((name, POINTER(c_int32)) for name in ("context", "tokens", "parents", "depths", "cells")),
-        ("chances", POINTER(c_double)),
+        *((name, c_void_p) for name in ("context", "tokens", "parents", "depths", "cells", "chances")),
     )
 
 
@@ -70,14 +76,18 @@ class NativeDrafter:
         self._library = library
         self._table, self._estimator = sources.table, sources.estimator  # kept alive: C reads their memory
         self._special = array("i", sorted(sources.special))
-        sampling, table = sources.sampling, sources.table
+        sampling, table, estimator = sources.sampling, sources.table, sources.estimator
         self._fields = _Fields(
             table=table.rows.ctypes.data,
             vocabulary=table.vocabulary,
             shift=table.shift,
             anywhere=table.anywhere.ctypes.data,
+            accepted=_address(estimator.accepted),
+            tried=_address(estimator.tried),
+            priors=_address(estimator.priors),
+            first_trust=estimator.first_trust,
             reply=sources.reply % entries.NUM_REPLIES,
-            special=self._special.buffer_info()[0],
+            special=_address(self._special),
             num_special=len(self._special),
             temperature=sampling.temperature,
             gap_step=entries.GAP_STEP / (sampling.temperature or 1.0),
@@ -87,7 +97,7 @@ class NativeDrafter:
             seed=sampling.seed,
             branches=sources.branches,
         )
-        self._context = self._fields.context = (c_int32 * (1 + LONGEST))()
+        self._pointer = byref(self._fields)
         self._make_room(MOST_EDGES)
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
@@ -97,36 +107,63 @@ class NativeDrafter:
         if rows > len(self._tokens):
             self._make_room(rows)
         known = self._show(context)
-        size = self._library.draft(byref(self._fields), known, len(context), rows, depth, floor)
+        size = self._library.draft(self._pointer, known, len(context), rows, depth, floor)
         return DraftTree.of(
-            self._tokens[:size],
+            self._tokens[:size].tolist(),
             list(map(acceptance_estimator.origin_of, self._cells[1:size])),
-            self._parents[:size],
-            self._depths[:size],
-            self._chances[:size],
+            self._parents[:size].tolist(),
+            self._depths[:size].tolist(),
+            self._chances[:size].tolist(),
         )
 
     def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
         """Guesses of the token at this position, behind a context, likeliest first."""
         known = self._show(context)
-        count = self._library.find_edges(byref(self._fields), known, position, 0.0, is_current)
+        count = self._library.find_edges(self._pointer, known, position, 0.0, is_current)
         return list(zip(self._chances[:count], self._tokens[:count], self._cells[:count], strict=True))
+
+    def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
+        """The model went on with these tokens: how good were the guesses at each of them?"""
+        fields, estimator, tokens = self._fields, self._estimator, array("i", accepted)
+        fields.expected, fields.right = estimator.expected, estimator.right
+        known = self._show(context)
+        self._library.observe(self._pointer, known, len(context), _address(tokens), len(tokens))
+        estimator.trust, estimator.expected, estimator.right = fields.trust, fields.expected, fields.right
+
+    def expect(self, contexts: NDArray[np.int64]) -> None:
+        """C finds their places soon enough."""
+
+    def learn_successors(
+        self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
+    ) -> None:
+        """File the likeliest tokens and their logits [R, K], best first, behind these contexts."""
+        if not len(ids):
+            return
+        contexts, ids = np.ascontiguousarray(contexts, np.int64), np.ascontiguousarray(ids, np.int64)
+        columns = contexts, ids, np.ascontiguousarray(logits, np.float32)
+        # numpy's own way to the address, `ctypes.data`, takes twice as long when caches are cold.
+        firsts = [byref(c_char.from_buffer(column.data)) for column in columns]
+        self._library.learn_successors(self._pointer, *firsts, *ids.shape)
 
     def _show(self, context: Sequence[int]) -> int:
         """Write down a context and what the estimator says now; returns how many tokens C may read."""
-        newest: list[c_int32 | int] = [*context[: -LONGEST - 2 : -1]]
-        self._context[: len(newest)] = newest
+        newest = self._context = array("i", context[: -LONGEST - 2 : -1])
         fields, estimator = self._fields, self._estimator
-        fields.rates, fields.trust = estimator.rates.buffer_info()[0], estimator.trust
+        fields.context, fields.rates = _address(newest), _address(estimator.rates)
+        fields.trust = estimator.trust
         return len(newest)
 
     def _make_room(self, rows: int) -> None:
         """For what C writes: the edges of a node, or a tree of so many."""
-        fields, column = self._fields, c_int32 * rows
-        self._tokens, self._parents, self._depths, self._cells = column(), column(), column(), column()
-        self._chances = (c_double * rows)()
-        fields.tokens, fields.parents, fields.depths = self._tokens, self._parents, self._depths
-        fields.cells, fields.chances = self._cells, self._chances
+        fields, columns = self._fields, [array("i", [0]) * rows for _ in range(4)]
+        self._tokens, self._parents, self._depths, self._cells = columns
+        self._chances = array("d", [0.0]) * rows
+        fields.tokens, fields.parents, fields.depths, fields.cells = map(_address, columns)
+        fields.chances = _address(self._chances)
+
+
+def _address(numbers: "array[int] | array[float]") -> int:
+    return numbers.buffer_info()[0]
 
 
 def _make(library: PyDLL, sources: DraftSources) -> Drafter:
@@ -146,6 +183,9 @@ def compiled_drafter() -> Compiled[PyDLL]:
 def _declare(library: PyDLL) -> None:
     fields = POINTER(_Fields)
     library.draft.argtypes = fields, c_int32, c_int64, c_int32, c_int32, c_double
+    library.observe.argtypes = fields, c_int32, c_int64, c_void_p, c_int64
+    library.learn_successors.argtypes = fields, *(c_void_p,) * 3, c_int64, c_int64
+    library.observe.restype = library.learn_successors.restype = None
     library.find_edges.argtypes = fields, c_int32, c_int64, c_double, c_int32
     library.draft.restype = library.find_edges.restype = c_int32
 

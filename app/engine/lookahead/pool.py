@@ -6,24 +6,19 @@ the reply so far, the window's lines, documents and earlier turns. A drafter (dr
 """
 
 from collections.abc import Collection, Sequence
-from functools import partial
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.block import common_length
-from app.engine.lookahead.acceptance_estimator import FORCED, AcceptanceEstimator
+from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.constraint import Constraint, unconstrained
 from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.drafter import GREEDY, DraftSources, Edge, MakeDrafter, PythonDrafter, narrowed
-from app.engine.lookahead.entries import Packed, pack_follower
+from app.engine.lookahead.drafter import GREEDY, DraftSources, Edge, MakeDrafter, PythonDrafter
+from app.engine.lookahead.entries import pack_follower
 from app.messages import MAX_ROWS, Origin, Sampling
-
-
-def _beginning(tokens: Sequence[int], length: int) -> Sequence[int]:
-    return tokens[:length]
 
 
 class Pool(Protocol):
@@ -38,8 +33,12 @@ class Pool(Protocol):
     def expect(self, contexts: NDArray[np.int64]) -> None:
         """Successors will be filed behind these contexts [R, 4]: prepare that, while a card computes them."""
 
-    def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
-        """File what the model held likely [R, 8] behind these contexts [R, 4]; -1 is before the text."""
+    def learn_successors(
+        self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
+    ) -> None:
+        """File the likeliest tokens and their logits [R, K], best first, behind these contexts [R, 4].
+
+        -1 is before the text."""
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
         """The best tree of at most `rows` nodes and `depth` guesses in a line, none less likely than `floor`."""
@@ -100,7 +99,6 @@ class ContextPool:
         sources = DraftSources(
             self._table, estimator, self._special, sampling, self._reply, constraint, branches
         )
-        self._estimator, self._constraint = estimator, constraint
         self._drafter = self._make_drafter(sources)
 
     def learn_document(self, document: Sequence[int], origin: Origin = "document") -> None:
@@ -119,11 +117,13 @@ class ContextPool:
 
     def expect(self, contexts: NDArray[np.int64]) -> None:
         """Find where successors will be filed behind these contexts [R, 4]."""
-        self._table.expect(contexts)
+        self._drafter.expect(contexts)
 
-    def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
-        """File what the model held likely [R, 8] behind these contexts [R, 4]; -1 is before the text."""
-        self._table.learn_successors(contexts, successors)
+    def learn_successors(
+        self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
+    ) -> None:
+        """File the likeliest tokens and their logits [R, K] behind these contexts [R, 4]; -1 is before the text."""
+        self._drafter.learn_successors(contexts, ids, logits)
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
         """The best tree of at most `rows` nodes and `depth` guesses in a line, none less likely than `floor`."""
@@ -131,17 +131,7 @@ class ContextPool:
 
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
         """The model went on with these tokens: how good were the guesses at each of them?"""
-        line = list(context[-LONGEST - 1 :])
-        for place, token in enumerate(accepted):
-            edges = self._drafter.edges(line[-LONGEST - 1 :], len(context) + place, is_current=not place)
-            if allowed := self._constraint(context, partial(_beginning, accepted, place)):
-                edges = narrowed(edges, allowed, self._estimator)
-            for chance, guess, cell in edges[:1]:
-                if cell != FORCED:
-                    self._estimator.observe_best(chance, guess == token)
-            for _, guess, cell in edges:
-                self._estimator.observe(cell, guess == token)
-            line.append(token)
+        self._drafter.observe(context, accepted)
 
     def continuation(self, context: Sequence[int], length: int) -> list[int]:
         """One likely line of `length` tokens behind a context; where nothing is known, the context once more."""

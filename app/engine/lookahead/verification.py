@@ -32,18 +32,22 @@ class AcceptedPath:
     rows: tuple[int, ...]
 
 
-def verify(tree: DraftTree, choose: Choose, history: Sequence[int]) -> AcceptedPath:
-    """Follow the model through the tree; `history` are all tokens up to the current one, that included."""
-    path = list(history)
-    rows, origins = [0], list[Origin]()
-    while True:
-        token = choose(rows[-1], path)
-        path.append(token)
-        node = tree.child(rows[-1], token)
-        if node is None:
-            return AcceptedPath(tuple(path[len(history) :]), (*origins, "model"), tuple(rows))
-        origins.append(tree.origins[node])
-        rows.append(node)
+def verify(tree: DraftTree, choose: Choose, history: list[int]) -> AcceptedPath:
+    """Follow the model through the tree; `history` are all tokens up to the current one, that included.
+
+    While the model is asked, the accepted tokens stand behind them: a long text is not copied."""
+    length, rows, origins = len(history), [0], list[Origin]()
+    try:
+        while True:
+            token = choose(rows[-1], history)
+            history.append(token)
+            node = tree.child(rows[-1], token)
+            if node is None:
+                return AcceptedPath(tuple(history[length:]), (*origins, "model"), tuple(rows))
+            origins.append(tree.origins[node])
+            rows.append(node)
+    finally:
+        del history[length:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ def most_drafts(runner: ModelRunner, tokens: Sequence[int], stopper: StoppingCri
 
 
 def verify_and_commit(
-    runner: ModelRunner, tree: DraftTree, choose: Choose, tokens: Sequence[int], stopper: StoppingCriteria
+    runner: ModelRunner, tree: DraftTree, choose: Choose, tokens: list[int], stopper: StoppingCriteria
 ) -> CommittedTokens:
     """Verify, cut, and commit the rows that stay; `tokens` is left as it is."""
     accepted = verify(tree, choose, tokens)

@@ -77,15 +77,17 @@ class ContextMeter:
         return conversations.fit(thread.settings, prompt, options, keeps_thoughts) if prompt else None
 
 
-def meter_html(fit: ContextFit | None, leaves_out: bool = False) -> str:
-    """Return the meter, or nothing while no model is loaded. `leaves_out` as in `Conversations`."""
+def meter_html(fit: ContextFit | None, leaves_out: bool = False, has_documents: bool = False) -> str:
+    """Return the meter, or nothing while no model is loaded. `leaves_out` as in `Conversations`.
+
+    `has_documents`: passages for the next question, which are not known before it is sent, come on top."""
     if fit is None:
         return ""
     return render(
         "context_meter.html",
         is_full=not (fit.fits or (leaves_out and fit.fits_without_oldest)),
         share=f"{min(1.0, _sent(fit, leaves_out) / fit.context):.4f}",
-        words=in_words(fit, leaves_out),
+        words=in_words(fit, leaves_out, has_documents),
     )
 
 
@@ -94,11 +96,11 @@ def _sent(fit: ContextFit, leaves_out: bool) -> int:
     return fit.kept_tokens if leaves_out and not fit.fits and fit.fits_without_oldest else fit.tokens
 
 
-def in_words(fit: ContextFit, leaves_out: bool = False) -> str:
+def in_words(fit: ContextFit, leaves_out: bool = False, has_documents: bool = False) -> str:
     """Compare the chat with the context; where it is too long, say what will be asked."""
     used = f"{fit.tokens:,} of {fit.context:,} tokens"
     if fit.fits:
-        return used
+        return f"{used}, plus documents" if has_documents else used
     if leaves_out and fit.fits_without_oldest:
         sent = f"{fit.kept_tokens:,} of {fit.context:,} tokens"
         return f"{sent}: the {fit.left_out} oldest messages are not sent."

@@ -164,7 +164,7 @@ class ChatRenderer:
             "reply-note": self._note(),
             "panel": self._panel(status.model),
             "status": status_html(status),
-            "meter": meter_html(self._meter.fit, self._leaves_out),
+            "meter": meter_html(self._meter.fit, self._leaves_out, bool(self._thread.settings.collections)),
             "collection-picker": self._collections,
             "chat-id": str(chat),
             "draft": str(state.opened),

@@ -59,9 +59,10 @@ def _labels(history: StepHistory, tokens: list[int], hits: list[int]) -> str:
         return ""
     mean, share = history.means[-1]
     x = (len(tokens) - 1) * STEP + LABEL
+    y = min(tokens[-1] / 2 + 4, PLAIN - 4)  # above the line of plain decoding, whose label is below it
     # Digits have one width, so the words behind the value do not move.
     return (
-        f'<text class="tokens" x="{x}" y="{tokens[-1] / 2 + 4:g}"><tspan>{mean:.1f}</tspan> tokens</text>'
+        f'<text class="tokens" x="{x}" y="{y:g}"><tspan>{mean:.1f}</tspan> tokens</text>'
         f'<text class="hits" x="{x}" y="{hits[-1] / 2 + 4:g}"><tspan>{share:.0%}</tspan> hits</text>'
     )
 

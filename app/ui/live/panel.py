@@ -159,7 +159,7 @@ def _notes(model: ModelInfo | None) -> Iterator[tuple[str, str]]:
         ("device-note", model.device_note),
         ("lookahead-note", model.lookahead_note or model.chains_note),
         ("attention-note", model.attention_note),
-        ("same-text-note", model.same_text_note),
+        ("same-text-note", model.refusals.get("same-text", "")),
         ("graphs-note", graphs),
         ("fused-note", model.refusals.get("fused", "")),
         ("compiler-note", model.compiler_note),

@@ -10,7 +10,8 @@ from tests.engine.test_quantised_layers import numbers, states
 
 pytestmark = pytest.mark.skipif(cpu_kernels() is None, reason="there is no C compiler here")
 
-SHAPES = [(33, 160), (64, 172), (7, 8), (128, 1536)]
+SHAPES = [(33, 160), (64, 172), (7, 8), (128, 1536), (7, 64), (40, 128)]
+"""Sizes of 64 and its multiples go to the matrix unit, where the processor has one."""
 
 
 @pytest.mark.parametrize("shape", SHAPES)

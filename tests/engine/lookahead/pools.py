@@ -6,7 +6,6 @@ import numpy as np
 
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import ContextTable, last_tokens
-from app.engine.lookahead.entries import pack_successors
 from app.engine.lookahead.pool import ContextPool
 from app.messages import Origin
 
@@ -28,4 +27,4 @@ def pool_of(
 def says(pool: ContextPool, context: Sequence[int], *tokens: int, lead: float = 3.0) -> None:
     """The model held these tokens likely behind a context, the first by this lead."""
     logits = np.array([[0.0, *(-lead - place for place in range(len(tokens) - 1))]], dtype=np.float32)
-    pool.learn_successors(np.array([last_tokens(context)]), pack_successors(np.array([tokens]), logits))
+    pool.learn_successors(np.array([last_tokens(context)]), np.array([tokens]), logits)

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.entries import Packed, unpack_successor
 from app.messages import Origin
 from tests.engine.lookahead.drafting import tree_of
 
@@ -38,12 +37,13 @@ class ScriptedPool:
         """So that it can be seen that these were prepared for."""
         self.expected = contexts
 
-    def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
-        assert contexts.shape == (len(successors), 4)
+    def learn_successors(
+        self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
+    ) -> None:
+        assert contexts.shape == (len(ids), 4) and ids.shape == logits.shape
         assert contexts is self.expected, "what was not expected is found while a card waits"
         lines = [tuple(token for token in context if token >= 0) for context in contexts.tolist()]
-        tokens = [[unpack_successor(packed)[0] for packed in row if packed] for row in successors.tolist()]
-        self.said.append(dict(zip(lines, tokens, strict=True)))
+        self.said.append(dict(zip(lines, ids.tolist(), strict=True)))
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
         self.asked.append((rows, depth, floor))

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from app.engine.lookahead.drafter import DraftSources, MakeDrafter, PythonDrafter
 from app.engine.lookahead.entries import SUCCESSORS, pack_successors
 from app.engine.lookahead.model_statistics import LARGE_MODEL, ModelStatistics
 from app.engine.lookahead.pool import ContextPool
@@ -68,6 +69,23 @@ def test_what_was_forgotten_is_gone_but_not_what_was_counted() -> None:
     known.forget()
     assert known.pool(CHAT, Sampling(), ()) is not first
     assert known.counts[0] != {}
+
+
+def test_a_new_pool_may_have_other_drafters_than_the_models() -> None:
+    """A tool that records each guess needs those in Python."""
+    made: list[str] = []
+
+    def maker(name: str) -> MakeDrafter:
+        def make(sources: DraftSources) -> PythonDrafter:
+            made.append(name)
+            return PythonDrafter(sources)
+
+        return make
+
+    known = ModelStatistics(VOCABULARY, make_drafter=maker("the model's"))
+    known.new_pool(known.estimator(0.0))
+    known.new_pool(known.estimator(0.0), maker("another"))
+    assert made == ["the model's", "another"]
 
 
 def test_every_new_pool_begins_with_the_first_successors() -> None:

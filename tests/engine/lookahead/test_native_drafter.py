@@ -1,4 +1,4 @@
-"""The drafter in C finds the guesses and grows the trees of the one in Python, to the last bit."""
+"""The drafter in C finds the guesses, grows the trees and learns what the one in Python does, to the last bit."""
 
 from array import array
 from collections.abc import Callable, Sequence
@@ -112,6 +112,52 @@ def test_it_grows_the_tree_that_python_grows(
         assert whole(native.draft(text, rows, depth, floor)) == whole(python.draft(text, rows, depth, floor))
         for is_current in (False, True):
             assert native.edges(text, 7, is_current) == python.edges(text, 7, is_current)
+
+
+SAID = st.lists(
+    st.tuples(TEXTS, st.lists(TOKENS, min_size=3, max_size=3, unique=True), st.floats(0, 40)), max_size=30
+)
+"""Contexts, what is likely behind each, and by which lead."""
+
+
+@needs_compiler
+@given(
+    taught=LEARNED,
+    said=SAID,
+    replies=st.lists(st.tuples(TEXTS, st.lists(TOKENS, max_size=6)), max_size=6),
+    sampling=SAMPLINGS,
+    tried=st.sampled_from([0.0, 255.5, 256.0]),
+    bits=st.sampled_from([2, 10]),
+)
+def test_it_learns_what_python_learns(
+    taught: Taught,
+    said: Sequence[tuple[list[int], list[int], float]],
+    replies: Sequence[tuple[list[int], list[int]]],
+    sampling: Sampling,
+    tried: float,
+    bits: int,
+) -> None:
+    library = compiled_drafter().library
+    assert library is not None
+    counts = {cell: (tried / 2, tried) for cell in range(0, NUM_CELLS, 3)} if tried else {}
+    tables = [table_of(taught, bits) for _ in range(2)]
+    estimators = [AcceptanceEstimator(counts, first_trust=0.7) for _ in tables]
+    sources = [DraftSources(*both, frozenset(), sampling, 1) for both in zip(tables, estimators, strict=True)]
+    for drafter in (PythonDrafter(sources[0]), NativeDrafter(library, sources[1])):
+        for text, accepted in [*replies, (taught[0][0][:1], taught[0][0][1:])]:
+            drafter.observe(text, accepted)
+            learn(drafter, said)
+    assert np.array_equal(tables[0].rows, tables[1].rows)
+    assert vars(estimators[0]) == vars(estimators[1])
+
+
+def learn(drafter: PythonDrafter | NativeDrafter, said: Sequence[tuple[list[int], list[int], float]]) -> None:
+    """As a step does, whose columns need not lie side by side."""
+    contexts = np.array([last_tokens(text) for text, *_ in said], dtype=np.int64).reshape(-1, 4)
+    wide = np.array([[*ids, 0] for _, ids, _ in said], dtype=np.int64).reshape(-1, 4)
+    logits = np.array([[lead, 0.0, -lead / 3] for *_, lead in said], dtype=np.float32).reshape(-1, 3)
+    drafter.expect(contexts)
+    drafter.learn_successors(contexts, wide[:, :3], np.asfortranarray(logits))
 
 
 @needs_compiler

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,6 +61,13 @@ def test_each_token_is_drawn_in_its_own_row_with_the_path_that_leads_there() -> 
 def test_the_history_is_left_as_it_was() -> None:
     history = [6, 7]
     verify(CHAIN, saying(8, 9, 4), history)
+    assert history == [6, 7]
+
+
+def test_it_is_so_too_where_the_model_cannot_be_asked_any_further() -> None:
+    history = [6, 7]
+    with pytest.raises(IndexError):
+        verify(CHAIN, saying(8), history)
     assert history == [6, 7]
 
 

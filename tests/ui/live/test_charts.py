@@ -56,6 +56,8 @@ def test_the_chart_begins_at_plain_and_at_no_hits() -> None:
     html = average_chart(extend(StepHistory(), [step_of(1, "model")]))
     assert heights(html, "tokens") == [PLAIN]
     assert heights(html, "hits") == [NONE]
+    label = re.search(r'class="tokens" x="5" y="(\d+)"', html)
+    assert label and int(label[1]) < PLAIN, "it stands apart from the label of plain decoding"
 
 
 def test_the_chart_ends_in_its_newest_values() -> None:

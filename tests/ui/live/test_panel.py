@@ -133,10 +133,11 @@ def test_a_model_that_a_card_could_not_take_says_why() -> None:
     assert "too old &amp; slow" in panel_html(ReplyState(), StepHistory(), "auto", model)
 
 
-def test_what_was_found_about_same_text_is_said() -> None:
-    model = replace(DEMO, same_text_note="Steps of 16 & 32 rows write the same text.")
-    html = panel_html(ReplyState(), StepHistory(), "auto", model)
-    assert "Steps of 16 &amp; 32 rows write the same text." in html
+def test_only_a_text_that_may_differ_is_noted() -> None:
+    model = replace(DEMO, same_text_note="Rows & experts: the text may differ.")
+    assert "same-text-note" not in panel_html(ReplyState(), StepHistory(), "auto", model)
+    html = panel_html(ReplyState(), StepHistory(), "auto", replace(model, same_text=False))
+    assert "Rows &amp; experts: the text may differ." in html
     assert "lookahead-note" not in html
 
 

@@ -1,0 +1,5 @@
+"""Lookahead parallelism (Fu et al. 2024, section 4.3): one step's branches on several devices.
+
+rank 0     session, text, pool, drafting     draft tree and window --+-- share 0 --> model --+--> verify, commit
+rank 1     a copy of the model                                       +-- share 1 --> model --+
+"""

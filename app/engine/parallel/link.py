@@ -1,0 +1,193 @@
+"""What the ranks send each other: fixed int64 tensors and, once for each model and reply, settings as JSON.
+
+Rank 0 gives orders to each of the others and receives their answers; these do not talk among themselves. The
+numbers come from the host and are wanted there, so gloo carries them, by sockets of this machine, also between
+cards: it launches no kernel, and a rank that waits for its next order keeps no card busy.
+"""
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import IntEnum
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from app.engine.block import Block
+from app.engine.parallel.shares import Share
+
+_ORDER = 1536
+"""Numbers of an order: five counts, MOST_TEXT tokens, and four numbers for each row of the widest block."""
+MOST_TEXT = 128
+_JSON = 4096
+MEETING = timedelta(seconds=60)
+"""For the ranks to find each other."""
+_WAITING = timedelta(days=3650)
+"""For an order: between two replies lies as much time as the person likes."""
+
+
+class Op(IntEnum):
+    """What an order asks for."""
+
+    LOAD = 1  # a model, by JSON
+    REPLY = 2  # settings of the replies from now on, by JSON
+    PREFILL = 3  # a prompt, whose ids come next
+    STEP = 4  # a share of a block, behind so many new tokens of the text
+    FOLLOW = 5  # new tokens of the text, fed at once
+    FORGET = 6
+    UNLOAD = 7
+    PING = 8  # an answer as long as an order
+
+
+class LinkBroken(Exception):
+    """The process of this rank has ended."""
+
+    def __init__(self, rank: int) -> None:
+        super().__init__(f"rank {rank} does not answer")
+        self.rank = rank
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order; `text` are the tokens committed since the last one, `length` is that of what comes next.
+
+    Of a share the rows of the whole block are left out: only rank 0 needs them."""
+
+    op: Op
+    length: int = 0
+    text: tuple[int, ...] = ()
+    share: Share | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """A tensor that another rank sends."""
+
+    tensor: Tensor
+    source: int
+    work: Any  # torch's
+
+    def wait(self) -> Tensor:
+        """Until it is there. Raises LinkBroken."""
+        try:
+            self.work.wait()
+        except RuntimeError as error:
+            raise LinkBroken(self.source) from error
+        return self.tensor
+
+
+class Link:
+    """Tensors from this rank to others and back, over gloo."""
+
+    def __init__(self, group: Any, rank: int, size: int) -> None:
+        self._group = group
+        self.rank, self.size = rank, size
+
+    def send(self, to: int, tensor: Tensor) -> None:
+        """Raises LinkBroken."""
+        try:
+            self._group.send([tensor], to, 0).wait()
+        except RuntimeError as error:
+            raise LinkBroken(to) from error
+
+    def expect(self, source: int, tensor: Tensor) -> Coming:
+        """Receive into this tensor, which says how much there is, while something else is done."""
+        try:
+            return Coming(tensor, source, self._group.recv([tensor], source, 0))
+        except RuntimeError as error:
+            raise LinkBroken(source) from error
+
+    def receive(self, source: int, tensor: Tensor) -> None:
+        """The same, and wait. Raises LinkBroken."""
+        self.expect(source, tensor).wait()
+
+    def send_order(self, to: int, order: Order) -> None:
+        """One tensor, of the same length for every order."""
+        self.send(to, _packed(order))
+
+    def receive_order(self) -> Order:
+        """The next one of rank 0."""
+        numbers = torch.empty(_ORDER, dtype=torch.int64)
+        self.receive(0, numbers)
+        return _unpacked(numbers.tolist())
+
+    def send_json(self, to: int, value: object) -> None:
+        """One tensor of fixed length."""
+        text = json.dumps(value).encode()
+        if len(text) > _JSON:
+            raise ValueError(f"at most {_JSON} bytes of JSON go into a message, got {len(text)}")
+        self.send(to, torch.tensor(list(text.ljust(_JSON)), dtype=torch.uint8))
+
+    def receive_json(self, source: int) -> Any:
+        """What `send_json` sent."""
+        text = torch.empty(_JSON, dtype=torch.uint8)
+        self.receive(source, text)
+        return json.loads(bytes(text.tolist()))
+
+    def ping(self) -> float:
+        """Seconds that an order and an answer take, for all ranks together; to be called by rank 0."""
+        began, others = perf_counter(), range(1, self.size)
+        coming = [self.expect(rank, torch.empty(_ORDER, dtype=torch.int64)) for rank in others]
+        for rank in others:
+            self.send_order(rank, Order(Op.PING))
+        for pong in coming:
+            pong.wait()
+        return perf_counter() - began
+
+    def pong(self) -> None:
+        """Answer a ping."""
+        self.send(0, torch.zeros(_ORDER, dtype=torch.int64))
+
+    def close(self) -> None:
+        """Hang up."""
+        with suppress(RuntimeError):
+            self._group.abort()
+        self._group = None
+
+
+def connect(store: Any, rank: int, size: int, within: timedelta = MEETING) -> Link:
+    """Meet the other ranks by a store of torch. Raises RuntimeError where they do not come."""
+    from torch.distributed import ProcessGroupGloo as Gloo  # not before there are ranks
+
+    options: Any = Gloo._Options()  # type: ignore[attr-defined]
+    # By itself gloo would listen at the address that this machine's name has.
+    options._devices = [Gloo.create_device(hostname="127.0.0.1")]
+    options._timeout = _WAITING
+    store.set_timeout(within)
+    return Link(Gloo(store, rank, size, options), rank, size)
+
+
+def _packed(order: Order) -> Tensor:
+    share, own = order.share, frozenset[int]()
+    rows: list[Sequence[int]] = []
+    if share:
+        own = frozenset(share.own)
+        wanted = [2 * row + (index in own) for index, row in enumerate(share.block.wanted)]
+        rows = [share.block.tokens, share.block.positions, share.block.parents, wanted]
+    counts = (order.op, order.length, len(order.text), *map(len, rows[2:]))
+    numbers = [*counts, *(0,) * (5 - len(counts)), *order.text]
+    for row in rows:
+        numbers += row
+    packed = torch.zeros(_ORDER, dtype=torch.int64)
+    packed[: len(numbers)] = torch.tensor(numbers)
+    return packed
+
+
+def _unpacked(numbers: list[int]) -> Order:
+    op, length, text, rows, wanted = numbers[:5]
+    rest = iter(numbers[5:])
+
+    def take(count: int) -> tuple[int, ...]:
+        return tuple(next(rest) for _ in range(count))
+
+    tokens = take(text)
+    if not rows:
+        return Order(Op(op), length, tokens)
+    columns, asked = (take(rows), take(rows), take(rows)), take(wanted)
+    block = Block(*columns, tuple(row // 2 for row in asked))
+    own = tuple(index for index, row in enumerate(asked) if row % 2)
+    return Order(Op(op), length, tokens, Share(block, own, ()))

@@ -1,0 +1,89 @@
+"""Which devices take part, as the command line was told. Known without torch."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.errors import BadOption
+from app.messages import Device
+from app.validation import require
+
+_PLACE = re.compile(r"cpu|cuda:[0-9]{1,3}")
+
+
+@dataclass(frozen=True, slots=True)
+class TorchrunRank:
+    """One process of `torchrun --nproc-per-node N`: its number, and where the ranks meet.
+
+    `attempt` counts torchrun's restarts; `hosts_store`: this process opens the store, not torchrun itself."""
+
+    rank: int
+    size: int
+    address: str
+    port: int
+    attempt: str = "0"
+    hosts_store: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RankPlan:
+    """The devices of the ranks, "cpu" or "cuda:0" and so on; () leaves the choice of one device to the model.
+
+    With `torchrun` the other ranks are there already; without it the app starts them."""
+
+    devices: tuple[str, ...] = ()
+    torchrun: TorchrunRank | None = None
+
+    def __post_init__(self) -> None:
+        for device in self.devices:
+            require(bool(_PLACE.fullmatch(device)), "a device must be cpu, or a card's number", device)
+        cards = [device for device in self.devices if device != "cpu"]
+        twice = next((card for card in cards if cards.count(card) > 1), "")
+        require(not twice, "a card can be named once only", twice)
+        require(
+            not cards or len(cards) == len(self.devices),
+            "devices must be all cards or all cpu",
+            ",".join(self.devices),
+        )
+        size = self.torchrun.size if self.torchrun else len(self.devices)
+        require(
+            len(self.devices) in (0, size),
+            f"torchrun started {size} ranks, so name {size} devices",
+            self.devices,
+        )
+
+
+ALONE = RankPlan()
+"""One device."""
+
+
+def read_devices(text: str) -> tuple[str, ...]:
+    """ "0,1" -> ("cuda:0", "cuda:1"); "cpu,cpu" stays. Spaces are left out."""
+    names = [name.strip().lower() for name in text.split(",")]
+    return tuple(f"cuda:{int(name)}" if name.isascii() and name.isdigit() else name for name in names)
+
+
+def torchrun_rank(environment: Mapping[str, str]) -> TorchrunRank | None:
+    """This process's part where torchrun started it with others. Raises BadOption for several machines."""
+    if "TORCHELASTIC_RUN_ID" not in environment or int(environment["WORLD_SIZE"]) == 1:
+        return None
+    if environment["LOCAL_WORLD_SIZE"] != environment["WORLD_SIZE"]:
+        raise BadOption("All ranks must run on one machine: start torchrun with --nnodes 1.")
+    rank, by_torchrun = int(environment["RANK"]), environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    return TorchrunRank(
+        rank,
+        int(environment["WORLD_SIZE"]),
+        environment["MASTER_ADDR"],
+        int(environment["MASTER_PORT"]),
+        environment.get("TORCHELASTIC_RESTART_COUNT", "0"),
+        hosts_store=rank == 0 and not by_torchrun,
+    )
+
+
+def plan_of(devices: str | None, device: Device, torchrun: TorchrunRank | None) -> RankPlan:
+    """The plan of `--devices` and `--device`. Raises BadOption where both are given, ValueError for bad devices."""
+    if devices is None:
+        return RankPlan((), torchrun)
+    if device != "auto":
+        raise BadOption("Choose one of --device and --devices.")
+    return RankPlan(read_devices(devices), torchrun)

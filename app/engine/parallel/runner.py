@@ -1,0 +1,210 @@
+"""The runner of rank 0: a step's block is split among the ranks, and their answers are put together.
+
+Blocks of which every rank would have to compute most, such as plain steps and chains, are forwarded here alone. The
+others hear of the text with their next share, or when they are far behind.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from app.engine.batched_sampling import best_tokens
+from app.engine.block import Block
+from app.engine.lookahead.entries import SUCCESSORS
+from app.engine.parallel.link import MOST_TEXT, Coming, Link, LinkBroken, Op, Order
+from app.engine.parallel.rank import RankModel, answers_of, choices_of
+from app.engine.parallel.shares import Share, followed, split
+from app.engine.runner import BlockRunner
+from app.engine.sampling import Choices, Sampler
+from app.engine.step_profile import Buckets
+from app.errors import AppError
+from app.messages import MAX_ROWS, Prefilling, Sampling
+
+FAR = 24
+"""Tokens behind the text from which on a rank is told to follow without a share."""
+
+
+class ParallelRunner:
+    """A model of which each rank has a copy. Where a rank has ended it raises AppError, and is of no more use."""
+
+    max_branches = MAX_ROWS
+    pending = 0
+    is_asynchronous = False  # a step is over when all ranks have answered
+
+    def __init__(self, runner: BlockRunner, link: Link, lost: Callable[[int], AppError]) -> None:
+        """`lost` says what the end of a rank means, as an error to be raised."""
+        self.context = runner.context
+        self.reused = 0
+        self.is_broken = False
+        self._runner = runner
+        self._model = RankModel(runner)
+        self._link = link
+        self._lost = lost
+        self._others = range(1, link.size)
+        self._sampler: Sampler | None = None  # None: all logits are wanted
+        self._settings: dict[str, object] = {"sampling": None}
+        self._told: dict[str, object] = {}
+        self._block: Block | None = None
+        self._shares: dict[int, Block] = {}  # of the newest step, by rank
+        self._unsent: list[list[int]] = [[] for _ in range(link.size)]
+        self._missed = [0] * link.size
+
+    @property
+    def same_text_buckets(self) -> Buckets:
+        """The rows of blocks whose shares are padded to buckets with equal bits."""
+        return self._together(self._runner.same_text_buckets)
+
+    @same_text_buckets.setter
+    def same_text_buckets(self, buckets: Buckets) -> None:
+        ranks = self._link.size
+        self._runner.same_text_buckets = tuple((rows - 1) // ranks + 1 for rows in buckets)
+
+    @property
+    def buckets(self) -> Buckets:
+        """The rows of a block whose shares have as many as a bucket."""
+        return self._together(self._runner.buckets)
+
+    @property
+    def max_rows(self) -> int:
+        """As many as one rank takes: a share has all rows of a block that is one branch."""
+        return self._runner.max_rows
+
+    def horizon(self, position: int) -> int:
+        """As at this rank."""
+        return self._runner.horizon(position)
+
+    def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
+        """Each rank samples in its rows, unless the logits are wanted here."""
+        own = self._runner.sampler(sampling)
+        is_here = (
+            from_logits or sampling.repetition_penalty != 1
+        )  # which depends on tokens that others accept
+        self._sampler = None if is_here else own
+        self._settings["sampling"] = None if is_here else asdict(sampling)
+        return own if is_here else partial(_read, own=own)
+
+    def prefill(self, ids: Sequence[int]) -> Generator[Prefilling, None, Tensor]:
+        """Every rank reads the prompt."""
+        self._block, self._shares = None, {}
+        self._unsent, self._missed = [[] for _ in self._unsent], [0] * self._link.size
+        settings = {**self._settings, "buckets": list(self._runner.same_text_buckets)}
+        with self._whole_exchange():
+            for rank in self._others:
+                if settings != self._told:
+                    self._link.send_order(rank, Order(Op.REPLY))
+                    self._link.send_json(rank, settings)
+                self._link.send_order(rank, Order(Op.PREFILL, len(ids)))
+                self._link.send(rank, torch.tensor(ids))
+        self._told = settings
+        logits = yield from self._model.prefill(ids)
+        self.reused = self._runner.reused
+        return logits
+
+    def forward(self, block: Block) -> Tensor:
+        """Logits [R, vocab] of the wanted rows; answers [R, 1 + 8] where each rank samples in its rows."""
+        shares = split(block, self._missed)
+        rows = [len(share.block) + missed for share, missed in zip(shares, self._missed, strict=True)]
+        self._block = block
+        if max(rows) >= len(block) + self._missed[0]:
+            self._shares = {}
+            return self._model.forward(block)
+        others = {rank: shares[rank] for rank in self._others if shares[rank].own}
+        self._shares = {rank: share.block for rank, share in others.items()}
+        with self._whole_exchange():
+            for rank, share in others.items():
+                self._send_text(rank, share)
+            said, coming = self._said(shares[0], others)
+            joined = torch.empty((len(block.wanted), said.shape[1]), dtype=said.dtype, device=said.device)
+            joined[list(shares[0].places)] = said[list(shares[0].own)]
+            for rank, theirs in coming.items():
+                joined[list(others[rank].places)] = theirs.wait().to(said.device)
+        return joined
+
+    def forward_apart(self, tokens: Sequence[int]) -> Tensor:
+        """At this rank."""
+        return self._runner.forward_apart(tokens)
+
+    def best_tokens(self, logits: Tensor, count: int) -> Tensor:
+        """Of logits from several ranks nobody has looked for them before."""
+        return best_tokens(logits, count)
+
+    def commit(self, rows: Sequence[int]) -> None:
+        """The others learn of it later; raises ValueError without a block to commit."""
+        if self._block is None:
+            raise ValueError(f"there is no block to commit rows {list(rows)} of")
+        tokens = [self._block.tokens[row] for row in rows]
+        self._block = None
+        self._model.go_on(tokens)
+        self._missed[0] = self._model.missed
+        for rank in self._others:
+            share = self._shares.get(rank)
+            known = len(followed(share, tokens)) if share else 0
+            self._missed[rank] = len(tokens) - known + (0 if share else self._missed[rank])
+            self._unsent[rank] += tokens
+            if len(self._unsent[rank]) >= FAR:
+                with self._whole_exchange():
+                    self._send_text(rank)
+
+    def forget(self) -> None:
+        """Every rank forgets, as far as they can hear it."""
+        self._model.forget()
+        if self.is_broken:
+            return
+        with suppress(AppError), self._whole_exchange():  # the next prompt tells
+            for rank in self._others:
+                self._link.send_order(rank, Order(Op.FORGET))
+
+    def _send_text(self, rank: int, share: Share | None = None) -> None:
+        """What the rank has not heard of the text, and its share; without one it catches up."""
+        text = self._unsent[rank]
+        while len(text) > MOST_TEXT:
+            self._link.send_order(rank, Order(Op.FOLLOW, text=tuple(text[:MOST_TEXT])))
+            text = text[MOST_TEXT:]
+        self._link.send_order(rank, Order(Op.STEP if share else Op.FOLLOW, text=tuple(text), share=share))
+        self._unsent[rank] = []
+        if not share:
+            self._missed[rank] = 0
+
+    def _said(self, own: Share, others: dict[int, Share]) -> tuple[Tensor, dict[int, Coming]]:
+        """What this rank's wanted rows say, and what is to come from the others'."""
+        if self._sampler is None:
+            logits = self._model.forward(own.block)
+            return logits, self._expect(others, logits.shape[1], logits.dtype)
+        coming = self._expect(others, 1 + min(SUCCESSORS, self._runner.vocabulary), torch.int64)
+        answers = answers_of(self._sampler, self._model.forward(own.block), own.block)
+        return torch.from_numpy(answers), coming
+
+    def _expect(self, others: dict[int, Share], width: int, dtype: torch.dtype) -> dict[int, Coming]:
+        return {
+            rank: self._link.expect(rank, torch.empty((len(share.own), width), dtype=dtype))
+            for rank, share in others.items()
+        }
+
+    @contextmanager
+    def _whole_exchange(self) -> Iterator[None]:
+        """Where one is cut short, what is still under way would be taken for the next one."""
+        try:
+            yield
+        except LinkBroken as broken:
+            self.is_broken = True
+            raise self._lost(broken.rank) from broken
+        except BaseException:
+            self.is_broken = True
+            raise
+
+    def _together(self, buckets: Buckets) -> Buckets:
+        return tuple(rows_together(rows, self._link.size) for rows in buckets)
+
+
+def rows_together(rows: int, ranks: int) -> int:
+    """The rows of a block whose shares have so many: all but the current token are divided."""
+    return (rows - 1) * ranks + 1
+
+
+def _read(said: Tensor, likely: int = 1, positions: Sequence[int] = (), *, own: Sampler) -> Choices:
+    """The answers of several ranks, or this one's own logits."""
+    return own(said, likely, positions) if said.is_floating_point() else choices_of(said.numpy(), likely)

@@ -1,0 +1,115 @@
+"""The other ranks: they do what rank 0 orders, until it hangs up."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from app.engine.loading import load
+from app.engine.memory import release_memory
+from app.engine.parallel.link import Link, LinkBroken, Op, Order
+from app.engine.parallel.rank import RankModel, answers_of
+from app.engine.runner import BlockRunner
+from app.engine.sampling import Sampler
+from app.errors import AppError, first_line
+from app.messages import ModelChoice, ModelFolder, Sampling
+
+
+class RankServer:
+    """One rank's model, and how it answers."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._loaded: RankModel | None = None
+        self._sampler: Sampler | None = None  # None: rank 0 wants the logits
+
+    def serve(self) -> None:
+        """Returns when rank 0 has ended."""
+        try:
+            while True:
+                self._obey(self._link.receive_order())
+        except LinkBroken:
+            return
+
+    @property
+    def _model(self) -> RankModel:
+        assert self._loaded, "a model is loaded before it is used"
+        return self._loaded
+
+    def _obey(self, order: Order) -> None:
+        match order.op:
+            case Op.LOAD:
+                self._link.send_json(0, {"refused": self._load(self._link.receive_json(0))})
+            case Op.UNLOAD:
+                self._unload()
+            case Op.REPLY:
+                self._prepare(self._link.receive_json(0))
+            case Op.PING:
+                self._link.pong()
+            case _:
+                self._go_on(order)
+
+    def _go_on(self, order: Order) -> None:
+        """With the text."""
+        match order.op:
+            case Op.PREFILL:
+                self._prefill(order.length)
+            case Op.STEP:
+                self._step(order)
+            case Op.FOLLOW:
+                self._model.go_on(order.text)
+                self._model.catch_up()
+            case Op.FORGET:
+                self._model.forget()
+
+    def _load(self, wanted: Any) -> str:
+        """Load a model; why it cannot be, as a sentence, or ""."""
+        self._unload()
+        use_device(wanted["device"], wanted["threads"])
+        gguf, cache = (Path(wanted[name]) if wanted[name] else None for name in ("gguf", "cache"))
+        folder = ModelFolder(Path(wanted["path"]), wanted["name"], gguf=gguf)
+        try:
+            runner = load(folder, ModelChoice(**wanted["choice"]), cache=cache).runner
+        except AppError as error:
+            return str(error)
+        except Exception as error:  # as anybody's file may raise
+            return f"{folder.name} could not be loaded on {wanted['device']} ({first_line(error)[:200]})."
+        if not isinstance(runner, BlockRunner):
+            return f"{folder.name} takes no draft trees on {wanted['device']}: leave that device out."
+        self._loaded = RankModel(runner)
+        return ""
+
+    def _unload(self) -> None:
+        """The old model's memory is free before another one takes its own."""
+        self._loaded = self._sampler = None
+        release_memory()
+
+    def _prepare(self, settings: Any) -> None:
+        runner = self._model.runner
+        runner.same_text_buckets = tuple(settings["buckets"])
+        wanted = settings["sampling"]
+        self._sampler = wanted and runner.sampler(Sampling(**wanted))
+
+    def _prefill(self, length: int) -> None:
+        ids = torch.empty(length, dtype=torch.int64)
+        self._link.receive(0, ids)
+        for _ in self._model.prefill(ids.tolist()):
+            pass
+
+    def _step(self, order: Order) -> None:
+        assert order.share is not None
+        self._model.go_on(order.text)
+        block, own = order.share.block, list(order.share.own)
+        logits = self._model.forward(block)
+        if self._sampler is None:
+            self._link.send(0, logits[own].cpu())
+        else:
+            self._link.send(0, torch.from_numpy(answers_of(self._sampler, logits, block)[own]))
+
+
+def use_device(device: str, threads: int) -> None:
+    """Have this thread's models run there, "cpu" or "cuda:1", and products on so many threads."""
+    if device == "cpu":
+        torch.set_num_threads(threads)
+    else:
+        torch.cuda.set_device(torch.device(device))

@@ -1,0 +1,1 @@
+"""Lookahead parallelism: shares, links, and whole groups of real processes."""

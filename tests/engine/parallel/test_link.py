@@ -1,0 +1,83 @@
+"""Orders arrive as they were sent, in tensors of one length, and answers mean what they meant."""
+
+import pytest
+import torch
+
+from app.engine.block import Block, chain_block
+from app.engine.parallel.link import Link, LinkBroken, Op, Order
+from app.engine.parallel.rank import answers_of, choices_of
+from app.engine.parallel.shares import Share, split
+from app.engine.sampling import make_sampler
+from app.messages import MAX_ROWS, Sampling
+
+
+class Wire:
+    """Stands in for gloo: what is sent to a rank is what that rank receives."""
+
+    def __init__(self) -> None:
+        self.sent: list[torch.Tensor] = []
+        self.is_cut = False
+
+    def send(self, tensors: list[torch.Tensor], _rank: int, _tag: int) -> "Wire":
+        self.sent += [tensor.clone() for tensor in tensors]
+        return self
+
+    def recv(self, tensors: list[torch.Tensor], _rank: int, _tag: int) -> "Wire":
+        for tensor in tensors:
+            tensor.copy_(self.sent.pop(0))
+        return self
+
+    def wait(self) -> None:
+        if self.is_cut:
+            raise RuntimeError("Connection closed by peer")
+
+
+WIDE = Block(
+    tuple(range(MAX_ROWS)), (3, *[4] * (MAX_ROWS - 1)), (-1, *[0] * (MAX_ROWS - 1)), (0, *range(MAX_ROWS))
+)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        Order(Op.PREFILL, length=70_000),
+        Order(Op.FOLLOW, text=tuple(range(128))),
+        Order(Op.STEP, 0, (5, 6), Share(chain_block((7, 8), 70_000, (0, 1)), (1,), ())),
+        Order(Op.STEP, 0, tuple(range(128)), Share(WIDE, tuple(range(MAX_ROWS + 1)), ())),
+    ],
+)
+def test_an_order_arrives_as_it_was_sent(order: Order) -> None:
+    wire = Wire()
+    link = Link(wire, 0, 2)
+    link.send_order(1, order)
+    assert link.receive_order() == order
+    link.send_json(1, {"text": "\u00e4 \u2028", "none": None})
+    assert link.receive_json(0) == {"text": "\u00e4 \u2028", "none": None}
+
+
+def test_a_rank_that_has_ended_is_named() -> None:
+    wire = Wire()
+    wire.is_cut = True
+    with pytest.raises(LinkBroken) as broken:
+        Link(wire, 0, 4).send_order(3, Order(Op.FORGET))
+    assert broken.value.rank == 3
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, seed=3)])
+def test_ranks_sample_along_their_rows_what_one_would(sampling: Sampling) -> None:
+    """The model says 1, 2, 3, ... behind any row; drafts 1, 2 and 1, 5 lie on two ranks."""
+    tree = Block((0, 1, 9, 2, 5), (6, 7, 7, 8, 8), (-1, 0, 0, 1, 1), (0, 1, 2, 3, 4))
+    logits = torch.full((5, 12), -40.0)
+    for row, depth in enumerate((0, 1, 1, 2, 2)):
+        logits[row, depth + 1], logits[row, depth + 2] = 40.0, 7.25
+    sampler, joined = make_sampler(sampling), torch.zeros((5, 9), dtype=torch.int64)
+    for share in split(tree, (0, 0)):
+        rows = [tree.tokens.index(token) for token in share.block.tokens]
+        answers = torch.from_numpy(answers_of(sampler, logits[rows], share.block))
+        joined[list(share.places)] = answers[list(share.own)]
+    choices = choices_of(joined.numpy(), 2)
+    assert [choices.choose(row, ()) for row in (0, 1, 3)] == [1, 2, 3]
+    assert choices.ids.tolist() == [[1, 2], [2, 3], [2, 3], [3, 4], [3, 4]]
+    assert choices.logits[0].tolist() == [40.0, 7.25]
+    with pytest.raises(LookupError, match="no rank sampled a token in row 2"):
+        choices.choose(2, ())
