@@ -163,8 +163,7 @@ def _load(
     check_config_size(folder, config, dtype)
     tokenizer = _read_tokenizer(folder, sandbox)
     placed = placement(device) if choice.quantisation == "none" else {}  # to be quantised, slice by slice
-    model = _read_weights(folder, config, dtype, placed)
-    model.requires_grad_(False)
+    model = _read_weights(folder, config, dtype, placed).requires_grad_(False)
     heads = CarriedHeads() if choice.draft_model else carried_heads(model, folder)
     quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room there
     model.train(False).to(device)
