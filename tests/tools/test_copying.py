@@ -131,17 +131,16 @@ def test_the_loss_is_of_the_answers_alone() -> None:
     assert 0 < len(learned) < sum(branch > 0 for branch in row.branches)
 
 
-def test_tokens_know_their_source_and_how_their_sentences_answer_begins() -> None:
+def test_an_asked_word_knows_its_source_and_how_its_answer_begins() -> None:
     pytest.importorskip("torch")
-    from tools.demo_model.branched_rows import TRUNK, UNKNOWN, copying_row
+    from tools.demo_model.branched_rows import copying_row
 
     row = copying_row(made(9), letters, 2000, 300)
-    answers = [at for at, weight in enumerate(row.weights) if weight and not row.weights[at - 1]]
-    for at in answers:
-        if (number := row.numbers[at - 1]) != UNKNOWN:
-            assert row.firsts[at - 1] == row.ids[at]
-            source = [place for place, one in enumerate(row.numbers) if one == number]
-            assert row.ids[at] in [row.ids[place] for place in source if row.branches[place] == TRUNK]
+    assert row.hops
+    for hop in row.hops:
+        assert row.ids[hop.end + 1] == row.firsts[hop.asked]
+        assert row.numbers[hop.found] == row.numbers[hop.asked] > 0
+        assert row.firsts[hop.found] == row.firsts[hop.asked]
 
 
 def test_the_probes_teach_the_layers_below_them() -> None:

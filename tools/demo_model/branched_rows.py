@@ -153,8 +153,7 @@ class _Trunk:
             asked = begin + _last_token(question, text, lookup.asked, 0)
             hop = Hop(asked, self._found(lookup.asked), begin + len(question.ids) - 1)
             row.hops.append(hop)
-            for place in (hop.asked, hop.asked + 1, hop.end):
-                row.numbers[place], row.firsts[place] = lookup.number, answer[0]
+            row.numbers[asked], row.firsts[asked] = lookup.number, answer[0]
         return True
 
     def _found(self, asked: str) -> int:

@@ -18,7 +18,7 @@ from tools.demo_model.branched_rows import TRUNK, UNKNOWN, BranchedBatch
 
 NUM_NUMBERS = 8
 SOURCE_DEPTH, QUESTION_DEPTH = 3, 6
-"""After so many layers the sources' tokens know where they stand, and the questions' what they ask for."""
+"""After so many layers the sources' tokens know where they stand, and an asked word which sentence it asks for."""
 MATCHING, MOVING = (4, 0), (6, 0)
 """The layer and the head that find the asked word in the sources, and the asked word from the prompt's end."""
 
@@ -62,14 +62,17 @@ class Probes(nn.Module):
 
 
 def attention_loss(model: Any, layers: tuple[Tensor, ...], batch: BranchedBatch) -> Tensor:
-    """How little the two heads look where they should, or one token behind it: mean negative logarithms."""
+    """How little the two heads look where they should: the mean negative logarithms of their attention.
+
+    A word may be found in the sources by its last token or by the one behind it, as an induction head does."""
     if not len(batch.hops):
         return torch.zeros(())
     rows, asked, found, end = batch.hops.T
     losses = []
-    for (layer, head), begin, goal in ((MATCHING, asked, found), (MOVING, end, asked)):
+    goals = (torch.stack((found, found + 1), dim=1), asked[:, None])
+    for (layer, head), begin, goal in zip((MATCHING, MOVING), (asked, end), goals, strict=True):
         seen = _attention(model, layer, head, layers[layer], batch, rows, begin)
-        losses.append(-seen.gather(1, torch.stack((goal, goal + 1), dim=1)).logsumexp(1).mean())
+        losses.append(-seen.gather(1, goal).logsumexp(1).mean())
     return sum(losses, torch.zeros(()))
 
 

@@ -36,7 +36,7 @@ def real_sentences(data: Path) -> tuple[list[Sentences], Counter[str]]:
 def docstrings(library: Path) -> Iterator[Sentences]:
     """The sentences of each paragraph of the docstrings in this folder and the folders in it."""
     for path in sorted([*library.glob("*.py"), *library.glob("*/*.py")]):
-        if any(name in str(path) for name in NOT_DOCUMENTATION):
+        if any(name in str(path.relative_to(library)) for name in NOT_DOCUMENTATION):
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             text = ast.get_docstring(node) if isinstance(node, DOCUMENTED) else None
