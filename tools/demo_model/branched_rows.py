@@ -42,11 +42,14 @@ Encode = Callable[[str], Encoding]
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """Places in a row: where a question's asked word ends, where it ends in the sources, and the prompt's end."""
+    """Places in a row: where a question's asked word ends, where it ends in the sources, and the prompt's end.
+
+    `numbering` is the token before the number of the source."""
 
     asked: int
     found: int
     end: int
+    numbering: int
 
 
 @dataclass(slots=True)
@@ -84,7 +87,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class BranchedBatch:
-    """mask: [rows, 1, length, length], true for what a token sees; hops: [hops, 4], each with its row before it;
+    """mask: [rows, 1, length, length], true for what a token sees; hops: [hops, 5], each with its row before it;
     all others: [rows, length]."""
 
     ids: Tensor
@@ -151,7 +154,7 @@ class _Trunk:
         row.add([*question.ids, *answer], weights, branch, self.length)
         if lookup.number:
             asked = begin + _last_token(question, text, lookup.asked, 0)
-            hop = Hop(asked, self._found(lookup.asked), begin + len(question.ids) - 1)
+            hop = Hop(asked, self._found(lookup.asked), begin + len(question.ids) - 1, len(row.ids) - 4)
             row.hops.append(hop)
             row.numbers[asked], row.firsts[asked] = lookup.number, answer[0]
         return True
@@ -197,7 +200,9 @@ def batch_of(rows: Sequence[Row]) -> BranchedBatch:
     # A row's last token has no successor, so it must not weigh. A branch's first token never does.
     weights[:, 0] = 0.0
     targets, weights = ids.roll(-1, 1), weights.roll(-1, 1)
-    hops = [(at, one.asked, one.found, one.end) for at, row in enumerate(rows) for one in row.hops]
+    hops = [
+        (at, one.asked, one.found, one.end, one.numbering) for at, row in enumerate(rows) for one in row.hops
+    ]
     return BranchedBatch(
         ids,
         positions,
@@ -207,5 +212,5 @@ def batch_of(rows: Sequence[Row]) -> BranchedBatch:
         weights,
         numbers,
         firsts,
-        torch.tensor(hops).view(-1, 4),
+        torch.tensor(hops).view(-1, 5),
     )

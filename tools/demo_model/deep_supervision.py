@@ -1,10 +1,11 @@
 """Deep supervision for copying: layers on the way already learn what the answer will need.
 
-The right sentence is found in hops. A source's token knows its source's number and its sentence's first token. The
-asked word finds itself in the sources, and takes both over. The prompt's end finds the asked word, and the answer
-begins. From the answer's loss alone a small model learns none of these for a long time: the head that finds words
-again then sits in layer 7 of 8, too late for the last hop. So two heads are told where to look, and two probes read
-what layers know. A probe is a linear reader whose loss teaches the layers below it. It is no part of the model.
+The right sentence is found in hops. A source's token knows its source's number and its sentence's first token.
+The asked word finds itself in the sources, and takes both over. The answer's tokens find the asked word, and
+copy. From the answer's loss alone a small model learns none of these for a long time: the head that finds words
+again then sits in layer 7 of 8, too late for the last hop. So two heads are told where to look, and two probes
+read what layers know. A probe is a linear reader whose loss teaches the layers below it. It is no part of the
+model.
 """
 
 from typing import Any
@@ -17,10 +18,12 @@ from transformers.models.llama.modeling_llama import rotate_half
 from tools.demo_model.branched_rows import TRUNK, UNKNOWN, BranchedBatch
 
 NUM_NUMBERS = 8
-SOURCE_DEPTH, QUESTION_DEPTH = 3, 6
+SOURCE_DEPTH, QUESTION_DEPTH = 3, 5
 """After so many layers the sources' tokens know where they stand, and an asked word which sentence it asks for."""
-MATCHING, MOVING = (4, 0), (6, 0)
-"""The layer and the head that find the asked word in the sources, and the asked word from the prompt's end."""
+MATCHING, MOVING = (4, 0), (5, 2)
+"""The layer and the head that find the asked word in the sources, and the asked word from the answer.
+
+Both lie below the heads of layer 6 that copy, so that these know which sentence is meant."""
 
 
 class Probe(nn.Module):
@@ -67,20 +70,31 @@ def attention_loss(model: Any, layers: tuple[Tensor, ...], batch: BranchedBatch)
     A word may be found in the sources by its last token or by the one behind it, as an induction head does."""
     if not len(batch.hops):
         return torch.zeros(())
-    rows, asked, found, end = batch.hops.T
-    losses = []
-    goals = (torch.stack((found, found + 1), dim=1), asked[:, None])
-    for (layer, head), begin, goal in zip((MATCHING, MOVING), (asked, end), goals, strict=True):
-        seen = _attention(model, layer, head, layers[layer], batch, rows, begin)
-        losses.append(-seen.gather(1, goal).logsumexp(1).mean())
-    return sum(losses, torch.zeros(()))
+    rows, asked, found, end, numbering = batch.hops.T
+    within = end + ((numbering - end) * torch.rand(len(end))).long()
+    induced = torch.stack((found, found + 1), dim=1)
+    looks = [
+        (MATCHING, asked, induced),
+        *((MOVING, begin, asked[:, None]) for begin in (end, within, numbering)),
+    ]
+    losses = [
+        -_attention(model, head, layers, batch, rows, begin).gather(1, goal).logsumexp(1).mean()
+        for head, begin, goal in looks
+    ]
+    return losses[0] + sum(losses[1:], torch.zeros(())) / len(losses[1:])
 
 
 def _attention(
-    model: Any, layer: int, head: int, hidden: Tensor, batch: BranchedBatch, rows: Tensor, places: Tensor
+    model: Any,
+    which: tuple[int, int],
+    layers: tuple[Tensor, ...],
+    batch: BranchedBatch,
+    rows: Tensor,
+    places: Tensor,
 ) -> Tensor:
     """The logarithms of one head's attention from some places of a Llama's rows: [places, length]."""
-    block, config = model.model.layers[layer], model.config
+    layer, head = which
+    hidden, block, config = layers[layer], model.model.layers[layer], model.config
     shared = config.num_attention_heads // config.num_key_value_heads
     cos, sin = model.model.rotary_emb(hidden, batch.positions)
     normed = block.input_layernorm(hidden)
