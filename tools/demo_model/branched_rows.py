@@ -44,7 +44,7 @@ Encode = Callable[[str], Encoding]
 class Hop:
     """Places in a row: where a question's asked word ends, where it ends in the sources, and the prompt's end.
 
-    `numbering` is the token before the number of the source."""
+    `numbering` is the token before the number of the source, or one near the end of a short answer."""
 
     asked: int
     found: int
@@ -101,15 +101,20 @@ class BranchedBatch:
     hops: Tensor
 
 
-def copying_row(tasks: CopyingTasks, encode: Encode, length: int, characters: float) -> Row:
-    """Sources of about so many characters, and as many questions about them as fit."""
+def copying_row(
+    tasks: CopyingTasks, encode: Encode, length: int, characters: float, share_short: float = 0.0
+) -> Row:
+    """Sources of about so many characters, and as many questions about them as fit.
+
+    A share of the answers stops after a few tokens: which sentence is meant is learned from its beginning."""
     while True:
         sources, system = tasks.sources(characters), tasks.system()
         before = f"{TURN}system\n{system}{END}\n" if system else ""
         trunk = _Trunk(sources, f"{BEGIN}{before}{TURN}user\n", encode)
         row = trunk.row()
         for branch, lookup in zip(count(1), tasks.lookups(sources), strict=False):
-            if not trunk.add_lookup(row, lookup, branch, length):
+            most = tasks.rng.randint(2, 4) if tasks.rng.random() < share_short else length
+            if not trunk.add_lookup(row, lookup, branch, length, most):
                 break
         if trunk.length < MOST_TRUNK * length and len(row.ids) > trunk.length:
             return row.cut(length)
@@ -143,18 +148,19 @@ class _Trunk:
         row.firsts = [firsts[end - 1] for _, end in self._encoded.offsets]
         return row
 
-    def add_lookup(self, row: Row, lookup: Lookup, branch: int, length: int) -> bool:
-        """Add the question and its answer, if there is room."""
+    def add_lookup(self, row: Row, lookup: Lookup, branch: int, length: int, most: int) -> bool:
+        """Add the question and at most so many tokens of its answer, if there is room."""
         text = f" {lookup.question}{END}\n{TURN}assistant\n"
         question, answer = self._encode(text), self._encode(lookup.answer + END).ids
         begin = len(row.ids)
         if begin + len(question.ids) + len(answer) > length:
             return False
-        weights = [0.0] * len(question.ids) + _answer_weights(lookup.answer, len(answer))
-        row.add([*question.ids, *answer], weights, branch, self.length)
+        weights = [0.0] * len(question.ids) + _answer_weights(lookup.answer, len(answer))[:most]
+        row.add([*question.ids, *answer[:most]], weights, branch, self.length)
         if lookup.number:
             asked = begin + _last_token(question, text, lookup.asked, 0)
-            hop = Hop(asked, self._found(lookup.asked), begin + len(question.ids) - 1, len(row.ids) - 4)
+            end = begin + len(question.ids) - 1
+            hop = Hop(asked, self._found(lookup.asked), end, max(end, len(row.ids) - 4))
             row.hops.append(hop)
             row.numbers[asked], row.firsts[asked] = lookup.number, answer[0]
         return True

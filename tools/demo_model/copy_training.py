@@ -2,7 +2,7 @@
 
     python -m tools.demo_model.copy_training DATA conversations.jsonl MODEL TRAINED --seconds 3600
 
-Rows are short at first and long at the end: the circuit that copies comes from many short tasks.
+Rows are short at first and long at the end: what copies is learned from many short tasks.
 """
 
 import json
@@ -38,14 +38,23 @@ HELD_OUT_CONVERSATIONS = 60
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Rows of this length with sources of this many characters, until this share of the time is over."""
+    """Rows of this length with sources of this many characters, until this share of the time is over.
+
+    `short` is the share of answers that stop after a few tokens."""
 
     until: float
     length: int
     characters: tuple[int, int]
+    short: float
 
 
-STAGES = (Stage(0.7, 256, (80, 420)), Stage(0.85, 512, (300, 1200)), Stage(1.0, 1024, (600, 2900)))
+STAGES = (
+    Stage(0.2, 256, (100, 420), 0.0),
+    Stage(0.6, 256, (80, 300), 0.75),
+    Stage(0.9, 512, (150, 1000), 0.2),
+    Stage(1.0, 1024, (600, 2900), 0.0),
+)
+"""First what an induction head does, then which sentence is meant, then both in prompts as long as the app's."""
 
 
 class Tasks:
@@ -66,7 +75,7 @@ class Tasks:
 
     def _copying_row(self, stage: Stage) -> Row:
         characters = self._rng.uniform(*stage.characters)
-        return copying_row(self._copying, self._encode, stage.length, characters)
+        return copying_row(self._copying, self._encode, stage.length, characters, stage.short)
 
     def _shuffled(self, chats: list[Sequence[Message]]) -> Iterator[Sequence[Message]]:
         while True:

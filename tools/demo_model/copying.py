@@ -39,6 +39,8 @@ FILLERS = (
 WORD = re.compile(r"[A-Za-z0-9][\w'-]*[A-Za-z0-9]")
 COMMON = 400
 SHARE_UNANSWERABLE = 0.03
+NUM_FORMS = (1, 2, 3, 5, 8, 30, 30)
+"""Of the facts in some sources: with few of them, only the names tell the sentences apart."""
 SHARE_PHRASES = 0.2
 SHARE_OWN_WORDS = 0.3
 SHARE_CAPITALS_CHANGED = 0.05
@@ -75,23 +77,24 @@ class CopyingTasks:
     def __init__(self, real: Sequence[Sentences], word_counts: Counter[str], rng: random.Random) -> None:
         words = [word for word in word_counts if word.isalpha() and len(word) > 1]
         self.make = TextMaker(rng, words)
-        self._rng = rng
+        self.rng = rng
         self._counts = word_counts
         self._real = real
 
     def system(self) -> str:
         """The system prompt: mostly the app's, sometimes none or a longer one."""
-        chance = self._rng.random()
+        chance = self.rng.random()
         if chance < 0.7:
             return GUARD
-        return "" if chance < 0.95 else f"{self._rng.choice(self._rng.choice(self._real))}\n\n{GUARD}"
+        return "" if chance < 0.95 else f"{self.rng.choice(self.rng.choice(self._real))}\n\n{GUARD}"
 
     def sources(self, most_characters: int) -> Sources:
         """One to six passages of about so many characters together."""
-        rng = self._rng
+        rng = self.rng
         number, kind = rng.choice((1, 2, 2, 3, 3, 3, 4, 4, 5, 6)), rng.random()
         share = most_characters / number
-        passages = [self._sentences(share * rng.uniform(0.5, 1.2), kind) for _ in range(number)]
+        forms = [self.make.fact_form() for _ in range(rng.choice(NUM_FORMS))]
+        passages = [self._sentences(share * rng.uniform(0.5, 1.2), kind, forms) for _ in range(number)]
         texts = tuple(self._as_text(sentences) for sentences in passages)
         verbatim = (
             tuple(filter(None, (_verbatim(one, text) for one in sentences)))
@@ -101,7 +104,7 @@ class CopyingTasks:
 
     def lookups(self, sources: Sources) -> Iterator[Lookup]:
         """Questions in a random order, each sentence at most twice."""
-        rng = self._rng
+        rng = self.rng
         places = [(n, one) for n, sentences in enumerate(sources.sentences, 1) for one in sentences] * 2
         rng.shuffle(places)
         everything = " ".join(" ".join(text.split()) for text in sources.texts)
@@ -114,15 +117,15 @@ class CopyingTasks:
                 asked = self._asked_for(words, sentence)
                 yield Lookup(self._question(asked, sentence), f"{sentence} [{number}]", asked, number)
 
-    def _sentences(self, most_characters: float, kind: float) -> Sentences:
+    def _sentences(self, most_characters: float, kind: float, forms: Sequence[str]) -> Sentences:
         """Consecutive sentences of one sort; `kind` makes the passages of some sources of one sort."""
-        rng, taken = self._rng, list[str]()
+        rng, taken = self.rng, list[str]()
         sort = kind / 0.6 if kind < 0.6 else rng.random()
         book = rng.choice(self._real)
         at = rng.randrange(len(book))
         while not taken or sum(map(len, taken)) < most_characters:
             if sort < 0.4:
-                taken.append(self.make.fact())
+                taken.append(self.make.filled(rng.choice(forms)))
             elif sort < 0.65:
                 taken.append(self.make.nonsense())
             elif at < len(book):
@@ -134,7 +137,7 @@ class CopyingTasks:
 
     def _as_text(self, sentences: Sentences) -> str:
         """The passage: sometimes with lines of some width, sometimes with the end of another sentence before it."""
-        text, rng = " ".join(sentences), self._rng
+        text, rng = " ".join(sentences), self.rng
         if rng.random() < 0.08:
             text = self.make.nonsense().lower() + " " + text
         if rng.random() < 0.12:
@@ -152,7 +155,7 @@ class CopyingTasks:
         ]
 
     def _asked_for(self, words: list[str], sentence: str) -> str:
-        rng, word = self._rng, self._rng.choice(words)
+        rng, word = self.rng, self.rng.choice(words)
         if rng.random() < SHARE_PHRASES:
             phrase = re.search(r"(\w+ )?" + re.escape(word) + r"( \w+)?", sentence)
             return phrase[0] if phrase else word
@@ -162,7 +165,7 @@ class CopyingTasks:
 
     def _question(self, asked: str, sentence: str) -> str:
         """One of the forms, or any words around what is asked for, some of them the sentence's."""
-        rng = self._rng
+        rng = self.rng
         if rng.random() > SHARE_OWN_WORDS:
             return rng.choice(FORMS).format(asked)
         others = [*rng.choices(FILLERS, k=rng.randint(1, 6))]

@@ -78,8 +78,8 @@ class TextMaker:
         self.rng = rng
         self._words = words
 
-    def fact(self) -> str:
-        """A sentence of a subject, a predicate, and perhaps something before and behind them."""
+    def fact_form(self) -> str:
+        """A subject, a predicate, and perhaps something before and behind them, with slots to fill."""
         rng = self.rng
         form = f"{rng.choice(SUBJECTS)} {rng.choice(PREDICATES)}"
         if rng.random() < 0.2:
@@ -87,7 +87,7 @@ class TextMaker:
             form = opener + (form if form.startswith("{N") else form[0].lower() + form[1:])
         if rng.random() < 0.35:
             form += rng.choice(ENDINGS)
-        return self._filled(form) + "."
+        return form + "."
 
     def nonsense(self) -> str:
         """A sentence of words without any order, some of them made up, with marks between them."""
@@ -131,7 +131,8 @@ class TextMaker:
             )
         )  # fmt: skip
 
-    def _filled(self, form: str) -> str:
+    def filled(self, form: str) -> str:
+        """The form with names, words and numbers in its slots."""
         while "{" in form:
             start, end = form.index("{"), form.index("}")
             form = form[:start] + self._slot(form[start + 1 : end]) + form[end + 1 :]
