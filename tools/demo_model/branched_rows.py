@@ -9,7 +9,7 @@ should know and see on the way to the answer: `deep_supervision.py`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Protocol
 
@@ -78,11 +78,11 @@ class Row:
 
     def cut(self, length: int) -> "Row":
         """Exactly this many tokens: less, or padding."""
-        columns = (
-            (getattr(self, name) + [empty] * (length - len(self.ids)))[:length]
+        columns = {
+            name: (getattr(self, name) + [empty] * (length - len(self.ids)))[:length]
             for name, empty in zip(COLUMNS, FILLING, strict=True)
-        )
-        return Row(*columns, self.hops)
+        }
+        return replace(self, **columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def copying_row(
 
     A share of the answers stops after a few tokens: which sentence is meant is learned from its beginning."""
     while True:
-        sources, system = tasks.sources(characters), tasks.system()
+        sources, system = tasks.sources(round(characters)), tasks.system()
         before = f"{TURN}system\n{system}{END}\n" if system else ""
         trunk = _Trunk(sources, f"{BEGIN}{before}{TURN}user\n", encode)
         row = trunk.row()

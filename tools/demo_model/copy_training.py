@@ -109,7 +109,8 @@ def loss_of(model: Any, probes: Probes, batch: BranchedBatch) -> Tensor:
         supervised = probes(layers, batch, model.lm_head.weight) + attention_loss(model, layers, batch)
     each = F.cross_entropy(logits, batch.targets[learned], reduction="none")
     weights = batch.weights[learned]
-    return (each * weights).sum() / weights.sum() + SUPERVISION_WEIGHT * supervised
+    loss: Tensor = (each * weights).sum() / weights.sum() + SUPERVISION_WEIGHT * supervised
+    return loss
 
 
 def train(model: Any, tasks: Tasks, seconds: float) -> None:

@@ -100,10 +100,12 @@ def _attention(
     normed = block.input_layernorm(hidden)
     queries = _of_head(block.self_attn.q_proj, head, config.head_dim, normed[rows, places])
     keys = _of_head(block.self_attn.k_proj, head // shared, config.head_dim, normed)
-    queries = queries * cos[rows, places] + rotate_half(queries) * sin[rows, places]
-    keys = keys * cos + rotate_half(keys) * sin
+    rotated_half: Any = rotate_half  # it has no types
+    queries = queries * cos[rows, places] + rotated_half(queries) * sin[rows, places]
+    keys = keys * cos + rotated_half(keys) * sin
     scores = torch.einsum("nd,nld->nl", queries.float(), keys[rows].float()) * config.head_dim**-0.5
-    return scores.masked_fill(~batch.mask[rows, 0, places], -torch.inf).log_softmax(-1)
+    found: Tensor = scores.masked_fill(~batch.mask[rows, 0, places], -torch.inf).log_softmax(-1)
+    return found
 
 
 def _of_head(projection: nn.Linear, head: int, size: int, hidden: Tensor) -> Tensor:

@@ -112,7 +112,7 @@ class TextMaker:
         if rng.random() < 0.08:
             return "".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 6)))
         parts = [rng.choice(ONSETS) + rng.choice(VOWELS) for _ in range(rng.choice((1, 2, 2, 2, 3)))]
-        return "".join(parts) + rng.choice(CODAS)
+        return f"{''.join(parts)}{rng.choice(CODAS)}"
 
     def name(self) -> str:
         """A made-up word with a capital letter."""
