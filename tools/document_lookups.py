@@ -1,7 +1,9 @@
 """The whole chain on texts the demo model never saw: ten descriptions of installed packages are pasted, and fifty
-questions asked, each about a word that stands in exactly one sentence of all ten.
+questions asked, each about a word that stands in exactly one sentence of all ten. With --made-up the ten texts are
+made-up facts, and the questions paraphrase them (`demo_model/held_out_facts.py`).
 
     python -m tools.document_lookups --lookups 50 --rounds 3
+    python -m tools.document_lookups --lookups 50 --rounds 0 --made-up
 
 Counts how often that sentence was among the sources, how often the answer quotes it word for word, and how often
 with its right number; and times auto against plain on the same prompts, in turn, in one process.
@@ -12,10 +14,11 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import distributions
+from itertools import islice
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
@@ -31,6 +34,7 @@ from app.documents import Documents
 from app.engine import Engine
 from app.messages import Decoding, ModelChoice, Options, Request
 from app.models_registry import locate
+from tools.demo_model.held_out_facts import held_out_facts
 
 QUESTIONS = (
     "What do my documents say about {}?",
@@ -44,6 +48,7 @@ SENTENCE_END = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
 SENTENCE = re.compile(r"[A-Z][A-Za-z0-9 ,;:'()\"/-]{30,160}[.!?]")
 WORD = re.compile(r"[A-Za-z]{5,}")
 MOST_TOKENS = 96
+NUM_TEXTS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,16 @@ def lookups(texts: Sequence[str], count: int, rng: random.Random) -> list[Lookup
         Lookup(rng.choice(QUESTIONS).format(rng.choice(informative)), sentence)
         for sentence, informative in rng.sample(possible, count)
     ]
+
+
+def made_up_texts(count: int, rng: random.Random) -> tuple[dict[str, str], list[Lookup]]:
+    """Ten texts of made-up facts, and a question about each fact, in a random order."""
+    facts = list(islice(held_out_facts(rng), count))
+    texts = {
+        f"Text {number}": " ".join(fact.sentence for fact in facts[number::NUM_TEXTS])
+        for number in range(NUM_TEXTS)
+    }
+    return texts, [Lookup(fact.question, fact.sentence) for fact in rng.sample(facts, count)]
 
 
 def judge(lookup: Lookup, plan: PreparedReply, answer: str, store: Documents) -> Result:
@@ -165,15 +180,35 @@ def speeds(engine: Engine, plans: Sequence[PreparedReply], rounds: int) -> dict[
     }
 
 
-def ask(engine: Engine, store: Documents, model: str, count: int, rng: random.Random) -> Iterator[Answered]:
-    """Paste the descriptions, and ask for so many of their sentences."""
-    collection = store.create("Packages")
-    for name, text in descriptions(10, rng).items():
+def paste_descriptions(store: Documents, collection: int, count: int, rng: random.Random) -> Sequence[Lookup]:
+    """Put descriptions of packages into the collection; questions about so many of their sentences."""
+    paste(store, collection, descriptions(NUM_TEXTS, rng))
+    return lookups([store.text(one.id) for one in store.documents(collection)], count, rng)
+
+
+def paste_made_up_texts(
+    store: Documents, collection: int, count: int, rng: random.Random
+) -> Sequence[Lookup]:
+    """Put made-up facts into the collection; a question about each of them."""
+    texts, asked = made_up_texts(count, rng)
+    paste(store, collection, texts)
+    return asked
+
+
+def paste(store: Documents, collection: int, texts: Mapping[str, str]) -> None:
+    """Put these texts into the collection and wait until they can be found."""
+    for name, text in texts.items():
         store.paste(collection, text, name)
     store.wait()
+
+
+def ask(
+    engine: Engine, store: Documents, model: str, collection: int, asked: Sequence[Lookup]
+) -> Iterator[Answered]:
+    """Each question with the answer that the model gives to it."""
     prompts, chat_settings = PromptBuilder(engine.reader, store), ChatSettings(collections=(collection,))
     settings = ReplySettings(ModelChoice(model), Options(max_new_tokens=MOST_TOKENS))
-    for lookup in lookups([store.text(one.id) for one in store.documents(collection)], count, rng):
+    for lookup in asked:
         context = TurnContext(chat_settings, (), lookup.question)
         plan = prompts.prepare(context, prompts.retrieve(context, settings.options), settings)
         text = "" if plan.answer else answered(engine, plan, Decoding("auto")).text
@@ -196,14 +231,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", default="demo")
     parser.add_argument("--lookups", type=int, default=50)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="how often speeds are measured; 0: not at all")
+    parser.add_argument("--made-up", action="store_true", help="made-up facts in place of descriptions")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     with opened(given.model) as (engine, store):
-        answers = list(ask(engine, store, given.model, given.lookups, random.Random(given.seed)))
+        collection, rng = store.create("Lookups"), random.Random(given.seed)
+        fill = paste_made_up_texts if given.made_up else paste_descriptions
+        asked = fill(store, collection, given.lookups, rng)
+        answers = list(ask(engine, store, given.model, collection, asked))
         plans = [one.plan for one in answers if not one.plan.answer]
-        found = {**summary(answers), **speeds(engine, plans, given.rounds)}
+        found = {**summary(answers), **(speeds(engine, plans, given.rounds) if given.rounds else {})}
     print(json.dumps(found, indent=1))  # noqa: T201
     if given.json:
         reported = [{**asdict(one.lookup), "answer": one.text} for one in answers]

@@ -42,7 +42,7 @@ def make_library(data: Path, conversations: Iterable[Conversation], pages: list[
         for message in conversation.messages
         if (sentences := split_sentences(message.content))
     ]
-    return Library(books, dialogues, pages, _count_words(books + dialogues))
+    return Library(books, dialogues, pages, count_words(books + dialogues))
 
 
 def read_books(data: Path) -> Iterator[Sentences]:
@@ -69,7 +69,8 @@ def _paragraphs(page: str) -> str:
     return text.replace("\u2060", "").replace("\u00a0", " ")
 
 
-def _count_words(texts: Iterable[Sentences]) -> Counter[str]:
+def count_words(texts: Iterable[Sentences]) -> Counter[str]:
+    """How often each word occurs, in small letters."""
     counts: Counter[str] = Counter()
     for sentences in texts:
         for sentence in sentences:
