@@ -102,6 +102,9 @@ def padded(block: Block, rows: int, wanted: int) -> Block:
 
 
 def common_length(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many leading items agree: ([1, 2, 3], [1, 2, 5, 6]) -> 2."""
+    """How many leading items agree: ([1, 2, 3], [1, 2, 5, 6]) -> 2. At once where one begins with the other."""
+    shorter = min(len(left), len(right))
+    if left[:shorter] == right[:shorter]:
+        return shorter
     pairs = zip(left, right, strict=False)
-    return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))
+    return next((place for place, (a, b) in enumerate(pairs) if a != b), shorter)

@@ -44,6 +44,10 @@ class Source:
     flags: Sequence[str]
     otherwise: str
 
+    def texts(self) -> list[str]:
+        """What is compiled: the file, then the headers beside it."""
+        return [file.read_text("utf-8") for file in (self.file, *sorted(self.file.parent.glob("*.h")))]
+
 
 class Compiled(NamedTuple, Generic[Library]):
     """A library, or None. `note` is why there is none, and what to do; "" where nothing can be done."""
@@ -92,9 +96,8 @@ def _refused(source: Source, reason: str) -> Compiled[Any]:
 def _digest(source: Source, compiler: str) -> str:
     """What the library depends on: its source and headers, the compiler, the processor, torch's OpenMP runtime."""
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    files = (source.file, *sorted(source.file.parent.glob("*.h")))
     made_from = (
-        *(file.read_text("utf-8") for file in files), str((*FLAGS, *LINK, *source.flags)),
+        *source.texts(), str((*FLAGS, *LINK, *source.flags)),
         str(Path(compiler).resolve()), str(Path(compiler).stat().st_mtime), str(sorted(capabilities.items())),
         platform.machine(),
     )  # fmt: skip

@@ -1,9 +1,7 @@
 """What it costs to ask a draft model, measured when it is loaded."""
 
-import numpy as np
-
 from app.engine.lookahead.draft_model import LineReader
-from app.engine.probing import time_in_turn
+from app.engine.probing import random_tokens, time_in_turn
 
 SHORT, LONG, BEFORE = 1, 33, 24
 """Rows of the passes that are timed, and tokens before them."""
@@ -13,8 +11,7 @@ SECONDS = 0.2
 
 def trial_text(reader: LineReader) -> list[int]:
     """Random tokens, to be read while a clock runs."""
-    length = min(BEFORE + LONG, reader.context)
-    return [int(token) for token in np.random.default_rng(0).integers(0, reader.vocabulary, length)]
+    return random_tokens(reader.vocabulary, min(BEFORE + LONG, reader.context))
 
 
 def question_seconds(reader: LineReader, warm_up: int = 1) -> tuple[float, float]:

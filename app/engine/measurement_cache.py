@@ -54,7 +54,7 @@ def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
         "device": _device_name(model.device),
         "attention": info.attention,
         **({"steps": "graphs"} if info.graphs else {}),
-        "kernels": _digest(*(file.read_text("utf-8") for file in sorted(SOURCE.file.parent.glob("*.[ch]")))),
+        "kernels": _digest(*SOURCE.texts()),
         "libraries": f"foresight {__version__} torch {torch.__version__} transformers {transformers.__version__}",
     }
 

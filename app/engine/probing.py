@@ -149,8 +149,12 @@ def _refusal_of_same_text(runner: BlockRunner, timer: "_StepTimer", buckets: Buc
 
 def _text(runner: MeasuredRunner, prefix: int = PREFIX) -> list[int]:
     """Random tokens: a varied text, whatever the model. As long as the rotary table does not change."""
-    length = min(prefix + MEASURED_BUCKETS[-1], runner.horizon(0))
-    return [int(token) for token in np.random.default_rng(0).integers(0, runner.vocabulary, length)]
+    return random_tokens(runner.vocabulary, min(prefix + MEASURED_BUCKETS[-1], runner.horizon(0)))
+
+
+def random_tokens(vocabulary: int, length: int) -> list[int]:
+    """The same ones each time."""
+    return [int(token) for token in np.random.default_rng(0).integers(0, vocabulary, length)]
 
 
 def _find_bucket_sets(

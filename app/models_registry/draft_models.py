@@ -19,10 +19,12 @@ KNOWN_PAIRS = (
 def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel]) -> DraftModels:
     """Those of the installed models that can draft for this one, the smallest first, and a known one."""
     digest = vocabulary_digest(model.path)
-    ready = [one for one in installed if one.state == "ready" and one.path != model.path]
-    same = [one for one in ready if digest and vocabulary_digest(one.path) == digest]
-    sizes = {one.path: _parameters(one) for one in (model, *same)}
-    found = [one for one in same if 0 < sizes[one.path] < sizes[model.path]]
+    ready = [one for one in installed if one.state == "ready" and digest]
+    sizes = {one.path: _parameters(one) for one in (model, *ready)}
+    smaller = [one for one in ready if 0 < sizes[one.path] < sizes[model.path]]
+    found = [
+        one for one in smaller if vocabulary_digest(one.path) == digest
+    ]  # reading vocabularies takes longest
     return DraftModels(tuple(sorted(found, key=lambda one: sizes[one.path])), known_draft_model(model.name))
 
 

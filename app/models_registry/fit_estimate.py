@@ -64,28 +64,19 @@ class Estimator:
         )
 
     def peak(self, precision: Precision, context: int) -> int:
-        """What a process that runs the model will show at most: its need, and the file's pages that it has read."""
-        own = replace(self, draft_models=())._peak(precision, context)
-        beside = (
-            self.need(precision, context).total
-            - replace(self, draft_models=()).need(precision, context).total
-        )
-        drafts = [
-            one.peak(precision, context) - one.need(precision, context).total for one in self.draft_models
-        ]
-        return own + beside + sum(drafts)
+        """What a process that runs the model will show at most: its need, and the files' pages that it has read."""
+        each = (replace(self, draft_models=()), *self.draft_models)
+        return self.need(precision, context).total + sum(one._pages(precision, context) for one in each)
 
-    def _peak(self, precision: Precision, context: int) -> int:
-        """Without a draft model."""
-        need = self.need(precision, context)
+    def _pages(self, precision: Precision, context: int) -> int:
+        """Those of this model's file that are there beside its need, at most."""
         if self.device != "cpu":
-            return need.total
+            return 0
         if STORED_AS.get(precision) == self.weights.stored:
             # What is packed was copied, and its pages stay until the system wants them.
-            copied = self._packed() if self._does_pack(precision) else 0
-            return need.total + copied * NUMBER_BYTES[precision]
-        loading = need.runtime + self._kept(precision) + self.weights.size
-        return max(need.total, loading)
+            return self._packed() * NUMBER_BYTES[precision] if self._does_pack(precision) else 0
+        need = self.need(precision, context)
+        return max(need.runtime + self._kept(precision) + self.weights.size - need.total, 0)
 
     def longest_context(self, precision: Precision, free: int) -> int:
         """The most tokens that fit into so many bytes; 0 when not even a short chat does."""

@@ -1,6 +1,5 @@
 """Which models decode blocks, which chains, which plainly and why; plain decoding is what transformers says."""
 
-from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -9,6 +8,7 @@ from torch import Tensor
 from transformers import Cache, LlamaForCausalLM
 
 from app.engine.compatibility import tree_block, trial_blocks
+from app.engine.lookahead.draft_model import prefilled
 from app.engine.plain import plain
 from app.engine.runner import PREFILL_CHUNK, BlockRunner
 from app.engine.sequential_runner import LONGEST_CHAIN, SequentialRunner
@@ -99,18 +99,7 @@ def test_a_recurrent_model_reads_a_long_prompt_in_chunks_and_tells_how_far_it_is
     assert stopped == [PREFILL_CHUNK]
     expected = runner.feed(prompt, 0)[0]
     runner.forget()
-    assert is_close(last_logits(runner, prompt), expected)
-
-
-def last_logits(runner: SequentialRunner, prompt: Sequence[int]) -> Tensor:
-    """What a prefill returns."""
-    prefill = runner.prefill(prompt)
-    while True:
-        try:
-            next(prefill)
-        except StopIteration as end:
-            logits: Tensor = end.value
-            return logits
+    assert is_close(prefilled(runner, prompt), expected)
 
 
 class Deaf(LlamaForCausalLM):  # type: ignore[no-untyped-call]

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from app.engine.block import chain_block, common_length
 from app.engine.lookahead.entries import GAPS, LEADS
-from app.engine.runner import BlockRunner
+from app.engine.runner import BlockRunner, ModelRunner
 from app.engine.sampling import gumbel, penalised, survivors
 from app.messages import Sampling
 
@@ -63,7 +63,7 @@ class RunnerLineReader:
         rest = line[known:]
         self._runner.rewind(known)
         if len(rest) > FED_AS_STEP:
-            return _prefilled(self._runner, line)
+            return prefilled(self._runner, line)
         logits = self._runner.forward(chain_block(rest, known, (len(rest) - 1,)))
         self._runner.commit(range(len(rest)))
         return logits[0]
@@ -90,7 +90,7 @@ class DraftModel:
     def follow(self, text: Sequence[int]) -> int:
         """A step behind this text begins; returns how many of its tokens are not fed yet."""
         self._text = text
-        self._known = _common(self._fed, text)
+        self._known = common_length(self._fed, text)
         return len(text) - self._known
 
     def propose(self, guesses: Sequence[int], sampling: Sampling) -> list[Proposal]:
@@ -124,7 +124,8 @@ class DraftModel:
         return logits
 
 
-def _prefilled(runner: BlockRunner, line: Sequence[int]) -> Tensor:
+def prefilled(runner: ModelRunner, line: Sequence[int]) -> Tensor:
+    """Logits [vocab] behind a line that is read like a prompt; its progress is told to nobody."""
     reading = runner.prefill(line)
     while True:
         try:
@@ -156,9 +157,3 @@ def _ranked(ids: list[int], scores: list[float]) -> list[Proposal]:
     lead = gaps[1] if len(gaps) > 1 else GAPS[-1]
     classes = [LEADS + bisect_right(GAPS, lead), *(bisect_right(GAPS, gap) for gap in gaps[1:])]
     return list(zip(ids, classes, strict=True))
-
-
-def _common(left: Sequence[int], right: Sequence[int]) -> int:
-    """`common_length`, at once where one begins with the other, which is nearly always so."""
-    length = min(len(left), len(right))
-    return length if left[:length] == right[:length] else common_length(left, right)

@@ -141,26 +141,22 @@ class ModelDrafter:
         while self._newest:
             drafted = self._newest.pop()
             said, rows = text[drafted.text :], len(drafted.tree)
-            brought = _accepted(drafted.tree, said, rows) - _accepted(drafted.alone, said, rows)
-            self._budget.learn(brought, drafted.reach)
-            node: int | None = 0
-            for token in said:
-                if node is None:
-                    break
+            path, alone = _followed(drafted.tree, said), _followed(drafted.alone, said)
+            self._budget.learn(len(path) - sum(node < rows for node in alone), drafted.reach)
+            for node, token in zip(path, said, strict=False):
                 if node in drafted.judged:
                     self._chances.observe(drafted.judged[node], token)
-                node = drafted.tree.child(node, token)
 
 
-def _accepted(tree: DraftTree, said: Sequence[int], rows: int) -> int:
-    """How many of the tree's guesses were right, of its first so many rows."""
-    node, right = 0, 0
+def _followed(tree: DraftTree, said: Sequence[int]) -> list[int]:
+    """The nodes that the text went through, the current token's first: each stands behind the one before it."""
+    nodes = [0]
     for token in said:
-        below = tree.child(node, token)
-        if below is None or below >= rows:
+        below = tree.child(nodes[-1], token)
+        if below is None:
             break
-        node, right = below, right + 1
-    return right
+        nodes.append(below)
+    return nodes
 
 
 def _make(source: DraftModelSource, make: MakeDrafter, sources: DraftSources) -> Drafter:

@@ -113,10 +113,10 @@ def draft_options(found: DraftModels, chosen: str) -> DraftOptions:
     if chosen and all(one.value != chosen for one in models):
         models.append(Option(chosen, Path(chosen).name))
     is_here = any(one.name == found.known for one in found.installed)
-    hint = "" if not found.known or is_here else f"{found.known} is known to suit: download it in Models."
-    if is_here:
-        hint = f"{found.known} is known to suit."
-    return DraftOptions((NO_DRAFT_MODEL, *models), hint)
+    what_to_do = "." if is_here else ": download it in Models."
+    return DraftOptions(
+        (NO_DRAFT_MODEL, *models), f"{found.known} is known to suit{what_to_do}" if found.known else ""
+    )
 
 
 def contexts(longest: int, chosen: int) -> list[tuple[int, str]]:
