@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.engine.draft_timing import question_seconds
+from app.engine.head_loading import no_heads
 from app.engine.loading import LoadedModel, load
 from app.engine.lookahead.draft_model import DraftModel, RunnerLineReader
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
@@ -34,7 +35,8 @@ def with_draft_model(
         raise BadOption(
             f"{target.info.name} decodes plainly, so it has no use for a draft model: choose none."
         )
-    loaded = load(draft, replace(choice, name=choice.draft_model, draft_model=""), sandbox, cache)
+    alone = replace(choice, name=choice.draft_model, draft_model="")
+    loaded = load(draft, alone, sandbox, cache, no_heads)
     vocabularies = [one.tokenizer.get_vocab() for one in (target, loaded)]
     if digest_of(vocabularies[0]) != digest_of(vocabularies[1]):
         raise _other_tokenizer(target.info.name, draft.name)

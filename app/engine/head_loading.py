@@ -7,6 +7,7 @@ note says why.
 import json
 import logging
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -59,6 +60,15 @@ class CarriedHeads:
     note: str = ""
 
 
+FindHeads = Callable[[PreTrainedModel, ModelFolder], CarriedHeads]
+"""(a model, the folder that it was read from just now) -> its heads."""
+
+
+def no_heads(_model: PreTrainedModel, _folder: ModelFolder) -> CarriedHeads:
+    """None, whatever the checkpoint carries: nobody would ask them."""
+    return CarriedHeads()
+
+
 def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
     """Those beside a model that was read from this folder just now: its embeddings are not quantised yet."""
     if not any(map(_NAMES.search, _weight_names(folder.path))):
@@ -70,9 +80,8 @@ def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
         heads = read_heads(model)
     except Exception as error:  # a broken file's, torch's, a driver's: each has types of its own
         return CarriedHeads(note=_failure(error))
-    heads.embed_tokens = heads.shared_head = (
-        nn.Identity()
-    )  # the model's may be quantised, and their memory freed
+    # The model's own may be quantised next, and their memory freed.
+    heads.embed_tokens = heads.shared_head = nn.Identity()
     return CarriedHeads(heads)
 
 

@@ -30,15 +30,15 @@ from app.engine.device_faults import is_no_verdict
 from app.engine.device_trial import device_fault
 from app.engine.execution import run_in_blocks, run_in_chains
 from app.engine.gguf import check_memory, reading_options, unpacked, without_bar
-from app.engine.hardware import choose_device, choose_dtype, dtype_name, numbered, sum_exactly
-from app.engine.head_loading import CarriedHeads, carried_heads, drafting_heads
+from app.engine.hardware import choose_device, dtype_name, numbered, sum_exactly
+from app.engine.head_loading import FindHeads, carried_heads, drafting_heads, no_heads
 from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.measurement_cache import CacheKey
 from app.engine.model_config import context_of, eos_ids, heads_of
 from app.engine.packing import pack_weights
-from app.engine.quantising import check_can_quantise, quantise
+from app.engine.quantising import check_can_quantise, quantise, suiting_dtype
 from app.engine.runner import BlockRunner, ModelRunner
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.engine.step_profile import StepProfile
@@ -120,22 +120,27 @@ class LoadedModel:
 
 
 def load(
-    folder: ModelFolder, choice: ModelChoice, sandbox: Sandbox | None = None, cache: Path | None = None
+    folder: ModelFolder,
+    choice: ModelChoice,
+    sandbox: Sandbox | None = None,
+    cache: Path | None = None,
+    find_heads: FindHeads = carried_heads,
 ) -> LoadedModel:
     """Read a model from its folder or GGUF file. Raises ModelError with a sentence for what is wrong with it.
 
     Its tokenizer and its chat template are tried in the sandbox first; without one they are trusted. `cache` keeps
-    what a GGUF file's folder holds."""
+    what a GGUF file's folder holds. A chosen draft model takes the place of the checkpoint's own heads."""
     chosen = choose_device(choice.device, fault_of=device_fault)
     device = numbered(chosen.device)
-    dtype = _dtype_of(choice, device)
+    dtype = suiting_dtype(choice, device)
     check_can_quantise(choice.quantisation, dtype, device)
     sum_exactly(device)
     expand_segments(device)
     try:
         check_memory(folder, dtype)
         with panics_as_errors(), unpacked(folder, cache) as whole:
-            loaded = _load(whole, choice, device, dtype, sandbox)
+            find = no_heads if choice.draft_model else find_heads
+            loaded = _load(whole, choice, device, dtype, sandbox, find)
     except AppError:
         raise
     except Exception as error:  # libraries that read what anybody may have written raise anything
@@ -145,26 +150,20 @@ def load(
     return replace(loaded, info=replace(loaded.info, device_note=chosen.note))
 
 
-def _dtype_of(choice: ModelChoice, device: torch.device) -> torch.dtype:
-    # On a CPU our kernel for whole numbers is three times as fast as bfloat16's, and it takes float32.
-    if choice.dtype == "auto" and choice.quantisation == "int8" and device.type == "cpu" and cpu_kernels():
-        return torch.float32
-    return choose_dtype(choice.dtype, device)
-
-
 def _load(
     folder: ModelFolder,
     choice: ModelChoice,
     device: torch.device,
     dtype: torch.dtype,
     sandbox: Sandbox | None,
+    find_heads: FindHeads,
 ) -> LoadedModel:
     config = AutoConfig.from_pretrained(folder.path, **HERE)
     check_config_size(folder, config, dtype)
     tokenizer = _read_tokenizer(folder, sandbox)
     placed = placement(device) if choice.quantisation == "none" else {}  # to be quantised, slice by slice
     model = _read_weights(folder, config, dtype, placed).requires_grad_(False)
-    heads = CarriedHeads() if choice.draft_model else carried_heads(model, folder)
+    heads = find_heads(model, folder)
     quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room there
     model.train(False).to(device)
     loaded = prepare(model, tokenizer, folder, choice, quantised)

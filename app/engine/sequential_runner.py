@@ -104,9 +104,8 @@ class SequentialRunner:
             done += len(tokens)
             if done < len(ids) and (len(tokens) > 1 or done % PROGRESS_ROWS == 0):
                 yield Prefilling(done, len(ids))
-        if (
-            self.has_fixed_positions and self.longest_chain > 1
-        ):  # else no copy of its state is known to be one
+        # Where chains cannot be taken back, no copy of the state is known to be one.
+        if self.has_fixed_positions and self.longest_chain > 1:
             self._prompt = _ReadPrompt(tuple(ids), logits.clone(), self.snapshot())
         yield Prefilling(len(ids), len(ids))
         return logits
@@ -128,9 +127,8 @@ class SequentialRunner:
             self.commit((0,))
         if block.wanted == tuple(range(rows)):
             return logits
-        return logits[
-            uploaded(np.array(block.wanted, dtype=np.int64), logits.device)
-        ]  # a list would be waited for
+        # A list would be waited for.
+        return logits[uploaded(np.array(block.wanted, dtype=np.int64), logits.device)]
 
     @torch.inference_mode()
     def forward_apart(self, tokens: Sequence[int]) -> Tensor:

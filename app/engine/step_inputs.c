@@ -13,7 +13,10 @@ static void fill_path(int32_t *table, int64_t prefix, int64_t row, int64_t paren
     path[BORDER] = (int32_t)(position + 1 > NEWEST ? position + 1 - NEWEST : 0);
     if (parent >= 0) memcpy(slots, table + parent * WIDTH + SLOTS + 1, (NEWEST - 1) * sizeof *slots);
     else
-        for (int i = 0; i < NEWEST - 1; i++) slots[i] = (int32_t)(prefix + 1 - NEWEST + i < 0 ? -1 : prefix + 1 - NEWEST + i);
+        for (int i = 0; i < NEWEST - 1; i++) {
+            int64_t slot = prefix + 1 - NEWEST + i;
+            slots[i] = (int32_t)(slot < 0 ? -1 : slot);
+        }
     slots[NEWEST - 1] = (int32_t)(prefix + row);
 }
 

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from app.engine.head_loading import CarriedHeads, drafting_heads, read_heads
+from app.engine.head_loading import CarriedHeads, drafting_heads, no_heads, read_heads
 from app.engine.loading import LoadedModel, load
 from app.engine.runner import BlockRunner
 from app.engine.sequential_runner import SequentialRunner
@@ -60,6 +60,13 @@ def test_the_head_of_a_quantised_model_drafts(carrying: Path) -> None:
 
 def test_a_model_without_heads_keeps_no_states(tmp_path: Path) -> None:
     loaded = load(write_tiny(tmp_path / "tiny"), CPU)
+    assert (loaded.info.heads, loaded.info.heads_note, loaded.draft_models) == (False, "", ())
+    assert hooks_of(loaded) == 0
+
+
+def test_heads_that_nobody_would_ask_are_not_read(carrying: Path) -> None:
+    """Those of a draft model, and of a rank above 0."""
+    loaded = load(ModelFolder(carrying, "carrying"), CPU, find_heads=no_heads)
     assert (loaded.info.heads, loaded.info.heads_note, loaded.draft_models) == (False, "", ())
     assert hooks_of(loaded) == 0
 

@@ -54,7 +54,6 @@ static Entries look_up(const Table *table, const int32_t *context, int length) {
     return found;
 }
 
-
 /* entries.pack_successors of one row */
 static void pack(const int64_t *ids, const float *logits, int count, int32_t *packed) {
     int32_t gaps[SUCCESSORS];
@@ -73,7 +72,8 @@ typedef struct {
 
 /* Where successors are filed behind the last `length` tokens of the contexts; returns how many places there are now. */
 static int64_t add_places(
-    const Table *table, const int64_t *contexts, int64_t count, int length, uint64_t *hashes, Place *places, int64_t found
+    const Table *table, const int64_t *contexts, int64_t count, int length, uint64_t *hashes, Place *places,
+    int64_t found
 ) {
     for (int64_t i = 0; i < count; i++) {
         const int64_t *context = contexts + LONGEST * (i + 1) - length;
@@ -96,13 +96,14 @@ static void file_successors(
     if (!places) return; /* guesses may be missing */
     uint64_t *hashes = (uint64_t *)(places + LONGEST * count);
     int64_t found = 0;
+    int kept = width < SUCCESSORS ? (int)width : SUCCESSORS;
     for (int length = 1; length <= LONGEST; length++)
         found = add_places(table, contexts, count, length, hashes, places, found);
     for (int64_t i = 0; i < found; i++) {
         Place place = places[i];
         if (place.row[0] != place.tag) memset(place.row, 0, ROW * sizeof(int32_t));
         place.row[0] = place.tag;
-        pack(ids + place.owner * width, logits + place.owner * width, width < SUCCESSORS ? (int)width : SUCCESSORS, place.row + 1);
+        pack(ids + place.owner * width, logits + place.owner * width, kept, place.row + 1);
     }
     free(places);
 }

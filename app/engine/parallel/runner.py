@@ -80,9 +80,8 @@ class ParallelRunner:
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
         """Each rank samples in its rows, unless the logits are wanted here."""
         own = self._runner.sampler(sampling)
-        is_here = (
-            from_logits or sampling.repetition_penalty != 1
-        )  # which depends on tokens that others accept
+        # A penalty depends on tokens that others accept.
+        is_here = from_logits or sampling.repetition_penalty != 1
         self._sampler = None if is_here else own
         self._settings["sampling"] = None if is_here else asdict(sampling)
         return own if is_here else partial(_read, own=own)

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from app.engine.head_loading import no_heads
 from app.engine.loading import load
 from app.engine.memory import release_memory
 from app.engine.parallel.link import Link, LinkBroken, Op, Order
@@ -69,7 +70,8 @@ class RankServer:
         gguf, cache = (Path(wanted[name]) if wanted[name] else None for name in ("gguf", "cache"))
         folder = ModelFolder(Path(wanted["path"]), wanted["name"], gguf=gguf)
         try:
-            runner = load(folder, ModelChoice(**wanted["choice"]), cache=cache).runner
+            choice = ModelChoice(**wanted["choice"])
+            runner = load(folder, choice, cache=cache, find_heads=no_heads).runner  # rank 0 drafts
         except AppError as error:
             return str(error)
         except Exception as error:  # as anybody's file may raise
