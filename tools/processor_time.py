@@ -33,7 +33,7 @@ def processor_time() -> ProcessorTime:
     """What was used so far. The browser is whatever runs below this process."""
     engine = sum(map(_of_thread, threading.enumerate()))
     below = _below(os.getpid(), _parents())
-    return ProcessorTime(engine, time.process_time() - engine, sum(map(_of_process, below)))
+    return ProcessorTime(engine, time.process_time() - engine, sum(map(seconds_of, below)))
 
 
 def _of_thread(thread: threading.Thread) -> float:
@@ -42,7 +42,8 @@ def _of_thread(thread: threading.Thread) -> float:
     return time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
 
 
-def _of_process(process: int) -> float:
+def seconds_of(process: int) -> float:
+    """Seconds of processor time that a process has used so far; 0 where it has ended."""
     fields = _fields(process)
     return (int(fields[11]) + int(fields[12])) / TICKS if fields else 0.0
 

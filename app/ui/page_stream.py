@@ -73,12 +73,18 @@ class PageStream:
     async def frames(self) -> AsyncIterator[dict[str, Any]]:
         """Yields the parts that changed, whenever there are some; at first all of them. Endless."""
         while True:
-            for view in self._views:
-                await view.poll()
+            await self._poll()
             if frame := self._changed():
                 self._active_until = monotonic() + ACTIVE_FOR
                 yield frame
             await self._rest()
+
+    async def _poll(self) -> None:
+        due = [view for view in self._views if view.is_due()]
+        # One thread for all: each change of threads costs more than a view in which nothing happens.
+        if slow := [view for view in due if view.is_slow()]:
+            await asyncio.to_thread(_poll_each, slow)
+        _poll_each([view for view in due if view not in slow])
 
     def _changed(self) -> dict[str, Any]:
         parts: dict[str, Part] = {"problem": " ".join(filter(None, (one.problem for one in self._views)))}
@@ -95,6 +101,11 @@ class PageStream:
             async with asyncio.timeout(IDLE_SECONDS):
                 await self._woken.wait()
         self._woken.clear()
+
+
+def _poll_each(views: "Sequence[_PolledView]") -> None:
+    for view in views:
+        view.poll()
 
 
 def _sent(before: Part | None, now: Part) -> Any:
@@ -116,18 +127,22 @@ class _PolledView:
     def __init__(self, view: PolledRenderer) -> None:
         self.parts: Parts = {}
         self.problem = ""
+        self.is_slow = view.is_slow
         self._view = view
         self._due = 0.0
         self._logged = ""
 
-    async def poll(self) -> None:
-        """Poll the view if it is time."""
-        view, now = self._view, monotonic()
-        if now < self._due:
-            return
-        self._due = now + view.seconds * 0.9  # else every second poll would come a moment too early
+    def is_due(self) -> bool:
+        """Whether it is time to poll the view."""
+        return monotonic() >= self._due
+
+    def poll(self) -> None:
+        """Poll the view now."""
+        self._due = (
+            monotonic() + self._view.seconds * 0.9
+        )  # else every second poll would come a moment too early
         try:
-            self.parts = await asyncio.to_thread(view.render) if view.is_slow() else view.render()
+            self.parts = self._view.render()
             self.problem = self._logged = ""
         # Whatever it is: a page that is no longer polled would stay as it is for good.
         except Exception as error:

@@ -103,6 +103,13 @@ def test_only_a_slow_look_leaves_the_event_loops_thread(is_slow: bool) -> None:
     assert (sights.threads[0] != threading.get_ident()) == is_slow
 
 
+def test_slow_views_are_polled_on_one_thread_and_a_view_that_fails_keeps_no_other_from_it() -> None:
+    full, drawn, fast = Sights(FULL), Sights({"title": "a"}), Sights({"list": "x"})
+    views = [full.view(is_slow=True), fast.view(), drawn.view(is_slow=True)]
+    assert frames(views, 1) == [{"problem": str(FULL), "list": "x", "title": "a"}]
+    assert full.threads == drawn.threads != fast.threads
+
+
 def test_a_resting_page_is_polled_seldom_and_at_once_when_the_person_does_something() -> None:
     async def run() -> tuple[int, float]:
         stream, sights = PageStream([view := Sights({"title": "a"}).view()]), view.render.__self__  # type: ignore[attr-defined]

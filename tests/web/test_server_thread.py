@@ -8,6 +8,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from app.web import server_thread
 from app.web.listening import listen
 from app.web.server_thread import ServerThread
 
@@ -33,3 +34,10 @@ def test_it_answers_at_once_and_ends_with_a_stream_open() -> None:
     assert monotonic() - begin < 2
     with pytest.raises(URLError):
         urlopen(address)
+
+
+def test_a_resting_server_does_not_wait_for_its_next_tick_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_thread, "TICK_SECONDS", 3600.0)
+    server = ServerThread(endless, listen(0), ws="none", lifespan="off")
+    server.close()
+    assert not server.is_alive
