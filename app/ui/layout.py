@@ -260,7 +260,9 @@ def views_of(
             PolledRenderer(documents.render),
             PolledRenderer(WelcomeRenderer(services, inventory, getter).render),
             PolledRenderer(UndoRenderer(chat_state).render, lambda: False),
-            PolledRenderer(lambda: {"notice": notice.html()}, lambda: False),
+            PolledRenderer(
+                lambda: {"notice": notice.html(), "appearance": services.settings.theme}, lambda: False
+            ),
         ]
 
     return views

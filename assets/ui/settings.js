@@ -5,24 +5,40 @@
   const chosen = () => localStorage.getItem(KEY) ?? document.documentElement.dataset.theme ?? "system";
   const isDark = () => (chosen() === "system" ? system.matches : chosen() === "dark");
   const show = () => document.body?.classList.toggle("dark", isDark());
+  const mark = () => {
+    const choices = document.querySelector("#theme [data-theme]");
+    if (!choices) return;
+    choices.dataset.theme = chosen();
+    choices.querySelector(`input[value=${chosen()}]`).checked = true;
+  };
   const choose = (theme) => {
     localStorage.setItem(KEY, theme);
     show();
+    mark();
   };
 
   system.addEventListener("change", show);
+  let chosenAt = -Infinity;
   document.addEventListener("change", (event) => {
-    if (event.target.matches?.("#theme input")) choose(event.target.value);
+    if (!event.target.matches?.("#theme input")) return;
+    chosenAt = performance.now();
+    choose(event.target.value);
   });
 
-  // Follows the app's setting when restored defaults or another tab change it.
-  const followSetting = (place) => {
-    const follow = () => {
-      const theme = place.querySelector("[data-theme]")?.dataset.theme;
-      if (theme && theme !== chosen()) choose(theme);
-    };
-    new MutationObserver(follow).observe(place, { childList: true, subtree: true });
+  // Follows the app's setting when restored defaults or another page change it. What was on its way when the person
+  // chose here is older than that choice.
+  const SAVING_MS = 1000;
+  let saved = "";
+  const follow = () => {
+    const left = chosenAt + SAVING_MS - performance.now();
+    if (left > 0) setTimeout(follow, left);
+    else if (saved !== chosen()) choose(saved);
   };
+  document.addEventListener("foresight-drawn", ({ detail }) => {
+    if (!detail.appearance) return;
+    saved = detail.appearance;
+    follow();
+  });
 
   // Gradio sets a theme of its own while it builds the page, so the choice is applied again afterwards.
   const whenBuilt = new MutationObserver(() => {
@@ -30,17 +46,16 @@
       document.body.dataset.themed = "early";
       show();
     }
-    const place = document.getElementById("theme");
-    if (!place) return;
+    if (!document.getElementById("theme")) return;
     whenBuilt.disconnect();
     show();
-    followSetting(place);
+    mark();
   });
   whenBuilt.observe(document, { childList: true, subtree: true });
 
   // The sections: links lead to #/settings/data and so on, and address.js comes back here.
   const links = () => [...document.querySelectorAll("#settings-nav a")];
-  const mark = () => {
+  const markSection = () => {
     for (const link of links()) {
       if (link.dataset.section === document.body.dataset.section) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
@@ -50,10 +65,10 @@
     const isKnown = (name) => !links().length || links().some((link) => link.dataset.section === name);
     document.body.dataset.section = [section, document.body.dataset.section].find((name) => name && isKnown(name)) ?? "general";
     document.getElementById("choices")?.scrollTo(0, 0);
-    mark();
+    markSection();
   };
   window.foresight.settingsNav = (element) => {
-    new MutationObserver(mark).observe(element, { childList: true, subtree: true });
+    new MutationObserver(markSection).observe(element, { childList: true, subtree: true });
     window.foresight.showSection(document.body.dataset.section);
   };
 

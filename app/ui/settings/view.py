@@ -39,10 +39,6 @@ class SettingsActions:
         self._quit = quit_app
         self._prices: dict[tuple[str, str], RowPrice | None] = {}
 
-    def open(self) -> str:
-        """Render the appearance when the view is opened."""
-        return theme_html(self._services.settings.theme)
-
     def cost(self, lookahead: bool, decoder: Any, *sizes: Any) -> Any:
         """The cost of the decoder in the controls. Nothing changes while their values are invalid."""
         try:
@@ -78,15 +74,15 @@ class SettingsActions:
         before = self._services.settings
         self._try(self._services.restore_options)
         self._try(lambda: self._services.choose_theme("system"))
-        return before, restored_html(), theme_html("system"), *to_values(self._services.settings.options)
+        return before, restored_html(), *to_values(self._services.settings.options)
 
     def undo(self, before: Any) -> tuple[Any, ...]:
         """Undo `restore`."""
         if before is None:
-            return (gr.skip(),) * (3 + len(OptionValues._fields))
+            return (gr.skip(),) * (2 + len(OptionValues._fields))
         self._try(lambda: self._services.choose_options(before.options))
         self._try(lambda: self._services.choose_theme(before.theme))
-        return None, "", theme_html(before.theme), *to_values(before.options)
+        return None, "", *to_values(before.options)
 
     def quit(self) -> None:
         """End the app."""
@@ -147,12 +143,11 @@ class SettingsView:
         events.on(decoder.decoder.input, actions.open_sizes, decoder.decoder, decoder.advanced)
         chosen = [decoder.decoder, decoder.window, decoder.ngram, decoder.guesses]
         events.on(decoder.presets.click, actions.preset, outputs=chosen)
-        events.on(self.theme.click, actions.choose_theme)
-        restored = [self.before, self.restored, self.theme, *panel, *decoder.controls]
+        events.on(self.theme.click, actions.choose_theme, trigger_mode="multiple")
+        restored = [self.before, self.restored, *panel, *decoder.controls]
         events.on(self.restore.click, actions.restore, outputs=restored)
         events.on(self.restored.click, actions.undo, self.before, restored)
         events.on(self.quit.click, actions.quit)
-        events.on(opening.click, actions.open, outputs=self.theme)
         events.on(opening.click, actions.cost, sizes, decoder.cost, **UNCHECKED)
 
     def connect_data(self, actions: DataActions, opening: gr.Button, events: PageEvents) -> None:

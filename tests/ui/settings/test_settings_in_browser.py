@@ -141,7 +141,9 @@ def test_decoder_sizes_show_their_cost_and_are_used_for_the_next_reply(
 
 
 @pytest.mark.thorough
-def test_the_appearance_changes_at_once_and_survives_a_reload(person: PageDriver) -> None:
+def test_the_appearance_changes_at_once_survives_a_reload_and_follows_another_page(
+    person: PageDriver, services: Services
+) -> None:
     go_to(person, "appearance")
     person.page.click("#theme label >> text=Dark")
     person.page.wait_for_selector("#theme [data-theme=dark]", state="attached")
@@ -151,6 +153,18 @@ def test_the_appearance_changes_at_once_and_survives_a_reload(person: PageDriver
     person.page.wait_for_selector("#theme [data-theme=dark]", state="attached")
     assert person.is_dark()
     person.page.click("#theme label >> text=Light")
+    assert not person.is_dark()
+    person.page.wait_for_selector("#theme [data-theme=light]", state="attached")
+    person.page.keyboard.press("ArrowRight")
+    person.page.keyboard.press("ArrowLeft")
+    person.page.keyboard.press("ArrowRight")
+    person.page.wait_for_selector("#theme [data-theme=dark]", state="attached")
+    person.page.wait_for_timeout(500)
+    assert person.is_dark()
+    assert person.page.evaluate("document.activeElement.value") == "dark", "the keyboard stays where it is"
+    until(lambda: services.settings.theme == "dark")
+    services.choose_theme("light")
+    person.page.wait_for_selector("#theme [data-theme=light]", state="attached")
     assert not person.is_dark()
 
 
