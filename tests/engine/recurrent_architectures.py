@@ -96,6 +96,7 @@ _FAMILIES: dict[str, tuple[str, Settings]] = {
     "nemotron-h": (
         "NemotronH",
         {
+            "seed": 7,
             "num_hidden_layers": 4,
             "layers_block_type": ["mamba", "attention", "mlp", "mamba"],
             "head_dim": 8,
@@ -143,7 +144,7 @@ _FAMILIES: dict[str, tuple[str, Settings]] = {
     "zaya": ("Zaya", {}),
     "inkling": ("InklingText", {}),
     "inkling2": ("Inkling2Text", {}),
-    "deepseek-v4": ("DeepseekV4", {}),
+    "deepseek-v4": ("DeepseekV4", {"seed": 2, "initializer_range": 0.8}),
 }
 
 
