@@ -143,7 +143,8 @@ class SettingsView:
         events.on(decoder.decoder.input, actions.open_sizes, decoder.decoder, decoder.advanced)
         chosen = [decoder.decoder, decoder.window, decoder.ngram, decoder.guesses]
         events.on(decoder.presets.click, actions.preset, outputs=chosen)
-        events.on(self.theme.click, actions.choose_theme, trigger_mode="multiple")
+        # One after the other: the newest of quick choices is to be the last that is saved.
+        events.on(self.theme.click, actions.choose_theme, trigger_mode="multiple", concurrency_limit=1)
         restored = [self.before, self.restored, *panel, *decoder.controls]
         events.on(self.restore.click, actions.restore, outputs=restored)
         events.on(self.restored.click, actions.undo, self.before, restored)
