@@ -50,28 +50,30 @@ def seconds(read: Read, seed: str, size: int) -> float:
         gc.enable()
 
 
-def require_linear(read: Read, seed: str, largest: int) -> None:
+def require_linear(read: Read, seed: str, largest: int, noise: float = NOISE) -> None:
     """Double a seed; a time that is too long by what was measured once is measured again."""
     times: dict[int, float] = {}
     size = SMALLEST
     while size <= largest:
         times[size] = seconds(read, seed, size)
-        if is_too_long(times, size):
+        if is_too_long(times, size, noise):
             for one in (size, size // 4) if size // 4 in times else (size,):
                 times[one] = min(seconds(read, seed, one) for _ in range(3))
-        assert not is_too_long(times, size), f"{times}"
+        assert not is_too_long(times, size, noise), f"{times}"
         size *= 2
 
 
-def is_too_long(times: dict[int, float], size: int) -> bool:
-    before = max(times.get(size // 4, times[size]), NOISE / MOST_GROWTH)
+def is_too_long(times: dict[int, float], size: int, noise: float = NOISE) -> bool:
+    before = max(times.get(size // 4, times[size]), noise / MOST_GROWTH)
     return times[size] > MOST_GROWTH * before or times[size] > 1 + MOST_SECONDS * size
 
 
 def linear_time_tests(
-    readers: Mapping[str, Read],
+    readers: Mapping[str, Read], time_limit: float = 0.0
 ) -> tuple[Callable[[str], None], Callable[[str, str], None]]:
-    """Two tests of each reader: quick seeds, and with --thorough a megabyte of every seed."""
+    """Two tests of each reader: quick seeds, and with --thorough a megabyte of every seed.
+
+    `time_limit`: seconds of processor time after which a part of a reader gives up, however its time grew."""
 
     @pytest.mark.parametrize("reader", readers)
     def quick(reader: str) -> None:
@@ -83,6 +85,6 @@ def linear_time_tests(
     @pytest.mark.parametrize("seed", SEEDS)
     @pytest.mark.parametrize("reader", readers)
     def megabyte(reader: str, seed: str) -> None:
-        require_linear(readers[reader], SEEDS[seed], LARGEST)
+        require_linear(readers[reader], SEEDS[seed], LARGEST, NOISE + time_limit)
 
     return quick, megabyte

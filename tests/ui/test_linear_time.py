@@ -5,7 +5,7 @@ from collections.abc import Callable
 from app.chat_messages import TokenMark
 from app.document_messages import Citation, Sources
 from app.ui.chat.citations import cited_html
-from app.ui.chat.code import code_html
+from app.ui.chat.code import TIME_LIMIT, code_html
 from app.ui.chat.formulas import formula_html
 from app.ui.chat.live_markdown import LiveMarkdown
 from app.ui.chat.markdown import render
@@ -76,4 +76,4 @@ READERS: dict[str, Read] = {
 }
 
 
-test_it_takes_linear_time, test_it_takes_linear_time_for_a_megabyte = linear_time_tests(READERS)
+test_it_takes_linear_time, test_it_takes_linear_time_for_a_megabyte = linear_time_tests(READERS, TIME_LIMIT)
