@@ -50,13 +50,18 @@ def int8_product_kernel(
     )
 
 
+def tile_rows(rows: int, itemsize: int) -> int:
+    """Rows of states in one program, by their number and the bytes of a value."""
+    # Float32 is multiplied without matrix units: larger tiles would spill registers.
+    return 16 if rows <= 16 or itemsize == 4 else 32 if rows <= 32 else 64
+
+
 def int8_product(states: Tensor, values: Tensor, scale: Tensor) -> Tensor:
     """States [rows, in] times values [out, in] transposed, times scale [out]."""
     rows, size = states.shape
     columns = len(values)
     out = torch.empty((rows, columns), dtype=states.dtype, device=states.device)
-    # Float32 is multiplied without matrix units: larger tiles would spill registers.
-    tile = 16 if rows <= 16 or states.element_size() == 4 else 32 if rows <= 32 else 64
+    tile = tile_rows(rows, states.element_size())
     int8_product_kernel[(-(-columns // COLUMNS), -(-rows // tile))](
         states.contiguous(),
         values,

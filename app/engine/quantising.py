@@ -23,7 +23,7 @@ from transformers import PreTrainedModel
 
 from app.engine.cpu_kernels.int8_linear import NativeInt8Linear
 from app.engine.cpu_kernels.loading import cpu_kernels
-from app.engine.device_faults import refused_because
+from app.engine.device_faults import is_no_verdict, refused_because
 from app.engine.hardware import choose_dtype, dtype_name
 from app.engine.kv_cache import layer_windows
 from app.engine.quantised_layers import (
@@ -37,6 +37,7 @@ from app.engine.quantised_layers import (
     TiledInt8Linear,
     stands_for,
 )
+from app.engine.tolerance import is_close
 from app.errors import BadOption
 from app.messages import ModelChoice
 from app.quantisation import Quantisation, bits_of, group_of
@@ -53,6 +54,7 @@ FASTEST: Mapping[tuple[str, torch.dtype, int], Kernel] = {
     ("cpu", torch.bfloat16, 4): CpuInt4Linear,
     ("cuda", torch.bfloat16, 4): CudaInt4Linear,
 }
+BITS: Mapping[Quantisation, int] = {"int8": 8, "int4": 4}
 ANYWHERE: Mapping[int, Kernel] = {8: TiledInt8Linear, 4: TiledInt4Linear}
 CPU = torch.device("cpu")
 
@@ -68,7 +70,11 @@ FindKernel = Callable[[int, torch.dtype, torch.device], FoundKernel]
 """(bits, type, device) -> the class of layers."""
 
 TRIED_ROWS = (3, 20, 33, 128)
-"""Rows that a kernel is tried with."""
+"""Rows that a kernel is tried with: together they take every tile that it has for some number of rows."""
+
+TRIED_SHAPE = (64, 256)
+ALIGNED = 16
+"""Another remainder of a length is another variant of a compiled kernel."""
 
 MISSING = (
     "Quantised weights need torchao 0.17 or newer, which is not installed: "
@@ -96,13 +102,17 @@ def check_can_quantise(
     if quantisation == "none":
         return
     torchao()
-    bits = {"int8": 8, "int4": 4}[quantisation]
+    bits = BITS[quantisation]
     reason = (find or find_kernel)(bits, dtype, device).reason if device.type != "cpu" else ""
     if reason:
-        raise BadOption(
-            f"This device has no kernel for {quantisation} weights in {dtype_name(dtype)} ({reason}): "
-            "choose another quantisation, or --device cpu."
-        )
+        raise _no_kernel(bits, dtype, reason)
+
+
+def _no_kernel(bits: int, dtype: torch.dtype, reason: str) -> BadOption:
+    return BadOption(
+        f"This device has no kernel for int{bits} weights in {dtype_name(dtype)} ({reason}): "
+        "choose another quantisation, or --device cpu."
+    )
 
 
 def torchao(load: Callable[[str], Any] = import_module) -> Any:
@@ -115,14 +125,16 @@ def torchao(load: Callable[[str], Any] = import_module) -> Any:
 
 
 @torch.inference_mode()
-def quantise(model: PreTrainedModel, quantisation: Quantisation, device: torch.device) -> int:
+def quantise(
+    model: PreTrainedModel, quantisation: Quantisation, device: torch.device, find: FindKernel | None = None
+) -> int:
     """Put quantised layers, on the device, in the place of the model's own; how many weights they hold.
 
-    Raises BadOption for a model none of whose layers can be quantised."""
+    Raises BadOption for a model none of whose layers can be quantised, or a card's kernel that fails with one."""
     if quantisation == "none":
         return 0
     before = model.num_parameters()
-    kernels = {bits: find_kernel(bits, model.dtype, device).kernel for bits in ANYWHERE}
+    kernels = _TriedKernels(quantisation, model.dtype, device, find or find_kernel)
     linears = list(_linears(model, quantisation))
     table = _quantise_embedding(model, device) if linears else None
     for parent, name, bits, is_tied in linears:
@@ -130,7 +142,7 @@ def quantise(model: PreTrainedModel, quantisation: Quantisation, device: torch.d
         if is_tied and not table:
             continue
         numbers = table.numbers if is_tied and table else quantised(linear.weight, bits, device)
-        setattr(parent, name, _quantised_linear(linear, numbers, kernels[bits]))
+        setattr(parent, name, _quantised_linear(linear, numbers, kernels.fitting(bits, linear)))
     if not linears:
         raise BadOption(
             f"The layers of this model cannot be quantised to {quantisation} (it is recurrent or hybrid): "
@@ -168,8 +180,7 @@ def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> Quantis
 
 def _quantised_linear(linear: Any, numbers: Numbers, kernel: Kernel) -> QuantisedLinear:
     bias = None if linear.bias is None else linear.bias.to(numbers.values.device)
-    fitting = kernel if kernel.fits(linear.out_features, linear.in_features) else ANYWHERE[kernel.bits]
-    return fitting(numbers, bias, linear.weight.dtype)
+    return kernel(numbers, bias, linear.weight.dtype)
 
 
 def quantised(weight: Tensor, bits: int, device: torch.device) -> Numbers:
@@ -190,6 +201,41 @@ def _numbers(weight: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
     whole = getattr(torch, f"int{bits}")
     found = tensor.from_hp(weight, (1, group_of(bits, weight.shape[1])), whole, mapping_type=kind)
     return found.qdata, found.scale, found.zero_point.float()
+
+
+class _TriedKernels:
+    """The class of layers for each Linear of a model, tried for each length of a row before a step needs it.
+
+    Another length is another variant of a compiled kernel. What the trial compiles, no step has to."""
+
+    def __init__(
+        self, quantisation: Quantisation, dtype: torch.dtype, device: torch.device, find: FindKernel
+    ) -> None:
+        self._asked = BITS[quantisation]
+        self._kernels = {bits: find(bits, dtype, device).kernel for bits in ANYWHERE}
+        self._dtype, self._device = dtype, device
+        self._tried = {(bits, *TRIED_SHAPE): kernel for bits, kernel in self._kernels.items()}
+
+    def fitting(self, bits: int, linear: nn.Linear) -> Kernel:
+        """For a weight of this shape. Raises BadOption where a card's kernel for the chosen bits fails."""
+        kernel, size = self._kernels[bits], linear.in_features
+        if kernel is ANYWHERE[bits] or not kernel.fits(linear.out_features, size):
+            return ANYWHERE[bits]
+        shape = bits, TRIED_SHAPE[0] + linear.out_features % ALIGNED, size
+        if shape not in self._tried:
+            reason = self._fault_of(kernel, shape[1:])
+            if reason and self._device.type != "cpu" and bits == self._asked:
+                raise _no_kernel(bits, self._dtype, reason)
+            self._tried[shape] = ANYWHERE[bits] if reason else kernel
+        return self._tried[shape]
+
+    def _fault_of(self, kernel: Kernel, shape: tuple[int, int]) -> str:
+        try:
+            return fault_of(kernel, self._dtype, self._device, shape)
+        except Exception as error:  # a compiler's, a driver's: each has types of its own
+            if is_no_verdict(error):
+                raise
+            return refused_because(error)
 
 
 def find_kernel(bits: int, dtype: torch.dtype, device: torch.device) -> FoundKernel:
@@ -217,13 +263,15 @@ def _fastest(bits: int, dtype: torch.dtype, device: torch.device) -> Kernel | No
 
 
 @torch.inference_mode()
-def fault_of(kernel: Kernel, dtype: torch.dtype, device: torch.device) -> str:
+def fault_of(
+    kernel: Kernel, dtype: torch.dtype, device: torch.device, shape: tuple[int, int] = TRIED_SHAPE
+) -> str:
     """What is wrong with the products of this machine's kernel, tried on a small layer; "" for nothing."""
-    weight = torch.linspace(-9, 9, 64 * 256, device=device).sin().reshape(64, 256)
-    numbers = quantised(weight, kernel.bits, device)
+    source = torch.Generator(device).manual_seed(0)
+    numbers = quantised(torch.randn(shape, generator=source, device=device), kernel.bits, device)
+    layer, dense = kernel(numbers, None, dtype), numbers.dense().t()
     for rows in TRIED_ROWS:
-        states = torch.linspace(-9, 9, rows * 256, device=device).cos().reshape(rows, 256)
-        product = kernel(numbers, None, dtype)(states.to(dtype)).float()
-        if not torch.allclose(product, states @ numbers.dense().t(), rtol=0.05, atol=0.5):
-            return f"its products for {rows} rows are wrong"
+        states = torch.randn((rows, shape[1]), generator=source, device=device)
+        if not is_close(layer(states.to(dtype)), states @ dense):
+            return f"its products of {rows} rows of {shape[1]:,} values are wrong"
     return ""

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -17,7 +17,10 @@ from app.engine.prompt import encode
 from app.engine.quantised_layers import CpuInt8Linear, QuantisedEmbedding, QuantisedLinear, TiledInt8Linear
 from app.engine.quantising import (
     ANYWHERE,
+    TRIED_ROWS,
+    FindKernel,
     FoundKernel,
+    _TriedKernels,
     check_can_quantise,
     fault_of,
     find_kernel,
@@ -254,9 +257,93 @@ class Wrong(TiledInt8Linear):
 
 def test_a_kernel_that_fails_for_many_rows_is_not_used() -> None:
     found = [fault_of(kernel, torch.float32, CPU) for kernel in (TiledInt8Linear, Wrong)]
-    assert found == ["", "its products for 33 rows are wrong"]
+    assert found == ["", "its products of 33 rows of 256 values are wrong"]
     with pytest.raises(CompileError):
         fault_of(Uncompiled, torch.float32, CPU)
+
+
+class Backwards(TiledInt8Linear):
+    """A kernel that reads states from their end."""
+
+    def multiply(self, states: torch.Tensor) -> torch.Tensor:
+        return super().multiply(states.flip(-1))
+
+
+def test_a_trial_notices_in_which_order_a_row_is_read() -> None:
+    assert fault_of(Backwards, torch.bfloat16, CPU) == "its products of 3 rows of 256 values are wrong"
+
+
+class MiddleTile(TiledInt8Linear):
+    """A kernel whose tile of 17 to 32 rows is wrong for rows that do not end with a tile, as down_proj's here."""
+
+    tried: ClassVar[list[tuple[int, int, int]]] = []
+
+    def multiply(self, states: torch.Tensor) -> torch.Tensor:
+        rows, size = states.shape
+        self.tried.append((rows, self.out_features, size))
+        product = super().multiply(states)
+        return product + 9 if 16 < rows <= 32 and size == 172 else product
+
+
+class UncompiledTile(TiledInt8Linear):
+    """The same tile, which the compiler refuses there."""
+
+    def multiply(self, states: torch.Tensor) -> torch.Tensor:
+        if 16 < len(states) <= 32 and self.in_features == 172:
+            raise CompileError("out of resource")
+        return super().multiply(states)
+
+
+def finds(kernel: type[QuantisedLinear]) -> FindKernel:
+    """A machine with this kernel for 8 bits."""
+    return lambda bits, _dtype, _device: FoundKernel(kernel if bits == 8 else ANYWHERE[bits])
+
+
+@pytest.mark.parametrize("kernel", [MiddleTile, UncompiledTile])
+def test_a_kernel_that_fails_for_one_tile_of_one_layers_rows_is_not_used_there(
+    kernel: type[QuantisedLinear],
+) -> None:
+    model = make_model()
+    quantise(model, "int8", CPU, finds(kernel))
+    used = {name.rpartition(".")[2]: type(layer) for name, layer in model.named_modules()}
+    assert (used["down_proj"], used["up_proj"], used["lm_head"]) == (TiledInt8Linear, kernel, kernel)
+
+
+def test_every_length_of_a_row_is_tried_once_at_load() -> None:
+    MiddleTile.tried.clear()
+    quantise(make_model(), "int8", CPU, finds(MiddleTile))
+    # Of 172 rows the last tile of columns is another variant as well: 172 = 10 * 16 + 12.
+    shapes = [(64, 172), (64, 64), (76, 64)]
+    assert {(out, size) for _, out, size in MiddleTile.tried} == set(shapes)
+    assert len(MiddleTile.tried) == len(set(MiddleTile.tried)) <= len(shapes) * len(TRIED_ROWS)
+
+
+def test_on_a_card_such_a_kernel_is_refused_in_one_sentence() -> None:
+    of_card = [
+        _TriedKernels(quantisation, torch.float32, torch.device("cuda"), finds(Unfinished))
+        for quantisation in KINDS
+    ]
+    with pytest.raises(BadOption, match=r"no kernel for int8 weights in float32 \(.+\): choose another"):
+        of_card[0].fitting(8, nn.Linear(172, 64))
+    assert of_card[1].fitting(8, nn.Linear(172, 64)) is TiledInt8Linear, "of an int4 model's head"
+
+
+class Unfinished(TiledInt8Linear):
+    """A kernel that the compiler refuses."""
+
+    def _keep(self, _numbers: object, _dtype: torch.dtype) -> None:
+        raise CompileError("out of resource")
+
+
+def test_a_trial_takes_every_tile_of_the_cards_kernel() -> None:
+    pytest.importorskip("triton", reason="triton is not installed")
+    from app.engine.int8_kernel import tile_rows
+    from app.engine.int8_linear import FEW_ROWS
+
+    for itemsize in (2, 4):
+        used = {tile_rows(rows, itemsize) for rows in range(1, FEW_ROWS + 1)}
+        assert {tile_rows(rows, itemsize) for rows in TRIED_ROWS} == used
+    assert max(TRIED_ROWS) == FEW_ROWS
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card")
