@@ -7,7 +7,7 @@ float64 and ties are broken by the lowest id, so that a row draws the same token
 Where top-p or min-p filter a whole vocabulary, only the tokens that are left get noise: the host waits for their
 number.
 
-A repetition penalty depends on the tokens accepted before, so there the rows are drawn one by one.
+A penalty and a grammar depend on the tokens accepted before, so there the rows are drawn one by one.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from app.engine.hardware import uploaded
-from app.engine.sampling import Choices, Sampler, draw, gumbel_of, lowest_first, make_sampler, noise_key
+from app.engine.sampling import (
+    Choices,
+    Process,
+    Sampler,
+    draw,
+    gumbel_of,
+    lowest_first,
+    make_sampler,
+    noise_key,
+)
 from app.messages import Sampling
 
 VALUES = 1 << 22
@@ -42,12 +51,14 @@ def best_tokens(logits: Tensor, count: int) -> Tensor:
     return torch.cat((values.float(), ids.float(), firsts.float()), dim=1)
 
 
-def sampler_for(sampling: Sampling, device: str, best: BestTokens = best_tokens) -> Sampler:
-    """The sampler that suits logits on this device ("cpu", "cuda:0", ...)."""
-    if device.startswith("cuda"):
+def sampler_for(
+    sampling: Sampling, device: str, best: BestTokens = best_tokens, processes: Sequence[Process] = ()
+) -> Sampler:
+    """The sampler that suits logits on this device ("cpu", "cuda:0", ...), and what changes them."""
+    if device.startswith("cuda") and not processes:
         return make_batched_sampler(sampling, best)
-    sampler = make_sampler(sampling)
-    return sampler if device.startswith("cpu") else partial(_on_host, sampler=sampler)
+    sampler = make_sampler(sampling, processes)
+    return partial(_on_host, sampler=sampler) if device.startswith("mps") else sampler
 
 
 def _on_host(logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, sampler: Sampler) -> Choices:

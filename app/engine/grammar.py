@@ -19,6 +19,7 @@ from llguidance.hf import from_tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from app.engine.hardware import uploaded
 from app.engine.lookahead.constraint import Constraint
 from app.errors import GrammarRefused
 from app.logits_settings import CONTROL_RULE, Grammar
@@ -78,7 +79,7 @@ class GrammarMask:
                 "The model has no token with which the grammar could go on "
                 f"({matcher.get_error() or 'nothing fits'}): simplify the grammar."
             )
-        return logits.masked_fill(~torch.from_numpy(allowed).to(logits.device), -torch.inf)
+        return logits.masked_fill(uploaded(~allowed, logits.device), -torch.inf)
 
     def constraint(self, vocabulary: int) -> Constraint:
         """What the grammar allows a draft, by a matcher of its own; a model has weights for so many tokens."""

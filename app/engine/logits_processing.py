@@ -5,32 +5,30 @@ the row's own path. A drafted branch is thus checked under its own penalties and
 the text is the same with lookahead on and off.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from app.engine.sampling import Choices, Sampler, draw, likeliest
+from app.engine.hardware import uploaded
+from app.engine.sampling import Choices, Process, Sampler
+from app.engine.token_counts import TokenCounts
 from app.logits_settings import LikelyToken, LogitsSettings, TokenLogprobs
-from app.messages import Sampling
 
-Process = Callable[[Tensor, Sequence[int]], Tensor]
-"""(logits [vocab], every token before them) -> logits [vocab]."""
 Texts = Callable[[Sequence[int]], tuple[str, ...]]
 
 
 def penalties(settings: LogitsSettings, prompt_tokens: int) -> Process:
-    """OpenAI's penalties: for each time that the reply has the token, and for having it at all."""
+    """OpenAI's penalties, for one reply: for each time that it has the token, and for having it at all."""
+    counts = TokenCounts(prompt_tokens)
 
     def process(logits: Tensor, history: Sequence[int]) -> Tensor:
-        counts = Counter(history[prompt_tokens:])
-        if not counts:
-            return logits
-        ids = torch.tensor(list(counts), device=logits.device)
-        times = torch.tensor(list(counts.values()), device=logits.device, dtype=logits.dtype)
-        taken = settings.frequency_penalty * times + settings.presence_penalty
-        return logits.index_add(0, ids, -taken)
+        return counts.before(history, logits.device).changed(
+            logits,
+            lambda scores, times: scores - (settings.frequency_penalty * times + settings.presence_penalty),
+        )
 
     return process
 
@@ -38,30 +36,18 @@ def penalties(settings: LogitsSettings, prompt_tokens: int) -> Process:
 def biases(settings: LogitsSettings, vocabulary: int) -> Process:
     """Adds to the logits of tokens; ids that the model does not have are left out."""
     known = [(token, bias) for token, bias in settings.logit_bias if token < vocabulary]
-    ids = torch.tensor([token for token, _ in known], dtype=torch.long)
-    added = torch.tensor([bias for _, bias in known], dtype=torch.float32)
+    # One upload: ids are exact in float32, vocabularies being smaller than 2**24.
+    both = np.array(known, dtype=np.float32).reshape(-1, 2).T
+
+    @cache
+    def on(device: torch.device) -> tuple[Tensor, Tensor]:
+        ids, added = uploaded(both.copy(), device)
+        return ids.long(), added
 
     def process(logits: Tensor, _history: Sequence[int]) -> Tensor:
-        return logits.index_add(0, ids.to(logits.device), added.to(logits.device))
+        return logits.index_add(0, *on(logits.device))
 
     return process
-
-
-def processed_sampler(sampling: Sampling, processes: Sequence[Process]) -> Sampler:
-    """Draws row by row from logits that these have changed in turn."""
-
-    def sample(logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
-        del positions
-
-        def choose(row: int, history: Sequence[int]) -> int:
-            scores = logits[row].float()
-            for process in processes:
-                scores = process(scores, history)
-            return draw(scores, history, sampling)
-
-        return Choices(choose, *likeliest(logits, likely))
-
-    return sample
 
 
 class LogprobsRecorder:
@@ -81,8 +67,10 @@ class LogprobsRecorder:
             token = choices.choose(row, history)
             values = logits[row].float().log_softmax(dim=-1)
             best = values.topk(self._top)
-            found = token, float(values[token]), best.indices.tolist(), best.values.tolist()
-            self._found[len(history)] = found
+            # In one copy: ids are exact in float32, vocabularies being smaller than 2**24.
+            chosen, *found = torch.cat([values[token, None], best.values, best.indices.float()]).tolist()
+            ids = [int(likely_id) for likely_id in found[self._top :]]
+            self._found[len(history)] = token, chosen, ids, found[: self._top]
             return token
 
         return Choices(choose, choices.ids, choices.logits)

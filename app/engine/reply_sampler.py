@@ -3,17 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from app.engine.batched_sampling import sampler_for
 from app.engine.loading import LoadedModel
-from app.engine.logits_processing import (
-    LogprobsRecorder,
-    Process,
-    Texts,
-    biases,
-    penalties,
-    processed_sampler,
-)
+from app.engine.logits_processing import LogprobsRecorder, Texts, biases, penalties
 from app.engine.lookahead.constraint import Constraint, unconstrained
-from app.engine.sampling import Sampler
+from app.engine.sampling import Process, Sampler
 from app.messages import Piece, Request
 
 
@@ -61,7 +55,7 @@ def make_reply_sampler(
         constraint = mask.constraint(loaded.vocabulary)
         processes.append(mask)
     if processes:
-        sample = processed_sampler(sampling, processes)
+        sample = sampler_for(sampling, loaded.info.device, processes=processes)
     if wanted.top_logprobs < 0:
         return ReplySampler(sample, constraint)
     recorder = LogprobsRecorder(sample, wanted.top_logprobs, texts)

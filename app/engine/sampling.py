@@ -17,8 +17,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from app.engine.hardware import uploaded
+from app.engine.token_counts import TokenCounts, penalised
 from app.messages import Sampling
 
+Process = Callable[[Tensor, Sequence[int]], Tensor]
+"""(logits [vocab] in float32, every token before them) -> logits [vocab]."""
 Choose = Callable[[int, Sequence[int]], int]
 """(row, every token before it) -> the token that the model says there."""
 
@@ -41,11 +45,22 @@ class Sampler(Protocol):
         `positions` [R] are where these tokens stand: samplers that draw for all rows at once need them."""
 
 
-def make_sampler(sampling: Sampling) -> Sampler:
-    """Greedy, or keyed draws, by the settings."""
-    if sampling.temperature == 0 and sampling.repetition_penalty == 1:
+def make_sampler(sampling: Sampling, processes: Sequence[Process] = ()) -> Sampler:
+    """Greedy, or keyed draws, by the settings; `processes` change the logits of each row before, in turn.
+
+    For one reply: processes may go on from row to row."""
+    changes = (*processes, *repetition_penalty(sampling))
+    if sampling.temperature == 0 and not changes:
         return _greedy
-    return partial(_keyed, sampling=sampling)
+    return partial(_keyed, sampling=sampling, changes=changes)
+
+
+def repetition_penalty(sampling: Sampling) -> list[Process]:
+    """The one that is asked for."""
+    if sampling.repetition_penalty == 1:
+        return []
+    counts, penalty = TokenCounts(), sampling.repetition_penalty
+    return [lambda logits, history: penalised(logits, counts.before(history, logits.device), penalty)]
 
 
 def _greedy(logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
@@ -55,17 +70,27 @@ def _greedy(logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> C
     return Choices(lambda row, _history: sampled[row], ids, values)
 
 
-def _keyed(logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, sampling: Sampling) -> Choices:
+def _keyed(
+    logits: Tensor,
+    likely: int = 1,
+    positions: Sequence[int] = (),
+    *,
+    sampling: Sampling,
+    changes: Sequence[Process],
+) -> Choices:
     del positions
 
     def choose(row: int, history: Sequence[int]) -> int:
-        return draw(logits[row], history, sampling)
+        scores = logits[row].float()
+        for change in changes:
+            scores = change(scores, history)
+        return draw(scores, history, sampling)
 
     return Choices(choose, *likeliest(logits, likely))
 
 
 def likeliest(logits: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The `count` largest logits of each row and their ids [R, K], in one copy from the device.
+    """The `count` largest logits of each row and their ids [R, K], in one copy from the device, two with ties.
 
     The first one is argmax's, whatever `count` is: of equal logits the lowest id, which topk does not promise."""
     if count == 1:
@@ -76,8 +101,10 @@ def likeliest(logits: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np
     found = torch.stack((ids.float(), values.float())).cpu().numpy()
     order, best = found[0].astype(np.int64), found[1]
     if best.shape[1] > 1:
-        for row in np.flatnonzero(best[:, 0] == best[:, 1]):
-            lowest_first(order[row], int(logits[row].argmax()))
+        ties = np.flatnonzero(best[:, 0] == best[:, 1])
+        lowest = logits[uploaded(ties, logits.device)].argmax(dim=-1).tolist() if len(ties) else []
+        for row, first in zip(ties, lowest, strict=True):
+            lowest_first(order[row], first)
     return order, best
 
 
@@ -88,22 +115,13 @@ def lowest_first(ids: NDArray[np.int64], lowest: int) -> None:
 
 
 def draw(logits: Tensor, history: Sequence[int], sampling: Sampling) -> int:
-    """The token at position len(history), given its logits [vocab] and all tokens before it."""
-    scores = penalised(logits.float(), history, sampling.repetition_penalty)
+    """The token at position len(history), given its logits [vocab], which a penalty has changed already."""
+    scores = logits.float()
     if sampling.temperature == 0:
         return int(scores.argmax())
     ids, kept = survivors(scores / sampling.temperature, sampling)
     noise = gumbel(sampling.seed, len(history), ids)
     return int(ids[(kept.double() + noise).argmax()])
-
-
-def penalised(logits: Tensor, history: Sequence[int], penalty: float) -> Tensor:
-    """Logits [vocab] with the tokens seen so far made less likely (CTRL, section 4.1)."""
-    if penalty == 1:
-        return logits
-    past_tokens = torch.tensor(list(set(history)), device=logits.device, dtype=torch.long)
-    scores = logits[past_tokens]
-    return logits.index_copy(0, past_tokens, torch.where(scores < 0, scores * penalty, scores / penalty))
 
 
 def survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
@@ -118,12 +136,12 @@ def survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
         # The token that crosses top_p stays: what counts is the sum before it. In float64, as for many rows at once
         # (batched_sampling.py), so that a token at the border is kept on every device or on none.
         chances = scores.double().softmax(dim=-1)
-        keep = chances.cumsum(dim=-1) - chances < sampling.top_p
-        scores, ids = scores[keep], ids[keep]
+        kept = (chances.cumsum(dim=-1) - chances < sampling.top_p).nonzero()[:, 0]
+        scores, ids = scores[kept], ids[kept]
     if sampling.min_p > 0:
         chances = scores.softmax(dim=-1)
-        keep = chances >= sampling.min_p * chances.max()
-        scores, ids = scores[keep], ids[keep]
+        kept = (chances >= sampling.min_p * chances.max()).nonzero()[:, 0]
+        scores, ids = scores[kept], ids[kept]
     return ids, scores
 
 

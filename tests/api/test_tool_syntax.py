@@ -28,7 +28,7 @@ from app.api.tool_syntax import (
 from app.api.tools import FunctionFields, calls_grammar, tool_use
 from app.api.written import Written
 from app.engine.grammar import Grammars
-from app.engine.logits_processing import processed_sampler
+from app.engine.sampling import make_sampler
 from app.logits_settings import Grammar
 from app.messages import Sampling
 from app.settings import assets_dir
@@ -170,7 +170,7 @@ def forced(
     tools = [FunctionFields(name="weather", parameters=parameters)]
     grammar = Grammar("lark", calls_grammar(tools, 2 if syntax.can_repeat else 1, syntax))
     process = Grammars().compile(grammar, tokenizer, frozenset({tokenizer.eos_token_id}), 1)
-    sampler = processed_sampler(Sampling(temperature=1.0, seed=5), [process])
+    sampler = make_sampler(Sampling(temperature=1.0, seed=5), [process])
     generator, tokens = torch.Generator().manual_seed(1), [5]
     while len(tokens) < 600 and tokens[-1] != tokenizer.eos_token_id:
         tokens.append(sampler(torch.randn(1, len(tokenizer), generator=generator) * 2).choose(0, tokens))

@@ -12,7 +12,7 @@ from llguidance import LLMatcher, LLTokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from app.engine.grammar import WHITESPACE, GrammarMask, Grammars
-from app.engine.logits_processing import Process, processed_sampler
+from app.engine.sampling import Process, make_sampler
 from app.errors import GrammarRefused
 from app.logits_settings import Grammar
 from app.messages import Sampling
@@ -87,7 +87,7 @@ def written(
     process: Process, tokenizer: PreTrainedTokenizerBase, seed: int, most: int = LONGEST
 ) -> tuple[str, bool]:
     """What noise writes under a grammar, and whether it came to its end."""
-    sampler = processed_sampler(Sampling(temperature=1.0, seed=seed), [process])
+    sampler = make_sampler(Sampling(temperature=1.0, seed=seed), [process])
     generator = torch.Generator().manual_seed(seed)
     tokens = list(PROMPT)
     for _ in range(most):

@@ -5,10 +5,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.logits_processing import LogprobsRecorder, biases, penalties, processed_sampler
+from app.engine.logits_processing import LogprobsRecorder, biases, penalties
 from app.engine.sampling import make_sampler
 from app.logits_settings import LogitsSettings
 from app.messages import Sampling
+from tests.engine.simulated_graphs import Waits
 
 VOCABULARY = 12
 PROMPT = [1, 1, 2]
@@ -46,7 +47,7 @@ def test_biases_are_added_and_unknown_tokens_left_out() -> None:
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.8, seed=5)])
 def test_a_row_depends_on_its_own_path_and_not_on_the_rows_beside_it(sampling: Sampling) -> None:
     settings = LogitsSettings(frequency_penalty=1.5)
-    sampler = processed_sampler(sampling, [penalties(settings, len(PROMPT))])
+    sampler = make_sampler(sampling, [penalties(settings, len(PROMPT))])
     rows, paths = logits_of(3, rows=4), ([*PROMPT], [*PROMPT, 4], [*PROMPT, 4, 4], [*PROMPT, 9])
     together = sampler(rows)
     for row in (2, 0, 3, 1):
@@ -70,6 +71,15 @@ def test_recording_changes_no_choice_and_tells_the_models_own_probabilities(samp
         assert [one.text for one in found.likeliest] == [
             f"t{token}" for token in expected.topk(2).indices.tolist()
         ]
+
+
+def test_log_probabilities_of_a_chosen_token_come_in_one_copy() -> None:
+    rows = logits_of(4, rows=3)
+    recorder = LogprobsRecorder(make_sampler(Sampling()), 2, lambda ids: tuple(map(str, ids)))
+    choices = recorder(rows)
+    with Waits():  # whoever asks for a number waits for the device; a list of them is one copy
+        tokens = [choices.choose(row, PROMPT + [0] * row) for row in range(3)]
+    assert tokens == rows.argmax(-1).tolist()
 
 
 @pytest.mark.parametrize(

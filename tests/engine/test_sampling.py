@@ -19,7 +19,8 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from app.engine.sampling import draw, gumbel, likeliest, make_sampler, penalised, survivors
+from app.engine.sampling import draw, gumbel, likeliest, make_sampler, survivors
+from app.engine.token_counts import TokenCounts, penalised
 from app.messages import Sampling
 from tests.tiers import named, some
 
@@ -61,7 +62,8 @@ def warped(logits: Tensor, history: Sequence[int], sampling: Sampling) -> Tensor
 @pytest.mark.parametrize("sampling", some(named(FILTERS), str(FILTERS[4]), str(FILTERS[-2])))
 def test_draws_at_many_positions_have_the_softmaxs_distribution(sampling: Sampling) -> None:
     logits, history = random_logits(3), [1, 5, 5]
-    drawn = [draw(logits, [*history, *[1] * place], sampling) for place in range(DRAWS)]
+    choices = make_sampler(sampling)(logits[None])
+    drawn = [choices.choose(0, [*history, *[1] * place]) for place in range(DRAWS)]
     assert_distributed(drawn, warped(logits, history, sampling).double().softmax(dim=-1))
 
 
@@ -164,7 +166,9 @@ def test_a_repetition_penalty_is_transformers(seed: int, history: list[int], pen
     logits = random_logits(seed)
     expected = RepetitionPenaltyLogitsProcessor(penalty)(torch.tensor([history]), logits[None].clone())[0]
     before = logits.clone()
-    torch.testing.assert_close(penalised(logits, history, penalty), expected)
+    torch.testing.assert_close(
+        penalised(logits, TokenCounts().before(history, logits.device), penalty), expected
+    )
     assert torch.equal(logits, before)
 
 

@@ -21,7 +21,8 @@ from torch import Tensor
 from app.engine.block import chain_block, common_length
 from app.engine.lookahead.entries import GAPS, LEADS
 from app.engine.runner import BlockRunner, ModelRunner
-from app.engine.sampling import gumbel, penalised, survivors
+from app.engine.sampling import gumbel, survivors
+from app.engine.token_counts import TokenCounts, penalised
 from app.messages import Sampling
 
 Proposal = tuple[int, int]
@@ -84,6 +85,7 @@ class DraftModel:
         self._reader = reader
         self._shared = min(vocabulary, reader.vocabulary)
         self._fed: list[int] = []
+        self._counts = TokenCounts()
         self._text: Sequence[int] = ()
         self._known = 0  # tokens of the text that the cache begins with
 
@@ -102,9 +104,16 @@ class DraftModel:
             return []
         begun = perf_counter()
         logits = self._logits(line, guesses)
-        found = proposals(logits[: self._shared], line, sampling) if len(logits) else []
+        found = proposals(self._penalised(logits, line, sampling), line, sampling) if len(logits) else []
         self.seconds += perf_counter() - begun
         return found
+
+    def _penalised(self, logits: Tensor, line: Sequence[int], sampling: Sampling) -> Tensor:
+        """Logits of the target's tokens as the reply's penalty changes them."""
+        scores, penalty = logits[: self._shared].float(), sampling.repetition_penalty
+        if penalty == 1:
+            return scores
+        return penalised(scores, self._counts.before(line, scores.device), penalty)
 
     def forget(self) -> None:
         """Drop the text."""
@@ -138,17 +147,24 @@ def prefilled(runner: ModelRunner, line: Sequence[int]) -> Tensor:
 def proposals(logits: Tensor, history: Sequence[int], sampling: Sampling) -> list[Proposal]:
     """The tokens that a text with this history may go on with, as it is drawn, the expected one first.
 
-    Filters are applied to the likeliest tokens."""
-    scores = penalised(logits.float(), history, sampling.repetition_penalty)
+    A penalty has changed the logits already; filters are applied to the likeliest tokens."""
+    scores = logits.float()
     if sampling.temperature == 0:
-        values, ids = scores.topk(min(PROPOSALS, len(scores)))
+        values, ids = _largest(scores, PROPOSALS)
         return _ranked(ids.tolist(), values.tolist())
-    values, likely = (found.cpu() for found in scores.topk(min(DRAWN_FROM, len(scores))))
+    values, likely = _largest(scores, DRAWN_FROM)
     kept, left = survivors(values / sampling.temperature, sampling)
     ids = likely[kept]
     drawn = left.double() + gumbel(sampling.seed, len(history), ids)
     best = drawn.topk(min(PROPOSALS, len(drawn)))
     return _ranked(ids[best.indices].tolist(), (best.values * sampling.temperature).tolist())
+
+
+def _largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The largest scores and their ids, best first, in one copy to the host."""
+    values, ids = scores.topk(min(count, len(scores)))
+    values, exact = torch.stack((values, ids.float())).cpu()  # vocabularies are smaller than 2**24
+    return values, exact.long()
 
 
 def _ranked(ids: list[int], scores: list[float]) -> list[Proposal]:
