@@ -27,7 +27,7 @@ from app.engine import Engine
 from app.engine.parallel.plan import ALONE, RankPlan
 from app.errors import AppError, StoreError, impossible_values
 from app.machine_name import machine_name
-from app.messages import Locate, ModelFolder, Progress
+from app.messages import Device, Locate, ModelFolder, Progress
 from app.network_log import HUB_WHY, NetworkLog
 from app.race_log import RaceLog
 from app.remote import Servers
@@ -88,7 +88,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         closing(_open_database(folder.path)) as database,
         open_chat_stores(database) as stores,
         closing(models),
-        _engine(located, folder.path / "steps", opening.plan) as engine,
+        _engine(located, folder.path / "steps", opening.plan, settings.local_model.device) as engine,
         closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
         attached_with_chats(documents, stores),
         nullcontext(EngineWithServers(engine, servers)) as engines,
@@ -194,11 +194,11 @@ def attached_with_chats(documents: Documents, stores: ChatStores) -> Iterator[No
 
 
 @contextmanager
-def _engine(locate: Locate, measurements: Path, plan: RankPlan) -> Iterator[Engine]:
+def _engine(locate: Locate, measurements: Path, plan: RankPlan, device: Device) -> Iterator[Engine]:
     """An engine that is closed without waiting for its thread, which may be importing torch.
 
     Nothing is lost: replies are in the stores by then."""
-    engine = Engine(locate, measurements, plan=plan)
+    engine = Engine(locate, measurements, plan=plan, device=device)
     try:
         yield engine
     finally:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from app.api.errors import ApiError
@@ -74,12 +74,15 @@ class ApiServices:
         return self.current() if self._is_current(wanted) else await asyncio.to_thread(self.find, wanted)
 
     def find(self, name: str) -> ServedModel:
-        """The model of this id; "" is the current one. Never downloads. Raises ApiError."""
+        """The model of this id, on the current one's device; "" is the current one. Never downloads.
+
+        Raises ApiError."""
+        current = self.current()
         if self._is_current(name):
-            return self.current()
+            return current
         for model in self.installed():
             if name in (model.id, model.choice.name):
-                return model
+                return replace(model, choice=replace(model.choice, device=current.choice.device))
         raise ApiError(
             f"There is no model {name!r} on this machine: GET /v1/models lists those that are here.",
             "model", 404, "model_not_found",

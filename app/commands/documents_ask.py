@@ -56,7 +56,7 @@ def ask_documents(
             sampling = SamplingOverride(temperature, seed).apply(Sampling())
             options = Options(sampling, read_decoding(decoder, DecoderSizes(), "on"), max_new_tokens)
             settings = ReplySettings(ModelChoice(model, dtype, device), options)
-        with searchable_documents(data_dir) as (documents, engine):
+        with searchable_documents(data_dir, device) as (documents, engine):
             question = without_surrogates(" ".join(words))
             answer_question(documents, engine, question, collection or (), settings, as_json)
 

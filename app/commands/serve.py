@@ -12,7 +12,7 @@ from app.commands.console import errors_as_sentences, print_text
 from app.commands.ranks import chosen_ranks
 from app.commands.services import engine_in, hub_of
 from app.errors import BadOption, impossible_values
-from app.messages import ModelChoice
+from app.messages import Device, ModelChoice
 from app.settings import SettingsFile, data_dir_or_default
 from app.web.listening import LOOPBACK, listen
 
@@ -61,10 +61,10 @@ def serve(
         settings = SettingsFile(folder).load()
         with impossible_values():
             asked = ModelChoice(model, dtype, device, quantisation) if model is not None else None
-            choice = _drafted_by(draft_model, asked or settings.local_model)
+            choice = _drafted_by(draft_model, asked or _on_device(device, settings.local_model))
         key = chosen_key(folder, api_key, no_key, host)
         listener = listen(port, host)
-        with engine_in(folder, CLOSING_SECONDS, plan) as engine:
+        with engine_in(folder, CLOSING_SECONDS, plan, choice.device) as engine:
             hub, library, current = hub_of(settings.library), settings.library, served_model(choice)
             services = ApiServices(
                 engine,
@@ -75,6 +75,11 @@ def serve(
             )
             engine.load(choice)
             _stay(RunningApi(build_api(services, key, own_names(host)), listener), key, port)
+
+
+def _on_device(device: Device, choice: ModelChoice) -> ModelChoice:
+    """The app's model on another device, if one is given."""
+    return choice if device == "auto" else replace(choice, device=device)
 
 
 def _drafted_by(draft_model: str | None, choice: ModelChoice) -> ModelChoice:

@@ -17,7 +17,7 @@ from app.documents.embedding import NO_EMBEDDER, Embedder
 from app.engine import Engine
 from app.engine.parallel.plan import ALONE, RankPlan
 from app.errors import ModelError
-from app.messages import ModelFolder, Progress
+from app.messages import Device, ModelFolder, Progress
 from app.settings import ModelSettings, SettingsFile, data_dir_or_default, default_data_dir
 from app.shutdown import SECONDS, ending_within
 
@@ -38,14 +38,18 @@ def hub_of(settings: ModelSettings) -> "Hub":
 
 
 @contextmanager
-def engine_in(data_dir: Path, closing_seconds: float = 30.0, plan: RankPlan = ALONE) -> Iterator[Engine]:
-    """An engine that keeps its measurements in this data folder. At the end it has so long for what it is at."""
+def engine_in(
+    data_dir: Path, closing_seconds: float = 30.0, plan: RankPlan = ALONE, device: Device = "auto"
+) -> Iterator[Engine]:
+    """An engine that keeps its measurements in this data folder. At the end it has so long for what it is at.
+
+    Texts are embedded on `device` until a model is loaded."""
     from app.models_registry import locate
 
     def located(name: str, progress: Progress) -> ModelFolder:
         return locate(name, progress, hub_of(SettingsFile(data_dir).load().library))
 
-    engine = Engine(located, data_dir / "steps", plan=plan)
+    engine = Engine(located, data_dir / "steps", plan=plan, device=device)
     try:
         yield engine
     finally:
@@ -75,23 +79,25 @@ class EmbeddedDocuments:
 
 
 @contextmanager
-def embedded_documents(data_dir: Path | None) -> Iterator[EmbeddedDocuments]:
-    """The documents of a data folder, with an engine."""
+def embedded_documents(data_dir: Path | None, device: Device | None = None) -> Iterator[EmbeddedDocuments]:
+    """The documents of a data folder, with an engine; None: on the device that the app uses."""
     from app.models_registry import folder_here
 
     folder = data_dir_or_default(data_dir)
-    settings = SettingsFile(folder).load().library
-    hub = hub_of(settings)
-    with engine_in(folder) as engine:
+    app = SettingsFile(folder).load()
+    settings, hub = app.library, hub_of(app.library)
+    with engine_in(folder, device=device or app.local_model.device) as engine:
         embedder = EngineEmbedder(engine, lambda: folder_here(settings.embedder, hub))
         with documents_in(folder, embedder) as documents:
             yield EmbeddedDocuments(documents, engine, embedder, settings.embedder)
 
 
 @contextmanager
-def searchable_documents(data_dir: Path | None) -> Iterator[tuple[Documents, Engine]]:
+def searchable_documents(
+    data_dir: Path | None, device: Device | None = None
+) -> Iterator[tuple[Documents, Engine]]:
     """Documents that are searched, and their engine. Notes at the end when they were searched by words alone."""
-    with embedded_documents(data_dir) as opened:
+    with embedded_documents(data_dir, device) as opened:
         note = _no_embedding_reason(opened)
         yield opened.documents, opened.engine
         if note:

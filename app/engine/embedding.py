@@ -106,29 +106,46 @@ class SentenceModel:
         return normalize(pooled, dim=1).cpu()
 
 
+LoadSentenceModel = Callable[[ModelFolder, Device], SentenceModel]
+"""Reads a model and puts it where it runs."""
+
+
 class SentenceModels:
     """Keeps the sentence-embedding model that was used last; a model is loaded when it is first needed."""
 
-    def __init__(self, sandbox: Sandbox | None = None) -> None:
+    def __init__(self, sandbox: Sandbox | None = None, load: LoadSentenceModel | None = None) -> None:
         """Without a sandbox models are trusted."""
         self._sandbox = sandbox
-        self._folder: ModelFolder | None = None
+        self._load = load or load_sentence_model
+        self._key: tuple[ModelFolder, Device] | None = None
         self._model: SentenceModel | None = None
 
     def embed(
-        self, folder: ModelFolder, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens
+        self,
+        folder: ModelFolder,
+        texts: Sequence[EmbeddedText],
+        on_tokens: OnTokens = ignore_tokens,
+        device: Device = "auto",
     ) -> np.ndarray:
-        """The vectors of texts by this model. Raises ModelError, BadOption."""
-        if self._model is None or folder != self._folder:
+        """The vectors of texts by this model, loaded there if it is not. Raises ModelError, BadOption."""
+        key = folder, device
+        if self._model is None or key != self._key:
             self.close()
             if self._sandbox:
                 self._sandbox.check_tokenizer(folder)
-            self._model, self._folder = load_sentence_model(folder), folder
+            self._model, self._key = self._load(folder, device), key
         return embed_anywhere(self._model, texts, on_tokens)
+
+    def leave_card(self) -> bool:
+        """Let go of a model that takes a card's memory; whether there was one."""
+        takes_memory = self._model is not None and self._model.model.device.type != "cpu"
+        if takes_memory:
+            self.close()
+        return takes_memory
 
     def close(self) -> None:
         """Let go of the model."""
-        self._model = self._folder = None
+        self._model = self._key = None
 
 
 def embed_anywhere(

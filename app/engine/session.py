@@ -1,7 +1,7 @@
 """The one loaded model, and what happens to a request: ids, then text, then events."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import clear_frames
@@ -10,10 +10,18 @@ import torch
 import transformers
 
 from app.engine.draft_loading import check_draft_model, with_draft_model
+from app.engine.embedding import SentenceModels
+from app.engine.embedding_job import EmbeddingJob
 from app.engine.loading import LoadedModel, load
 from app.engine.measurement_cache import open_cache
 from app.engine.measuring import LOADED, keep, measured
-from app.engine.memory import is_uninitialised, peak_bytes, release_memory, restart_peak
+from app.engine.memory import (
+    is_out_of_memory,
+    is_uninitialised,
+    peak_bytes,
+    release_memory,
+    restart_peak,
+)
 from app.engine.parallel.group import Ranks
 from app.engine.parallel.plan import ALONE, RankPlan
 from app.engine.prompt import encode, make_reader
@@ -24,11 +32,13 @@ from app.engine.sampling import likeliest
 from app.engine.sandbox import Sandbox, fill_here
 from app.errors import EngineClosed
 from app.messages import (
+    Device,
     Event,
     Locate,
     ModelChoice,
     ModelFolder,
     ModelInfo,
+    Piece,
     Prefilling,
     Progress,
     Request,
@@ -43,7 +53,7 @@ def no_progress(_what: str, _done: int, _total: int) -> None:
 
 
 class Session:
-    """Keeps one model loaded and answers requests, one at a time."""
+    """Keeps one model loaded and answers requests, one at a time; beside it at most one for sentence embeddings."""
 
     def __init__(
         self,
@@ -52,8 +62,12 @@ class Session:
         taken: int = 0,
         sandbox: Sandbox | None = None,
         plan: RankPlan = ALONE,
+        device: Device = "auto",
+        sentences: SentenceModels | None = None,
     ) -> None:
-        """`taken` are bytes that the process took before there was an engine; no sandbox: models are trusted."""
+        """`taken` are bytes that the process took before there was an engine; no sandbox: models are trusted.
+
+        Until a model is loaded, texts are embedded on `device`; then where the person wants that model."""
         # Its bars and warnings are for programmers; what a person must know comes as events.
         transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -64,6 +78,8 @@ class Session:
         self._unpacked = cache_dir / "gguf" if cache_dir else None
         self._taken = taken
         self._ranks = Ranks(plan)
+        self._sentences = sentences or SentenceModels(sandbox)
+        self._device: Device = "cpu" if "cpu" in plan.devices else device
         self._folders: tuple[ModelFolder, ...] = ()  # of the loaded model, and of its draft model
         self._choice: ModelChoice | None = None
         self._loaded: LoadedModel | None = None
@@ -104,7 +120,8 @@ class Session:
         return max(0, peak_bytes() - self._taken)
 
     def close(self) -> None:
-        """Let go of the model and give its memory back."""
+        """Let go of the models and give their memory back."""
+        self._sentences.close()
         self._drop()
         self._ranks.close()
 
@@ -122,9 +139,18 @@ class Session:
         if request.is_cold:
             self.forget()
         prompt = loaded.within_vocabulary(self._encode(loaded, request))
+
+        def events() -> Iterator[Event]:
+            return reply_events(loaded, request, prompt, stop, self.reader.texts)
+
         with self._forgetting_on_error():
-            yield from reply_events(loaded, request, prompt, stop, self.reader.texts)
+            yield from self._written_or_begun_again(events)
         keep(loaded, self._cache)
+
+    def embed(self, job: EmbeddingJob) -> None:
+        """The next few texts of a job. Where the person wants the CPU, nothing goes to a card."""
+        device: Device = "cpu" if self._device == "cpu" else "auto"
+        job.add(self._sentences.embed(job.model, job.piece(), job.on_tokens, device))
 
     def margin(
         self, request: Request, written: Sequence[int], progress: Progress
@@ -165,15 +191,44 @@ class Session:
     def _load_or_retry(
         self, folders: tuple[ModelFolder, ...], choice: ModelChoice, progress: Progress
     ) -> LoadedModel:
-        """Where cuBLAS could not start, which it says for want of memory, once more with all memory freed."""
+        """Once more where an error left more memory than there was."""
         try:
             return self._load(folders, choice, progress)
         except Exception as error:
-            if not is_uninitialised(error):
+            if not self._makes_room(error):
                 raise
-            log.warning("cuBLAS could not start, so the model is loaded once more: %s", error)
-            clear_frames(error.__traceback__)
         return self._load(folders, choice, progress)
+
+    def _written_or_begun_again(self, events: Callable[[], Iterator[Event]]) -> Iterator[Event]:
+        """A reply's events, from the beginning again where an error before its first piece made room."""
+        is_begun = False
+        try:
+            for event in events():
+                is_begun = is_begun or isinstance(event, Piece)
+                yield event
+            return
+        except Exception as error:
+            has_room = self._makes_room(error)
+            if not has_room or is_begun or not self._ranks.is_whole:
+                raise
+        self.forget()
+        yield from events()
+
+    def _makes_room(self, error: Exception) -> bool:
+        """Free what a failure for want of memory leaves to be freed; whether it is worth another try.
+
+        cuBLAS, which says so too, could not start while memory was cached; a sentence-embedding model can wait."""
+        if not is_out_of_memory(error):
+            return False
+        if self._sentences.leave_card():
+            log.warning("memory ran out, so the sentence-embedding model leaves the card: %s", error)
+        elif is_uninitialised(error):
+            log.warning("cuBLAS could not start, so it is tried once more: %s", error)
+        else:
+            return False
+        clear_frames(error.__traceback__)
+        release_memory()
+        return True
 
     def _load(self, folders: tuple[ModelFolder, ...], choice: ModelChoice, progress: Progress) -> LoadedModel:
         folder, *drafts = folders
@@ -181,6 +236,7 @@ class Session:
         self._drop()
         restart_peak()
         here = self._ranks.begin(choice)
+        self._device = here.device
         read = load(folder, here, self._sandbox, self._unpacked)
         for draft in drafts:
             read = with_draft_model(read, draft, here, self._sandbox, self._unpacked)

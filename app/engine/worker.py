@@ -33,11 +33,10 @@ from app.engine.parallel.plan import ALONE, RankPlan
 from app.engine.reader import CachedTokenReader
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.errors import AppError, EngineClosed
-from app.messages import EngineStatus, Loading, Locate, ModelChoice, ModelFolder, Progress, Request
+from app.messages import Device, EngineStatus, Loading, Locate, ModelChoice, ModelFolder, Progress, Request
 from app.step_trace import Margin
 
 if TYPE_CHECKING:
-    from app.engine.embedding import SentenceModels
     from app.engine.session import Session
 
 log = logging.getLogger(__name__)
@@ -60,16 +59,17 @@ class Engine:
         cache_dir: Path | None = None,
         sandbox: Sandbox | None = None,
         plan: RankPlan = ALONE,
+        device: Device = "auto",
     ) -> None:
         """`cache_dir` keeps what was measured of models; without it each is measured whenever it is loaded.
 
-        The sandbox is closed with the engine; by default it has its own."""
+        The sandbox is closed with the engine; by default it has its own. Until a model is loaded, texts are
+        embedded on `device`; then where that model was wanted."""
         self._locate = locate
         self._cache_dir = cache_dir
-        self._sandbox, self._plan = sandbox or Sandbox(), plan
+        self._sandbox, self._plan, self._device = sandbox or Sandbox(), plan, device
         self._queue = JobQueue()
         self._session: Session | None = None
-        self._sentence_models: SentenceModels | None = None
         self._startup_failure: AppError | None = None
         self._status = EngineStatus("starting", "Starting the engine")
         self._is_closing = threading.Event()
@@ -185,7 +185,7 @@ class Engine:
             raise MemoryError
         from app.engine.session import Session  # torch comes with it: not before there is work
 
-        return Session(self._locate, self._cache_dir, taken, self._sandbox, self._plan)
+        return Session(self._locate, self._cache_dir, taken, self._sandbox, self._plan, self._device)
 
     def _startup_error(self, error: Exception) -> AppError:
         """The error of an engine that cannot start, such as without torch.
@@ -201,7 +201,6 @@ class Engine:
             case LoadJob(choice, ended):
                 self._open(session, choice, ended)
             case UnloadJob():
-                self._sentence_models = None  # first: closing gives the memory back
                 session.close()
                 self._status = EngineStatus("ready", UNLOADED)
             case ReplyJob(request, reply):
@@ -209,7 +208,7 @@ class Engine:
             case MarginJob():
                 self._answer_margin(session, job)
             case EmbeddingJob():
-                self._embed(job)
+                self._embed(session, job)
 
     def _open(self, session: "Session", choice: ModelChoice, ended: OnLoaded) -> None:
         try:
@@ -243,12 +242,12 @@ class Engine:
                 job.answer.set_result(found)
         self._status = self._ready(session)
 
-    def _embed(self, job: EmbeddingJob) -> None:
+    def _embed(self, session: "Session", job: EmbeddingJob) -> None:
         """Embed a few texts; the rest is queued behind other jobs. A failure leaves the loaded model alone."""
         if not job.is_wanted:
             return
         try:
-            job.add(self._models_of_sentences().embed(job.model, job.piece(), job.on_tokens))
+            session.embed(job)
         except Exception as error:
             self._end(job, error if isinstance(error, AppError) else AppError(sentence_of(error)))
             return
@@ -256,12 +255,6 @@ class Engine:
             self._queue.put(job, may_wait=True)
         elif self._status.phase == "starting":
             self._status = EngineStatus("ready", UNLOADED)
-
-    def _models_of_sentences(self) -> "SentenceModels":
-        from app.engine.embedding import SentenceModels
-
-        self._sentence_models = self._sentence_models or SentenceModels(self._sandbox)
-        return self._sentence_models
 
     def _report_error(self, session: "Session", error: Exception) -> str:
         """An error as a sentence. With a model loaded only this request failed; the status stays ready.

@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.api.served_models import InstalledModels, served_model
+from app.api.services import ApiServices
+from app.engine import Engine
 from app.messages import ModelChoice
 from tests.fake_models import DEMO_MODEL, HALF, MINE, SMALL
 
@@ -14,6 +16,14 @@ def test_models_that_can_be_loaded_are_listed_and_the_disk_is_not_read_each_time
     assert [model.id for model in here()] == ["demo", "org/small", "mine"]
     assert [model.choice.name for model in here()] == ["demo", "org/small", str(MINE.path)]
     assert len(looks) == 1
+
+
+def test_another_model_runs_where_the_served_one_does(engine: Engine) -> None:
+    """With `serve --device cpu` no request brings a model to a card."""
+    here, current = InstalledModels(lambda: [SMALL]), served_model(ModelChoice("org/served", device="cpu"))
+    services = ApiServices(engine, lambda: current, here, lambda: None)
+    assert services.find("org/small").choice == ModelChoice("org/small", device="cpu")
+    assert services.find("") is current
 
 
 def test_a_folder_is_called_by_its_last_part(tmp_path: Path) -> None:

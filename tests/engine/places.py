@@ -54,7 +54,12 @@ def write_exhausting(folder: Path, tiny: Path) -> Path:
     """A copy of a tiny model that runs out of memory over long prompts; transformers learns to load it."""
     AutoConfig.register("exhausting_llama", ExhaustingConfig, exist_ok=True)
     AutoModelForCausalLM.register(ExhaustingConfig, ExhaustingLlama, exist_ok=True)
+    write_as("exhausting_llama", folder, tiny)
+    return folder
+
+
+def write_as(model_type: str, folder: Path, tiny: Path) -> None:
+    """A copy of a tiny Llama that transformers loads as a model of this type."""
     shutil.copytree(tiny, folder)
     config = (folder / "config.json").read_text()
-    (folder / "config.json").write_text(config.replace('"llama"', '"exhausting_llama"'))
-    return folder
+    (folder / "config.json").write_text(config.replace('"llama"', f'"{model_type}"'))
