@@ -27,9 +27,10 @@ from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.native_drafter import best_drafter, compiled_drafter
 from app.engine.lookahead.step_curve import CurveShape
 from app.engine.measurement_cache import CacheKey, MeasurementCache, cache_key_of
-from app.engine.probing import MeasuredRunner, ProgressListener, probe, probe_chains
+from app.engine.probing import probe, probe_chains
 from app.engine.runner import BlockRunner
 from app.engine.step_profile import Buckets, StepProfile, StepTimes
+from app.engine.step_timing import MeasuredRunner, ProgressListener
 from app.messages import Progress
 
 WEIGHTS, STEPS, LOADED = 40, 70, 100
@@ -163,11 +164,17 @@ def first_token_of_texts(tokenizer: PreTrainedTokenizerBase, vocabulary: int) ->
 
 def _to_profile(note: dict[str, Any]) -> StepProfile:
     free, batch_invariant = (
-        StepTimes(tuple(note[mode]["buckets"]), tuple(map(float, note[mode]["seconds"])))
+        StepTimes(
+            tuple(note[mode]["buckets"]), _seconds(note[mode]["seconds"]), _seconds(note[mode]["per_token"])
+        )
         for mode in ("free", "batch_invariant")
     )
     bucket_sets = tuple(tuple(buckets) for buckets in note["bucket_sets"])
     return StepProfile(free, batch_invariant, bucket_sets, str(note["note"]))
+
+
+def _seconds(numbers: list[Any]) -> tuple[float, ...]:
+    return tuple(map(float, numbers))
 
 
 def _to_packed(note: dict[str, Any]) -> Packed:

@@ -27,10 +27,13 @@ TokensPerStep = Callable[[int], float]
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """Measured seconds of a step at each of these buckets; both are empty where nothing was measured."""
+    """Measured seconds of a step at each of these buckets; both are empty where nothing was measured.
+
+    `per_token` is what each token of context adds to them; () where that is unknown."""
 
     buckets: Buckets = ()
     seconds: tuple[float, ...] = ()
+    per_token: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.buckets) != len(self.seconds):
@@ -39,6 +42,8 @@ class StepTimes:
             raise ValueError(
                 f"buckets must ascend and times be above 0, got {self.buckets} and {self.seconds}"
             )
+        if len(self.per_token) not in (0, len(self.buckets)) or any(second < 0 for second in self.per_token):
+            raise ValueError(f"context costs time at every bucket or at none, got {self.per_token}")
 
     def __bool__(self) -> bool:
         return bool(self.buckets)

@@ -160,15 +160,17 @@ def test_successors_of_another_vocabulary_are_asked_anew(
                     **note,
                     "free": {**note["free"], "seconds": [-1.0] * len(note["free"]["seconds"])},
                 },
-                lambda note: {**note, "free": {"buckets": [1], "seconds": []}},
+                lambda note: {**note, "free": {"buckets": [1], "seconds": [], "per_token": []}},
+                lambda note: {**note, "free": {**note["free"], "per_token": [-1.0]}},
+                lambda note: {**note, "free": {"buckets": [1], "seconds": [1.0]}},
                 lambda note: {**note, "bucket_sets": [[7]]},
                 lambda _note: {},
                 lambda _note: None,
             ]
         ),
         "0",
-        "2",
-        "4",
+        "3",
+        "6",
     ),
 )
 def test_a_profile_with_impossible_values_is_measured_anew(

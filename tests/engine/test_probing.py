@@ -10,18 +10,11 @@ from transformers import LlamaForCausalLM
 
 from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
 from app.engine.attention.selector import CARD_LIMIT, SDPA, Attention
-from app.engine.probing import (
-    FEW_BUCKETS,
-    MEASURED_BUCKETS,
-    PREFIX,
-    USEFUL_FIRST,
-    describe_buckets,
-    probe,
-    time_in_turn,
-)
+from app.engine.probing import USEFUL_FIRST, describe_buckets, probe
 from app.engine.rotary import Rotary
 from app.engine.runner import BlockRunner
 from app.engine.step_profile import choose_buckets
+from app.engine.step_timing import FEW_BUCKETS, MEASURED_BUCKETS, PREFIX, time_in_turn
 from tests.engine.architectures import BRANCHING
 from tests.engine.replies import load, numbers
 from tests.engine.tiny import tiny_config
@@ -145,6 +138,25 @@ def test_a_card_without_our_kernels_keeps_the_same_text_where_it_costs_little_in
 def test_a_cpu_keeps_the_same_text_whatever_it_costs() -> None:
     watch = Stopwatch()
     assert probe(with_costly_attention(watch, 4.0, SDPA.same_text_limit), unwatched, watch).bucket_sets
+
+
+def test_each_token_of_context_is_timed_for_one_row_and_for_many() -> None:
+    watch = Stopwatch()
+
+    def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+        watch.now += 0.01 + 1e-6 * view.prefix_length * query.shape[2]
+        return sdpa.attend(query, cache, view, scoring)
+
+    eager = tiny(torch.float32, 1400)
+    runner = BlockRunner(eager.model, 1400, Rotary("fixed", 1400), Attention("sdpa", attend, attend))
+    times = probe(runner, unwatched, watch).free
+    layers = eager.model.config.num_hidden_layers
+    assert times.per_token == pytest.approx([1e-6 * layers * rows for rows in times.buckets])
+    assert runner.length == runner.cache.length == 0
+
+
+def test_a_context_too_short_to_tell_costs_nothing() -> None:
+    assert probe(tiny(torch.float32, PREFIX + 128), unwatched).free.per_token == ()
 
 
 def test_experts_are_sent_away_with_a_reason() -> None:

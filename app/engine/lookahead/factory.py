@@ -51,13 +51,13 @@ def make_lookahead(decoding: Decoding, known: ReplyContext | None = None) -> Dec
             known.constraint,
             runner.max_branches,
         )
-        planner = _make_planner(decoding, known, runner)
+        planner = _make_planner(decoding, known, runner, len(tokens))
         return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)
 
     return decode
 
 
-def _make_planner(decoding: Decoding, known: ReplyContext, runner: ModelRunner) -> DraftPlanner:
+def _make_planner(decoding: Decoding, known: ReplyContext, runner: ModelRunner, context: int) -> DraftPlanner:
     sizer, tune = known.statistics.sizer, Tuner
     known.asking.begin_reply()
     if runner.max_branches == 1:
@@ -69,4 +69,4 @@ def _make_planner(decoding: Decoding, known: ReplyContext, runner: ModelRunner) 
         return RowBudgetPlanner(decoding.rows or UNMEASURED_ROWS, sizer)
     statistics = known.statistics
     backoff = statistics.backoff(known.sampling.temperature)
-    return tune(statistics.curve(times, runner.buckets), sizer, backoff, known.asking)
+    return tune(statistics.curve(times, runner.buckets), sizer, backoff, known.asking, context)

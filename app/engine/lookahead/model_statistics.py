@@ -27,8 +27,8 @@ from app.messages import MAX_ROWS, Sampling
 SMALL_BITS, LARGE_BITS = 18, 20
 """Rows of the pool's table: 16 MiB, and 64 MiB for models of a billion parameters and more."""
 LARGE_MODEL = 10**9
-FIRST_COLUMNS = 2
-"""Columns of auto's window in a model's first reply."""
+FIRST_COLUMNS = 0
+"""Columns of auto's window in a model's first reply: beside first successors they cost more than they bring."""
 UNKNOWN_VOCABULARY = 2**18
 
 

@@ -12,6 +12,9 @@ time: what all of them have in common is the machine's pace, and only what is le
     2.0 ms plain, 4.8 ms for 8 rows      8 rows cost more than twice a plain step; the neighbours of 8 follow
     4.0 ms plain, and nothing else       nobody can tell; the curve stays
 
+Each row attends to the whole context, so rows cost more in a long chat. `move_to` says where a reply is; what steps
+teach is held against what they were expected to take there.
+
 It belongs to the model's statistics, goes on learning from reply to reply, and its shape is kept on disk.
 """
 
@@ -34,6 +37,8 @@ MOST_SURPRISE = log(2)
 """Steps of a bucket that took more than twice or less than half of what was expected count as just that."""
 PROOF, STALE = 4, 256
 """A curve is proven by so many real steps that drafted, and no longer after so many steps that did not."""
+STRIDE = 64
+"""Tokens of context from one drawing of the curve to the next."""
 PLAIN = -1
 """What stands for plain steps among the indexes of buckets."""
 LARGEST_BUCKET = 128
@@ -70,12 +75,21 @@ class StepCurve:
         self._rounds: Counter[int] = Counter()  # in which a bucket was seen
         self._round: defaultdict[int, list[float]] = defaultdict(list)  # logarithms of seconds, by bucket
         self._steps = self._newest_drafted = 0
+        pairs = zip(times.per_token, times.seconds, strict=True) if times.per_token else ()
+        self._growth = [more / seconds for more, seconds in pairs] or [0.0] * len(times.buckets)
+        self._context = 0
         self._draw()
 
     @property
     def shape(self) -> CurveShape:
         """What is to be kept."""
         return CurveShape(self._plain, tuple(self._measured))
+
+    def move_to(self, context: int) -> None:
+        """The next steps read so many tokens."""
+        if abs(context - self._context) >= STRIDE:
+            self._context = context
+            self._draw()
 
     @property
     def is_unproven(self) -> bool:
@@ -85,14 +99,14 @@ class StepCurve:
     def refine(self, rows: int, seconds: float) -> None:
         """A real step of so many rows took this long."""
         bucket = self._bucket_index(rows)
-        self._observe(bucket, seconds / self._measured[bucket])
+        self._observe(bucket, seconds / (self._measured[bucket] * self._stretch(bucket)))
         if rows > 1:
             self._drafted += 1
             self._newest_drafted = self._steps
 
     def refine_plain(self, seconds: float) -> None:
         """A plain step took this long."""
-        self._observe(PLAIN, seconds / self._plain)
+        self._observe(PLAIN, seconds / (self._plain * self._stretch(self._bucket_index(1))))
 
     def _observe(self, bucket: int, ratio: float) -> None:
         self._round[bucket].append(log(ratio))
@@ -125,13 +139,19 @@ class StepCurve:
         fed = bucket_for(min(rows, self.largest), self._padded_to)
         return min(bisect_left(self._measured_buckets, fed), len(self._measured_buckets) - 1)
 
+    def _stretch(self, bucket: int) -> float:
+        """How many times as long a step of this bucket takes here as where it was measured."""
+        return 1 + self._growth[bucket] * self._context
+
     def _draw(self) -> None:
         # Nothing costs less than a plain step: where the two do not agree, the better known says more.
         first = self._bucket_index(1)  # narrower ones are not fed
         weights = [
             BELIEF + self._rounds[bucket] for bucket in (PLAIN, *range(first, len(self._measured_buckets)))
         ]
-        self.plain, *straight = ascending([self._plain, *self._measured[first:]], weights)
+        here = [self._plain * self._stretch(first)]
+        here += [self._measured[each] * self._stretch(each) for each in range(first, len(self._measured))]
+        self.plain, *straight = ascending(here, weights)
         times = StepTimes(self._measured_buckets[first:], tuple(straight))
         counts = range(1, self.largest + 1)
         self.seconds = [0.0, *(times.seconds_for(bucket_for(count, self._padded_to)) for count in counts)]

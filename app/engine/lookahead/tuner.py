@@ -44,13 +44,19 @@ class Tuner:
     ngram = 3
 
     def __init__(
-        self, curve: StepCurve, sizer: WindowSizer, backoff: Backoff, asking: Asking | None = None
+        self,
+        curve: StepCurve,
+        sizer: WindowSizer,
+        backoff: Backoff,
+        asking: Asking | None = None,
+        context: int = 0,
     ) -> None:
-        """`asking` is the budget of the draft model, if there is one."""
+        """`asking` is the budget of the draft model, if there is one; the reply begins behind so many tokens."""
         self.sizer = sizer
         self._asking = asking or NobodyAsked()
         self.columns = sizer.begin_reply()  # as many as earned their rows so far
-        self._curve = curve
+        self._curve, self._context = curve, context
+        curve.move_to(context)
         self._tokens, self._time = 1.0, curve.plain
         self._recent_rows = SPARE  # that paid
         self._steps_since_plain = 0
@@ -111,6 +117,7 @@ class Tuner:
             self._curve.refine_plain(seconds)
         self._tokens = MEMORY * self._tokens + 1
         self._time = MEMORY * self._time + (self._curve.plain if rows == 1 else self._drafted_seconds(rows))
+        self._move_on(1)
         return self._split(1, 0, rows)
 
     def observe(self, step: DraftedStep) -> Split:
@@ -123,7 +130,12 @@ class Tuner:
         self._curve.refine(step.rows, step.seconds - asked)
         self._tokens = MEMORY * self._tokens + step.tokens
         self._time = MEMORY * self._time + self._drafted_seconds(step.rows) + asked
+        self._move_on(step.tokens)
         return split
+
+    def _move_on(self, tokens: int) -> None:
+        self._context += tokens
+        self._curve.move_to(self._context)
 
     def _drafted_seconds(self, rows: int) -> float:
         return self._curve.seconds[min(rows, self._curve.largest)]

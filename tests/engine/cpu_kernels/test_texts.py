@@ -8,10 +8,11 @@ import pytest
 from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.loading import LoadedModel, load
 from app.engine.lookahead import make_lookahead
-from app.engine.probing import FEW_BUCKETS, probe
+from app.engine.probing import probe
 from app.engine.prompt import encode
 from app.engine.runner import BlockRunner
 from app.engine.same_bits import takes_rows_one_by_one
+from app.engine.step_timing import FEW_BUCKETS
 from app.messages import AttentionChoice, Decoding, ModelChoice, ModelFolder, Sampling
 from app.quantisation import Quantisation
 from tests.engine.replies import GREEDY, says_plainly, write

@@ -43,6 +43,30 @@ def test_what_is_padded_costs_as_much_as_the_width_that_is_fed(padded: Buckets) 
     ]
 
 
+LONG = StepTimes((1, 8, 16, 64), (0.010, 0.011, 0.013, 0.040), (1e-6, 3e-6, 5e-6, 20e-6))
+
+
+def test_in_a_long_chat_each_row_costs_what_it_takes_to_attend_to_its_tokens() -> None:
+    curve = StepCurve(LONG, ())
+    assert (curve.plain, curve.seconds) == (0.010, StepCurve(TIMES, ()).seconds)
+    curve.move_to(1000)
+    assert curve.plain == pytest.approx(0.011)
+    assert curve.seconds[16] == pytest.approx((0.013 + HOST + 16 * HOST_ROW) * (1 + 5 / 13))
+    curve.move_to(0)
+    assert curve.seconds == StepCurve(TIMES, ()).seconds
+
+
+def test_what_a_long_chat_costs_is_no_lesson_about_short_ones() -> None:
+    curve = StepCurve(LONG, ())
+    curve.move_to(1000)
+    before, expected = curve.shape, curve.seconds[16]
+    for _ in range(ROUND):
+        curve.refine_plain(0.011)
+        curve.refine(16, expected)
+    assert curve.shape.plain == pytest.approx(before.plain)
+    assert curve.shape.drafted == pytest.approx(before.drafted)
+
+
 @pytest.mark.parametrize(
     ("times", "padded", "largest"),
     [

@@ -37,6 +37,25 @@ def tuner(times: StepTimes, buckets: Buckets = ()) -> Tuner:
     return Tuner(StepCurve(times, buckets, StepCurve(times, buckets).shape), WindowSizer(3), Backoff())
 
 
+def test_rows_that_pay_in_a_short_chat_need_not_pay_in_a_long_one() -> None:
+    times = StepTimes((1, 8, 128), (1.0, 1.2, 1.4), (1e-4, 5e-3, 5e-2))
+    kept = []
+    for context in (0, 10_000):
+        curve = StepCurve(times, (), StepCurve(times, ()).shape)
+        kept.append(Tuner(curve, WindowSizer(3), Backoff(), context=context).kept(FADING[:16], 0))
+    assert kept[0] > kept[1] == 1
+
+
+def test_a_reply_moves_along_the_curve_as_it_is_written() -> None:
+    times = StepTimes((1, 128), (1.0, 1.4), (0.01, 0.01))
+    curve = StepCurve(times, ())
+    planner = Tuner(curve, WindowSizer(3), Backoff(), context=100)
+    assert curve.plain == pytest.approx(2.0)
+    for _ in range(100):
+        planner.observe_plain(curve.plain)
+    assert curve.plain == pytest.approx(3.0, abs=0.64)
+
+
 def plain_steps(planner: Tuner) -> int:
     """How many plain steps the planner asks for before the next draft."""
     count = 0
