@@ -146,6 +146,10 @@ class ModelBroken(ModelError):
     """Files of the model are missing, incomplete or do not match."""
 
 
+class OnlyDrafts(ModelError):
+    """What was chosen as a model can only draft for one."""
+
+
 class ModelTooLarge(ModelError):
     """Memory ran out while the model was loading or decoding."""
 

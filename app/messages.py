@@ -160,7 +160,7 @@ class ModelInfo:
     `same_text_note` is which steps write the same text, or why none do. `attention_note`, `graphs_note` (CUDA
     graphs) and `device_note` are why nothing better is used; `attention` is "" where the model keeps its own.
     `fused_note` is which layers run in our own kernels, or why none do; `compiler_note` why nothing was compiled
-    here. `quantised_share` is that of its parameters. `draft_model` is the name of the model that drafts for it;
+    here. `quantised_share` is that of its parameters. `draft_model` names the model or head that drafts for it;
     `heads` tells whether a head that its checkpoint carries does, `heads_note` so or why not, "" if it has none.
     `server` is the address of the server that runs it, "" for one loaded here: of another hardly more than its
     name is known. `devices` are several that share each step."""

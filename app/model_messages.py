@@ -10,7 +10,8 @@ Precision = Literal["float32", "bfloat16", "float16", "int8", "int4"]
 """How a model's weights are kept in memory."""
 DownloadState = Literal["queued", "running", "paused", "failed", "done"]
 """The state of a download. A cancelled download no longer exists."""
-InstalledState = Literal["ready", "incomplete", "unusable"]
+InstalledState = Literal["ready", "incomplete", "unusable", "draft head"]
+"""A draft head is no model itself: it drafts for one."""
 ModelOrigin = Literal["demo", "hub", "folder", "hub-gguf", "lm-studio", "ollama", "llama.cpp"]
 """Where an installed model is stored: in the app, in the hub's cache, in a user's folder, or by another program."""
 Verdict = Literal["fits", "fits with int4", "too big"]

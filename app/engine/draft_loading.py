@@ -1,9 +1,11 @@
-"""Loads a draft model beside its target, or says in one sentence why it cannot draft for it."""
+"""Loads a draft model, or an EAGLE-3 head, for its target, or says in one sentence why it cannot draft for it."""
 
 from dataclasses import replace
 from pathlib import Path
 
+from app.eagle_config import is_speculator, read_eagle_config
 from app.engine.draft_timing import question_seconds
+from app.engine.eagle_loading import with_eagle_head
 from app.engine.head_loading import no_heads
 from app.engine.loading import LoadedModel, load
 from app.engine.lookahead.draft_model import DraftModel, RunnerLineReader
@@ -17,7 +19,11 @@ from app.tokenizer_vocabulary import digest_of, vocabulary_digest
 
 
 def check_draft_model(folder: ModelFolder, draft: ModelFolder) -> None:
-    """Before anything is loaded: raises BadOption where the files tell that the tokenizers differ."""
+    """Before anything is loaded: raises BadOption where the files tell that the tokenizers differ.
+
+    Raises ModelBroken for a head whose config makes no sense."""
+    if is_speculator(draft.path):
+        read_eagle_config(draft.path, draft.name)
     digests = [vocabulary_digest(one.path) for one in (folder, draft)]
     if all(digests) and len(set(digests)) > 1:
         raise _other_tokenizer(folder.name, draft.name)
@@ -35,6 +41,8 @@ def with_draft_model(
         raise BadOption(
             f"{target.info.name} decodes plainly, so it has no use for a draft model: choose none."
         )
+    if is_speculator(draft.path):
+        return with_eagle_head(target, draft)
     alone = replace(choice, name=choice.draft_model, draft_model="")
     loaded = load(draft, alone, sandbox, cache, no_heads)
     vocabularies = [one.tokenizer.get_vocab() for one in (target, loaded)]

@@ -11,31 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
 from safetensors import safe_open
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedModel
 from transformers.modeling_layers import MtpModel
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from app.engine import attention
-from app.engine.block import chain_block
 from app.engine.device_faults import refused_because
-from app.engine.draft_timing import question_seconds, trial_text
-from app.engine.hidden_states import (
-    HiddenStates,
-    hidden_states_of,
-    layer_of_states,
-    write_hidden_states,
-)
-from app.engine.kv_cache import BlockCache
-from app.engine.lookahead.draft_model import DraftModel
-from app.engine.lookahead.draft_model_budget import DraftModelBudget
+from app.engine.head_trial import source_of
+from app.engine.hidden_states import write_last_states
 from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.mtp_head import MtpHead
 from app.engine.runner import BlockRunner, ModelRunner
-from app.engine.steps import run_block
-from app.engine.tolerance import is_close, tolerance_of
 from app.messages import ModelFolder, ModelInfo
 
 log = logging.getLogger(__name__)
@@ -105,7 +93,8 @@ def _sources(
         carried.heads.tie_with_main_model(model)
         carried.heads.train(False).to(model.device)
         carried.heads.set_attn_implementation(attention.NAME)
-        return (_source(carried.heads, runner),), USED
+        source = source_of(MtpHead(carried.heads), NAME, runner, write_last_states(runner.model))
+        return (source,), USED
     except Exception as error:  # a model's own, torch's, a driver's: each has types of its own
         return (), _failure(error)
 
@@ -134,56 +123,3 @@ def read_heads(model: PreTrainedModel) -> MtpModel:
     heads = MtpModel.from_pretrained(model, device_map={"": model.device})
     heads.requires_grad_(False).train(False)
     return heads
-
-
-def _source(heads: MtpModel, runner: BlockRunner) -> DraftModelSource:
-    """Raises whatever goes wrong, ArithmeticError where a head says something else than by transformers' code."""
-    written = write_hidden_states(runner.model)
-    try:
-        seconds = _tried(heads, runner)
-    except Exception:
-        written.remove()
-        raise
-    head = first_of(heads, runner, hidden_states_of(runner))
-    return DraftModelSource(DraftModel(head, NAME, runner.vocabulary), DraftModelBudget(*seconds))
-
-
-def first_of(heads: MtpModel, runner: BlockRunner, target: HiddenStates) -> MtpHead:
-    """The first head, which reads behind what the target has committed."""
-    return MtpHead(heads, target, runner.attention.attend, runner.context, runner.vocabulary)
-
-
-def _tried(heads: MtpModel, runner: BlockRunner) -> tuple[float, float]:
-    """Compare what a head says; returns what a question takes, and each token more."""
-    model, cache = runner.model, BlockCache()
-    target = HiddenStates(cache, layer_of_states(model))
-    head = first_of(heads, runner, target)
-    text = trial_text(head)
-    half = len(text) // 2
-    run_block(model, cache, chain_block(text[:-1], 0, wanted=()), runner.attention.attend)
-    cache.commit(range(len(text) - 1))
-    head.read(text[:half], 0)
-    found = head.read(text, half)
-    expected = _expected(heads, text, target.rows(0, len(text) - 1))
-    if not is_close(found[None], expected, tolerance_of(model)):
-        raise ArithmeticError("they say something else than by transformers' own code")
-    return question_seconds(head)
-
-
-@torch.inference_mode()
-def _expected(heads: MtpModel, text: list[int], states: Tensor) -> Tensor:
-    """Logits [1, vocab] behind the text, by transformers' own attention, written out and without a cache."""
-    ours = heads.config._attn_implementation
-    heads.set_attn_implementation("eager")
-    try:
-        output = heads.forward_layer(
-            0,
-            states,
-            position_ids=torch.arange(1, len(text), device=states.device)[None],
-            mtp_cache=None,
-            input_ids=torch.tensor([text[1:]], device=states.device),
-        )
-        logits: Tensor = heads._project_to_logits(output[:, -1])
-        return logits
-    finally:
-        heads.set_attn_implementation(ours)

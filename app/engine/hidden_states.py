@@ -1,41 +1,55 @@
-"""What a model hands to its LM head, kept for every committed row: heads that guess further read it.
+"""Hidden states of a model, kept for every committed row: heads that guess further read them.
 
-The states lie in the KV cache as one more layer, whose values have no width. So they follow commits, rewinds and
+The states lie in the KV cache as more layers, whose values have no width. So they follow commits, rewinds and
 prefixes that were kept, and a recorded step writes them to its slots like all other layers:
 
-    layer       0 .. n - 1              n
+    layer       0 .. n - 1              n, and more where a head reads several states
     keys        [1, heads, rows, size]  [1, 1, rows, width]
     values      [1, heads, rows, size]  [1, 1, rows, 0]
 """
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 from transformers import PreTrainedModel
 
 from app.engine.kv_cache import BlockCache, layer_windows
-from app.engine.runner import BlockRunner
 
 
 class HiddenStates:
-    """The states of a cache's committed rows."""
+    """The states of a cache's committed rows; several of a row lie side by side."""
 
-    def __init__(self, cache: BlockCache, layer: int) -> None:
-        self._cache, self._layer = cache, layer
+    def __init__(self, cache: BlockCache, *layers: int) -> None:
+        self._cache, self._layers = cache, layers
 
     def __len__(self) -> int:
         return self._cache.length
 
     def rows(self, begin: int, end: int) -> Tensor:
-        """Those of these committed rows [1, n, width], as a view."""
-        layer: Any = self._cache.layers[self._layer]
-        states: Tensor = layer.keys[:, 0, begin:end]
-        return states
+        """Those of these committed rows [1, n, layers * width]."""
+        found: list[Any] = [self._cache.layers[layer] for layer in self._layers]
+        return torch.cat([layer.keys[:, 0, begin:end] for layer in found], dim=-1)
 
-    def write(self, states: Tensor) -> None:
-        """Those of the block that is being computed [1, T, width]."""
-        write_states(self._cache, self._layer, states)
+
+@dataclass(frozen=True, slots=True)
+class WrittenStates:
+    """States that each pass of a model writes to these layers of its cache, until that is ended."""
+
+    layers: tuple[int, ...]
+    handles: tuple[RemovableHandle, ...]
+
+    def of(self, cache: BlockCache) -> HiddenStates:
+        """Those of the rows that this cache of the model has committed."""
+        return HiddenStates(cache, *self.layers)
+
+    def end(self) -> None:
+        """Write none any more."""
+        for handle in self.handles:
+            handle.remove()
 
 
 def write_states(cache: BlockCache, layer: int, states: Tensor) -> None:
@@ -45,24 +59,43 @@ def write_states(cache: BlockCache, layer: int, states: Tensor) -> None:
     cache.slots_for(layer, keys, values).write(keys, values)
 
 
-def layer_of_states(model: PreTrainedModel) -> int:
-    """Behind the layers of the model itself."""
-    return len(layer_windows(model.config.get_text_config(decoder=True)))
+def write_last_states(model: PreTrainedModel) -> WrittenStates:
+    """Have each pass of this model write what is behind its final norm: what it hands to its LM head."""
+    return _written_by(model, [model.get_decoder()])  # type: ignore[no-untyped-call]
 
 
-def hidden_states_of(runner: BlockRunner) -> HiddenStates:
-    """Those of what a runner has committed, if the passes of its model write them."""
-    return HiddenStates(runner.cache, layer_of_states(runner.model))
+def write_layer_states(model: PreTrainedModel, layers: Sequence[int]) -> WrittenStates:
+    """Have each pass of this model write what is behind so many of its layers, for each of these numbers.
+
+    Raises ValueError for numbers of layers that it does not have."""
+    inside = _layers_of(model)
+    if not all(0 < number <= len(inside) for number in layers):
+        raise ValueError(f"it reads the states behind layers {list(layers)} of {len(inside)}")
+    return _written_by(model, [inside[number - 1] for number in layers])
 
 
-def write_hidden_states(model: PreTrainedModel) -> RemovableHandle:
-    """Have each pass of this model write what is behind its final norm to its cache, until that is removed."""
-    layer = layer_of_states(model)
+def _layers_of(model: PreTrainedModel) -> Sequence[nn.Module]:
+    """The decoder's layers, whatever they are called."""
+    count = len(layer_windows(model.config.get_text_config(decoder=True)))
+    decoder: nn.Module = model.get_decoder()  # type: ignore[no-untyped-call]
+    lists = [list(child) for child in decoder.children() if isinstance(child, nn.ModuleList)]
+    return next((layers for layers in lists if len(layers) == count), [])
 
-    def write(_decoder: nn.Module, _inputs: object, named: dict[str, Any], output: Any) -> None:
+
+def _written_by(model: PreTrainedModel, modules: Sequence[nn.Module]) -> WrittenStates:
+    """What these parts of the model return, behind the layers of the model itself."""
+    begin = len(layer_windows(model.config.get_text_config(decoder=True)))
+    layers = tuple(range(begin, begin + len(modules)))
+    hooks = zip(modules, map(_writer, layers), strict=True)
+    return WrittenStates(
+        layers, tuple(one.register_forward_hook(hook, with_kwargs=True) for one, hook in hooks)
+    )
+
+
+def _writer(layer: int) -> Callable[[nn.Module, object, dict[str, Any], Any], None]:
+    def write(_module: nn.Module, _inputs: object, named: dict[str, Any], output: Any) -> None:
         cache = named.get("past_key_values")
         if isinstance(cache, BlockCache):
-            write_states(cache, layer, output.last_hidden_state)
+            write_states(cache, layer, output if isinstance(output, Tensor) else output[0])
 
-    decoder: nn.Module = model.get_decoder()  # type: ignore[no-untyped-call]
-    return decoder.register_forward_hook(write, with_kwargs=True)
+    return write

@@ -235,6 +235,11 @@ class QuantisedEmbedding(nn.Module):
         self._factor = torch.as_tensor(factor).to(self.scale)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether rows are returned as they are."""
+        return bool(self._factor == 1)
+
+    @property
     def numbers(self) -> Numbers:
         """What a tied head multiplies by; the tensors are shared."""
         return Numbers(self.values, self.scale, torch.zeros_like(self.scale))

@@ -9,6 +9,7 @@ from traceback import clear_frames
 import torch
 import transformers
 
+from app.eagle_config import refuse_speculator
 from app.engine.draft_loading import check_draft_model, with_draft_model
 from app.engine.embedding import SentenceModels
 from app.engine.embedding_job import EmbeddingJob
@@ -184,6 +185,7 @@ class Session:
         tokenizer."""
         names = (choice.name, choice.draft_model) if choice.draft_model else (choice.name,)
         folders = tuple(self._locate(name, progress) for name in names)
+        refuse_speculator(folders[0])
         for draft in folders[1:]:
             check_draft_model(folders[0], draft)
         return folders

@@ -1,9 +1,11 @@
-"""Which models can draft for which: smaller ones with the same vocabulary, and pairs that are known to suit."""
+"""Which models can draft for which: heads of its sizes, smaller ones with its vocabulary, and known pairs."""
 
 from collections.abc import Iterable
 
+from app.eagle_config import read_eagle_config
 from app.errors import ModelError
 from app.model_messages import DraftModels, InstalledModel
+from app.models_registry.files.config import read_config
 from app.models_registry.files.weights import read_weights
 from app.tokenizer_vocabulary import vocabulary_digest
 
@@ -17,15 +19,26 @@ KNOWN_PAIRS = (
 
 
 def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel]) -> DraftModels:
-    """Those of the installed models that can draft for this one, the smallest first, and a known one."""
-    digest = vocabulary_digest(model.path)
+    """Those of the installed models that can draft for this one, heads and then the smallest first; a known one."""
+    installed, digest = list(installed), vocabulary_digest(model.path)
+    heads = [one for one in installed if one.state == "draft head" and _has_its_sizes(one, model)]
     ready = [one for one in installed if one.state == "ready" and digest]
     sizes = {one.path: _parameters(one) for one in (model, *ready)}
     smaller = [one for one in ready if 0 < sizes[one.path] < sizes[model.path]]
     found = [
         one for one in smaller if vocabulary_digest(one.path) == digest
     ]  # reading vocabularies takes longest
-    return DraftModels(tuple(sorted(found, key=lambda one: sizes[one.path])), known_draft_model(model.name))
+    found.sort(key=lambda one: sizes[one.path])
+    return DraftModels((*heads, *found), known_draft_model(model.name))
+
+
+def _has_its_sizes(head: InstalledModel, model: InstalledModel) -> bool:
+    """Whether a head reads states and tokens like this model's. More of it is known once both are loaded."""
+    try:
+        wanted, found = read_eagle_config(head.path, head.name), read_config(model.path, model.name)
+    except (ModelError, OSError):
+        return False
+    return (wanted.target_hidden, wanted.vocabulary) == (found.hidden, found.vocabulary)
 
 
 def _parameters(model: InstalledModel) -> int:

@@ -10,11 +10,14 @@ it needs them, so they are in `peak` and not in `need`. `docs/models.md` has wha
 """
 
 import platform
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from app.device_memory import PREFIX_SHARE
+from app.eagle_config import is_speculator
+from app.errors import OnlyDrafts
 from app.model_messages import Fit, Memory, MemoryNeed, Precision, RowPrice, Verdict, gigabytes
 from app.models_registry.files.config import ModelConfig, read_config
 from app.models_registry.files.weights import HEADS, Weights, check_model, read_weights
@@ -44,7 +47,8 @@ MARGIN = 0.05
 class Estimator:
     """Estimates one model on one kind of device.
 
-    `packs`: a CPU's kernels keep the weights in their own order. `has_triton`: on a GPU our own kernels attend."""
+    `packs`: a CPU's kernels keep the weights in their own order. `has_triton`: on a GPU our own kernels attend.
+    `is_head`: it is part of another model, and is not quantised with it."""
 
     shape: ModelConfig
     weights: Weights
@@ -52,6 +56,7 @@ class Estimator:
     packs: bool = field(default_factory=lambda: platform.machine() in ("x86_64", "AMD64"))
     has_triton: bool = field(default_factory=lambda: find_spec("triton") is not None)
     draft_models: tuple["Estimator", ...] = ()
+    is_head: bool = False
 
     def need(self, precision: Precision, context: int) -> MemoryNeed:
         """What the model takes at this precision with this many tokens in its context, and its draft models."""
@@ -117,7 +122,7 @@ class Estimator:
 
     def _kept(self, precision: Precision) -> int:
         """Bytes of the weights, each once. A GGUF file's are as wide as activations before they are quantised."""
-        if self.weights.is_gguf and precision in ("int8", "int4"):
+        if (self.weights.is_gguf or self.is_head) and precision in ("int8", "int4"):
             return self._numbers() * self._width(precision)
         if precision != "int8" and precision != "int4":
             return self._numbers() * NUMBER_BYTES[precision]
@@ -203,10 +208,16 @@ def judge_folder(
     """Whether the model in this folder or GGUF file fits, and its draft model.
 
     Raises ModelError when the files make no sense."""
-    drafts = (_estimator(draft, draft.name, memory),) if draft else ()
+    check_model(folder, name)
+    drafts = (_draft_estimator(draft, memory),) if draft else ()
     return judge(replace(_estimator(folder, name, memory), draft_models=drafts), memory, precision, context)
 
 
+def _draft_estimator(folder: Path, memory: Memory) -> Estimator:
+    with suppress(OnlyDrafts):
+        check_model(folder, folder.name)
+    return replace(_estimator(folder, folder.name, memory), is_head=is_speculator(folder))
+
+
 def _estimator(folder: Path, name: str, memory: Memory) -> Estimator:
-    check_model(folder, name)
     return Estimator(read_config(folder, name), read_weights(folder, name), memory.device)

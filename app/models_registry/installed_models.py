@@ -12,7 +12,7 @@ from pathlib import Path
 
 from huggingface_hub import HFCacheInfo, scan_cache_dir
 
-from app.errors import ModelBroken, ModelError, ModelNotFound, ModelUnsafe
+from app.errors import ModelBroken, ModelError, ModelNotFound, ModelUnsafe, OnlyDrafts
 from app.model_messages import InstalledModel, InstalledState, ModelOrigin
 from app.models_registry.downloads.repo_cache import PARTIAL, PREFIX, RepoCache
 from app.models_registry.files.checksum import file_digest
@@ -219,6 +219,8 @@ def _checked_model(name: str, folder: Path, origin: ModelOrigin, revision: str =
     problem = ""
     try:
         check_model(folder, name)
+    except OnlyDrafts as error:
+        state, problem = "draft head", str(error)
     except ModelError as error:
         is_whole = isinstance(error, ModelUnsafe) or _is_all_here(folder)
         state, problem = ("unusable" if is_whole else "incomplete"), str(error)

@@ -10,9 +10,10 @@ https://hub/org/name  the same by the address of the model's page
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
-from app.errors import ModelBroken, ModelNotFound
+from app.errors import ModelBroken, ModelNotFound, OnlyDrafts
 from app.gguf_header import is_gguf
 from app.messages import ModelFolder, Progress
 from app.models_registry.downloads.process import download
@@ -31,13 +32,15 @@ PATH_LIKE = re.compile(r"[~./]|[A-Za-z]:|.*\\|[^@/]*/[^@/]*/")
 
 
 def locate(name: str, progress: Progress, hub: Hub | None = None) -> ModelFolder:
-    """The checked folder or GGUF file of the model of this name, downloaded if need be. Raises a ModelError."""
+    """The checked folder or GGUF file of the model of this name, downloaded if need be. Raises a ModelError.
+
+    What only drafts is found as well: the engine knows what it was chosen as."""
     name = name.strip()
     if name == DEMO_MODEL:
         return _checked(ModelFolder(assets_dir() / "demo-model", name=DEMO_MODEL, label="demo"))
     path = Path(os.path.expanduser(name))  # noqa: PTH111 - Path's own fails on an unknown ~user
     if _exists(path):
-        return _checked(_folder(path))
+        return _found(_folder(path))
     hub = hub or Hub()
     found = parse_hub_id(name, hub.endpoint)
     if found is None and "://" in name:
@@ -47,7 +50,7 @@ def locate(name: str, progress: Progress, hub: Hub | None = None) -> ModelFolder
     if found is None and PATH_LIKE.match(name):
         raise ModelNotFound(f"The {_kind(name)} {name} does not exist: check the path.")
     if found:
-        return _checked(_on_hub(found, progress, hub))
+        return _found(_on_hub(found, progress, hub))
     raise ModelNotFound(
         f"There is no folder {name!r}, and it is not a model id: "
         "enter a folder, an id such as org/name, or 'demo'."
@@ -120,6 +123,13 @@ def _on_hub(wanted: HubId, progress: Progress, hub: Hub) -> ModelFolder:
     if wanted.file:
         return ModelFolder(path, name=name_of(path))
     return ModelFolder(path, name=wanted.repo, revision=path.name)
+
+
+def _found(model: ModelFolder) -> ModelFolder:
+    """Checked, as a model or as what only drafts."""
+    with suppress(OnlyDrafts):
+        check_model(model.path, model.name)
+    return model
 
 
 def _checked(model: ModelFolder) -> ModelFolder:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import (
     AutoModelForCausalLM,
     DeepseekV3Config,
@@ -87,25 +87,30 @@ def write_with_head(
 
 
 def _teach(model: PreTrainedModel, heads: MtpModel, taught: Taught) -> None:
-    for module in (model, heads.layers):
-        for name, parameter in module.named_parameters():
-            if "o_proj" in name or "down_proj" in name:
-                parameter.zero_()
+    silence(model)
+    silence(heads.layers)
     turns = torch.randint(1, VOCABULARY, (WIDTH // 2,)) * (2 * math.pi / VOCABULARY)
-    model.get_input_embeddings().weight.copy_(_turned(torch.arange(VOCABULARY), turns))
-    model.get_output_embeddings().weight.copy_(SHARPNESS * _turned(torch.arange(VOCABULARY) - 1, turns))
+    model.get_input_embeddings().weight.copy_(turned(torch.arange(VOCABULARY), turns))
+    model.get_output_embeddings().weight.copy_(SHARPNESS * turned(torch.arange(VOCABULARY) - 1, turns))
     nothing = torch.zeros(WIDTH, WIDTH)
-    known = [torch.eye(WIDTH), nothing] if taught == "token" else [nothing, _rotation(turns)]
+    known = [torch.eye(WIDTH), nothing] if taught == "token" else [nothing, rotation(turns)]
     heads.layers[0].eh_proj.weight.copy_(torch.cat(known, dim=1))
 
 
-def _turned(numbers: Tensor, turns: Tensor) -> Tensor:
+def silence(module: nn.Module) -> None:
+    """Have its layers add nothing."""
+    for name, parameter in module.named_parameters():
+        if "o_proj" in name or "down_proj" in name:
+            parameter.zero_()
+
+
+def turned(numbers: Tensor, turns: Tensor) -> Tensor:
     """Each number's point on circles [n, WIDTH]; all are of the same length."""
     angles = numbers[:, None] * turns
     return torch.cat([angles.cos(), angles.sin()], dim=1) * math.sqrt(2)
 
 
-def _rotation(turns: Tensor) -> Tensor:
+def rotation(turns: Tensor) -> Tensor:
     """Leads from each number's point to the next one's."""
     cos, sin = torch.diag(turns.cos()), torch.diag(turns.sin())
     return torch.cat([torch.cat([cos, -sin], dim=1), torch.cat([sin, cos], dim=1)])

@@ -11,8 +11,11 @@ from torch import Tensor
 from transformers.modeling_layers import MtpModel
 
 from app.engine.block import chain_block, common_length
-from app.engine.head_loading import first_of, read_heads
-from app.engine.hidden_states import hidden_states_of
+from app.engine.head_loading import read_heads
+from app.engine.head_reader import HeadReader
+from app.engine.head_trial import reader_of
+from app.engine.hidden_states import HiddenStates
+from app.engine.kv_cache import layer_windows
 from app.engine.loading import LoadedModel, load
 from app.engine.lookahead.drafter import PythonDrafter
 from app.engine.lookahead.model_drafter import DraftModelSource
@@ -111,7 +114,7 @@ def test_whatever_was_asked_before_the_answer_is_that_of_a_fresh_head(tmp_path: 
 class Warm:
     """A head that reads lines one after the other, of each only what is new."""
 
-    def __init__(self, head: MtpHead) -> None:
+    def __init__(self, head: HeadReader) -> None:
         self.head, self.line = head, list[int]()
 
     def read(self, line: list[int]) -> Tensor:
@@ -120,8 +123,9 @@ class Warm:
         return self.head.read(line, known)
 
 
-def fresh(heads: MtpModel, runner: BlockRunner) -> MtpHead:
-    return first_of(heads, runner, hidden_states_of(runner))
+def fresh(heads: MtpModel, runner: BlockRunner) -> HeadReader:
+    states = HiddenStates(runner.cache, len(layer_windows(runner.model.config)))
+    return reader_of(MtpHead(heads), runner, states)
 
 
 def assert_same(found: Tensor, expected: Tensor) -> None:

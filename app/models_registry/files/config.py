@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from app.eagle_config import KIND, USUAL_STATES
 from app.errors import ModelBroken, ModelUnsafe
 from app.models_registry.files.gguf import gguf_config
 from app.models_registry.files.model_files import CONFIG, LONGEST_CONFIG
@@ -46,7 +47,8 @@ MODEL_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,60}")
 class ModelConfig:
     """The sizes that decide how much memory a model takes.
 
-    `is_tied`: the head shares the embedding's weight. `is_softcapped`: attention scores are soft-capped."""
+    `is_tied`: the head shares the embedding's weight. `is_softcapped`: attention scores are soft-capped. `states`:
+    numbers of hidden states that are kept for each token, for a head that reads them."""
 
     model_type: str
     architecture: str
@@ -60,6 +62,7 @@ class ModelConfig:
     context: int
     is_tied: bool
     is_softcapped: bool = False
+    states: int = 0
 
     @property
     def embedding(self) -> int:
@@ -69,7 +72,7 @@ class ModelConfig:
     @property
     def cached(self) -> int:
         """Numbers in the KV cache for one token."""
-        return 2 * self.layers * self.key_heads * self.head_size
+        return 2 * self.layers * self.key_heads * self.head_size + self.states
 
 
 def read_config(folder: Path, name: str) -> ModelConfig:
@@ -107,6 +110,7 @@ def parse_config(config: bytes, name: str) -> ModelConfig:
         context=sizes["max_position_embeddings"] or UNKNOWN_CONTEXT,
         is_tied=bool(values.get("tie_word_embeddings", False)),
         is_softcapped=bool(values.get("attn_logit_softcapping")),
+        states=(USUAL_STATES + 1) * hidden if KIND in values else 0,  # and its own
     )
 
 
@@ -134,12 +138,12 @@ def _text_config(config: bytes, name: str) -> Mapping[str, Any]:
         raise ModelBroken(f"The config.json of {name} is not a JSON object: get the model's own again.")
     _require_no_code(whole, name)
     _require_few(whole, name)
-    text = whole.get("text_config")
+    text = whole.get("transformer_layer_config" if KIND in whole else "text_config")
     return {**whole, **text} if isinstance(text, dict) else whole
 
 
 def _require_no_code(config: Mapping[str, Any], name: str) -> None:
-    if config.get("auto_map") and not is_known(str(config.get("model_type", ""))):
+    if config.get("auto_map") and KIND not in config and not is_known(str(config.get("model_type", ""))):
         raise ModelUnsafe(
             f"{name} needs Python code of its own, which Foresight does not run: choose a model whose architecture "
             "transformers knows."

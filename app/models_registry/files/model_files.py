@@ -12,6 +12,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from app.eagle_config import is_speculator
 from app.errors import ModelBroken, ModelUnsafe
 
 CONFIG = "config.json"
@@ -115,12 +116,18 @@ def _check_files(folder: Path) -> None:
         _check_readable(path)
     names = file_names(folder)
     require_model(names, f"The folder {folder}")
+    if not is_speculator(folder):
+        _check_whole_model(folder, names)
+    for weights in weight_files(folder):
+        _check_weights(weights)
+
+
+def _check_whole_model(folder: Path, names: Iterable[str]) -> None:
+    """What draft heads lack, which use their target's."""
     if not has_tokenizer(names):
         raise ModelBroken(f"The folder {folder} has no tokenizer: add the model's tokenizer.json.")
     if "model_type" not in _read_object(folder / CONFIG):
         raise ModelBroken(f"{folder / CONFIG} names no model_type: get the model's own {CONFIG} again.")
-    for weights in weight_files(folder):
-        _check_weights(weights)
 
 
 def _opened_files(folder: Path) -> Iterator[Path]:
@@ -157,7 +164,7 @@ def _longest(name: str) -> int:
 def is_complete(folder: Path) -> bool:
     """Whether every needed file exists. Their contents are not checked."""
     names = file_names(folder)
-    if CONFIG not in names or not has_tokenizer(names):
+    if CONFIG not in names or not (has_tokenizer(names) or is_speculator(folder)):
         return False
     return (WHOLE in names or INDEX in names) and all(path.exists() for path in weight_files(folder))
 

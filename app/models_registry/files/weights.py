@@ -7,8 +7,10 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from app.eagle_config import refuse_speculator
 from app.errors import ModelBroken
 from app.gguf_header import BLOCKS
+from app.messages import ModelFolder
 from app.models_registry.files.config import check_config
 from app.models_registry.files.gguf import check_gguf, gguf_tensors
 from app.models_registry.files.model_files import check_folder, read_header, weight_files
@@ -126,8 +128,10 @@ def _tensor(name: str, value: dict[str, Any]) -> Tensor:
 def check_model(folder: Path, name: str) -> None:
     """Raise a ModelError with what to do when the model in this folder or GGUF file cannot be loaded.
 
-    Its config.json is held against its weights: no layer is built to find that there are no weights for it."""
+    Its config.json is held against its weights: no layer is built to find that there are no weights for it. What
+    only drafts raises OnlyDrafts where its files are in order."""
     check_gguf(folder, name) if folder.is_file() else check_folder(folder)
+    refuse_speculator(ModelFolder(folder, name))
     sizes = check_config(folder, name)
     weights = read_weights(folder, name)
     widest = max((size for tensor in weights.tensors for size in tensor.shape), default=0)

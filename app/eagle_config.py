@@ -1,0 +1,167 @@
+"""What the config.json of an EAGLE-3 head says, read without torch and without trust.
+
+The format is that of vllm-project/speculators (`models/eagle3/config.py` there): the config names a
+`speculators_model_type`, and under `transformer_layer_config` what the decoder layer is made of.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from app.errors import ModelBroken, OnlyDrafts
+from app.messages import ModelFolder
+from app.validation import require, require_one_of
+
+CONFIG = "config.json"
+LONGEST = 2_000_000
+"""Bytes of a config.json."""
+KIND = "speculators_model_type"
+LayerType = Literal["llama", "qwen3"]
+"""What the layer of such a head may be made of."""
+LARGEST = {
+    "hidden_size": 200_000,
+    "intermediate_size": 2_000_000,
+    "num_hidden_layers": 8,
+    "num_attention_heads": 10_000,
+    "num_key_value_heads": 10_000,
+    "head_dim": 20_000,
+    "vocab_size": 20_000_000,
+    "max_position_embeddings": 100_000_000,
+}
+"""The sizes of a layer and their largest values, far above those of any head."""
+OPTIONAL = {"num_key_value_heads", "head_dim"}
+OTHERS = (
+    "hidden_act", "rms_norm_eps", "attention_bias", "mlp_bias", "rope_theta", "rope_scaling", "rope_parameters",
+)  # fmt: skip
+"""What else is told of a layer. Nothing but these and the sizes is handed to transformers."""
+FLAGS = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")
+USUAL_STATES = 3
+MOST_STATES, DEEPEST = 8, 2_000
+NAMED = re.compile(r"[\w.-]+(/[\w.-]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class EagleConfig:
+    """An EAGLE-3 head. `layer` is the config of its layers, by transformers' names.
+
+    `states` are the target's layers whose outputs it reads, counted from 1, () for the usual ones; `target_hidden`
+    is their width. `verifier` is the model that it was trained for, as far as its config tells."""
+
+    model_type: LayerType
+    layer: Mapping[str, Any]
+    draft_vocabulary: int
+    target_hidden: int
+    states: tuple[int, ...] = ()
+    norm_before_residual: bool = False
+    norm_before_fc: bool = False
+    fc_norm: bool = False
+    norm_output: bool = False
+    verifier: str = ""
+
+    def __post_init__(self) -> None:
+        require_one_of(LayerType, "model_type", self.model_type)
+        for key, most in LARGEST.items():
+            if key not in OPTIONAL or self.layer.get(key) is not None:
+                _require_size(key, self.layer.get(key), most)
+        _require_size("draft_vocab_size", self.draft_vocabulary, self.vocabulary)
+        _require_size("target_hidden_size", self.target_hidden, LARGEST["hidden_size"])
+        require(len(self.states) <= MOST_STATES, f"it may read {MOST_STATES} states", len(self.states))
+        for number in self.states:
+            _require_size("eagle_aux_hidden_state_layer_ids", number, DEEPEST)
+        require(not (self.norm_before_fc and self.fc_norm), "there is one norm before fc", "two")
+
+    @property
+    def hidden(self) -> int:
+        """Its own width."""
+        return int(self.layer["hidden_size"])
+
+    @property
+    def vocabulary(self) -> int:
+        """Tokens of its target."""
+        return int(self.layer["vocab_size"])
+
+    def states_of(self, layers: int) -> tuple[int, ...]:
+        """The layers whose outputs it reads of a target of so many; those of vLLM where its config tells none."""
+        return self.states or (2, layers // 2, layers - 3)
+
+
+def _require_size(key: str, value: object, most: int) -> None:
+    is_size = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= most
+    require(is_size, f"{key} must be from 1 to {most:,}", value)
+
+
+def is_speculator(folder: Path) -> bool:
+    """Whether this is the folder of layers that draft for another model, and no model itself."""
+    return KIND in _values(folder)
+
+
+def read_eagle_config(folder: Path, name: str) -> EagleConfig:
+    """The config of the head in this folder. Raises ModelBroken for one that makes no sense, or of another kind."""
+    values = _values(folder)
+    kind = str(values.get(KIND))[:40]
+    if kind != "eagle3":
+        raise ModelBroken(
+            f"{name} is a speculator of the kind {kind!r}, which Foresight does not know: choose an EAGLE-3 head, "
+            "or a smaller model, as the draft model."
+        )
+    try:
+        return _parsed(values)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise ModelBroken(
+            f"The config.json of {name} cannot be that of an EAGLE-3 head ({_words(error)}): choose another draft "
+            "model, or none."
+        ) from error
+
+
+def refuse_speculator(folder: ModelFolder) -> None:
+    """Raise OnlyDrafts where this is chosen as a model and drafts for one, ModelBroken where it cannot do that."""
+    if not is_speculator(folder.path):
+        return
+    config = read_eagle_config(folder.path, folder.name)
+    whose = config.verifier or "the model that it was trained for"
+    raise OnlyDrafts(
+        f"{folder.name} is an EAGLE-3 head, which writes no text of its own: load {whose}, and choose this as its "
+        "draft model."
+    )
+
+
+def _values(folder: Path) -> dict[str, Any]:
+    """What the config.json says; nothing where there is none, or where it makes no sense."""
+    try:
+        with (folder / CONFIG).open("rb") as file:
+            content = file.read(LONGEST + 1)
+        values = json.loads(content) if len(content) <= LONGEST else {}
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _parsed(values: dict[str, Any]) -> EagleConfig:
+    layer, wider = dict(values["transformer_layer_config"]), values.get("target_hidden_size")
+    if "sliding_attention" in (layer.get("layer_types") or ()):
+        raise ValueError("its attention has a window")
+    return EagleConfig(
+        model_type=layer["model_type"],
+        layer={key: layer[key] for key in (*LARGEST, *OTHERS) if layer.get(key) is not None},
+        draft_vocabulary=values["draft_vocab_size"],
+        target_hidden=layer["hidden_size"] if wider is None else wider,
+        states=tuple(values.get("eagle_aux_hidden_state_layer_ids") or ()),
+        verifier=_verifier(values),
+        **{flag: values.get(flag) is True for flag in FLAGS},
+    )
+
+
+def _words(error: Exception) -> str:
+    missing = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
+    return missing[:200]
+
+
+def _verifier(values: dict[str, Any]) -> str:
+    """A hint for people. Whoever wrote it may have had the model in a folder."""
+    about = values.get("speculators_config")
+    verifier = about.get("verifier") if isinstance(about, dict) else None
+    name = verifier.get("name_or_path") if isinstance(verifier, dict) else None
+    return name if isinstance(name, str) and len(name) < 100 and NAMED.fullmatch(name) else ""

@@ -1,0 +1,160 @@
+"""An EAGLE-3 head (Li et al. 2025, arXiv 2503.01840): a decoder layer that reads states from inside its target.
+
+`fc` joins three of the target's states, a low, a middle and a high one. The layer's queries, keys and values are
+made of a token's embedding and of that, side by side; the head's own output takes its place behind guesses. The LM
+head knows a smaller vocabulary: its token t is the target's t + d2t[t].
+
+Layout and names of the weights are those that vllm-project/speculators saves (`models/eagle3/core.py`,
+`models/eagle3/model_definitions.py` and `DraftVocabMixin` in `model.py` there, August 2026):
+
+    embed_tokens, norm, lm_head, fc, input_norm or fc_norm.<i> where the config asks for them, d2t, t2d
+    layers.0.   input_layernorm, hidden_norm, post_attention_layernorm, self_attn.<q|k|v|o>_proj (for qwen3 with
+                q_norm and k_norm), mlp.<gate|up|down>_proj
+    layers.1.   and so on, where there are more: decoder layers like any others
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from transformers import LlamaConfig, PreTrainedConfig, Qwen3Config
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRMSNorm, LlamaRotaryEmbedding
+from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer, Qwen3RMSNorm, Qwen3RotaryEmbedding
+
+from app.eagle_config import EagleConfig, LayerType
+from app.engine import attention
+from app.engine.attention import BlockView
+from app.engine.kv_cache import BlockCache
+
+
+class _Parts(NamedTuple):
+    """transformers' classes that a head is made of."""
+
+    config: Any
+    layer: Any
+    norm: Any
+    rotary: Any
+
+
+_PARTS: dict[LayerType, _Parts] = {
+    "llama": _Parts(LlamaConfig, LlamaDecoderLayer, LlamaRMSNorm, LlamaRotaryEmbedding),
+    "qwen3": _Parts(Qwen3Config, Qwen3DecoderLayer, Qwen3RMSNorm, Qwen3RotaryEmbedding),
+}
+
+
+def layer_config(config: EagleConfig) -> PreTrainedConfig:
+    """What transformers makes the layers of. Raises what transformers raises."""
+    made: PreTrainedConfig = _PARTS[config.model_type].config(**config.layer)
+    made._attn_implementation = attention.NAME
+    return made
+
+
+class _FirstLayer(nn.Module):
+    """The parts of a decoder layer, whose attention reads the embedding and the states side by side."""
+
+    def __init__(self, layer: Any, norm: nn.Module, is_residual_normed: bool) -> None:
+        super().__init__()
+        self.self_attn, self.mlp = layer.self_attn, layer.mlp
+        self.input_layernorm, self.hidden_norm = layer.input_layernorm, norm
+        self.post_attention_layernorm = layer.post_attention_layernorm
+        self._is_residual_normed = is_residual_normed
+        for name in ("q_proj", "k_proj", "v_proj"):
+            one = getattr(self.self_attn, name)
+            wider = nn.Linear(2 * one.in_features, one.out_features, bias=one.bias is not None)
+            setattr(self.self_attn, name, wider)
+
+    def forward(self, embedded: Tensor, states: Tensor, **named: Any) -> Tensor:
+        """[1, n, width] both, to the same."""
+        normed = self.hidden_norm(states)
+        both = torch.cat([self.input_layernorm(embedded), normed], dim=-1)
+        attended, _ = self.self_attn(hidden_states=both, **named)
+        total = (normed if self._is_residual_normed else states) + attended
+        output: Tensor = total + self.mlp(self.post_attention_layernorm(total))
+        return output
+
+
+class EagleHead(nn.Module):
+    """Made without memory; with weights, `tie` makes it complete. Its parts are named as in checkpoints."""
+
+    targets: Tensor
+    """The target's token of each of its own [draft vocab]."""
+
+    def __init__(self, config: EagleConfig, states: int) -> None:
+        """For so many states of the target. Raises what transformers raises."""
+        super().__init__()
+        parts, made = _PARTS[config.model_type], layer_config(config)
+        self.config, self._layer_config = config, made
+        self.num_layers: int = made.num_hidden_layers
+
+        def norm(width: int) -> nn.Module:
+            module: nn.Module = parts.norm(width, eps=made.rms_norm_eps)
+            return module
+
+        with torch.device("meta"):
+            self.embed_tokens: nn.Module = nn.Embedding(config.vocabulary, config.hidden)
+            if config.norm_before_fc:
+                self.input_norm = norm(states * config.target_hidden)
+            if config.fc_norm:
+                self.fc_norm = nn.ModuleList(norm(config.target_hidden) for _ in range(states))
+            self.fc = nn.Linear(states * config.target_hidden, config.hidden, bias=False)
+            first, *rest = [parts.layer(made, number) for number in range(self.num_layers)]
+            first = _FirstLayer(first, norm(config.hidden), config.norm_before_residual)
+            self.layers = nn.ModuleList([first, *rest])
+            self.norm = norm(config.hidden)
+            self.lm_head = nn.Linear(config.hidden, config.draft_vocabulary, bias=False)
+
+    def tie(self, embed_tokens: nn.Module, targets: Tensor) -> None:
+        """Complete it, now that its weights are there: with these embeddings, and the target's token of each."""
+        self.embed_tokens = embed_tokens
+        self.register_buffer("targets", targets.to(self.device), persistent=False)
+        self.rotary_emb = _PARTS[self.config.model_type].rotary(self._layer_config).to(self.device)
+
+    @property
+    def device(self) -> torch.device:
+        """That of its weights."""
+        return self.fc.weight.device
+
+    def joined(self, states: Tensor) -> Tensor:
+        """By fc."""
+        if self.config.norm_before_fc:
+            states = self.input_norm(states)
+        if self.config.fc_norm:
+            parts = states.chunk(len(self.fc_norm), dim=-1)
+            states = torch.cat([norm(part) for norm, part in zip(self.fc_norm, parts, strict=True)], dim=-1)
+        joined: Tensor = self.fc(states)
+        return joined
+
+    def output(self, tokens: Tensor, states: Tensor, view: BlockView, cache: BlockCache) -> Tensor:
+        """One pass of its layers."""
+        return self(tokens, states, view.positions[None] + 1, past_key_values=cache, block=view)
+
+    def forward(self, tokens: Tensor, states: Tensor, positions: Tensor, **named: Any) -> Tensor:
+        """Rows [1, n, width] of tokens [1, n] with joined states; `named` are what attention is to know."""
+        embedded = self.embed_tokens(tokens)
+        named["position_embeddings"] = self.rotary_emb(embedded, positions)
+        first, *rest = self.layers
+        output: Tensor = first(embedded, states, **named)
+        for layer in rest:
+            output = layer(output, **named)
+        return self.norm(output) if self.config.norm_output else output
+
+    def logits(self, output: Tensor) -> Tensor:
+        """By its own LM head, at the target's tokens."""
+        own = self.lm_head(output if self.config.norm_output else self.norm(output))
+        logits: Tensor = own.new_full((len(own), self.config.vocabulary), -torch.inf)
+        return logits.index_copy_(1, self.targets, own)
+
+    @torch.inference_mode()
+    def expected(self, text: Sequence[int], states: Tensor) -> Tensor:
+        """By transformers' own attention, written out and without a cache."""
+        rows = states.shape[1]
+        seen = states.new_full((rows, rows), torch.finfo(states.dtype).min).triu(1)[None, None]
+        tokens = torch.tensor([text[1:]], device=self.device)
+        positions = torch.arange(1, len(text), device=self.device)[None]
+        self._layer_config._attn_implementation = "eager"
+        try:
+            output = self(tokens, self.joined(states), positions, attention_mask=seen)
+        finally:
+            self._layer_config._attn_implementation = attention.NAME
+        return self.logits(output[:, -1])

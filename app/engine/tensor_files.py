@@ -1,0 +1,45 @@
+"""The tensors of a checkpoint in safetensors, by name, in one file or several."""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+from torch import Tensor
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
+
+
+class TensorFiles:
+    """Open until the stack is closed. Raises what safetensors raises."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._files: dict[str, Any] = {}
+        for path in _paths(folder):
+            file = stack.enter_context(safe_open(path, framework="pt"))
+            self._files |= dict.fromkeys(file.keys(), file)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._files
+
+    def shape(self, name: str) -> list[int]:
+        """By the file's header."""
+        return list(self._files[name].get_slice(name).get_shape())
+
+    def stored(self, name: str) -> str:
+        """Its type, by the file's header: F32, BF16, I64, ..."""
+        return str(self._files[name].get_slice(name).get_dtype())
+
+    def read(self, name: str) -> Tensor:
+        """All of it."""
+        tensor: Tensor = self._files[name].get_tensor(name)
+        return tensor
+
+
+def _paths(folder: Path) -> list[Path]:
+    """The files that transformers reads. One that the index names elsewhere is none of the folder's."""
+    whole, index = folder / SAFE_WEIGHTS_NAME, folder / SAFE_WEIGHTS_INDEX_NAME
+    if whole.is_file():
+        return [whole]
+    names = set(json.loads(index.read_text("utf-8"))["weight_map"].values())
+    return sorted(folder / Path(name).name for name in names)
