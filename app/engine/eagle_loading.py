@@ -7,7 +7,6 @@ and the weights are read by safetensors alone.
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -101,19 +100,20 @@ def _read(config: EagleConfig, states: int, files: TensorFiles, model: PreTraine
 
 def _embedding(config: EagleConfig, files: TensorFiles, model: PreTrainedModel) -> nn.Module:
     """Its own, or the model's where it has none or the same."""
-    models: Any = model.get_input_embeddings()
+    models: nn.Module = model.get_input_embeddings()
     if EMBEDDING not in files:
         is_plain = type(models) is nn.Embedding or (
             isinstance(models, QuantisedEmbedding) and models.is_plain
         )
         if not is_plain or config.hidden != config.target_hidden:
             raise _Misfit(f"its weights have no {EMBEDDING}")
-        return nn.Module.requires_grad_(models, False)
+        return models
     _check(files, EMBEDDING, (config.vocabulary, config.hidden), NUMBERS)
     own = files.read(EMBEDDING).to(model.device, model.dtype)
     if type(models) is nn.Embedding and torch.equal(own, models.weight):
         return models
-    return nn.Embedding.from_pretrained(own)  # type: ignore[no-untyped-call,no-any-return]
+    embedding: nn.Module = nn.Embedding.from_pretrained(own)  # type: ignore[no-untyped-call]
+    return embedding
 
 
 def _targets(config: EagleConfig, files: TensorFiles) -> Tensor:

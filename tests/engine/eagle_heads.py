@@ -77,7 +77,7 @@ KINDS = {
     "llama": Kind(),
     "own width": Kind({"hidden_size": 24, "head_dim": 8}, {"target_hidden_size": WIDTH}),
     "qwen3": Kind({"model_type": "qwen3", "num_key_value_heads": 2}, {"norm_before_residual": True}),
-    "no embedding": Kind(has_embedding=False, names_all=True),
+    "no embedding": Kind({}, {"norm_before_residual": True}, has_embedding=False, names_all=True),
     "norm before fc": Kind({"num_hidden_layers": 2}, {"norm_before_fc": True, "norm_output": True}),
     "norms of states": Kind(
         {"attention_bias": True}, {"fc_norm": True, "eagle_aux_hidden_state_layer_ids": [3, 1]}
@@ -129,9 +129,14 @@ def tables() -> Weights:
     return {"d2t": named - torch.arange(len(named)), "t2d": known}
 
 
-def taught_weights(kind: Kind, turns: Tensor, by: Taught) -> Weights:
+TAUGHT = {"token": KINDS["no embedding"], "state": KINDS["llama"]}
+"""What heads are that know their target by either. One that goes by tokens leaves out what its row begins with."""
+
+
+def taught_weights(by: Taught, turns: Tensor) -> Weights:
     """A head that knows the target whose embeddings turn by these angles."""
-    weights = random_weights(kind)
+    kind = TAUGHT[by]
+    weights, named = random_weights(kind), torch.arange(VOCABULARY) if kind.names_all else torch.tensor(NAMED)
     own, none, turn = torch.eye(WIDTH), torch.zeros(WIDTH, WIDTH), rotation(turns)
     # Each head compares four circles, cosines and sines: it finds its own row the most like itself.
     circles = torch.arange(WIDTH).reshape(2, HEADS, -1).transpose(0, 1).flatten()
@@ -145,11 +150,11 @@ def taught_weights(kind: Kind, turns: Tensor, by: Taught) -> Weights:
     if by == "token":  # and nothing of what is behind it
         layer["layers.0.hidden_norm.weight"] = torch.full((WIDTH,), 0.01)
     ends = {
-        "embed_tokens.weight": turned(torch.arange(VOCABULARY), turns),
         "fc.weight": torch.cat([own, own, own], dim=1) / 3,
-        "lm_head.weight": SHARPNESS * turned(torch.tensor(NAMED) - 1, turns),
+        "lm_head.weight": SHARPNESS * turned(named - 1, turns),
     }
-    return weights | layer | ends
+    table = {"embed_tokens.weight": turned(torch.arange(VOCABULARY), turns)} if kind.has_embedding else {}
+    return weights | layer | ends | table
 
 
 def write_target(folder: Path, turns: Tensor | None = None, seed: int = 0) -> ModelFolder:

@@ -24,6 +24,7 @@ from app.messages import Decoding, Finished, Message, ModelChoice, Options, Piec
 from tests.engine.eagle_heads import (
     KINDS,
     NAMED,
+    TAUGHT,
     VOCABULARY,
     Kind,
     Weights,
@@ -63,30 +64,39 @@ def runner_and_source(loaded: LoadedModel) -> tuple[BlockRunner, DraftModelSourc
     return loaded.runner, source
 
 
-def said_by(kind: Kind, weights: Weights, target: BlockRunner, text: list[int]) -> Tensor:
-    """What the head's weights mean behind a text, in plain torch: logits [vocab], minus infinity where none."""
+def said_by(kind: Kind, weights: Weights, target: BlockRunner, text: list[int], guesses: list[int]) -> Tensor:
+    """What the head's weights mean behind a text and guesses, in plain torch: [vocab], minus infinity for no logit.
+
+    Behind guesses its own output takes the place of what it reads of the target."""
     config, model = kind.config, target.model
     model.set_attn_implementation("sdpa")
     with torch.inference_mode():
         of_target = model.get_decoder()(torch.tensor([text[:-1]]), output_hidden_states=True).hidden_states
     model.set_attn_implementation("foresight")
-    read = [of_target[layer][0] for layer in config["eagle_aux_hidden_state_layer_ids"]]
-    if config.get("fc_norm"):
-        read = [rms_norm(one, weights[f"fc_norm.{place}.weight"]) for place, one in enumerate(read)]
-    states = torch.cat(read, dim=-1)
-    if config.get("norm_before_fc"):
-        states = rms_norm(states, weights["input_norm.weight"])
-    states = states @ weights["fc.weight"].t()
     table = weights.get("embed_tokens.weight", model.get_input_embeddings().weight)
-    embedded = table[torch.tensor(text[1:])]
-    for number in range(config["transformer_layer_config"]["num_hidden_layers"]):
-        states = layer_output(config, weights, number, embedded, states)
-    own = weights["lm_head.weight"] @ rms_norm(states[-1], weights["norm.weight"])
+    read = [of_target[layer][0] for layer in config["eagle_aux_hidden_state_layer_ids"]]
+    states, embedded = joined(config, weights, read), table[torch.tensor([*text[1:], *guesses])]
+    for rows in range(len(text) - 1, len(embedded) + 1):
+        output = states
+        for number in range(config["transformer_layer_config"]["num_hidden_layers"]):
+            output = layer_output(config, weights, number, embedded[:rows], output)
+        normed = rms_norm(output[-1:], weights["norm.weight"])
+        states = torch.cat([states, normed if config.get("norm_output") else output[-1:]])
+    own = weights["lm_head.weight"] @ normed[0]
     if kind.names_all:
         return own
     logits = torch.full((VOCABULARY,), -torch.inf)
     logits[NAMED] = own
     return logits
+
+
+def joined(config: dict[str, Any], weights: Weights, read: list[Tensor]) -> Tensor:
+    if config.get("fc_norm"):
+        read = [rms_norm(one, weights[f"fc_norm.{place}.weight"]) for place, one in enumerate(read)]
+    states = torch.cat(read, dim=-1)
+    if config.get("norm_before_fc"):
+        states = rms_norm(states, weights["input_norm.weight"])
+    return states @ weights["fc.weight"].t()
 
 
 def layer_output(
@@ -147,12 +157,10 @@ def test_it_says_what_its_weights_mean(tmp_path: Path, kind: Kind) -> None:
     ]
     for _ in runner.prefill(text[:-1]):
         pass
-    source.model.follow(text)
-    found = source.model._reader.read(text, 0)
-    expected = said_by(kind, weights, runner, text)
-    assert torch.equal(found.isneginf(), expected.isneginf())
-    told = ~expected.isneginf()
-    torch.testing.assert_close(found[told], expected[told], atol=2e-3, rtol=2e-3)
+    for guesses in ([], [3], [3, 4, 5]):
+        found = source.model._reader.read([*text, *guesses], len(text) if guesses else 0)
+        expected = said_by(kind, weights, runner, text, guesses)
+        torch.testing.assert_close(found, expected, atol=2e-3, rtol=2e-3)
 
 
 def reply(loaded: LoadedModel, prompt: range, sampling: Sampling) -> Reply:
@@ -167,8 +175,8 @@ def reply(loaded: LoadedModel, prompt: range, sampling: Sampling) -> Reply:
 
 @pytest.mark.parametrize("by", ["token", "state"])
 def test_a_head_that_knows_the_next_token_is_accepted_in_every_step(tmp_path: Path, by: Taught) -> None:
-    turns, kind = random_turns(), KINDS["llama"]
-    loaded = opened(tmp_path, kind, taught_weights(kind, turns, by), turns)
+    turns = random_turns()
+    loaded = opened(tmp_path, TAUGHT[by], taught_weights(by, turns), turns)
     for start in (70, 1000, 2950):
         found = reply(loaded, range(start, start + 20), Sampling())
         assert list(found.tokens) == list(range(start + 20, start + 80))
@@ -180,10 +188,8 @@ def test_a_head_that_knows_the_next_token_is_accepted_in_every_step(tmp_path: Pa
 
 
 def test_a_sampled_token_is_what_the_head_expects_too(tmp_path: Path) -> None:
-    turns, kind = random_turns(), KINDS["no embedding"]
-    weights = taught_weights(kind, turns, "token")
-    del weights["embed_tokens.weight"]
-    loaded = opened(tmp_path, kind, weights, turns)
+    turns = random_turns()
+    loaded = opened(tmp_path, TAUGHT["token"], taught_weights("token", turns), turns)
     for seed in range(2):
         found = reply(loaded, range(70, 90), Sampling(0.9, top_k=40, seed=seed))
         assert list(found.tokens) != list(range(90, 150)), "it is sampled indeed"
@@ -191,8 +197,8 @@ def test_a_sampled_token_is_what_the_head_expects_too(tmp_path: Path) -> None:
 
 
 def test_a_token_that_a_head_never_names_is_written_all_the_same(tmp_path: Path) -> None:
-    turns, kind = random_turns(), KINDS["llama"]
-    loaded = opened(tmp_path, kind, taught_weights(kind, turns, "state"), turns)
+    turns = random_turns()
+    loaded = opened(tmp_path, TAUGHT["state"], taught_weights("state", turns), turns)
     found = reply(loaded, range(2000, 2030), Sampling())
     assert list(found.tokens) == list(range(2030, 2090))
     drafted = [
@@ -205,22 +211,25 @@ def test_a_token_that_a_head_never_names_is_written_all_the_same(tmp_path: Path)
     assert max(drafted) < 2048
 
 
-Open = Callable[[str, bool], Session]
-"""(kind of head, whether it is taught) -> a session whose places have it."""
+Open = Callable[[str], Session]
+"""A kind of head, or "taught" -> a session whose places have it."""
 
 
 @pytest.fixture(scope="module")
 def open_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
-    """Each is made when it is first asked for."""
+    """Each is made when it is first asked for; the target is measured once."""
     base, sessions = tmp_path_factory.mktemp("eagle"), list[Session]()
+    target = write_target(base / "target").path
 
     @cache
-    def opened(name: str, is_taught: bool) -> Session:
-        kind, turns, place = KINDS[name], random_turns() if is_taught else None, base / f"{name}-{is_taught}"
-        weights = random_weights(kind) if turns is None else taught_weights(kind, turns, "state")
-        target = write_target(place / "target", turns)
-        head = write_head(place / "head", kind.config, weights)
-        sessions.append(Session(Places({"target": target.path, "head": head.path})))
+    def opened(name: str) -> Session:
+        if name == "taught":
+            turns = random_turns()
+            model = write_target(base / "counting", turns).path
+            head = write_head(base / name, TAUGHT["state"].config, taught_weights("state", turns))
+        else:
+            model, head = target, write_head(base / name, KINDS[name].config, random_weights(KINDS[name]))
+        sessions.append(Session(Places({"target": model, "head": head.path}), base / "measurements"))
         return sessions[-1]
 
     yield opened
@@ -246,7 +255,7 @@ def ask(session: Session, options: Options, *chat: Message) -> tuple[list[int], 
 def test_the_text_is_plains(
     open_model: Open, kind: str, sampling: Sampling, decoding: Decoding, stops: tuple[str, ...]
 ) -> None:
-    session = open_model(kind, False)
+    session = open_model(kind)
     options = Options(sampling, decoding, 24, stop=stops)
     expected, ended = ask(session, replace(options, decoding=PLAIN))
     for _ in ("written", "regenerated, with all that was learned"):
@@ -259,7 +268,7 @@ def test_the_text_is_plains(
 def test_a_chat_that_goes_back_and_a_reply_that_was_stopped_say_what_plain_says(
     open_model: Open, sampling: Sampling
 ) -> None:
-    session, options = open_model("llama", True), Options(sampling, Decoding(rows=12), 24, ignore_eos=True)
+    session, options = open_model("taught"), Options(sampling, Decoding(rows=12), 24, ignore_eos=True)
     for turn in ("Once upon", "Once upon a time there were two foxes", "Once"):
         replying = session.events(
             Request(CHOICE, (Message("user", turn),), options), no_progress, NeverStop()
@@ -269,5 +278,5 @@ def test_a_chat_that_goes_back_and_a_reply_that_was_stopped_say_what_plain_says(
         replying.close()
         found, _ = ask(session, options, Message("user", turn))
         assert found == ask(session, replace(options, decoding=PLAIN), Message("user", turn))[0]
-    found, finished = ask(session, options)
+    _, finished = ask(session, replace(options, sampling=Sampling()))
     assert finished.statistics.tokens_per_step > 2
