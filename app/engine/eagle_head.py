@@ -127,7 +127,8 @@ class EagleHead(nn.Module):
 
     def output(self, tokens: Tensor, states: Tensor, view: BlockView, cache: BlockCache) -> Tensor:
         """One pass of its layers."""
-        return self(tokens, states, view.positions[None] + 1, past_key_values=cache, block=view)
+        positions = view.positions[None] + 1
+        return self.forward(tokens, states, positions, attention_mask=None, past_key_values=cache, block=view)
 
     def forward(self, tokens: Tensor, states: Tensor, positions: Tensor, **named: Any) -> Tensor:
         """Rows [1, n, width] of tokens [1, n] with joined states; `named` are what attention is to know."""

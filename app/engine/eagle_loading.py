@@ -123,7 +123,11 @@ def _targets(config: EagleConfig, files: TensorFiles) -> Tensor:
         return own
     _check(files, TO_TARGET, own.shape, WHOLE_NUMBERS)
     targets = own + files.read(TO_TARGET)
-    if int(targets.min()) < 0 or int(targets.max()) >= config.vocabulary or len(targets.unique()) < len(own):
+    if (
+        int(targets.min()) < 0
+        or int(targets.max()) >= config.vocabulary
+        or len(set(targets.tolist())) < len(own)
+    ):
         raise _Misfit(f"{TO_TARGET} leads to tokens that there are not")
     if IN_DRAFT in files:
         _check(files, IN_DRAFT, (config.vocabulary,), ("BOOL",))

@@ -206,7 +206,7 @@ BROKEN_CONFIGS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     ),
     "unknown table": ({"rope_parameters": {"rope_type": "spiral"}}, {}, "trial failed ("),
     "unknown activation": ({"hidden_act": "magic"}, {}, "trial failed ("),
-    "odd heads": ({"num_attention_heads": 3}, {}, "has the shape"),
+    "odd heads": ({"num_attention_heads": 3}, {}, "trial failed ("),
 }
 
 
