@@ -5,6 +5,7 @@ from pathlib import Path
 
 from app.eagle_config import is_speculator, read_eagle_config
 from app.engine.draft_timing import question_seconds
+from app.engine.draft_trial import TEXT, first_lessons
 from app.engine.eagle_loading import with_eagle_head
 from app.engine.head_loading import no_heads
 from app.engine.loading import LoadedModel, load
@@ -57,6 +58,8 @@ def with_draft_model(
     reader = RunnerLineReader(runner)
     model = DraftModel(reader, draft.name, target.vocabulary)
     source = DraftModelSource(model, DraftModelBudget(*question_seconds(reader, runner.warm_up)))
+    text = target.tokenizer.encode(TEXT)
+    source.recall(first_lessons(target.runner, runner, text, min(target.vocabulary, runner.vocabulary)))
     info = replace(target.info, draft_model=draft.name)
     return replace(target, info=info, draft_models=(source,))
 

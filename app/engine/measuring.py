@@ -70,7 +70,8 @@ def measured(
     make_drafter = best_drafter(drafter)
     learned = cache_key if ranks == 1 else {**cache_key, "ranks": str(ranks)}
     for source in loaded.draft_models:
-        source.recall(cache.read("draft-model", _of_draft_model(learned, source), _to_lessons, Lessons()))
+        subject = _of_draft_model(learned, source)
+        source.recall(cache.read("draft-model", subject, _to_lessons, source.lessons))
         make_drafter = source.drafters(make_drafter)
     first = _first_successors(loaded, runner, cache, cache_key, progress, largest)
     statistics = _experience(loaded, runner, cache, learned, first, make_drafter)

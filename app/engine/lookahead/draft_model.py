@@ -93,6 +93,8 @@ class DraftModel:
         """A step behind this text begins; returns how many of its tokens are not fed yet."""
         self._text = text
         self._known = common_length(self._fed, text)
+        if self._known < len(text):
+            del self._fed[self._known :]  # a beginning of the text is compared at once the next time
         return len(text) - self._known
 
     def propose(self, guesses: Sequence[int], sampling: Sampling) -> list[Proposal]:

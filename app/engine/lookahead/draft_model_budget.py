@@ -10,26 +10,29 @@ where
 and nowhere at all where that is above 1. With R = 25 tokens and 4 ms a question, each costs 0.1 tokens; with g =
 0.4 it is asked behind nodes that are reached in a quarter of all cases.
 
-A model that is not asked proves nothing. So some of the time of steps without it is saved, one percent, and when
-that is enough for one question it is asked again. Text that it has not read yet counts to what a question costs.
+A model that is not asked proves nothing. So some of the time of steps without it is saved, half a percent, and when
+that is enough for one question it is asked again. Text that it has not read yet counts to what a question costs: a
+draft model that is left out reads no prompt. What took longer than was saved has to be saved later.
 """
 
 from typing import Protocol
 
 FIRST_GAIN, FIRST_REACH = 0.5, 6.0
-"""Tokens that a question is expected to bring before any was asked, and the questions that this is worth."""
+"""Tokens that a question is expected to bring where nothing is known, and the questions that this is worth."""
 MEMORY = 0.98
 """What is left of an old step in the gain."""
 SECONDS_MEMORY = 0.9
 """What is left of an old question in its seconds."""
-SAVED = 0.01
+SAVED = 0.005
 """The share of other steps' time that may be spent on looking again."""
 READ_FOR = 32
-"""Questions that share the cost of reading what is new in a long text."""
+"""Questions that share the cost of reading what is new in a long text. What is longer tells what reading takes."""
 ALWAYS = 0.1
 """Where sizes are fixed: the reach from which on it is asked."""
 NEVER = 2.0
 """More than any reach."""
+LEAST_GAIN = 0.05
+"""What a question has to bring before its guesses are fed. Rows of the pool teach the pool more than others do."""
 
 
 class Asking(Protocol):
@@ -76,6 +79,11 @@ class DraftModelBudget:
         """Tokens that a question behind a certain node brings."""
         return self._gain / self._reach
 
+    @property
+    def is_worth_rows(self) -> bool:
+        """Whether its guesses are to be fed; else it is only listened to."""
+        return self.gain >= LEAST_GAIN
+
     def expect(self, gain: float) -> None:
         """A question brings so many tokens, as far as an earlier run could tell."""
         self._gain, self._reach = gain * FIRST_REACH, FIRST_REACH
@@ -103,6 +111,9 @@ class DraftModelBudget:
     def asked(self, seconds: float, questions: int, unread: int) -> None:
         """A step's questions took so long."""
         self._spent += seconds
+        if unread > READ_FOR:
+            self._token = max(seconds - questions * self.question, 0.0) / (unread - 1)
+            return
         each = (seconds - self._token * max(unread - 1, 0)) / questions
         if each > 0:
             self.question = SECONDS_MEMORY * self.question + (1 - SECONDS_MEMORY) * each
@@ -116,7 +127,7 @@ class DraftModelBudget:
         """A step took so long in all; returns how long the draft model took of it."""
         spent, self._spent = self._spent, 0.0
         if spent:
-            self._saved = max(0.0, self._saved - spent)
+            self._saved = max(self._saved, 0.0) - spent
         else:
             self._saved += SAVED * seconds
         return spent

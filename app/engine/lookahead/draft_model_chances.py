@@ -4,11 +4,14 @@ A token behind a node that the draft model was asked about is judged by three pr
 of it, as the class of its gap or "not named"; what the pool alone says of it, as a chance or nothing; and how deep
 the node is. Each adds to its log odds (logistic regression):
 
-    odds = weight of the gap class + slope * log odds of the pool, or the weight of "unknown" + weight of the depth
+    odds = confidence * odds of the gap class + weight of the class
+         + slope * log odds of the pool, or the weight of "unknown"
+         + weight of the depth
 
-The weights begin with what such guesses are usually worth, and are moved by every guess behind an accepted token,
-whether it had a row or not (AdaGrad, Duchi et al. 2011). They are few and shared, so a draft model that is of no
-use is found out within some steps, and one that is sure of itself without reason is taken for what it is.
+The weights are moved by every guess behind an accepted token, whether it had a row or not (AdaGrad, Duchi et al.
+2011). The confidence is shared by all classes, so that a draft model that is sure of itself without reason is
+found out with its first mistakes. It begins with a half: until something is known of the draft model its guesses
+take the rows that the pool can spare, and an edge of the pool loses little where the draft model says otherwise.
 """
 
 from bisect import bisect_right
@@ -19,24 +22,31 @@ from math import exp, isfinite, log, sqrt
 from app.engine.lookahead.acceptance_estimator import DRAFTED, GAP_CLASSES
 from app.engine.lookahead.draft_model import Proposal
 from app.engine.lookahead.drafter import SUREST, Edge
+from app.engine.lookahead.entries import LEADS
 
 DEPTHS = (1, 3)
 """Borders between the classes of depth."""
 
-GAP_WEIGHTS = (-0.1, -0.5, -1.1, -1.8, -2.6, -3.6, -4.7, -5.7, 0.4, 0.8, 1.2, 1.6, 2.1, 2.7, 3.4, 4.0)
-"""By the class of a named token's gap: distances, then leads of the expected one."""
-NOT_NAMED_WEIGHT, UNKNOWN_WEIGHT = -1.0, -1.4
+GAP_ODDS = (-0.1, -0.5, -1.1, -1.8, -2.6, -3.6, -4.7, -5.7, 0.4, 0.8, 1.2, 1.6, 2.1, 2.7, 3.4, 4.0)
+"""Of a named token's gap with a good draft model, by class: distances, then leads of the expected one."""
+FIRST_CONFIDENCE, SCALE = 0.5, 0.5
+"""What is taken of them at first, and what they are multiplied by to be learned as fast as other properties."""
+GAP_WEIGHTS = (*((1 - FIRST_CONFIDENCE) * odds for odds in GAP_ODDS[:LEADS]), *[0.0] * (GAP_CLASSES - LEADS))
+"""With these it is the leads alone that are doubted at first: what is not expected is rare in any case."""
+NOT_NAMED_WEIGHT, UNKNOWN_WEIGHT = -0.5, -1.4
 """Of what the draft model does not name, and of what the pool does not know."""
-NAMED_SLOPE, NOT_NAMED_SLOPE = 0.35, 1.0
+NAMED_SLOPE, NOT_NAMED_SLOPE = 0.7, 1.0
 """Of the pool's log odds, with named tokens and with others."""
 _NOT_NAMED = GAP_CLASSES
 _UNKNOWN = _NOT_NAMED + 1
 _SLOPES = _UNKNOWN + 1
 _DEPTHS = _SLOPES + 2
+_CONFIDENCE = _DEPTHS + len(DEPTHS) + 1
 FIRST_WEIGHTS = (
     *(*GAP_WEIGHTS, NOT_NAMED_WEIGHT, UNKNOWN_WEIGHT),
     *(NAMED_SLOPE, NOT_NAMED_SLOPE),
     *[0.0] * (len(DEPTHS) + 1),
+    FIRST_CONFIDENCE / SCALE,
 )
 RATE, LEAST_RATE, FIRST_SQUARES = 0.5, 0.01, 0.5
 """Of AdaGrad: the first step, the smallest one, and the squared gradients that were seen before the first one."""
@@ -86,7 +96,7 @@ class DraftModelChances:
         for token, gap in proposed:
             expected, cell = known.pop(token, (0.0, DRAFTED))
             told = (_SLOPES, _log_odds(expected)) if expected else (_UNKNOWN, 1.0)
-            chance, features = self._chance((gap, 1.0), told, deep)
+            chance, features = self._chance(*_named(gap), told, deep)
             # What the pool expects most is its own guess, whoever agrees.
             edges.append((chance / trust, token, cell if token == first else DRAFTED))
             judged.append((token, chance, features))
@@ -97,6 +107,10 @@ class DraftModelChances:
             judged.append((token, chance, features))
         edges.sort(reverse=True)
         return edges, judged
+
+    def practise(self, proposed: Sequence[Proposal], token: int) -> None:
+        """The target went on with this token, where nobody but the draft model was asked."""
+        self.observe([(guess, *self._chance(*_named(gap), (_DEPTHS, 1.0))) for guess, gap in proposed], token)
 
     def observe(self, judged: Sequence[Judged], token: int) -> None:
         """The target went on with this token."""
@@ -111,6 +125,10 @@ class DraftModelChances:
     def _chance(self, *features: tuple[int, float]) -> tuple[float, Features]:
         odds = sum(self._weights[number] * factor for number, factor in features)
         return min(1 / (1 + exp(-odds)), SUREST), features
+
+
+def _named(gap: int) -> Features:
+    return (gap, 1.0), (_CONFIDENCE, GAP_ODDS[gap] * SCALE)
 
 
 def _log_odds(chance: float) -> float:

@@ -5,8 +5,12 @@ While a tree grows, its nodes are looked up in the order of their reach. Behind 
 (`draft_model_chances.py`). So it looks where the pool's guesses lead, and goes on alone where the pool knows
 nothing.
 
-The pool's own tree is grown, too, which takes microseconds where it is grown in C: what it would have had accepted
-says what the draft model brings.
+The pool's own tree is grown, too, which takes microseconds where it is grown in C. Once the text has left both
+trees, the tokens that each would have had accepted say what the draft model brings. Where that is next to
+nothing the pool's tree is fed, and the draft model only listened to:
+
+    text ... A B C D      joint tree A x      1 token, known with A B
+                          pool's tree A B C   3 tokens, known with A B C D     the draft model brought -2
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -54,8 +58,13 @@ class DraftModelSource:
         self._chances = {kind: DraftModelChances(one) for kind, one in lessons.weights.items()}
 
     def chances(self, temperature: float) -> DraftModelChances:
-        """At this temperature, in steps of a half."""
-        return self._chances.setdefault(round(2 * temperature), DraftModelChances())
+        """At this temperature, in steps of a half; a new one begins with what the next one has learned."""
+        kind = round(2 * temperature)
+        if kind not in self._chances:
+            known = min(self._chances, key=lambda other: abs(other - kind), default=kind)
+            learned = self._chances[known].learned if known != kind else None
+            self._chances[kind] = DraftModelChances(learned)
+        return self._chances[kind]
 
     def drafters(self, make: MakeDrafter) -> MakeDrafter:
         """Drafters that join it with what these draft."""
@@ -64,13 +73,26 @@ class DraftModelSource:
 
 @dataclass(slots=True)
 class _Drafted:
-    """A step's tree, which the planner may cut short, the pool's own, and what was asked behind which nodes."""
+    """The trees that were grown behind a text: the joint one, and the pool's own."""
 
     text: int  # tokens up to the current one
-    tree: DraftTree
+    joint: DraftTree
     alone: DraftTree
-    reach: float = 0.0
+    fed: DraftTree  # one of both, which the planner may cut short; the other one counts as far
+    reach: float = 0.0  # of all nodes that the draft model was asked about
     judged: dict[int, list[Judged]] = field(default_factory=dict)
+
+    def learn(self, said: Sequence[int], chances: DraftModelChances, budget: DraftModelBudget) -> bool:
+        """What became of the trees, as far as the text goes; returns whether nothing is left to learn."""
+        path, alone = _followed(self.joint, said), _followed(self.alone, said)
+        for node, token in zip(path, said, strict=False):
+            if judged := self.judged.pop(node, None):
+                chances.observe(judged, token)
+        if max(len(path), len(alone)) > len(said):
+            return False
+        rows = len(self.fed)
+        budget.learn(_within(path, rows) - _within(alone, rows), self.reach)
+        return True
 
 
 class ModelDrafter:
@@ -80,7 +102,7 @@ class ModelDrafter:
         self._model, self._budget = source.model, source.budget
         self._chances = source.chances(sources.sampling.temperature)
         self._alone, self._sources = alone, sources
-        self._newest: list[_Drafted] = []
+        self._drafted: list[_Drafted] = []  # what the text has not left yet
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
         """The best tree of at most `rows` nodes and `depth` guesses in a line, none less likely than `floor`."""
@@ -92,11 +114,13 @@ class ModelDrafter:
         least = self._budget.least(unread)
         if least > 1:
             return alone
-        before, drafted = self._model.seconds, _Drafted(len(context), DraftTree(context[-1]), alone)
-        drafted.tree = grow(self._sources, context, rows, depth, floor, self._finder(drafted, least))
+        before, joint = self._model.seconds, DraftTree(context[-1])
+        drafted = _Drafted(len(context), joint, alone, alone)
+        drafted.joint = grow(self._sources, context, rows, depth, floor, self._finder(drafted, least))
         self._budget.asked(self._model.seconds - before, max(len(drafted.judged), 1), unread)
-        self._newest = [drafted]
-        return drafted.tree
+        self._drafted.append(drafted)
+        drafted.fed = drafted.joint if self._budget.is_worth_rows else alone
+        return drafted.fed
 
     def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
         """The pool's guesses alone: what it is to be judged by, and what a window starts from."""
@@ -137,15 +161,10 @@ class ModelDrafter:
         return find
 
     def _learn(self, text: Sequence[int]) -> None:
-        """What became of the newest tree."""
-        while self._newest:
-            drafted = self._newest.pop()
-            said, rows = text[drafted.text :], len(drafted.tree)
-            path, alone = _followed(drafted.tree, said), _followed(drafted.alone, said)
-            self._budget.learn(len(path) - sum(node < rows for node in alone), drafted.reach)
-            for node, token in zip(path, said, strict=False):
-                if node in drafted.judged:
-                    self._chances.observe(drafted.judged[node], token)
+        """What became of the newest trees."""
+        self._drafted = [
+            one for one in self._drafted if not one.learn(text[one.text :], self._chances, self._budget)
+        ]
 
 
 def _followed(tree: DraftTree, said: Sequence[int]) -> list[int]:
@@ -157,6 +176,11 @@ def _followed(tree: DraftTree, said: Sequence[int]) -> list[int]:
             break
         nodes.append(below)
     return nodes
+
+
+def _within(path: Sequence[int], rows: int) -> int:
+    """How many of its nodes are among the first so many of their tree."""
+    return sum(node < rows for node in path)
 
 
 def _make(source: DraftModelSource, make: MakeDrafter, sources: DraftSources) -> Drafter:

@@ -42,6 +42,30 @@ def test_a_draft_model_that_is_always_wrong_loses_the_first_place_within_ten_ste
     assert chance_of(chances, RIGHT) < chance_of(chances, POOLS)
 
 
+def test_an_unknown_draft_model_takes_little_from_what_the_pool_is_sure_of() -> None:
+    edges, _ = DraftModelChances().joined(0, [(RIGHT, SURE)], [(0.9, 7, 3)], 1.0)
+    assert edges[0][1] == 7
+    assert edges[0][0] > 0.8
+
+
+def test_it_is_believed_less_at_every_depth_and_gap_after_its_first_mistakes() -> None:
+    chances = DraftModelChances()
+    before = [chances.joined(4, [(RIGHT, lead)], [], 1.0)[0][0][0] for lead in range(8, 16)]
+    write(chances, 0.0, steps=2)
+    after = [chances.joined(4, [(RIGHT, lead)], [], 1.0)[0][0][0] for lead in range(8, 16)]
+    assert all(late < early for early, late in zip(before, after, strict=True))
+    assert after[-1] < before[-1] - 0.2, "the surer it is, the more"
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_what_was_practised_counts_where_the_pool_knows_nothing(is_right: bool) -> None:
+    chances, untried = DraftModelChances(), DraftModelChances()
+    for _ in range(40):
+        chances.practise([(RIGHT, SURE), (2, BEHIND)], RIGHT if is_right else POOLS)
+    found, before = (one.joined(0, [(RIGHT, SURE)], [], 1.0)[0][0][0] for one in (chances, untried))
+    assert (found > before) is is_right
+
+
 def test_edges_are_in_order_and_their_chances_count_the_trust_in_the_pool_once() -> None:
     edges, judged = DraftModelChances().joined(2, [(RIGHT, SURE), (8, BEHIND)], POOL, 0.5)
     assert [chance for chance, _, _ in edges] == sorted((chance for chance, _, _ in edges), reverse=True)

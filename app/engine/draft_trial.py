@@ -1,0 +1,63 @@
+"""What a draft model's guesses are worth at first: it reads the same sentences as its target when both are loaded.
+
+Without that, the first replies would have to find out. Two or three passes of each model tell how often the target
+goes on as the draft model expects, and how far it may be believed when it is sure.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from app.engine.block import chain_block
+from app.engine.lookahead.draft_model import prefilled, proposals
+from app.engine.lookahead.draft_model_chances import DraftModelChances
+from app.engine.lookahead.drafter import GREEDY
+from app.engine.lookahead.model_drafter import Lessons
+from app.engine.runner import ModelRunner
+
+TEXT = (
+    "Here is how to make a simple vegetable soup. First, chop two onions, three carrots and a stick of celery. Heat"
+    " some oil in a large pot and cook the vegetables for about five minutes, until they are soft. Then add a litre"
+    " of water and a little salt, and let the soup cook on a low heat for half an hour.\n\nIf you have any"
+    " questions, please feel free to ask."
+)
+ROWS, CHUNKS = 16, 4
+"""Of the text one token is read alone, then so many chunks of so many rows."""
+FIRST = 4
+"""Tokens behind which neither model can know much."""
+USUAL = 0.4
+"""The share of tokens that n-grams guess without a draft model."""
+
+
+def first_lessons(target: ModelRunner, draft: ModelRunner, text: Sequence[int], vocabulary: int) -> Lessons:
+    """What both say of this text, as far as it is in the `vocabulary` of both; nothing where it is short."""
+    text = _whole_chunks([token for token in text if token < vocabulary], min(target.context, draft.context))
+    if not text:
+        return Lessons()
+    chances, right, asked = DraftModelChances(), 0, 0
+    said = logits_along(target, text).argmax(dim=-1).tolist()
+    for place, told in enumerate(logits_along(draft, text)[:, :vocabulary]):
+        if place >= FIRST:
+            proposed = proposals(told, text[: place + 1], GREEDY)
+            chances.practise(proposed, said[place])
+            right, asked = right + (proposed[0][0] == said[place]), asked + 1
+    return Lessons(max(right / asked - USUAL, 0.0), {0: chances.learned})
+
+
+def _whole_chunks(text: Sequence[int], context: int) -> Sequence[int]:
+    chunks = min((min(len(text), context) - 1) // ROWS, CHUNKS)
+    return text[: 1 + ROWS * chunks] if chunks > 0 else ()
+
+
+def logits_along(runner: ModelRunner, text: Sequence[int]) -> Tensor:
+    """Logits [len(text), vocab] behind each token of a text, which is dropped then. Few rows are run at a time."""
+    runner.forget()
+    found = [prefilled(runner, text[:1])[None].float().cpu()]
+    for start in range(1, len(text), ROWS):
+        chunk = text[start : start + ROWS]
+        logits = runner.forward(chain_block(chunk, start, wanted=tuple(range(len(chunk)))))
+        found.append(logits.float().cpu())  # the next pass may write over them
+        runner.commit(range(len(chunk)))
+    runner.forget()
+    return torch.cat(found)
