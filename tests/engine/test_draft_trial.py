@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from app.engine.draft_trial import CHUNKS, ROWS, USUAL, first_lessons, logits_along
-from app.engine.lookahead.draft_model_chances import DraftModelChances
 from app.engine.lookahead.model_drafter import Lessons
 from app.engine.runner import BlockRunner
 from tests.engine.architectures import GEMMA3, LLAMA, VOCABULARY, Architecture
@@ -19,13 +18,11 @@ def runner_of(zoo: Zoo, architecture: Architecture = LLAMA) -> BlockRunner:
     return runner
 
 
-def test_a_copy_is_always_right_and_believed(zoo: Zoo) -> None:
+def test_a_copy_is_always_right(zoo: Zoo) -> None:
     runner = runner_of(zoo)
     lessons = first_lessons(runner, runner, TEXT, VOCABULARY)
     assert lessons.gain == pytest.approx(1 - USUAL)
-    untried = DraftModelChances().learned.weights
-    assert lessons.weights[0].weights[-1] > untried[-1], "its confidence"
-    assert runner.length == 0
+    assert runner.length == 0, "the text is dropped"
 
 
 def test_one_that_knows_nothing_of_the_target_brings_nothing(zoo: Zoo) -> None:

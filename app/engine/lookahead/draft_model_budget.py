@@ -15,6 +15,7 @@ that is enough for one question it is asked again. Text that it has not read yet
 draft model that is left out reads no prompt. What took longer than was saved has to be saved later.
 """
 
+from math import sqrt
 from typing import Protocol
 
 FIRST_GAIN, FIRST_REACH = 0.5, 6.0
@@ -31,8 +32,8 @@ ALWAYS = 0.1
 """Where sizes are fixed: the reach from which on it is asked."""
 NEVER = 2.0
 """More than any reach."""
-LEAST_GAIN = 0.05
-"""What a question has to bring before its guesses are fed. Rows of the pool teach the pool more than others do."""
+EVIDENCE = 1.0
+"""Its guesses are fed where they brought more than so many standard deviations of what chance alone may bring."""
 
 
 class Asking(Protocol):
@@ -82,11 +83,11 @@ class DraftModelBudget:
     @property
     def is_worth_rows(self) -> bool:
         """Whether its guesses are to be fed; else it is only listened to."""
-        return self.gain >= LEAST_GAIN
+        return self._gain > EVIDENCE * sqrt(self._squares)
 
     def expect(self, gain: float) -> None:
         """A question brings so many tokens, as far as an earlier run could tell."""
-        self._gain, self._reach = gain * FIRST_REACH, FIRST_REACH
+        self._gain, self._reach, self._squares = gain * FIRST_REACH, FIRST_REACH, 0.0
 
     def begin_reply(self) -> None:
         """Until a price is told, time does not count."""
@@ -122,6 +123,7 @@ class DraftModelBudget:
         """Questions with so much reach in all brought so many accepted tokens, compared with the pool alone."""
         self._gain = MEMORY * self._gain + tokens
         self._reach = MEMORY * self._reach + reach
+        self._squares = MEMORY * self._squares + tokens * tokens
 
     def settle(self, seconds: float) -> float:
         """A step took so long in all; returns how long the draft model took of it."""

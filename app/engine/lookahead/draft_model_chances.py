@@ -108,10 +108,6 @@ class DraftModelChances:
         edges.sort(reverse=True)
         return edges, judged
 
-    def practise(self, proposed: Sequence[Proposal], token: int) -> None:
-        """The target went on with this token, where nobody but the draft model was asked."""
-        self.observe([(guess, *self._chance(*_named(gap), (_DEPTHS, 1.0))) for guess, gap in proposed], token)
-
     def observe(self, judged: Sequence[Judged], token: int) -> None:
         """The target went on with this token."""
         for guess, chance, features in judged:

@@ -6,8 +6,8 @@ While a tree grows, its nodes are looked up in the order of their reach. Behind 
 nothing.
 
 The pool's own tree is grown, too, which takes microseconds where it is grown in C. Once the text has left both
-trees, the tokens that each would have had accepted say what the draft model brings. Where that is next to
-nothing the pool's tree is fed, and the draft model only listened to:
+trees, the tokens that each would have had accepted say what the draft model brings. Until that is
+more than chance may bring, the pool's tree is fed, and the draft model only listened to:
 
     text ... A B C D      joint tree A x      1 token, known with A B
                           pool's tree A B C   3 tokens, known with A B C D     the draft model brought -2

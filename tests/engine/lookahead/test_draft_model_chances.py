@@ -57,15 +57,6 @@ def test_it_is_believed_less_at_every_depth_and_gap_after_its_first_mistakes() -
     assert after[-1] < before[-1] - 0.2, "the surer it is, the more"
 
 
-@pytest.mark.parametrize("is_right", [True, False])
-def test_what_was_practised_counts_where_the_pool_knows_nothing(is_right: bool) -> None:
-    chances, untried = DraftModelChances(), DraftModelChances()
-    for _ in range(40):
-        chances.practise([(RIGHT, SURE), (2, BEHIND)], RIGHT if is_right else POOLS)
-    found, before = (one.joined(0, [(RIGHT, SURE)], [], 1.0)[0][0][0] for one in (chances, untried))
-    assert (found > before) is is_right
-
-
 def test_edges_are_in_order_and_their_chances_count_the_trust_in_the_pool_once() -> None:
     edges, judged = DraftModelChances().joined(2, [(RIGHT, SURE), (8, BEHIND)], POOL, 0.5)
     assert [chance for chance, _, _ in edges] == sorted((chance for chance, _, _ in edges), reverse=True)
