@@ -24,9 +24,9 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTo
 from app.engine.device_faults import refused_because
 from app.engine.embedding_job import EmbeddedText, OnTokens, ignore_tokens
 from app.engine.hardware import choose_device
-from app.engine.loading import HERE
 from app.engine.memory import is_out_of_memory
 from app.engine.sandbox import Sandbox, panics_as_errors
+from app.engine.weights import HERE
 from app.errors import AppError, BadOption, ModelBroken, first_line
 from app.messages import Device, ModelFolder
 

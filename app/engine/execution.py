@@ -8,31 +8,43 @@ why.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from transformers import PreTrainedModel
 
-from app.engine.attention.selector import SDPA, Attention, DeviceCapabilities, torchs_own
+from app.engine.attention.selector import (
+    SDPA,
+    Attention,
+    DeviceCapabilities,
+    capabilities_of,
+    choose_attention,
+    torchs_own,
+)
 from app.engine.block import Block
 from app.engine.compatibility import (
     block_logits,
     check_sequential,
+    reason_against_trees,
     rows_that_differ,
     tree_block,
     trial_blocks,
 )
+from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.device_faults import refused_because
 from app.engine.fused_layers.fuse import FusedModel, fuse
 from app.engine.graph_trial import choose_steps
+from app.engine.kv_cache import layer_windows
+from app.engine.model_config import heads_of
+from app.engine.packing import pack_weights
 from app.engine.prefix_cache import PrefixCache, share_of_free
 from app.engine.rotary import Rotary, rotary_of
 from app.engine.runner import BlockRunner, ModelRunner
 from app.engine.sequential_runner import SequentialRunner
 from app.engine.steps import EagerSteps, Steps, compile_variants
-from app.engine.tolerance import tolerance_of
+from app.engine.tolerance import rounds_activations, tolerance_of
 from app.errors import AttentionUnavailable
-from app.messages import AttentionChoice
+from app.messages import AttentionChoice, ModelChoice
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +61,27 @@ class Execution:
     chains_note: str = ""
     fused: bool = False
     fused_note: str = ""
+
+    @property
+    def attends(self) -> bool:
+        """Whether the attention is ours."""
+        return not (self.lookahead_note or self.chains_note)
+
+
+def run_whole(model: PreTrainedModel, choice: ModelChoice, context: int) -> Execution:
+    """A model of which this process holds everything; raises AttentionUnavailable."""
+    config = model.config.get_text_config(decoder=True)
+    machine = capabilities_of(model.device)
+    # In float32 itself they are not the default yet.
+    if machine.device.type == "cpu" and (choice.attention == "native" or rounds_activations(model)):
+        machine = replace(machine, cpu_kernels=cpu_kernels())
+    attention = choose_attention(choice.attention, machine, heads_of(config, model.dtype))
+    reason = reason_against_trees(model, SDPA.attend)
+    if layer_windows(config):  # recurrent layers read their Linears' weights in ways of their own
+        pack_weights(model)
+    if reason:
+        return run_in_chains(model, context, reason)
+    return run_in_blocks(model, attention, machine, context, choice.attention)
 
 
 def run_in_chains(model: PreTrainedModel, context: int, reason: str) -> Execution:

@@ -1,57 +1,48 @@
 """A model's folder to a model that can decode: weights, tokenizer, and the runner that suits it."""
 
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from ctypes import CDLL
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from transformers import (
     AutoConfig,
-    AutoModelForCausalLM,
     AutoTokenizer,
-    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
 from app.engine.attention import register
-from app.engine.attention.selector import SDPA, capabilities_of, choose_attention
-from app.engine.compatibility import reason_against_trees
 from app.engine.compiling import Compiled
 from app.engine.config_check import check_config_size
-from app.engine.cpu_kernels.loading import compiled_kernels, cpu_kernels
-from app.engine.cuda_segments import expand_segments
-from app.engine.device_faults import is_no_verdict
+from app.engine.cpu_kernels.loading import compiled_kernels
 from app.engine.device_trial import device_fault
-from app.engine.execution import run_in_blocks, run_in_chains
-from app.engine.gguf import check_memory, reading_options, unpacked, without_bar
-from app.engine.hardware import choose_device, dtype_name, numbered, sum_exactly
+from app.engine.execution import Execution, run_whole
+from app.engine.gguf import check_memory, unpacked
+from app.engine.hardware import choose_device, dtype_name
 from app.engine.head_loading import FindHeads, carried_heads, drafting_heads, no_heads
-from app.engine.kv_cache import layer_windows
 from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.measurement_cache import CacheKey
-from app.engine.model_config import context_of, eos_ids, heads_of
-from app.engine.packing import pack_weights
-from app.engine.quantising import check_can_quantise, quantise, suiting_dtype
+from app.engine.model_config import context_of, eos_ids
+from app.engine.quantising import check_can_quantise, quantise
 from app.engine.runner import BlockRunner, ModelRunner
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.engine.step_profile import StepProfile
 from app.engine.text import Decode
-from app.engine.tolerance import rounds_activations
-from app.errors import AppError, BadOption, ModelBroken, ModelUnsafe, first_line
+from app.engine.weights import HERE, Place, as_model_errors, placement, prepared, read_weights
+from app.errors import BadOption
 from app.messages import ModelChoice, ModelFolder, ModelInfo
 
 if TYPE_CHECKING:
     from app.engine.grammar import Grammars
 
-HERE = {"local_files_only": True, "trust_remote_code": False}
-"""How transformers is to read a folder: nothing of it is asked for elsewhere, and none of its code is run."""
+Run = Callable[[PreTrainedModel, ModelChoice, int], Execution]
+"""(a model, how it was chosen, its context) -> how it is run."""
 
 
 def _lazy_grammars() -> Callable[[], "Grammars"]:
@@ -125,28 +116,21 @@ def load(
     sandbox: Sandbox | None = None,
     cache: Path | None = None,
     find_heads: FindHeads = carried_heads,
+    place: Place = lambda _config, device: placement(device),
+    run: Run = run_whole,
 ) -> LoadedModel:
     """Read a model from its folder or GGUF file. Raises ModelError with a sentence for what is wrong with it.
 
     Its tokenizer and its chat template are tried in the sandbox first; without one they are trusted. `cache` keeps
     what a GGUF file's folder holds. A chosen draft model takes the place of the checkpoint's own heads."""
     chosen = choose_device(choice.device, fault_of=device_fault)
-    device = numbered(chosen.device)
-    dtype = suiting_dtype(choice, device)
+    device, dtype = prepared(choice, chosen.device)
     check_can_quantise(choice.quantisation, dtype, device)
-    sum_exactly(device)
-    expand_segments(device)
-    try:
+    with as_model_errors(folder):
         check_memory(folder, dtype)
         with panics_as_errors(), unpacked(folder, cache) as whole:
             find = no_heads if choice.draft_model else find_heads
-            loaded = _load(whole, choice, device, dtype, sandbox, find)
-    except AppError:
-        raise
-    except Exception as error:  # libraries that read what anybody may have written raise anything
-        if is_no_verdict(error):
-            raise
-        raise _broken(folder, error) from error
+            loaded = _load(whole, choice, device, dtype, sandbox, find, place, run)
     return replace(loaded, info=replace(loaded.info, device_note=chosen.note))
 
 
@@ -157,16 +141,19 @@ def _load(
     dtype: torch.dtype,
     sandbox: Sandbox | None,
     find_heads: FindHeads,
+    place: Place,
+    run: Run,
 ) -> LoadedModel:
     config = AutoConfig.from_pretrained(folder.path, **HERE)
     check_config_size(folder, config, dtype)
     tokenizer = _read_tokenizer(folder, sandbox)
-    placed = placement(device) if choice.quantisation == "none" else {}  # to be quantised, slice by slice
-    model = _read_weights(folder, config, dtype, placed).requires_grad_(False)
+    # What is to be quantised is placed slice by slice.
+    placed = place(config, device) if choice.quantisation == "none" else {}
+    model = read_weights(folder, config, dtype, placed).requires_grad_(False)
     heads = find_heads(model, folder)
     quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room there
     model.train(False).to(device)
-    loaded = prepare(model, tokenizer, folder, choice, quantised)
+    loaded = prepare(model, tokenizer, folder, choice, quantised, run)
     info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
     return replace(loaded, info=info, draft_models=sources)
 
@@ -186,25 +173,14 @@ def prepare(
     folder: ModelFolder,
     choice: ModelChoice,
     quantised: int = 0,
+    run: Run = run_whole,
 ) -> LoadedModel:
     """Find out how a model can decode, and wrap it; `quantised` of its weights are whole numbers."""
     register()
     text_config = model.config.get_text_config(decoder=True)
-    machine = capabilities_of(model.device)
-    # In float32 itself they are not the default yet.
-    if machine.device.type == "cpu" and (choice.attention == "native" or rounds_activations(model)):
-        machine = replace(machine, cpu_kernels=cpu_kernels())
-    attention = choose_attention(choice.attention, machine, heads_of(text_config, model.dtype))
-    reason = reason_against_trees(model, SDPA.attend)
-    parameters = model.num_parameters() + quantised
-    if layer_windows(text_config):  # recurrent layers read their Linears' weights in ways of their own
-        pack_weights(model)
+    parameters = model.num_parameters() + quantised  # before any is packed
     context = min(context_of(text_config), choice.context or sys.maxsize)
-    execution = (
-        run_in_chains(model, context, reason)
-        if reason
-        else run_in_blocks(model, attention, machine, context, choice.attention)
-    )
+    execution = run(model, choice, context)
     info = ModelInfo(
         name=folder.name,
         label=folder.label,
@@ -218,8 +194,8 @@ def prepare(
         chains_note=execution.chains_note,
         quantisation=choice.quantisation,
         quantised_share=quantised / parameters,
-        attention="" if reason else execution.attention.name,
-        attention_note="" if reason else execution.attention.note,
+        attention=execution.attention.name if execution.attends else "",
+        attention_note=execution.attention.note if execution.attends else "",
         fused=execution.fused,
         fused_note=execution.fused_note,
         compiler_note=compiler_note(choice, model),
@@ -234,66 +210,3 @@ def compiler_note(
     """Why quantised weights have no kernel of ours on a CPU that could have one."""
     is_wanted = choice.quantisation != "none" and model.dtype == torch.float32 and model.device.type == "cpu"
     return find().note if is_wanted else ""
-
-
-def placement(
-    device: torch.device, find: Callable[[str], object] = find_spec
-) -> dict[str, dict[str, torch.device]]:
-    """Have transformers put each weight on the device as it reads it, which needs accelerate.
-
-    Without accelerate the file is mapped into memory and moved from there. On Linux that is no copy, either, unless
-    the weights change their type."""
-    return {"device_map": {"": device}} if device.type != "cpu" and find("accelerate") else {}
-
-
-def _read_weights(
-    folder: ModelFolder,
-    config: PreTrainedConfig,
-    dtype: torch.dtype,
-    placed: dict[str, dict[str, torch.device]],
-) -> PreTrainedModel:
-    # transformers types this by its arguments' defaults; with output_loading_info it is a pair.
-    with without_bar(folder):
-        read: Any = AutoModelForCausalLM.from_pretrained(
-            folder.path,
-            config=config,
-            dtype=dtype,
-            **HERE,
-            **placed,
-            **reading_options(folder),
-            ignore_mismatched_sizes=True,  # they are reported below, in our own words
-            output_loading_info=True,
-        )
-    model: PreTrainedModel = read[0]
-    _check_complete(folder, read[1]["missing_keys"])
-    _check_sizes(folder, [name for name, *_shapes in read[1]["mismatched_keys"]])
-    return model
-
-
-def _check_complete(folder: ModelFolder, missing: Iterable[str]) -> None:
-    if names := sorted(missing):
-        raise ModelBroken(
-            f"The weights of {folder.name} are incomplete (missing: {len(names)}, the first is {names[0]}): "
-            "download the model again."
-        )
-
-
-def _check_sizes(folder: ModelFolder, mismatched: Iterable[str]) -> None:
-    if names := sorted(mismatched):
-        raise ModelBroken(
-            f"The weights of {folder.name} do not fit its config.json (of another size: {len(names)}, the first "
-            f"is {names[0]}): download the model again."
-        )
-
-
-def _broken(folder: ModelFolder, error: Exception) -> ModelBroken | ModelUnsafe:
-    words = first_line(error)[:200].rstrip(".:")
-    if "trust_remote_code" in str(error):
-        return ModelUnsafe(
-            f"{folder.name} needs Python code of its own, which Foresight does not run: choose a model whose "
-            "architecture transformers knows."
-        )
-    return ModelBroken(
-        f"{folder.name} could not be loaded ({words}): check that the folder holds a complete text model in "
-        "safetensors, or download it again."
-    )

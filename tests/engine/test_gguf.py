@@ -20,9 +20,10 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from app.device_memory import ram
 from app.engine import gguf as gguf_module
 from app.engine.gguf import KEPT, check_memory, unpacked
-from app.engine.loading import LoadedModel, _read_weights, load
+from app.engine.loading import LoadedModel, load
 from app.engine.sandbox import Sandbox
 from app.engine.session import Session
+from app.engine.weights import read_weights
 from app.errors import ModelBroken, ModelTooLarge
 from app.messages import Decoding, Finished, ModelChoice, ModelFolder, Options, Piece, Request
 from app.models_registry.files.gguf import READABLE
@@ -52,7 +53,7 @@ def loaded(places: tuple[ModelFolder, Path]) -> LoadedModel:
 
 def same_weights(folder: ModelFolder, model: PreTrainedModel, cache: Path) -> None:
     with unpacked(folder, cache) as whole:
-        found = _read_weights(whole, AutoConfig.from_pretrained(whole.path), torch.float32, {}).state_dict()
+        found = read_weights(whole, AutoConfig.from_pretrained(whole.path), torch.float32, {}).state_dict()
     assert set(found) == set(model.state_dict())
     for name, weight in model.state_dict().items():
         assert torch.equal(found[name], weight), name

@@ -15,9 +15,10 @@ from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig
 
 from app.engine.compiling import Compiled
 from app.engine.cpu_kernels.loading import cpu_kernels
-from app.engine.loading import _read_weights, compiler_note, load, placement
+from app.engine.loading import compiler_note, load
 from app.engine.model_config import UNKNOWN_CONTEXT, context_of
 from app.engine.runner import BlockRunner
+from app.engine.weights import placement, read_weights
 from app.errors import AttentionUnavailable, BadOption, ModelBroken, ModelError, ModelUnsafe
 from app.messages import ModelChoice, ModelFolder
 from tests.engine.architectures import LLAMA
@@ -81,7 +82,7 @@ def test_weights_go_straight_to_a_card_where_accelerate_is_installed() -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not tell what is mapped")
 def test_weights_of_the_same_type_are_mapped_and_not_copied(folder: ModelFolder) -> None:
-    model = _read_weights(folder, LlamaConfig.from_pretrained(folder.path), torch.float32, {})
+    model = read_weights(folder, LlamaConfig.from_pretrained(folder.path), torch.float32, {})
     lines = Path("/proc/self/maps").read_text().splitlines()
     ranges = [line.split()[0].split("-") for line in lines if str(folder.path / "model.safetensors") in line]
     places = [weight.data_ptr() for weight in model.parameters()]

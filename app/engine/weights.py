@@ -1,0 +1,118 @@
+"""Reads a model's weights from its folder or GGUF file onto the device, and says what is wrong with them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+
+from app.engine.cuda_segments import expand_segments
+from app.engine.device_faults import is_no_verdict
+from app.engine.gguf import reading_options, without_bar
+from app.engine.hardware import choose_device, numbered, sum_exactly
+from app.engine.quantising import suiting_dtype
+from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
+from app.messages import ModelChoice, ModelFolder
+
+HERE = {"local_files_only": True, "trust_remote_code": False}
+"""How transformers is to read a folder: nothing of it is asked for elsewhere, and none of its code is run."""
+
+Place = Callable[[PreTrainedConfig, torch.device], dict[str, Any]]
+"""What transformers is told about where weights go. May raise AppError."""
+
+
+def load_weights(folder: ModelFolder, choice: ModelChoice, place: Place) -> PreTrainedModel:
+    """The model alone, as `load` reads it, for a process that is told what to compute."""
+    device, dtype = prepared(choice, choose_device(choice.device).device)
+    with as_model_errors(folder):
+        config = AutoConfig.from_pretrained(folder.path, **HERE)
+        model = read_weights(folder, config, dtype, place(config, device)).requires_grad_(False)
+    model.train(False)
+    return model
+
+
+def prepared(choice: ModelChoice, device: torch.device) -> tuple[torch.device, torch.dtype]:
+    """The device, set up for a model of the precision that suits both."""
+    device = numbered(device)
+    dtype = suiting_dtype(choice, device)
+    sum_exactly(device)
+    expand_segments(device)
+    return device, dtype
+
+
+@contextmanager
+def as_model_errors(folder: ModelFolder) -> Iterator[None]:
+    """Libraries that read what anybody may have written raise anything."""
+    try:
+        yield
+    except AppError:
+        raise
+    except Exception as error:
+        if is_no_verdict(error):
+            raise
+        raise _broken(folder, error) from error
+
+
+def placement(
+    device: torch.device, find: Callable[[str], object] = find_spec
+) -> dict[str, dict[str, torch.device]]:
+    """Have transformers put each weight on the device as it reads it, which needs accelerate.
+
+    Without accelerate the file is mapped into memory and moved from there. On Linux that is no copy, either, unless
+    the weights change their type."""
+    return {"device_map": {"": device}} if device.type != "cpu" and find("accelerate") else {}
+
+
+def read_weights(
+    folder: ModelFolder,
+    config: PreTrainedConfig,
+    dtype: torch.dtype,
+    placed: dict[str, dict[str, torch.device]],
+) -> PreTrainedModel:
+    # transformers types this by its arguments' defaults; with output_loading_info it is a pair.
+    with without_bar(folder):
+        read: Any = AutoModelForCausalLM.from_pretrained(
+            folder.path,
+            config=config,
+            dtype=dtype,
+            **HERE,
+            **placed,
+            **reading_options(folder),
+            ignore_mismatched_sizes=True,  # they are reported below, in our own words
+            output_loading_info=True,
+        )
+    model: PreTrainedModel = read[0]
+    _check_complete(folder, read[1]["missing_keys"])
+    _check_sizes(folder, [name for name, *_shapes in read[1]["mismatched_keys"]])
+    return model
+
+
+def _check_complete(folder: ModelFolder, missing: Iterable[str]) -> None:
+    if names := sorted(missing):
+        raise ModelBroken(
+            f"The weights of {folder.name} are incomplete (missing: {len(names)}, the first is {names[0]}): "
+            "download the model again."
+        )
+
+
+def _check_sizes(folder: ModelFolder, mismatched: Iterable[str]) -> None:
+    if names := sorted(mismatched):
+        raise ModelBroken(
+            f"The weights of {folder.name} do not fit its config.json (of another size: {len(names)}, the first "
+            f"is {names[0]}): download the model again."
+        )
+
+
+def _broken(folder: ModelFolder, error: Exception) -> ModelBroken | ModelUnsafe:
+    words = first_line(error)[:200].rstrip(".:")
+    if "trust_remote_code" in str(error):
+        return ModelUnsafe(
+            f"{folder.name} needs Python code of its own, which Foresight does not run: choose a model whose "
+            "architecture transformers knows."
+        )
+    return ModelBroken(
+        f"{folder.name} could not be loaded ({words}): check that the folder holds a complete text model in "
+        "safetensors, or download it again."
+    )
