@@ -17,7 +17,7 @@ from app.commands.documents import documents_cli
 from app.commands.documents_ask import ask_documents
 from app.commands.generate import generate
 from app.commands.models import models_cli
-from app.commands.options import MODEL_HELP, DevicesOption, OtherDraftModel
+from app.commands.options import MODEL_HELP, DevicesOption, OtherDraftModel, ParallelOption
 from app.commands.ranks import devices_plan
 from app.commands.serve import serve
 from app.desktop import menu_install as menu
@@ -71,6 +71,7 @@ def desktop(
         bool, typer.Option("--api", help="Serve the API for other programs, too, beside the page.")
     ] = False,
     devices: DevicesOption = None,
+    parallel: ParallelOption = "auto",
 ) -> None:
     """Open the app."""
     if context.invoked_subcommand:
@@ -90,7 +91,9 @@ def desktop(
         try:
             if native:
                 require_window()
-            opening = Opening(port, not no_browser, native, not no_token, api, devices_plan(devices))
+            opening = Opening(
+                port, not no_browser, native, not no_token, api, devices_plan(devices, parallel=parallel)
+            )
             run_app(folder, opening, ModelAsked(model, draft_model), network_log)
         finally:
             folder.release()

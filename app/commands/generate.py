@@ -42,6 +42,7 @@ def generate(
     dtype: given.DTypeOption = "auto",
     device: given.DeviceOption = "auto",
     devices: given.DevicesOption = None,
+    parallel: given.ParallelOption = "auto",
     quantisation: given.QuantisationOption = "none",
     attention: given.AttentionOption = "auto",
     max_new_tokens: given.MaxNewTokens = 512,
@@ -52,7 +53,7 @@ def generate(
     """Answer prompts on standard output."""
     override = SamplingOverride(temperature, seed)
     with errors_as_sentences():
-        plan = chosen_ranks(devices, device)
+        plan = chosen_ranks(devices, device, parallel)
         decoding = read_decoding(decoder, DecoderSizes(preset, window, ngram, guesses, rows), same_text)
         with impossible_values():
             choice = ModelChoice(model, dtype, device, quantisation, attention, draft_model=draft_model)

@@ -7,6 +7,7 @@ import typer
 
 from app.commands.decoder_options import LANES, OnOff
 from app.commands.suites import Suite
+from app.engine.parallel.plan import Parallelism
 from app.messages import AttentionChoice, DecoderName, Decoding, Device, DType, Preset
 from app.quantisation import Quantisation
 
@@ -126,7 +127,14 @@ DevicesOption = Annotated[
     typer.Option(
         "--devices",
         metavar="0,1,...",
-        help="Share each step among these cards (or cpu,cpu), each with a copy of the model.",
+        help="Use these cards together (or cpu,cpu), as --parallel says.",
+    ),
+]
+ParallelOption = Annotated[
+    Parallelism,
+    typer.Option(
+        "--parallel",
+        help="With --devices: lookahead shares each step among copies of the model, tensor splits its layers.",
     ),
 ]
 AttentionOption = Annotated[

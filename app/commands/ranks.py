@@ -5,7 +5,7 @@ import signal
 
 import typer
 
-from app.engine.parallel.plan import RankPlan, TorchrunRank, plan_of, torchrun_rank
+from app.engine.parallel.plan import Parallelism, RankPlan, TorchrunRank, plan_of, torchrun_rank
 from app.engine.worker import quiet_imports
 from app.errors import impossible_values
 from app.messages import Device
@@ -14,7 +14,7 @@ SECONDS_TO_SAY = 2
 """Between torchrun's signal to end and the end of rank 0."""
 
 
-def chosen_ranks(devices: str | None, device: Device) -> RankPlan:
+def chosen_ranks(devices: str | None, device: Device, parallel: Parallelism = "auto") -> RankPlan:
     """The plan of this command. A process that torchrun started beside the first serves that one and exits here.
 
     Raises BadOption."""
@@ -28,12 +28,15 @@ def chosen_ranks(devices: str | None, device: Device) -> RankPlan:
     if torchrun and hasattr(signal, "alarm"):
         # torchrun terminates all ranks when one has ended: the reply's clients hear of it before that.
         signal.signal(signal.SIGTERM, lambda *_: signal.alarm(SECONDS_TO_SAY))
-    return devices_plan(devices, device, torchrun)
+    return devices_plan(devices, device, torchrun, parallel)
 
 
 def devices_plan(
-    devices: str | None, device: Device = "auto", torchrun: TorchrunRank | None = None
+    devices: str | None,
+    device: Device = "auto",
+    torchrun: TorchrunRank | None = None,
+    parallel: Parallelism = "auto",
 ) -> RankPlan:
-    """The plan of `--devices`, `--device` and torchrun. Raises BadOption."""
+    """The plan of `--devices`, `--device`, `--parallel` and torchrun. Raises BadOption."""
     with impossible_values():
-        return plan_of(devices, device, torchrun)
+        return plan_of(devices, device, torchrun, parallel)

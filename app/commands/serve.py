@@ -43,12 +43,12 @@ def serve(
     dtype: given.DTypeOption = "auto",
     device: given.DeviceOption = "auto",
     devices: given.DevicesOption = None,
+    parallel: given.ParallelOption = "auto",
     quantisation: given.QuantisationOption = "none",
     data_dir: given.DataDir = None,
 ) -> None:
     """Serve the engine to other programs, with OpenAI's API."""
-    # The other commands do not need the server's packages.
-    from app.api.application import build_api
+    from app.api.application import build_api  # the other commands do without the server's packages
     from app.api.gate import own_names
     from app.api.served_models import InstalledModels, served_model
     from app.api.services import ApiServices
@@ -56,7 +56,7 @@ def serve(
     from app.models_registry import folder_here, installed, template_here
 
     with errors_as_sentences():
-        plan = chosen_ranks(devices, device)
+        plan = chosen_ranks(devices, device, parallel)
         folder = data_dir_or_default(data_dir)
         settings = SettingsFile(folder).load()
         with impossible_values():

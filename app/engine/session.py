@@ -13,7 +13,7 @@ from app.eagle_config import refuse_speculator
 from app.engine.draft_loading import check_draft_model, with_draft_model
 from app.engine.embedding import SentenceModels
 from app.engine.embedding_job import EmbeddingJob
-from app.engine.loading import LoadedModel, load
+from app.engine.loading import LoadedModel
 from app.engine.measurement_cache import open_cache
 from app.engine.measuring import LOADED, keep, measured
 from app.engine.memory import (
@@ -24,7 +24,7 @@ from app.engine.memory import (
     restart_peak,
 )
 from app.engine.parallel.group import Ranks
-from app.engine.parallel.plan import ALONE, RankPlan
+from app.engine.parallel.plan import ALONE, RankPlan, always_fits
 from app.engine.prompt import encode, make_reader
 from app.engine.reader import CachedTokenReader
 from app.engine.reply_events import NeverStop as NeverStop
@@ -35,6 +35,7 @@ from app.errors import EngineClosed
 from app.messages import (
     Device,
     Event,
+    Fits,
     Locate,
     ModelChoice,
     ModelFolder,
@@ -65,6 +66,7 @@ class Session:
         plan: RankPlan = ALONE,
         device: Device = "auto",
         sentences: SentenceModels | None = None,
+        fits: Fits = always_fits,
     ) -> None:
         """`taken` are bytes that the process took before there was an engine; no sandbox: models are trusted.
 
@@ -78,7 +80,7 @@ class Session:
         self._cache = open_cache(cache_dir)
         self._unpacked = cache_dir / "gguf" if cache_dir else None
         self._taken = taken
-        self._ranks = Ranks(plan)
+        self._ranks = Ranks(plan, fits)
         self._sentences = sentences or SentenceModels(sandbox)
         self._device: Device = "cpu" if "cpu" in plan.devices else device
         self._folders: tuple[ModelFolder, ...] = ()  # of the loaded model, and of its draft model
@@ -175,7 +177,8 @@ class Session:
     def _forgetting_on_error(self) -> Iterator[None]:
         """Forget the cache when the model fails: it may hold half of a step."""
         try:
-            yield
+            with self._ranks.explaining_errors():
+                yield
         except Exception:
             self.forget()
             raise
@@ -239,11 +242,12 @@ class Session:
         restart_peak()
         here = self._ranks.begin(choice)
         self._device = here.device
-        read = load(folder, here, self._sandbox, self._unpacked)
-        for draft in drafts:
-            read = with_draft_model(read, draft, here, self._sandbox, self._unpacked)
-        loaded = measured(read, self._cache, progress, ranks=self._ranks.size)
-        self._loaded = self._ranks.join(loaded, folder, here, self._unpacked)
+        with self._ranks.explaining_errors():
+            read = self._ranks.load(folder, here, self._sandbox, self._unpacked)
+            for draft in drafts:
+                read = with_draft_model(read, draft, here, self._sandbox, self._unpacked)
+            loaded = measured(read, self._cache, progress, ranks=self._ranks.size)
+            self._loaded = self._ranks.join(loaded, folder, here, self._unpacked)
         progress(f"Loading {folder.name}", LOADED, LOADED)
         self.reader = make_reader(self._loaded.tokenizer, self._loaded.info.context, self._fill)
         self._folders, self._choice = folders, choice

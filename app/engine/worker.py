@@ -29,11 +29,21 @@ from app.engine.jobs import (
     sentence_of,
 )  # fmt: skip
 from app.engine.memory import address_space_left, resident_bytes
-from app.engine.parallel.plan import ALONE, RankPlan
+from app.engine.parallel.plan import ALONE, RankPlan, always_fits
 from app.engine.reader import CachedTokenReader
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.errors import AppError, EngineClosed
-from app.messages import Device, EngineStatus, Loading, Locate, ModelChoice, ModelFolder, Progress, Request
+from app.messages import (
+    Device,
+    EngineStatus,
+    Fits,
+    Loading,
+    Locate,
+    ModelChoice,
+    ModelFolder,
+    Progress,
+    Request,
+)
 from app.step_trace import Margin
 
 if TYPE_CHECKING:
@@ -60,13 +70,13 @@ class Engine:
         sandbox: Sandbox | None = None,
         plan: RankPlan = ALONE,
         device: Device = "auto",
+        fits: Fits = always_fits,
     ) -> None:
         """`cache_dir` keeps what was measured of models; without it each is measured whenever it is loaded.
 
         The sandbox is closed with the engine; by default it has its own. Until a model is loaded, texts are
         embedded on `device`; then where that model was wanted."""
-        self._locate = locate
-        self._cache_dir = cache_dir
+        self._locate, self._cache_dir, self._fits = locate, cache_dir, fits
         self._sandbox, self._plan, self._device = sandbox or Sandbox(), plan, device
         self._queue = JobQueue()
         self._session: Session | None = None
@@ -185,7 +195,8 @@ class Engine:
             raise MemoryError
         from app.engine.session import Session  # torch comes with it: not before there is work
 
-        return Session(self._locate, self._cache_dir, taken, self._sandbox, self._plan, self._device)
+        given = self._locate, self._cache_dir, taken, self._sandbox, self._plan, self._device
+        return Session(*given, fits=self._fits)
 
     def _startup_error(self, error: Exception) -> AppError:
         """The error of an engine that cannot start, such as without torch.

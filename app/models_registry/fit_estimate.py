@@ -14,10 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import cast, get_args
 
-from app.device_memory import PREFIX_SHARE
+from app.device_memory import PREFIX_SHARE, memories
 from app.eagle_config import is_speculator
-from app.errors import OnlyDrafts
+from app.errors import ModelError, OnlyDrafts
+from app.messages import ModelFolder
 from app.model_messages import Fit, Memory, MemoryNeed, Precision, RowPrice, Verdict, gigabytes
 from app.models_registry.files.config import ModelConfig, read_config
 from app.models_registry.files.weights import HEADS, Weights, check_model, read_weights
@@ -39,6 +41,8 @@ SMALL = 1_000_000
 """Parameters below which nothing is packed."""
 SCORE_COPIES = 3
 """Float32 score matrices that exist at once where attention is written out, without a fused kernel."""
+USUAL_CONTEXT = 4096
+"""Tokens that a chat should have room for, where nobody says how many."""
 MARGIN = 0.05
 """The share of free memory that is left alone, besides what the prefixes of other conversations may take."""
 
@@ -221,3 +225,18 @@ def _draft_estimator(folder: Path, memory: Memory) -> Estimator:
 
 def _estimator(folder: Path, name: str, memory: Memory) -> Estimator:
     return Estimator(read_config(folder, name), read_weights(folder, name), memory.device)
+
+
+def fits_device(folder: ModelFolder, precision: str, device: str, context: int, copies: int = 1) -> bool:
+    """Whether so many copies of a model fit this device; of what cannot be estimated it is assumed."""
+    memory = next((one for one in memories() if one.device == device), None)
+    if memory is None or precision not in get_args(Precision):
+        return True
+    share = replace(memory, free=memory.free // copies)
+    try:
+        fit = judge_folder(
+            folder.path, folder.name, share, cast(Precision, precision), context or USUAL_CONTEXT
+        )
+    except ModelError:  # loading says why
+        return True
+    return fit.verdict == "fits"

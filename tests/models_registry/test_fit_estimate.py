@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from app.device_memory import memories, parse_gpus, parse_meminfo, parse_vm_stat
+from app.messages import ModelFolder
 from app.model_messages import Memory
-from app.models_registry import judge_folder
+from app.models_registry import fits_device, judge_folder
 from app.models_registry.files.config import parse_config
 from app.models_registry.files.weights import Tensor, Weights
 from app.models_registry.fit_estimate import CHUNK, Estimator, judge
@@ -155,6 +156,16 @@ def test_the_demo_model_fits_from_its_files_alone() -> None:
     fit = judge_folder(assets_dir() / "demo-model", "demo", memory, "float32", 4096)
     assert (fit.verdict, fit.context, fit.longest_context) == ("fits", 1024, 1024)
     assert "Its whole context of 1,024 tokens fits." in fit.sentence
+
+
+def test_a_device_holds_as_many_copies_as_fit(tmp_path: Path) -> None:
+    demo = ModelFolder(assets_dir() / "demo-model", "demo")
+    assert fits_device(demo, "float32", "cpu", 0)
+    assert not fits_device(demo, "float32", "cpu", 0, copies=10_000)
+    assert fits_device(demo, "float32", "cuda:99", 0, copies=10_000), (
+        "of a device that nobody knows it is assumed"
+    )
+    assert fits_device(ModelFolder(tmp_path, "empty"), "float32", "cpu", 0), "loading says why not"
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ beginning, and torchrun ends all where one of them ends.
 """
 
 import json
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -18,17 +19,20 @@ import torch
 import transformers
 
 from app.child_process import ChildProcess
-from app.engine.device_trial import device_fault
-from app.engine.hardware import choose_device
-from app.engine.loading import LoadedModel
-from app.engine.parallel.link import Link, LinkBroken, Op, Order, connect
-from app.engine.parallel.plan import RankPlan, TorchrunRank
-from app.engine.parallel.runner import ParallelRunner, rows_together
+from app.engine.device_faults import is_no_verdict
+from app.engine.loading import LoadedModel, load
+from app.engine.parallel.devices import check_cards, devices_by_torchrun
+from app.engine.parallel.layer_group import Watch, join_layers, leave_layers
+from app.engine.parallel.link import Link, LinkBroken, Loading, Op, Order, connect
+from app.engine.parallel.passes import Announcer
+from app.engine.parallel.plan import RankPlan, TorchrunRank, always_fits
+from app.engine.parallel.runner import ParallelRunner, profile_together
 from app.engine.parallel.serving import RankServer, use_device
+from app.engine.parallel.tensor import does_split, load_split
 from app.engine.runner import BlockRunner
-from app.engine.step_profile import Buckets, StepProfile, StepTimes
-from app.errors import BadOption, ModelBroken, RankLost
-from app.messages import ModelChoice, ModelFolder
+from app.engine.sandbox import Sandbox
+from app.errors import AppError, RankLost, first_line
+from app.messages import Fits, ModelChoice, ModelFolder
 
 STARTING = 120.0
 """Seconds for a process to import torch."""
@@ -40,12 +44,16 @@ _PINGS = 21
 class Ranks:
     """Rank 0's view of the others. One device needs none of them, and nothing is started."""
 
-    def __init__(self, plan: RankPlan) -> None:
+    def __init__(self, plan: RankPlan, fits: Fits = always_fits) -> None:
+        """`fits` decides whether a model is split, where the plan leaves that open."""
         self._plan = plan
+        self._fits = fits
         self._devices = plan.devices  # that are left
         self._children: list[ChildProcess] = []
         self._link: Link | None = None
-        self._runner: ParallelRunner | None = None
+        self._shared: ParallelRunner | Announcer | None = None  # what goes on with all ranks
+        self._watch: Watch | None = None
+        self._is_split = False
         self._gone = set[int]()  # ranks that have ended
         self._threads = torch.get_num_threads()  # for all ranks together
 
@@ -57,49 +65,98 @@ class Ranks:
     @property
     def is_whole(self) -> bool:
         """Whether every rank that has the model is still there, as far as is known."""
-        is_broken = self._runner is not None and self._runner.is_broken
+        is_broken = self._shared is not None and self._shared.is_broken
         return not is_broken and all(child.is_running for child in self._children)
 
     def begin(self, choice: ModelChoice) -> ModelChoice:
         """Before the model is loaded here: this rank's device, and the other processes on their way."""
         self._leave_out_the_gone()
         if self._plan.torchrun and not self._devices:
-            self._devices = _devices_by_torchrun(choice, self._plan.torchrun)
+            self._devices = devices_by_torchrun(choice, self._plan.torchrun)
         if not self._devices:
             return choice
-        _check_cards(self._devices)
+        check_cards(self._devices)
         use_device(self._devices[0], self._threads // self.size or 1)
         if self.size > 1 and not self._plan.torchrun and not self._children:
             self._children = [ChildProcess("app.engine.parallel.rank_main") for _ in self._devices[1:]]
         return replace(choice, device="cpu" if self._devices[0] == "cpu" else "cuda")
 
+    def load(
+        self, folder: ModelFolder, choice: ModelChoice, sandbox: Sandbox | None, cache: Path | None
+    ) -> LoadedModel:
+        """The model at this rank: a share of it where all ranks together hold one. Raises AppError."""
+        self._is_split = does_split(self._plan.parallel, folder, choice, self._devices, self._fits)
+        if not self._is_split:
+            return load(folder, choice, sandbox, cache)
+        with self._hanging_up_on_error(), TemporaryDirectory(prefix="foresight-layers-") as meeting:
+            link = self._link = self._link or self._connect()
+            place = str(Path(meeting) / "store")
+            wanted = [self._wanted(rank, folder, choice, cache, place) for rank in self._others]
+            loading = Loading(link, wanted)
+            with self._ending_together(loading), self.explaining_errors():
+                announcer = self._shared = self._join_layers(link, place)
+                wait = partial(self._wait, loading)
+                return load_split(folder, choice, sandbox, self._devices, announcer, wait)
+
+    def _join_layers(self, link: Link, place: str) -> Announcer:
+        self._leave_layers()  # of an earlier model
+        join_layers(place, 0, self.size, self._devices[0])
+        watch = self._watch = Watch(lambda: not all(child.is_running for child in self._children))
+        return Announcer(link, lambda: watch.has_cut)
+
+    def _wait(self, loading: Loading) -> None:
+        try:
+            loading.wait()
+        except LinkBroken as broken:  # which loading would take for a fault of the model's files
+            raise self._lost(broken.rank) from broken
+
     def join(
         self, loaded: LoadedModel, folder: ModelFolder, choice: ModelChoice, cache: Path | None
     ) -> LoadedModel:
         """The model on all ranks. Raises AppError where one of them cannot have it."""
-        if self.size == 1:
+        if self.size == 1 or self._is_split:
             return loaded
         if not isinstance(loaded.runner, BlockRunner):
             self._hang_up()
             note = f"{loaded.info.name} takes no draft trees, so one device is used."
             return replace(loaded, info=replace(loaded.info, device_note=note))
-        try:
+        with self._hanging_up_on_error():
             link = self._link = self._link or self._connect()
-            self._load_others(link, folder, choice, cache)
+            Loading(link, [self._wanted(rank, folder, choice, cache) for rank in self._others]).wait()
             seconds = median(link.ping() for _ in range(_PINGS))
-        except LinkBroken as broken:
-            self._hang_up()
-            raise self._lost(broken.rank) from broken
-        except BaseException:
-            self._hang_up()
-            raise
-        self._runner = ParallelRunner(loaded.runner, link, self._lost)
+        runner = self._shared = ParallelRunner(loaded.runner, link, self._lost)
         return replace(
             loaded,
-            runner=self._runner,
+            runner=runner,
             profile=profile_together(loaded.profile, self.size, seconds),
             info=replace(loaded.current_info, devices=self._devices),
         )
+
+    @contextmanager
+    def explaining_errors(self) -> Iterator[None]:
+        """Raise RankLost for an error that ended a pass of all ranks; others go through."""
+        try:
+            yield
+        except Exception as error:
+            meaning = self._explained(error)
+            if meaning is error:
+                raise
+            raise meaning from error
+
+    def _explained(self, error: Exception) -> Exception:
+        if not isinstance(self._shared, Announcer) or not self._shared.is_broken or not self._link:
+            return error
+        self._leave_layers()  # whoever waits for this rank goes on
+        try:
+            problems = {rank: self._link.problem_of(rank) for rank in self._others}
+        except LinkBroken as broken:
+            return self._lost(broken.rank)
+        rank = next((rank for rank, problem in problems.items() if problem), 0)
+        if rank:
+            return RankLost(f"Rank {rank} ({self._devices[rank]}) {problems[rank]}. {self._go_on()}")
+        if isinstance(error, AppError) or is_no_verdict(error):
+            return error
+        return RankLost(f"A step failed on one of the devices ({first_line(error)[:200]}). {self._go_on()}")
 
     def close(self) -> None:
         """The model was unloaded: the started processes end, and each device may be tried again."""
@@ -125,21 +182,24 @@ class Ranks:
             link.ping()  # the others have read the store when they answer
             return link
 
-    def _load_others(self, link: Link, folder: ModelFolder, choice: ModelChoice, cache: Path | None) -> None:
-        wanted = {
+    @property
+    def _others(self) -> range:
+        return range(1, self.size)
+
+    def _wanted(
+        self, rank: int, folder: ModelFolder, choice: ModelChoice, cache: Path | None, place: str = ""
+    ) -> dict[str, object]:
+        """What a rank is to load; of a model that is split its share, whose ranks meet at a place."""
+        return {
             "path": str(folder.path),
             "name": folder.name,
             "gguf": str(folder.gguf or ""),
             "cache": str(cache or ""),
             "choice": asdict(choice),
             "threads": self._threads // self.size or 1,
+            "device": self._devices[rank],
+            "split": place,
         }
-        for rank in range(1, self.size):
-            link.send_order(rank, Order(Op.LOAD))
-            link.send_json(rank, {**wanted, "device": self._devices[rank]})
-        refusals = [link.receive_json(rank)["refused"] for rank in range(1, self.size)]
-        if refused := next(filter(None, refusals), ""):
-            raise ModelBroken(refused)
 
     def _unload_others(self) -> None:
         """And this rank's model is held no more."""
@@ -147,22 +207,53 @@ class Ranks:
             self._gone.add(0)
         elif self._link:
             with suppress(LinkBroken):  # the next load tells
-                for rank in range(1, self.size):
+                for rank in self._others:
                     self._link.send_order(rank, Order(Op.UNLOAD))
-        self._runner = None
+        self._shared = None
+        self._leave_layers()
 
     def _lost(self, rank: int) -> RankLost:
         """What is said where a rank has ended. It will be left out."""
         self._gone.add(rank)
         words = f"Rank {rank} ({self._devices[rank]}) ended: it was killed, crashed, or had no memory left."
+        return RankLost(f"{words} {self._go_on()}")
+
+    def _go_on(self) -> str:
+        """What to do, and what happens then."""
         if self._plan.torchrun:
-            return RankLost(f"{words} Start torchrun again.")
-        left = [device for other, device in enumerate(self._devices) if other not in self._gone]
-        return RankLost(f"{words} Ask again: Foresight goes on with {' and '.join(left)}.")
+            return "Start torchrun again."
+        left = " and ".join(device for rank, device in enumerate(self._devices) if rank not in self._gone)
+        if self._is_split:
+            return f"Ask again: the model is loaded anew on {left}, if it fits there."
+        return f"Ask again: Foresight goes on with {left}."
+
+    @contextmanager
+    def _ending_together(self, loading: Loading) -> Iterator[None]:
+        """Where the share fails to load here, the ranks that torchrun started get ready for the next model."""
+        try:
+            yield
+        except BaseException:
+            self._leave_layers()
+            if self._plan.torchrun:
+                with suppress(AppError, LinkBroken):
+                    loading.wait()
+            raise
+
+    @contextmanager
+    def _hanging_up_on_error(self) -> Iterator[None]:
+        """Around what the other ranks do for a model that is being loaded."""
+        try:
+            yield
+        except LinkBroken as broken:
+            self._hang_up()
+            raise self._lost(broken.rank) from broken
+        except BaseException:
+            self._hang_up()
+            raise
 
     def _leave_out_the_gone(self) -> None:
         is_whole = self.is_whole and not self._gone
-        self._runner = None  # it holds the old model
+        self._shared = None  # it holds the old model
         if is_whole:
             return
         if self._plan.torchrun:
@@ -173,13 +264,20 @@ class Ranks:
         self._gone.clear()
         self._hang_up()
 
+    def _leave_layers(self) -> None:
+        if self._watch:
+            self._watch.close()
+            self._watch = None
+        leave_layers()
+
     def _hang_up(self) -> None:
+        self._leave_layers()
         if self._link and not self._plan.torchrun:
             self._link.close()
             self._link = None
         for child in self._children:
             child.close()
-        self._children, self._runner = [], None
+        self._children, self._shared = [], None
 
 
 def serve_torchrun(torchrun: TorchrunRank) -> None:
@@ -197,41 +295,3 @@ def _meet_by_torchrun(torchrun: TorchrunRank) -> Link:
     )
     place = PrefixStore(f"foresight-{torchrun.attempt}", store)
     return connect(place, torchrun.rank, torchrun.size, FOR_TORCHRUN)
-
-
-def _devices_by_torchrun(choice: ModelChoice, torchrun: TorchrunRank) -> tuple[str, ...]:
-    """A card for each rank where models run on cards, else the CPU for all."""
-    is_card = choose_device(choice.device, fault_of=device_fault).device.type == "cuda"
-    return tuple(f"cuda:{rank}" if is_card else "cpu" for rank in range(torchrun.size))
-
-
-def _check_cards(devices: Sequence[str]) -> None:
-    """Raises BadOption for a card that is not there."""
-    if devices[0] == "cpu":
-        return
-    choose_device("cuda")  # says why none can be used
-    count = torch.cuda.device_count()
-    for device in devices:
-        if (number := int(device.removeprefix("cuda:"))) >= count:
-            there = "the only one is 0" if count == 1 else f"they are 0 to {count - 1}"
-            raise BadOption(f"There is no card {number} here: {there}.")
-
-
-def profile_together(profile: StepProfile, ranks: int, exchange: float) -> StepProfile:
-    """What the steps of all ranks together cost, by the rows that they have together."""
-
-    def together(times: StepTimes) -> StepTimes:
-        seconds = (
-            each + exchange * (rows > 1) for rows, each in zip(times.buckets, times.seconds, strict=True)
-        )
-        return StepTimes(rows_of(times.buckets), tuple(seconds))
-
-    def rows_of(buckets: Buckets) -> Buckets:
-        return tuple(rows_together(rows, ranks) for rows in buckets)
-
-    return replace(
-        profile,
-        free=together(profile.free),
-        batch_invariant=together(profile.batch_invariant),
-        bucket_sets=tuple(map(rows_of, profile.bucket_sets)),
-    )

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from app.engine.block import Block
 from app.engine.parallel.shares import Share
+from app.errors import ModelBroken
 
 _ORDER = 1536
 """Numbers of an order: five counts, MOST_TEXT tokens, and four numbers for each row of the widest block."""
@@ -41,6 +42,10 @@ class Op(IntEnum):
     FORGET = 6
     UNLOAD = 7
     PING = 8  # an answer as long as an order
+    PASS = 9  # a forward pass of a model that is split among the ranks, in so many numbers, which come next
+    KEEP = 10  # these rows of the newest pass
+    LAYER = 11  # one layer of it, by JSON and a tensor
+    PROBLEM = 12  # what went wrong in a pass, by JSON
 
 
 class LinkBroken(Exception):
@@ -128,6 +133,11 @@ class Link:
         self.receive(source, text)
         return json.loads(bytes(text.tolist()))
 
+    def problem_of(self, rank: int) -> str:
+        """What went wrong there in a pass, as a sentence, or "". Raises LinkBroken."""
+        self.send_order(rank, Order(Op.PROBLEM))
+        return str(self.receive_json(rank)["problem"])
+
     def ping(self) -> float:
         """Seconds that an order and an answer take, for all ranks together; to be called by rank 0."""
         began, others = perf_counter(), range(1, self.size)
@@ -149,16 +159,40 @@ class Link:
         self._group = None
 
 
+class Loading:
+    """The other ranks load what they are told."""
+
+    def __init__(self, link: Link, wanted: Sequence[dict[str, object]]) -> None:
+        self._link = link
+        self._waiting = list(range(1, len(wanted) + 1))
+        for rank, each in enumerate(wanted, start=1):
+            link.send_order(rank, Order(Op.LOAD))
+            link.send_json(rank, each)
+
+    def wait(self) -> None:
+        """Until each has answered. Raises ModelBroken where one of them cannot have it, and LinkBroken."""
+        refusals: list[str] = []
+        while self._waiting:
+            refusals.append(self._link.receive_json(self._waiting.pop(0))["refused"])
+        if refused := next(filter(None, refusals), ""):
+            raise ModelBroken(refused)
+
+
 def connect(store: Any, rank: int, size: int, within: timedelta = MEETING) -> Link:
     """Meet the other ranks by a store of torch. Raises RuntimeError where they do not come."""
+    store.set_timeout(within)
+    return Link(gloo(store, rank, size, _WAITING), rank, size)
+
+
+def gloo(store: Any, rank: int, size: int, waiting: timedelta) -> Any:
+    """A process group between processes of this machine, which wait so long for each other."""
     from torch.distributed import ProcessGroupGloo as Gloo  # not before there are ranks
 
     options: Any = Gloo._Options()  # type: ignore[attr-defined]
     # By itself gloo would listen at the address that this machine's name has.
     options._devices = [Gloo.create_device(hostname="127.0.0.1")]
-    options._timeout = _WAITING
-    store.set_timeout(within)
-    return Link(Gloo(store, rank, size, options), rank, size)
+    options._timeout = waiting
+    return Gloo(store, rank, size, options)
 
 
 def _packed(order: Order) -> Tensor:

@@ -3,10 +3,14 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from app.errors import BadOption
-from app.messages import Device
-from app.validation import require
+from app.messages import Device, ModelFolder
+from app.validation import require, require_one_of
+
+Parallelism = Literal["auto", "lookahead", "tensor"]
+"""Whether each device holds the whole model, or a share of every layer; auto splits what one device cannot hold."""
 
 _PLACE = re.compile(r"cpu|cuda:[0-9]{1,3}")
 
@@ -33,8 +37,10 @@ class RankPlan:
 
     devices: tuple[str, ...] = ()
     torchrun: TorchrunRank | None = None
+    parallel: Parallelism = "auto"
 
     def __post_init__(self) -> None:
+        require_one_of(Parallelism, "parallel", self.parallel)
         for device in self.devices:
             require(bool(_PLACE.fullmatch(device)), "a device must be cpu, or a card's number", device)
         cards = [device for device in self.devices if device != "cpu"]
@@ -55,6 +61,11 @@ class RankPlan:
 
 ALONE = RankPlan()
 """One device."""
+
+
+def always_fits(_folder: ModelFolder, _precision: str, _device: str, _context: int, _copies: int) -> bool:
+    """Where nobody estimates."""
+    return True
 
 
 def read_devices(text: str) -> tuple[str, ...]:
@@ -80,10 +91,15 @@ def torchrun_rank(environment: Mapping[str, str]) -> TorchrunRank | None:
     )
 
 
-def plan_of(devices: str | None, device: Device, torchrun: TorchrunRank | None) -> RankPlan:
-    """The plan of `--devices` and `--device`. Raises BadOption where both are given, ValueError for bad devices."""
-    if devices is None:
-        return RankPlan((), torchrun)
-    if device != "auto":
+def plan_of(
+    devices: str | None, device: Device, torchrun: TorchrunRank | None, parallel: Parallelism = "auto"
+) -> RankPlan:
+    """The plan of `--devices`, `--device` and `--parallel`.
+
+    Raises BadOption where they do not go together, ValueError for bad devices."""
+    if devices is not None and device != "auto":
         raise BadOption("Choose one of --device and --devices.")
-    return RankPlan(read_devices(devices), torchrun)
+    plan = RankPlan(() if devices is None else read_devices(devices), torchrun, parallel)
+    if parallel != "auto" and not torchrun and len(plan.devices) < 2:
+        raise BadOption("--parallel is for several devices: name them, such as --devices 0,1.")
+    return plan

@@ -6,7 +6,7 @@ others hear of the text with their next share, or when they are far behind.
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 
 import torch
@@ -20,7 +20,7 @@ from app.engine.parallel.rank import RankModel, answers_of, choices_of
 from app.engine.parallel.shares import Share, followed, split
 from app.engine.runner import BlockRunner
 from app.engine.sampling import Choices, Sampler
-from app.engine.step_profile import Buckets
+from app.engine.step_profile import Buckets, StepProfile, StepTimes
 from app.errors import AppError
 from app.messages import MAX_ROWS, Prefilling, Sampling
 
@@ -207,3 +207,23 @@ def rows_together(rows: int, ranks: int) -> int:
 def _read(said: Tensor, likely: int = 1, positions: Sequence[int] = (), *, own: Sampler) -> Choices:
     """The answers of several ranks, or this one's own logits."""
     return own(said, likely, positions) if said.is_floating_point() else choices_of(said.numpy(), likely)
+
+
+def profile_together(profile: StepProfile, ranks: int, exchange: float) -> StepProfile:
+    """What the steps of all ranks together cost, by the rows that they have together."""
+
+    def together(times: StepTimes) -> StepTimes:
+        seconds = (
+            each + exchange * (rows > 1) for rows, each in zip(times.buckets, times.seconds, strict=True)
+        )
+        return StepTimes(rows_of(times.buckets), tuple(seconds))
+
+    def rows_of(buckets: Buckets) -> Buckets:
+        return tuple(rows_together(rows, ranks) for rows in buckets)
+
+    return replace(
+        profile,
+        free=together(profile.free),
+        batch_invariant=together(profile.batch_invariant),
+        bucket_sets=tuple(map(rows_of, profile.bucket_sets)),
+    )

@@ -1,5 +1,7 @@
 """The other ranks: they do what rank 0 orders, until it hangs up."""
 
+import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,21 +9,29 @@ import torch
 
 from app.engine.head_loading import no_heads
 from app.engine.loading import load
-from app.engine.memory import release_memory
+from app.engine.memory import is_out_of_memory, release_memory
+from app.engine.parallel.layer_group import card_by_number, join_layers, leave_layers
 from app.engine.parallel.link import Link, LinkBroken, Op, Order
+from app.engine.parallel.passes import Follower, unpacked
 from app.engine.parallel.rank import RankModel, answers_of
+from app.engine.parallel.tensor import share_among
 from app.engine.runner import BlockRunner
 from app.engine.sampling import Sampler
+from app.engine.weights import load_weights
 from app.errors import AppError, first_line
 from app.messages import ModelChoice, ModelFolder, Sampling
 
+log = logging.getLogger(__name__)
+
 
 class RankServer:
-    """One rank's model, and how it answers."""
+    """One rank's model, or its share of one, and how it answers."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self._loaded: RankModel | None = None
+        self._share: Follower | None = None
+        self._problem = ""  # what went wrong in a pass of the share
         self._sampler: Sampler | None = None  # None: rank 0 wants the logits
 
     def serve(self) -> None:
@@ -47,6 +57,10 @@ class RankServer:
                 self._prepare(self._link.receive_json(0))
             case Op.PING:
                 self._link.pong()
+            case Op.PROBLEM:
+                self._link.send_json(0, {"problem": self._problem})
+            case Op.PASS | Op.LAYER | Op.KEEP:
+                self._follow(order)
             case _:
                 self._go_on(order)
 
@@ -71,6 +85,9 @@ class RankServer:
         folder = ModelFolder(Path(wanted["path"]), wanted["name"], gguf=gguf)
         try:
             choice = ModelChoice(**wanted["choice"])
+            if wanted["split"]:
+                self._share = self._load_share(folder, choice, wanted["split"], wanted["device"])
+                return ""
             runner = load(folder, choice, cache=cache, find_heads=no_heads).runner  # rank 0 drafts
         except AppError as error:
             return str(error)
@@ -81,10 +98,42 @@ class RankServer:
         self._loaded = RankModel(runner)
         return ""
 
+    def _load_share(self, folder: ModelFolder, choice: ModelChoice, place: str, device: str) -> Follower:
+        join_layers(place, self._link.rank, self._link.size, device)
+        with card_by_number(device):
+            return Follower(load_weights(folder, choice, share_among(self._link.size)))
+
     def _unload(self) -> None:
         """The old model's memory is free before another one takes its own."""
-        self._loaded = self._sampler = None
+        self._loaded = self._sampler = self._share = None
+        self._problem = ""
+        leave_layers()
         release_memory()
+
+    def _follow(self, order: Order) -> None:
+        """Compute what rank 0 computes. Where that fails the others hear of it by the end of the layers' group."""
+        work = self._received(order)
+        if self._share is None:  # an earlier pass failed
+            return
+        try:
+            work(self._share)
+        except Exception as error:  # torch's, a driver's: each has types of its own
+            log.warning("a pass failed", exc_info=error)
+            self._unload()
+            self._problem = "had no memory left" if is_out_of_memory(error) else ""
+
+    def _received(self, order: Order) -> Callable[[Follower], None]:
+        """What is to be done, with what comes behind the order."""
+        if order.op is Op.KEEP:
+            return lambda share: share.keep(order.text)
+        if order.op is Op.LAYER:
+            told = self._link.receive_json(0)
+            states = torch.empty(told["shape"], dtype=getattr(torch, told["dtype"]))
+            self._link.receive(0, states)
+            return lambda share: share.feed(told["name"], states)
+        numbers = torch.empty(order.length, dtype=torch.int64)
+        self._link.receive(0, numbers)
+        return lambda share: share.run(unpacked(numbers.tolist()))
 
     def _prepare(self, settings: Any) -> None:
         runner = self._model.runner

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -14,14 +14,27 @@ from app.child_process import ChildProcess
 from app.conversation import Reply
 from app.engine import Engine
 from app.engine.parallel import group
-from app.engine.parallel.group import Ranks, profile_together
+from app.engine.parallel.group import Ranks
 from app.engine.parallel.plan import RankPlan
+from app.engine.parallel.runner import profile_together
+from app.engine.parallel.tensor import ROUNDING
 from app.engine.sandbox import Sandbox
 from app.engine.step_profile import StepProfile, StepTimes
 from app.errors import BadOption
 from app.logits_settings import LogitsSettings
-from app.messages import Decoding, Finished, ModelChoice, ModelFolder, Options, Piece, Request, Sampling
+from app.messages import (
+    Decoding,
+    Finished,
+    ModelChoice,
+    ModelFolder,
+    ModelInfo,
+    Options,
+    Piece,
+    Request,
+    Sampling,
+)
 from tests.engine.asking import CPU, LONG, PROMPT, SHORT, Watched, ask, events_of, failure, ids_of
+from tests.engine.parallel.groups import on_a_cpu
 from tests.engine.places import Places
 from tests.engine.recurrent_architectures import RECURRENT
 from tests.engine.replies import load
@@ -69,10 +82,24 @@ def plainly(options: Options) -> Options:
     return replace(options, decoding=Decoding("plain"))
 
 
-def devices_of(reply: Reply) -> tuple[str, ...]:
+def model_of(reply: Reply) -> ModelInfo:
     last = events_of(reply)[-1]
     assert isinstance(last, Finished), last
-    return last.model.devices
+    return last.model
+
+
+def devices_of(reply: Reply) -> tuple[str, ...]:
+    return model_of(reply).devices
+
+
+def killer(children: list[ChildProcess]) -> Callable[[Watched], None]:
+    """Kills the first of them."""
+
+    def kill(_reply: Watched) -> None:
+        if children[0].is_running:
+            os.kill(children[0].pid, signal.SIGKILL)
+
+    return kill
 
 
 def test_replies_are_shared_and_a_killed_rank_ends_one_of_them(
@@ -87,11 +114,7 @@ def test_replies_are_shared_and_a_killed_rank_ends_one_of_them(
     engine.submit(Request(replace(CPU, name="tiny"), PROMPT, SHARED, logits=wanted), with_logprobs)
     assert ids_of(with_logprobs) == expected
 
-    def kill(_reply: Watched) -> None:
-        if children[0].is_running:
-            os.kill(children[0].pid, signal.SIGKILL)
-
-    cut = ask(engine, options=replace(LONG, decoding=WIDE), reply=Watched(Piece, kill))
+    cut = ask(engine, options=replace(LONG, decoding=WIDE), reply=Watched(Piece, killer(children)))
     assert failure(cut) == (
         "Rank 1 (cpu) ended: it was killed, crashed, or had no memory left. "
         f"Ask again: Foresight goes on with {' and '.join(['cpu'] * (size - 1))}."
@@ -103,6 +126,49 @@ def test_replies_are_shared_and_a_killed_rank_ends_one_of_them(
         engine.unload()
         whole = ask(engine, options=SHARED)
         assert (ids_of(whole), devices_of(whole)) == (expected, ("cpu",) * size)
+
+
+@on_a_cpu
+def test_a_split_model_writes_what_plain_writes_and_is_loaded_anew_where_a_rank_is_killed(
+    model_folders: dict[str, Path], measurements: Path, sandbox: Sandbox, children: list[ChildProcess]
+) -> None:
+    plan = RankPlan(("cpu", "cpu"), parallel="tensor")
+    engine = Engine(Places(model_folders), measurements, sandbox, plan)
+    expected = ids_of(ask(engine, options=plainly(SHARED)))
+    split = ask(engine, options=SHARED)
+    assert (ids_of(split), devices_of(split)) == (expected, ("cpu", "cpu"))
+    assert ROUNDING in model_of(split).refusals.values()
+    assert devices_of(ask(engine, "other", options=SHARED)) == ("cpu", "cpu")
+    assert ids_of(ask(engine, options=SHARED)) == expected, "the model came back"
+
+    cut = ask(engine, options=replace(LONG, decoding=WIDE), reply=Watched(Piece, killer(children)))
+    assert failure(cut) == (
+        "Rank 1 (cpu) ended: it was killed, crashed, or had no memory left. "
+        "Ask again: the model is loaded anew on cpu, if it fits there."
+    )
+    again = ask(engine, options=SHARED)
+    assert devices_of(again) == ()
+    assert ids_of(again) == ids_of(ask(engine, options=plainly(SHARED)))
+    engine.close()
+    assert not any(child.is_running for child in children), "they end with the engine"
+
+
+@on_a_cpu
+@pytest.mark.thorough
+def test_in_half_precision_the_probe_decides_for_a_split_model(
+    model_folders: dict[str, Path], measurements: Path, sandbox: Sandbox
+) -> None:
+    plan = RankPlan(("cpu", "cpu"), parallel="tensor")
+    engine = Engine(Places(model_folders), measurements, sandbox, plan)
+    replies = [Reply(), Reply()]
+    for reply, options in zip(replies, (SHARED, plainly(SHARED)), strict=True):
+        engine.submit(Request(replace(CPU, dtype="bfloat16"), PROMPT, options), reply)
+    info = model_of(replies[0])
+    assert (info.dtype, info.devices) == ("bfloat16", ("cpu", "cpu"))
+    assert info.same_text_note.startswith("bfloat16: the same text by steps of") is info.same_text
+    if info.same_text:
+        assert ids_of(replies[0]) == ids_of(replies[1])
+    engine.close()
 
 
 def test_one_device_starts_nothing(

@@ -1,0 +1,83 @@
+"""Which models are split, and what is said of the others before any rank reads them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.engine.parallel.plan import Parallelism, always_fits
+from app.engine.parallel.tensor import check_can_split, does_split, reason_against_split
+from app.errors import AppError
+from app.messages import ModelChoice, ModelFolder
+from tests.engine.architectures import BRANCHING
+from tests.engine.parallel.groups import on_a_cpu
+from tests.engine.tiny import write_tiny
+
+CPU = ModelChoice("tiny", "float32", "cpu")
+TWO = ("cpu", "cpu")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    return write_tiny(tmp_path_factory.mktemp("tiny"))
+
+
+def test_a_model_is_split_by_its_plan_and_its_heads() -> None:
+    configs = {each.name: each.make().config for each in BRANCHING if each.name in ("llama", "gpt2")}
+    assert reason_against_split(configs["llama"], 2) == ""
+    assert reason_against_split(configs["llama"], 4) == (
+        "4 devices cannot share the attention heads of this model (4, and 2 for keys and values): 2 can, or "
+        "use --parallel lookahead, or one device."
+    )
+    assert reason_against_split(configs["gpt2"], 2) == (
+        "transformers has no plan to split the layers of gpt2 among devices: "
+        "use --parallel lookahead, or one device."
+    )
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        (replace(CPU, quantisation="int8"), "Quantised weights are not split among devices"),
+        (replace(CPU, attention="native"), "the model is split among devices"),
+    ],
+)
+def test_what_goes_with_whole_models_alone_is_refused(
+    folder: ModelFolder, choice: ModelChoice, words: str
+) -> None:
+    with pytest.raises(AppError, match=words):
+        check_can_split(folder, choice, 2)
+    assert not does_split("auto", folder, choice, TWO, lambda *_: False)
+
+
+def test_a_gguf_file_and_a_broken_config_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"GGUF")
+    with pytest.raises(AppError, match="A GGUF file is not split among devices"):
+        check_can_split(ModelFolder(file, "model"), CPU, 2)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(AppError, match="could not be loaded"):
+        check_can_split(ModelFolder(tmp_path, "model"), CPU, 2)
+
+
+@on_a_cpu
+@pytest.mark.parametrize(
+    ("parallel", "fits", "splits"),
+    [("auto", True, False), ("auto", False, True), ("lookahead", False, False), ("tensor", True, True)],
+)
+def test_where_nobody_says_what_does_not_fit_is_split(
+    folder: ModelFolder, parallel: Parallelism, fits: bool, splits: bool
+) -> None:
+    asked: list[tuple[str, str, int]] = []
+
+    def estimate(_model: ModelFolder, precision: str, device: str, _context: int, copies: int) -> bool:
+        asked.append((precision, device, copies))
+        return fits
+
+    assert does_split(parallel, folder, CPU, TWO, estimate) is splits
+    assert asked == ([("float32", "cpu", 2)] if parallel == "auto" else [])
+
+
+def test_one_device_holds_the_whole_model(folder: ModelFolder) -> None:
+    assert not does_split("auto", folder, CPU, ("cpu",), lambda *_: False)
+    assert not does_split("auto", folder, CPU, TWO, always_fits)
