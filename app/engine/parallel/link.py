@@ -44,7 +44,7 @@ class Op(IntEnum):
     PING = 8  # an answer as long as an order
     PASS = 9  # a forward pass of a model that is split among the ranks, in so many numbers, which come next
     KEEP = 10  # these rows of the newest pass
-    LAYER = 11  # one layer of it, by JSON and a tensor
+    LAYER = 11  # one layer of it, by its number; the text is the shape of its input, which comes next
     PROBLEM = 12  # what went wrong in a pass, by JSON
 
 

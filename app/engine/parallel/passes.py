@@ -6,6 +6,7 @@ Rank 0 alone knows what passes are for. The others know their share of the keys 
     FAST, INVARIANT     a block behind so many committed rows, through our attention
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -20,7 +21,6 @@ from app.engine import attention
 from app.engine.attention import Attend
 from app.engine.attention.selector import SDPA
 from app.engine.block import Block, chain_block
-from app.engine.hardware import dtype_name
 from app.engine.kv_cache import BlockCache, are_in_place
 from app.engine.parallel.link import Link, Op, Order
 from app.engine.steps import run_block
@@ -35,6 +35,11 @@ class Way(IntEnum):
 
 
 _ATTENDS: Mapping[Way, Attend] = {Way.FAST: SDPA.attend, Way.INVARIANT: SDPA.batch_invariant}
+
+
+_ALONE = "colwise"
+_NUMBER = re.compile(r"\.\d+(?=\.|$)")
+"""Of a layer, which plans write as a star."""
 
 
 class PassesBroken(Exception):
@@ -87,11 +92,11 @@ class Announcer:
         return self._is_inside or self._is_cut()
 
     def announce_passes_of(self, model: PreTrainedModel) -> None:
-        """From now on, of this rank's share of the model; and what a layer is fed apart from the others."""
+        """From now on, of this rank's share of the model; and what a layer that adds up is fed apart from them."""
         model.register_forward_pre_hook(self._begin, with_kwargs=True)
         model.register_forward_hook(self._end)
-        for name, layer in inner_layers(model).items():
-            layer.register_forward_pre_hook(partial(self._feed, name))
+        for number, layer in enumerate(adding_layers(model)):
+            layer.register_forward_pre_hook(partial(self._feed, number))
 
     def keep(self, rows: Sequence[int]) -> None:
         """The newest pass was whole, and these rows of it are kept. Raises PassesBroken, LinkBroken."""
@@ -117,21 +122,22 @@ class Announcer:
     def _end(self, *_: object) -> None:
         self._is_inside = False
 
-    def _feed(self, name: str, _layer: object, inputs: tuple[Any, ...]) -> None:
+    def _feed(self, number: int, _layer: object, inputs: tuple[Any, ...]) -> None:
         if self._is_inside:
             return
         states: Tensor = inputs[0]
         for rank in self._others:
-            self._link.send_order(rank, Order(Op.LAYER))
-            self._link.send_json(
-                rank, {"name": name, "shape": states.shape, "dtype": dtype_name(states.dtype)}
-            )
+            self._link.send_order(rank, Order(Op.LAYER, number, tuple(states.shape)))
             self._link.send(rank, states.cpu().contiguous())
 
 
-def inner_layers(model: PreTrainedModel) -> dict[str, nn.Module]:
-    """The layers without layers of their own, by name."""
-    return {name: layer for name, layer in model.named_modules() if not any(True for _ in layer.children())}
+def adding_layers(model: PreTrainedModel) -> list[nn.Module]:
+    """The innermost layers in which ranks meet; transformers' plan names those that need no other rank colwise."""
+    inner = [
+        (name, layer) for name, layer in model.named_modules() if not any(True for _ in layer.children())
+    ]
+    styles = (model.tp_plan.get(_NUMBER.sub(".*", name), _ALONE) for name, _ in inner)
+    return [layer for (_, layer), style in zip(inner, styles, strict=True) if style != _ALONE]
 
 
 class Follower:
@@ -140,6 +146,7 @@ class Follower:
     def __init__(self, model: PreTrainedModel) -> None:
         attention.register()
         self._model = model
+        self._adding = adding_layers(model)
         self.cache = BlockCache()
         self._attention = ""
 
@@ -153,9 +160,9 @@ class Follower:
         run_block(self._model, self.cache, forward.block, _ATTENDS[forward.way])
 
     @torch.inference_mode()
-    def feed(self, name: str, states: Tensor) -> None:
+    def feed(self, number: int, states: Tensor) -> None:
         """What a layer of rank 0 is fed."""
-        self._model.get_submodule(name)(states.to(self._model.device))
+        self._adding[number](states.to(self._model.device))
 
     @torch.inference_mode()
     def keep(self, rows: Sequence[int]) -> None:

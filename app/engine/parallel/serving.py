@@ -31,7 +31,8 @@ class RankServer:
         self._link = link
         self._loaded: RankModel | None = None
         self._share: Follower | None = None
-        self._problem = ""  # what went wrong in a pass of the share
+        self._dtype = torch.float32  # of the share
+        self._problem = ""  # what went wrong in a pass of it
         self._sampler: Sampler | None = None  # None: rank 0 wants the logits
 
     def serve(self) -> None:
@@ -101,7 +102,9 @@ class RankServer:
     def _load_share(self, folder: ModelFolder, choice: ModelChoice, place: str, device: str) -> Follower:
         join_layers(place, self._link.rank, self._link.size, device)
         with card_by_number(device):
-            return Follower(load_weights(folder, choice, share_among(self._link.size)))
+            model = load_weights(folder, choice, share_among(self._link.size))
+        self._dtype = model.dtype
+        return Follower(model)
 
     def _unload(self) -> None:
         """The old model's memory is free before another one takes its own."""
@@ -127,10 +130,9 @@ class RankServer:
         if order.op is Op.KEEP:
             return lambda share: share.keep(order.text)
         if order.op is Op.LAYER:
-            told = self._link.receive_json(0)
-            states = torch.empty(told["shape"], dtype=getattr(torch, told["dtype"]))
+            states = torch.empty(order.text, dtype=self._dtype)
             self._link.receive(0, states)
-            return lambda share: share.feed(told["name"], states)
+            return lambda share: share.feed(order.length, states)
         numbers = torch.empty(order.length, dtype=torch.int64)
         self._link.receive(0, numbers)
         return lambda share: share.run(unpacked(numbers.tolist()))

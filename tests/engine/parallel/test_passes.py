@@ -8,7 +8,7 @@ import torch
 from app.engine.block import chain_block
 from app.engine.lookahead import make_lookahead
 from app.engine.parallel.link import Link, Op, Order
-from app.engine.parallel.passes import Announcer, Follower, Pass, PassesBroken, Way, inner_layers, unpacked
+from app.engine.parallel.passes import Announcer, Follower, Pass, PassesBroken, Way, adding_layers, unpacked
 from app.engine.parallel.tensor import run_split
 from app.engine.runner import BlockRunner
 from app.messages import Decoding
@@ -27,22 +27,20 @@ class Ear:
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
         self._order = Order(Op.PING)
-        self.fed: list[str] = []
+        self.fed: list[tuple[int, ...]] = []
 
     def send_order(self, _to: int, order: Order) -> None:
         self._order = order
         if order.op is Op.KEEP:
             self._follower.keep(order.text)
 
-    def send_json(self, _to: int, value: dict[str, str]) -> None:
-        self.fed.append(value["name"])
-
     def send(self, _to: int, tensor: torch.Tensor) -> None:
         if self._order.op is Op.PASS:
             assert len(tensor) == self._order.length
             self._follower.run(unpacked(tensor.tolist()))
         else:
-            self._follower.feed(self.fed[-1], tensor)
+            self.fed.append(self._order.text)
+            self._follower.feed(self._order.length, tensor)
 
 
 @pytest.fixture(params=(LLAMA, GEMMA3), ids=str)
@@ -79,12 +77,14 @@ def test_who_follows_has_the_same_keys_and_values(architecture: Architecture) ->
         assert all(torch.equal(*pair) for pair in zip(followed, own, strict=True))
 
 
-def test_a_layer_that_is_fed_apart_is_fed_everywhere() -> None:
+def test_a_layer_that_adds_up_is_fed_everywhere_when_it_is_fed_apart() -> None:
     runner, _, ear, _ = listened(LLAMA)
-    name, layer = next(each for each in inner_layers(runner.model).items() if each[0].endswith("q_proj"))
-    assert ear.fed == []
-    layer(torch.ones(1, 2, layer.in_features))
-    assert ear.fed == [name]
+    runner.model.get_submodule("model.layers.0.self_attn.q_proj")(torch.ones(1, 2, 32))
+    assert ear.fed == [], "no rank needs another one there"
+    adding = runner.model.get_submodule("model.layers.1.mlp.down_proj")
+    assert adding in adding_layers(runner.model)
+    adding(torch.ones(1, 2, 48))
+    assert ear.fed == [(1, 2, 48)]
 
 
 def test_nothing_goes_on_behind_a_pass_that_did_not_end() -> None:
