@@ -63,7 +63,7 @@ def test_lookahead_writes_what_plain_writes(
     runner.forget()
     said = say(runner, PROMPT, lambda: make_lookahead(decoding), sampling)
     assert said.tokens == expected.tokens
-    assert len(said.steps) < len(expected.steps)
+    assert len(said.steps) <= len(expected.steps)
 
 
 @pytest.mark.parametrize("architecture", some(named(SPLITTABLE), str(LLAMA), *REPRESENTATIVE))
