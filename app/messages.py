@@ -126,8 +126,6 @@ Progress = Callable[[str, int, int], None]
 """Called with (what is going on, done, total) while a model is loaded. An exception from it cancels loading."""
 Locate = Callable[[str, Progress], ModelFolder]
 """The name of a model -> its files on this machine, downloaded if necessary."""
-Fits = Callable[[ModelFolder, str, str, int, int], bool]
-"""(a model, its precision, a device such as "cuda:0", a context or 0, copies) -> whether they fit this device."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from app.engine.memory import (
     restart_peak,
 )
 from app.engine.parallel.group import Ranks
-from app.engine.parallel.plan import ALONE, RankPlan, always_fits
+from app.engine.parallel.plan import ALONE, Fits, RankPlan, always_fits
 from app.engine.prompt import encode, make_reader
 from app.engine.reader import CachedTokenReader
 from app.engine.reply_events import NeverStop as NeverStop
@@ -35,7 +35,6 @@ from app.errors import EngineClosed
 from app.messages import (
     Device,
     Event,
-    Fits,
     Locate,
     ModelChoice,
     ModelFolder,

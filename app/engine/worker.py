@@ -29,21 +29,11 @@ from app.engine.jobs import (
     sentence_of,
 )  # fmt: skip
 from app.engine.memory import address_space_left, resident_bytes
-from app.engine.parallel.plan import ALONE, RankPlan, always_fits
+from app.engine.parallel.plan import ALONE, Fits, RankPlan, always_fits
 from app.engine.reader import CachedTokenReader
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.errors import AppError, EngineClosed
-from app.messages import (
-    Device,
-    EngineStatus,
-    Fits,
-    Loading,
-    Locate,
-    ModelChoice,
-    ModelFolder,
-    Progress,
-    Request,
-)
+from app.messages import Device, EngineStatus, Loading, Locate, ModelChoice, ModelFolder, Progress, Request
 from app.step_trace import Margin
 
 if TYPE_CHECKING:

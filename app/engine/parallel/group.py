@@ -25,14 +25,14 @@ from app.engine.parallel.devices import check_cards, devices_by_torchrun
 from app.engine.parallel.layer_group import Watch, join_layers, leave_layers
 from app.engine.parallel.link import Link, LinkBroken, Loading, Op, Order, connect
 from app.engine.parallel.passes import Announcer
-from app.engine.parallel.plan import RankPlan, TorchrunRank, always_fits
+from app.engine.parallel.plan import Fits, RankPlan, TorchrunRank, always_fits
 from app.engine.parallel.runner import ParallelRunner, profile_together
 from app.engine.parallel.serving import RankServer, use_device
 from app.engine.parallel.tensor import does_split, load_split
 from app.engine.runner import BlockRunner
 from app.engine.sandbox import Sandbox
 from app.errors import AppError, RankLost, first_line
-from app.messages import Fits, ModelChoice, ModelFolder
+from app.messages import ModelChoice, ModelFolder
 
 STARTING = 120.0
 """Seconds for a process to import torch."""

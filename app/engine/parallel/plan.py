@@ -1,7 +1,7 @@
 """Which devices take part, as the command line was told. Known without torch."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -61,6 +61,9 @@ class RankPlan:
 
 ALONE = RankPlan()
 """One device."""
+
+Fits = Callable[[ModelFolder, str, str, int, int], bool]
+"""(a model, its precision, a device such as "cuda:0", a context or 0, copies) -> whether they fit this device."""
 
 
 def always_fits(_folder: ModelFolder, _precision: str, _device: str, _context: int, _copies: int) -> bool:

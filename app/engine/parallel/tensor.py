@@ -25,14 +25,14 @@ from app.engine.loading import LoadedModel, load
 from app.engine.model_config import heads_of
 from app.engine.parallel.layer_group import card_by_number
 from app.engine.parallel.passes import Announcer
-from app.engine.parallel.plan import Parallelism
+from app.engine.parallel.plan import Fits, Parallelism
 from app.engine.rotary import rotary_of
 from app.engine.runner import BlockRunner
 from app.engine.sandbox import Sandbox
 from app.engine.steps import EagerSteps
 from app.engine.weights import HERE, Place, as_model_errors
 from app.errors import AppError, AttentionUnavailable, BadOption, ModelBroken
-from app.messages import Fits, ModelChoice, ModelFolder
+from app.messages import ModelChoice, ModelFolder
 
 ROUNDING = (
     "Each device holds a share of every layer (tensor parallelism). The shares' sums round differently from one "
