@@ -45,6 +45,8 @@ def with_eagle_head(target: LoadedModel, draft: ModelFolder) -> LoadedModel:
             f"{draft.name} is an EAGLE-3 head, which drafts here only for models that take draft trees: choose no "
             f"draft model for {target.info.name}."
         )
+    if target.info.devices:  # a layer of the target that a head asks may be split among them
+        raise _refusal(target, draft, "the model is split among devices")
     try:
         source = _source(config, draft, runner)
     except _Misfit as misfit:

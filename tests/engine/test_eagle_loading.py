@@ -116,6 +116,12 @@ def test_a_model_that_takes_no_draft_trees_has_no_use_for_it(target: LoadedModel
         with_eagle_head(chains, write_head(tmp_path / "head", KIND.config, random_weights(KIND)))
 
 
+def test_a_model_that_is_split_among_devices_has_no_use_for_it(target: LoadedModel, tmp_path: Path) -> None:
+    split = replace(target, info=replace(target.info, devices=("cpu", "cpu")))
+    folder = write_head(tmp_path / "head", KIND.config, random_weights(KIND))
+    refuse(split, folder, "the model is split among devices: choose another draft model, or none")
+
+
 def test_a_head_is_no_model_and_the_old_one_stays(tmp_path: Path) -> None:
     head = write_head(tmp_path / "head", KIND.config, random_weights(KIND))
     session = Session(Places({"target": write_target(tmp_path / "target").path, "head": head.path}))
