@@ -35,14 +35,24 @@ FILLERS = (
     "know", "much", "many", "has", "have", "do", "on", "from", "by", "to", "that", "this", "anything",
     "something", "word", "part", "text", "and", "would",
 )
+BEGINNINGS = (
+    "What", "Which", "Who", "When", "Where", "How", "Why", "Whose", "What does", "What did", "What would",
+    "What is", "What can", "How many", "How much", "How long", "How do I", "How would", "Who has", "Who is",
+    "When do", "When was", "Where is", "Where does", "Why would", "Why is", "Which one", "Is there", "Does",
+    "Did", "Was", "Has", "Are", "Can", "Do you know", "Tell me", "Say", "I wonder", "Remember", "In which",
+    "For whom", "Under what", "",
+)
 # fmt: on
 WORD = re.compile(r"[A-Za-z0-9][\w'-]*[A-Za-z0-9]")
+MARKS = '.,;:!?"()`'
 COMMON = 400
 SHARE_UNANSWERABLE = 0.03
 NUM_FORMS = (1, 2, 3, 5, 8, 30, 30)
 """Of the facts in some sources: with few of them, only the names tell the sentences apart."""
+SHARE_REAL_FORMS = 0.6
 SHARE_PHRASES = 0.2
-SHARE_OWN_WORDS = 0.3
+SHARE_PARAPHRASES, SHARE_OWN_WORDS = 0.35, 0.25
+"""Of the questions: those of the sentence's words, and those of any words. The others have one of the forms."""
 SHARE_CAPITALS_CHANGED = 0.05
 
 
@@ -93,7 +103,7 @@ class CopyingTasks:
         rng = self.rng
         number, kind = rng.choice((1, 2, 2, 3, 3, 3, 4, 4, 5, 6)), rng.random()
         share = most_characters / number
-        forms = [self.make.fact_form() for _ in range(rng.choice(NUM_FORMS))]
+        forms = [self._form() for _ in range(rng.choice(NUM_FORMS))]
         passages = [self._sentences(share * rng.uniform(0.5, 1.2), kind, forms) for _ in range(number)]
         texts = tuple(self._as_text(sentences) for sentences in passages)
         verbatim = (
@@ -117,6 +127,11 @@ class CopyingTasks:
                 asked = self._asked_for(words, sentence)
                 yield Lookup(self._question(asked, sentence), f"{sentence} [{number}]", asked, number)
 
+    def _form(self) -> str:
+        if self.rng.random() < SHARE_REAL_FORMS:
+            return self.make.form_of(self.rng.choice(self.rng.choice(self._real)))
+        return self.make.fact_form()
+
     def _sentences(self, most_characters: float, kind: float, forms: Sequence[str]) -> Sentences:
         """Consecutive sentences of one sort; `kind` makes the passages of some sources of one sort."""
         rng, taken = self.rng, list[str]()
@@ -124,9 +139,9 @@ class CopyingTasks:
         book = rng.choice(self._real)
         at = rng.randrange(len(book))
         while not taken or sum(map(len, taken)) < most_characters:
-            if sort < 0.4:
+            if sort < 0.55:
                 taken.append(self.make.filled(rng.choice(forms)))
-            elif sort < 0.65:
+            elif sort < 0.7:
                 taken.append(self.make.nonsense())
             elif at < len(book):
                 taken.append(book[at])
@@ -164,16 +179,42 @@ class CopyingTasks:
         return word
 
     def _question(self, asked: str, sentence: str) -> str:
-        """One of the forms, or any words around what is asked for, some of them the sentence's."""
+        """One of the forms, or words around what is asked for: the sentence's, or any."""
+        chance = self.rng.random() if sentence else 1.0
+        if chance < SHARE_PARAPHRASES:
+            return self._paraphrase(asked, sentence)
+        if chance < SHARE_PARAPHRASES + SHARE_OWN_WORDS:
+            return self._in_own_words(asked, sentence)
+        return self.rng.choice(FORMS).format(asked)
+
+    def _paraphrase(self, asked: str, sentence: str) -> str:
+        """Some of the sentence's words, mostly in their order, and what is asked for at its place."""
+        rng, kept = self.rng, self.rng.uniform(0.1, 0.7)
+        before, _, after = (part.split() for part in _parted(sentence, asked))
+        parts = [[one.strip(MARKS) for one in part if rng.random() < kept] for part in (before, after)]
+        if rng.random() < 0.3:
+            parts.reverse()
+        words = [*parts[0], asked, *parts[1]]
+        for _ in range(rng.choice((0, 0, 1, 2))):
+            words.insert(rng.randint(0, len(words)), rng.choice(FILLERS))
+        text = " ".join(filter(None, [rng.choice(BEGINNINGS), *words]))
+        return text[0].upper() + text[1:] + rng.choice("????.")
+
+    def _in_own_words(self, asked: str, sentence: str) -> str:
         rng = self.rng
-        if rng.random() > SHARE_OWN_WORDS:
-            return rng.choice(FORMS).format(asked)
         others = [*rng.choices(FILLERS, k=rng.randint(1, 6))]
-        if sentence and rng.random() < 0.5:
+        if rng.random() < 0.5:
             others += rng.sample(sentence.split(), min(2, len(sentence.split())))
         before = rng.randint(0, len(others))
         text = " ".join([*others[:before], asked, *others[before:]]).rstrip(".,;:!?")
         return text[0].upper() + text[1:] + rng.choice("???.")
+
+
+def _parted(sentence: str, asked: str) -> tuple[str, str, str]:
+    """What stands before the asked words, they, and what stands behind them, whatever their capitals."""
+    at = sentence.lower().index(asked.lower())
+    end = at + len(asked)
+    return sentence[:at], sentence[at:end], sentence[end:]
 
 
 def _verbatim(sentence: str, text: str) -> str:

@@ -1,6 +1,7 @@
 """Sentences that nobody has read before, so that a model can only copy them: made-up words, facts of many forms."""
 
 import random
+import re
 import string
 from collections.abc import Sequence
 
@@ -69,6 +70,9 @@ ENDINGS = (
     " in {month}", " (see {word})", ", which {Name} {verb}", " at {small} o'clock", " without the {word}",
 )
 # fmt: on
+LONG_WORD = re.compile("[A-Za-z]{4,}[.,;:!?]?")
+LONGEST_FORM = 140
+SLOTS = ("{coined}", "{coined}", "{coined}", "{Name}", "{number}")
 
 
 class TextMaker:
@@ -88,6 +92,17 @@ class TextMaker:
         if rng.random() < 0.35:
             form += rng.choice(ENDINGS)
         return form + "."
+
+    def form_of(self, sentence: str) -> str:
+        """A real sentence with slots for some of its longer words, so that others of its form can be made."""
+        rng, words = self.rng, sentence.split()
+        long = [place for place, word in enumerate(words) if LONG_WORD.fullmatch(word)]
+        if not long or len(sentence) > LONGEST_FORM or "{" in sentence:
+            return self.fact_form()
+        for place in rng.sample(long, min(len(long), rng.randint(1, 3))):
+            slot = "{Name}" if words[place][0].isupper() else rng.choice(SLOTS)
+            words[place] = re.sub("[A-Za-z]+", slot, words[place])
+        return " ".join(words)
 
     def nonsense(self) -> str:
         """A sentence of words without any order, some of them made up, with marks between them."""
@@ -142,6 +157,8 @@ class TextMaker:
         rng = self.rng
         if kind in ("Name", "name"):
             return self.name()
+        if kind == "coined":
+            return self.made_up_word()
         if kind == "word":
             return rng.choice(self._words) if rng.random() < 0.5 else self.made_up_word()
         if kind in ("number", "small", "year"):
