@@ -5,12 +5,14 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.conversation.source_prompt import question_with_sources
+from app.messages import Message
 from tools.demo_model import copying, held_out_facts, made_up_text
 from tools.demo_model.copying import CopyingTasks
 from tools.demo_model.real_sentences import docstrings
@@ -49,6 +51,24 @@ def test_what_is_not_mentioned_stands_in_no_source() -> None:
 def test_the_prompt_is_the_apps_prompt() -> None:
     sources = made(3).sources(400)
     assert f"{sources.prompt()} Where?" == question_with_sources(sources.texts, "Where?")
+
+
+def test_a_question_names_what_it_asks_for() -> None:
+    tasks, questions = made(13), list[str]()
+    for _ in range(60):
+        for lookup in tasks.lookups(tasks.sources(400)):
+            assert lookup.asked.lower() in lookup.question.lower(), lookup
+            questions.append(lookup.question)
+    assert len(set(questions)) > 0.9 * len(questions) > 100
+
+
+def test_a_real_sentences_form_makes_others_like_it() -> None:
+    make = made(14).make
+    filled = [make.filled(make.form_of(BOOK[0])) for _ in range(20)]
+    assert len(set(filled)) == 20
+    for one in filled:
+        same = [a == b for a, b in zip(one.split(), BOOK[0].split(), strict=True)]
+        assert 1 <= same.count(False) <= 3
 
 
 def test_the_same_seed_makes_the_same_tasks() -> None:
@@ -96,18 +116,25 @@ def letters(text: str) -> Letters:
     return Letters([3 + ord(one) % 90 for one in text], [(at, at + 1) for at in range(len(text))])
 
 
-def test_a_branch_reads_as_if_it_were_alone_behind_its_sources() -> None:
-    torch = pytest.importorskip("torch")
+def small_llama() -> Any:
+    """Two layers with the same random weights at each call."""
+    import torch
     from transformers import LlamaConfig, LlamaForCausalLM
-
-    from tools.demo_model.branched_rows import TRUNK, batch_of, copying_row
 
     torch.manual_seed(0)
     make: Callable[..., LlamaConfig] = LlamaConfig
     small = make(
         vocab_size=100, hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2
     )
-    model = LlamaForCausalLM(small).eval()
+    return LlamaForCausalLM(small).eval()
+
+
+def test_a_branch_reads_as_if_it_were_alone_behind_its_sources() -> None:
+    torch = pytest.importorskip("torch")
+
+    from tools.demo_model.branched_rows import TRUNK, batch_of, copying_row
+
+    model = small_llama()
     row = copying_row(made(7), letters, 2000, 300)
     batch = batch_of([row])
     with torch.no_grad():
@@ -141,6 +168,21 @@ def test_an_asked_word_knows_its_source_and_how_its_answer_begins() -> None:
         assert row.ids[hop.end + 1] == row.firsts[hop.asked]
         assert row.numbers[hop.found] == row.numbers[hop.asked] > 0
         assert row.firsts[hop.found] == row.firsts[hop.asked]
+
+
+def test_in_other_conversations_the_model_learns_from_its_teacher_alone() -> None:
+    torch = pytest.importorskip("torch")
+    from tools.demo_model.branched_rows import batch_of, chat_row, copying_row
+    from tools.demo_model.copy_training import CopyTraining, Stage, StepTasks
+
+    copying = batch_of([copying_row(made(11), letters, 1200, 300)])
+    chats = batch_of([chat_row(repeat([Message("user", "Hi"), Message("assistant", "Hello")]), letters, 60)])
+    training, last = CopyTraining(small_llama(), small_llama(), compiled=False), Stage(1.0, 1200, (300, 300))
+    first_loss, difference = training.learn(StepTasks(copying, chats), last, 0.5)
+    assert first_loss > 0 and difference == pytest.approx(0, abs=1e-3)
+    losses = [training.learn(StepTasks(copying, chats), last, 0.5) for _ in range(8)]
+    assert losses[-1][0] < first_loss and 0 < losses[-1][1] < 1
+    assert torch.isfinite(torch.tensor(losses)).all()
 
 
 def test_the_probes_teach_the_layers_below_them() -> None:

@@ -22,7 +22,7 @@ from tools.demo_model.tokenizer import BEGIN, END, TURN, as_text
 
 TRUNK, PADDING = 0, -1
 UNKNOWN = -1
-FIRST_WEIGHT, NUMBER_WEIGHT, CHAT_WEIGHT = 3.0, 2.0, 0.5
+FIRST_WEIGHT, NUMBER_WEIGHT = 3.0, 2.0
 """The first token chooses the sentence and the number the source; all others of an answer weigh 1."""
 MOST_TRUNK = 0.72
 """Of a row; the rest has room for questions."""
@@ -191,7 +191,7 @@ def chat_row(conversations: Iterator[Sequence[Message]], encode: Encode, length:
             break
         messages = [{"role": one.role, "content": one.content} for one in next(conversations)]
         ids = encode(as_text(messages)).ids
-        row.add(ids, [0.0] + [CHAT_WEIGHT] * (len(ids) - 1), branch)
+        row.add(ids, [0.0] + [1.0] * (len(ids) - 1), branch)
     return row.cut(length)
 
 
