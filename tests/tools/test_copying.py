@@ -170,6 +170,17 @@ def test_an_asked_word_knows_its_source_and_how_its_answer_begins() -> None:
         assert row.firsts[hop.found] == row.firsts[hop.asked]
 
 
+def test_each_token_of_an_answers_sentence_has_its_place_in_the_sources() -> None:
+    pytest.importorskip("torch")
+    from tools.demo_model.branched_rows import TRUNK, UNKNOWN, copying_row
+
+    row = copying_row(made(12), letters, 2000, 300)
+    copied = [(place, source) for place, source in enumerate(row.copied) if source != UNKNOWN]
+    assert len(copied) > 30
+    for place, source in copied:
+        assert row.ids[place + 1] == row.ids[source] and row.branches[source] == TRUNK
+
+
 def test_in_other_conversations_the_model_learns_from_its_teacher_alone() -> None:
     torch = pytest.importorskip("torch")
     from tools.demo_model.branched_rows import batch_of, chat_row, copying_row

@@ -8,6 +8,7 @@ So every answer is learned at the place that it has behind its sources alone. A 
 should know and see on the way to the answer: `deep_supervision.py`.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -26,8 +27,8 @@ FIRST_WEIGHT, NUMBER_WEIGHT = 3.0, 2.0
 """The first token chooses the sentence and the number the source; all others of an answer weigh 1."""
 MOST_TRUNK = 0.72
 """Of a row; the rest has room for questions."""
-COLUMNS = ("ids", "positions", "branches", "weights", "numbers", "firsts")
-FILLING = (0, 0, PADDING, 0.0, UNKNOWN, UNKNOWN)
+COLUMNS = ("ids", "positions", "branches", "weights", "numbers", "firsts", "copied")
+FILLING = (0, 0, PADDING, 0.0, UNKNOWN, UNKNOWN, UNKNOWN)
 
 
 class Encoding(Protocol):
@@ -57,7 +58,8 @@ class Row:
     """For each token of a row: how much the loss of predicting it weighs, and what it should know.
 
     `numbers` are the numbers of the source that it stands in or asks for, `firsts` the first tokens of that
-    sentence as an answer begins with it; -1 where there is none. `hops` has one for each answerable question."""
+    sentence as an answer begins with it; `copied` are the places in the sources of the tokens to be written next;
+    -1 where there is none. `hops` has one for each answerable question."""
 
     ids: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
@@ -65,6 +67,7 @@ class Row:
     weights: list[float] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     firsts: list[int] = field(default_factory=list)
+    copied: list[int] = field(default_factory=list)
     hops: list[Hop] = field(default_factory=list)
 
     def add(self, ids: Sequence[int], weights: Sequence[float], branch: int, start: int = 0) -> None:
@@ -75,6 +78,7 @@ class Row:
         self.positions += range(start, start + len(ids))
         self.numbers += [UNKNOWN] * len(ids)
         self.firsts += [UNKNOWN] * len(ids)
+        self.copied += [UNKNOWN] * len(ids)
 
     def cut(self, length: int) -> "Row":
         """Exactly this many tokens: less, or padding."""
@@ -98,6 +102,7 @@ class BranchedBatch:
     weights: Tensor
     numbers: Tensor
     firsts: Tensor
+    copied: Tensor
     hops: Tensor
 
 
@@ -151,19 +156,28 @@ class _Trunk:
     def add_lookup(self, row: Row, lookup: Lookup, branch: int, length: int, most: int) -> bool:
         """Add the question and at most so many tokens of its answer, if there is room."""
         text = f" {lookup.question}{END}\n{TURN}assistant\n"
-        question, answer = self._encode(text), self._encode(lookup.answer + END).ids
+        question, answer = self._encode(text), self._encode(lookup.answer + END)
         begin = len(row.ids)
-        if begin + len(question.ids) + len(answer) > length:
+        if begin + len(question.ids) + len(answer.ids) > length:
             return False
-        weights = [0.0] * len(question.ids) + _answer_weights(lookup.answer, len(answer))[:most]
-        row.add([*question.ids, *answer[:most]], weights, branch, self.length)
+        weights = [0.0] * len(question.ids) + _answer_weights(lookup.answer, len(answer.ids))[:most]
+        row.add([*question.ids, *answer.ids[:most]], weights, branch, self.length)
         if lookup.number:
             asked = begin + _last_token(question, text, lookup.asked, 0)
             end = begin + len(question.ids) - 1
             hop = Hop(asked, self._found(lookup.asked), end, max(end, len(row.ids) - 4))
             row.hops.append(hop)
-            row.numbers[asked], row.firsts[asked] = lookup.number, answer[0]
+            row.numbers[asked], row.firsts[asked] = lookup.number, answer.ids[0]
+            copied = self._copied(lookup, answer)[:most]
+            row.copied[end : end + len(copied)] = copied
         return True
+
+    def _copied(self, lookup: Lookup, answer: Encoding) -> list[int]:
+        """Where the sources have the tokens of the answer's sentence."""
+        sentence = lookup.answer[: lookup.answer.rindex(" [")]
+        begin = self._text.index(sentence, self._begin)
+        ends = [stop for _, stop in self._encoded.offsets]
+        return [bisect_left(ends, begin + stop) for _, stop in answer.offsets if stop <= len(sentence)]
 
     def _found(self, asked: str) -> int:
         return _last_token(self._encoded, self._text, asked, self._begin)
@@ -197,7 +211,7 @@ def chat_row(conversations: Iterator[Sequence[Message]], encode: Encode, length:
 
 def batch_of(rows: Sequence[Row]) -> BranchedBatch:
     """Rows of one length, with what each token sees and what it predicts."""
-    ids, positions, branches, weights, numbers, firsts = (
+    ids, positions, branches, weights, numbers, firsts, copied = (
         torch.tensor([getattr(row, name) for row in rows]) for name in COLUMNS
     )
     length = ids.shape[1]
@@ -218,5 +232,6 @@ def batch_of(rows: Sequence[Row]) -> BranchedBatch:
         weights,
         numbers,
         firsts,
+        copied,
         torch.tensor(hops).view(-1, 5),
     )

@@ -34,6 +34,7 @@ from tools.demo_model.training import make_optimizers, rate_factor
 
 RATE = 0.9
 """Of the rates that a model with random weights begins with."""
+WARM_UP_STEPS = 20
 CHAT_ROWS, CHAT_LENGTH = 3, 512
 COPYING_TOKENS = 3072
 STEPS_PER_ROUND = 20
@@ -61,8 +62,8 @@ STAGES = (
     Stage(0.2, 256, (100, 420), probing=0.5, guiding=0.5),
     Stage(0.6, 256, (80, 300), short=0.75, probing=0.5, guiding=0.5),
     Stage(0.75, 512, (150, 1000), short=0.2, probing=0.5, guiding=0.5),
-    Stage(0.9, 512, (150, 1100), guiding=0.25),
-    Stage(0.9, 1024, (500, 2300), guiding=0.25),
+    Stage(0.95, 512, (150, 1100), guiding=0.5),
+    Stage(0.95, 1024, (500, 2300), guiding=0.5),
     Stage(1.0, 512, (150, 1100)),
     Stage(1.0, 1024, (500, 2300)),
 )
@@ -137,7 +138,7 @@ class CopyTraining:
     def learn(self, tasks: StepTasks, stage: Stage, share: float) -> tuple[float, float]:
         """One step; the losses of the answers and of the conversations."""
         for group, rate in zip(self._groups, self._rates, strict=True):
-            group["lr"] = rate * rate_factor(self.steps, share)
+            group["lr"] = rate * rate_factor(self.steps, share, WARM_UP_STEPS)
         copying, chats = self._copying_loss(tasks.copying, stage), self._chat_loss(tasks.chats)
         (copying + chats).backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)

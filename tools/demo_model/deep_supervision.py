@@ -20,10 +20,11 @@ from tools.demo_model.branched_rows import TRUNK, UNKNOWN, BranchedBatch
 NUM_NUMBERS = 8
 SOURCE_DEPTH, QUESTION_DEPTH = 3, 5
 """After so many layers the sources' tokens know where they stand, and an asked word which sentence it asks for."""
-MATCHING, MOVING = (4, 0), (5, 2)
-"""The layer and the head that find the asked word in the sources, and the asked word from the answer.
+MATCHING, MOVING, COPYING = HEADS = ((4, 0), (5, 2), (6, 1))
+"""The layer and the head that find the asked word in the sources, that find the asked word from the answer, and
+that look at the token which the answer copies next.
 
-Both lie below the heads of layer 6 that copy, so that these know which sentence is meant."""
+Each lies above those whose finds it needs: of sentences of one form only the asked word tells which one to copy."""
 
 
 class Probe(nn.Module):
@@ -65,46 +66,36 @@ class Probes(nn.Module):
 
 
 def attention_loss(model: Any, layers: tuple[Tensor, ...], batch: BranchedBatch) -> Tensor:
-    """How little the two heads look where they should: the mean negative logarithms of their attention.
+    """How little three heads look where they should: the mean negative logarithms of their attention.
 
     A word may be found in the sources by its last token or by the one behind it, as an induction head does."""
     if not len(batch.hops):
         return torch.zeros(())
     rows, asked, found, end, numbering = batch.hops.T
     within = end + ((numbering - end) * torch.rand(len(end))).long()
-    induced = torch.stack((found, found + 1), dim=1)
-    looks = [
-        (MATCHING, asked, induced),
-        *((MOVING, begin, asked[:, None]) for begin in (end, within, numbering)),
-    ]
-    losses = [
-        -_attention(model, head, layers, batch, rows, begin).gather(1, goal).logsumexp(1).mean()
-        for head, begin, goal in looks
-    ]
-    return losses[0] + sum(losses[1:], torch.zeros(())) / len(losses[1:])
+    matching, moving, copying = (log_attention(model, head, layers, batch) for head in HEADS)
+    match = torch.logaddexp(matching[rows, asked, found], matching[rows, asked, found + 1])
+    moves = [moving[rows, begin, asked] for begin in (end, within, numbering)]
+    copier, places = (batch.copied != UNKNOWN).nonzero().T
+    copies = copying[copier, places, batch.copied[copier, places]]
+    return -(match.mean() + torch.cat(moves).mean() + copies.mean())
 
 
-def _attention(
-    model: Any,
-    which: tuple[int, int],
-    layers: tuple[Tensor, ...],
-    batch: BranchedBatch,
-    rows: Tensor,
-    places: Tensor,
+def log_attention(
+    model: Any, which: tuple[int, int], layers: tuple[Tensor, ...], batch: BranchedBatch
 ) -> Tensor:
-    """The logarithms of one head's attention from some places of a Llama's rows: [places, length]."""
+    """The logarithms of one head's attention over a Llama's rows: [rows, length, length]."""
     layer, head = which
     hidden, block, config = layers[layer], model.model.layers[layer], model.config
     shared = config.num_attention_heads // config.num_key_value_heads
     cos, sin = model.model.rotary_emb(hidden, batch.positions)
     normed = block.input_layernorm(hidden)
-    queries = _of_head(block.self_attn.q_proj, head, config.head_dim, normed[rows, places])
+    queries = _of_head(block.self_attn.q_proj, head, config.head_dim, normed)
     keys = _of_head(block.self_attn.k_proj, head // shared, config.head_dim, normed)
     rotated_half: Any = rotate_half  # it has no types
-    queries = queries * cos[rows, places] + rotated_half(queries) * sin[rows, places]
-    keys = keys * cos + rotated_half(keys) * sin
-    scores = torch.einsum("nd,nld->nl", queries.float(), keys[rows].float()) * config.head_dim**-0.5
-    found: Tensor = scores.masked_fill(~batch.mask[rows, 0, places], -torch.inf).log_softmax(-1)
+    queries, keys = (one * cos + rotated_half(one) * sin for one in (queries, keys))
+    scores = (queries @ keys.mT).float() * config.head_dim**-0.5
+    found: Tensor = scores.masked_fill(~batch.mask[:, 0], -torch.inf).log_softmax(-1)
     return found
 
 

@@ -73,9 +73,9 @@ def make_optimizers(model: Any) -> list[torch.optim.Optimizer]:
     ]
 
 
-def rate_factor(step: int, share: float) -> float:
+def rate_factor(step: int, share: float, warm_up_steps: int = WARM_UP_STEPS) -> float:
     """The learning rate's factor: warm-up over the first steps, flat to half of the time, then down to 2%."""
-    warm_up = min(1.0, (step + 1) / WARM_UP_STEPS)
+    warm_up = min(1.0, (step + 1) / warm_up_steps)
     return warm_up * (1.0 if share < 0.5 else max(LOWEST_RATE, (1 - share) / 0.5))
 
 
