@@ -3,7 +3,7 @@
 The right sentence is found in hops. A source's token knows its source's number and its sentence's first token.
 The asked word finds itself in the sources, and takes both over. The answer's tokens find the asked word, and
 copy. From the answer's loss alone a small model learns none of these for a long time: the head that finds words
-again then sits in layer 7 of 8, too late for the last hop. So two heads are told where to look, and two probes
+again then sits in layer 7 of 8, too late for the last hop. So three heads are told where to look, and two probes
 read what layers know. A probe is a linear reader whose loss teaches the layers below it. It is no part of the
 model.
 """
