@@ -34,7 +34,9 @@ def test_text_goes_on(client: openai.OpenAI) -> None:
 
 
 def test_each_prompt_has_its_choices(client: openai.OpenAI) -> None:
-    found = client.completions.create(model="demo", prompt=["Once", "The sea"], n=2, max_tokens=4, logprobs=1)
+    found = client.completions.create(
+        model="demo", prompt=["Once", "The sea"], n=2, max_tokens=4, logprobs=1, seed=1
+    )
     assert [choice.index for choice in found.choices] == [0, 1, 2, 3]
     logprobs = found.choices[0].logprobs
     assert logprobs and len(logprobs.tokens or ()) == 4
