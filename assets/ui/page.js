@@ -50,13 +50,13 @@
 
   // Gradio keeps the values of its boxes: an event of Gradio's fills them when their value was changed elsewhere.
   const filled = { "chat-settings-of": "0.0", draft: "", model: undefined };
+  const box = () => document.querySelector("#message textarea")?.value ?? "";
   const fill = (name, value, leaving) => {
     const hasChanged = filled[name] !== undefined && filled[name] !== value;
     filled[name] = value;
     if (!hasChanged) return;
     // What stands in the message box belongs to the chat that is left; events of single keys may come too late.
-    const typed = name === "draft" ? { name: leaving, value: document.querySelector("#message textarea")?.value ?? "" } : {};
-    window.foresight.fill("click", { do: name, ...typed });
+    window.foresight.fill("click", { do: name, ...(name === "draft" ? { name: leaving, value: box() } : {}) });
   };
 
   const showNote = (text, button) => {
@@ -71,7 +71,10 @@
   const draw = (parts) => {
     const isSecret = chat === "0" && document.body.hasAttribute("data-is-private");
     const leaving = isSecret ? "private" : chat;
+    const isLeft = !["", "0", parts["chat-id"] ?? chat].includes(chat);
     chat = parts["chat-id"] ?? chat;
+    // The app does not know yet what was typed last: its draft is the same before and after.
+    if (isLeft && !("draft" in parts) && box() !== filled.draft) window.foresight.fill("click", { do: "draft", name: leaving, value: box() });
     for (const [name, value] of Object.entries(parts)) {
       const element = document.getElementById(name);
       if (name in filled) fill(name, value, leaving);

@@ -248,7 +248,7 @@ def test_a_silent_reader_is_given_up(tmp_path: Path) -> None:
 
 
 def test_a_killed_reading_ends_without_a_word(tmp_path: Path) -> None:
-    path = files.pdf(tmp_path / "eggs.pdf", *["Eggs"] * 20)
+    path = files.pdf(tmp_path / "eggs.pdf", *["Eggs " * 2000] * 20)  # more than a pipe holds
     reading = ProcessReader(ReadRequest(str(path), "eggs.pdf", "pdf"))
     heard = 0
     for _ in reading.messages():
