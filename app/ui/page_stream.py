@@ -138,9 +138,8 @@ class _PolledView:
 
     def poll(self) -> None:
         """Poll the view now."""
-        self._due = (
-            monotonic() + self._view.seconds * 0.9
-        )  # else every second poll would come a moment too early
+        # The whole of it would have every second poll come a moment too early.
+        self._due = monotonic() + self._view.seconds * 0.9
         try:
             self.parts = self._view.render()
             self.problem = self._logged = ""

@@ -51,12 +51,14 @@
   // Gradio keeps the values of its boxes: an event of Gradio's fills them when their value was changed elsewhere.
   const filled = { "chat-settings-of": "0.0", draft: "", model: undefined };
   const box = () => document.querySelector("#message textarea")?.value ?? "";
+  // What stands in the message box belongs to the chat that is left; events of single keys may come too late.
+  const fillBox = (leaving) => window.foresight.fill("click", { do: "draft", name: leaving, value: box() });
   const fill = (name, value, leaving) => {
     const hasChanged = filled[name] !== undefined && filled[name] !== value;
     filled[name] = value;
     if (!hasChanged) return;
-    // What stands in the message box belongs to the chat that is left; events of single keys may come too late.
-    window.foresight.fill("click", { do: name, ...(name === "draft" ? { name: leaving, value: box() } : {}) });
+    if (name === "draft") fillBox(leaving);
+    else window.foresight.fill("click", { do: name });
   };
 
   const showNote = (text, button) => {
@@ -74,7 +76,7 @@
     const isLeft = !["", "0", parts["chat-id"] ?? chat].includes(chat);
     chat = parts["chat-id"] ?? chat;
     // The app does not know yet what was typed last: its draft is the same before and after.
-    if (isLeft && !("draft" in parts) && box() !== filled.draft) window.foresight.fill("click", { do: "draft", name: leaving, value: box() });
+    if (isLeft && !("draft" in parts) && box() !== filled.draft) fillBox(leaving);
     for (const [name, value] of Object.entries(parts)) {
       const element = document.getElementById(name);
       if (name in filled) fill(name, value, leaving);
