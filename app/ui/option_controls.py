@@ -186,11 +186,11 @@ class OptionActions:
 
         Another page may have changed the other options since, and other boxes may be invalid: what this page has
         for them is not saved."""
-        values, options = OptionValues(*controls), self._services.settings.options
+        values = OptionValues(*controls)
+        news = {name: getattr(values, name) for name in changed}
         try:
-            saved = to_values(options)._replace(**{name: getattr(values, name) for name in changed})
-            self._services.choose_options(to_options(saved, options))
-            to_options(values, options)
+            self._services.change_options(lambda now: to_options(to_values(now)._replace(**news), now))
+            to_options(values, self._services.settings.options)
         except AppError as error:
             return problem_html(str(error))
         return ""

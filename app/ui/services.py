@@ -87,8 +87,13 @@ class Services:
 
     def choose_options(self, options: Options) -> None:
         """Remember these options. Raises SettingsNotSaved, after which they hold until the app ends."""
+        self.change_options(lambda _: options)
+
+    def change_options(self, change: Callable[[Options], Options]) -> None:
+        """Remember what `change` makes of the options that hold. Raises what it raises, and the same."""
 
         def chosen(settings: Settings) -> Settings:
+            options = change(settings.options)
             is_same = options.sampling.temperature == settings.options.sampling.temperature
             is_chosen = settings.is_temperature_chosen or not is_same
             return replace(settings, options=options, is_temperature_chosen=is_chosen)

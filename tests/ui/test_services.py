@@ -104,6 +104,18 @@ def test_what_two_threads_choose_while_a_third_is_saved_all_holds(
     assert slow.settings == SettingsFile(tmp_path).load() == chosen
 
 
+def test_two_options_that_are_changed_at_once_are_both_kept(services: Services) -> None:
+    with ThreadPoolExecutor() as pool:
+
+        def longer(now: Options) -> Options:
+            pool.submit(services.change_options, lambda now: replace(now, sampling=SAMPLED.sampling))
+            sleep(0.05)  # the other has begun, most likely
+            return replace(now, max_new_tokens=7)
+
+        services.change_options(longer)
+    assert services.settings.options == replace(Options(), sampling=SAMPLED.sampling, max_new_tokens=7)
+
+
 def test_a_model_is_remembered_once_it_is_loaded(
     services: Services, engine: ScriptedEngine, tmp_path: Path
 ) -> None:

@@ -88,11 +88,11 @@ class ChatSettingsActions:
         if preset is None:
             return unchanged
         self.change_system_prompt(state, preset.settings.system)
-        if preset.settings.sampling is None:
+        sampling = preset.settings.sampling
+        if sampling is None:
             return (preset.settings.system, *unchanged[1:])
-        options = replace(self._services.settings.options, sampling=preset.settings.sampling)
-        self._try(lambda: self._services.choose_options(options))
-        return (preset.settings.system, *to_values(options))
+        self._try(lambda: self._services.change_options(lambda now: replace(now, sampling=sampling)))
+        return (preset.settings.system, *to_values(self._services.settings.options))
 
     def save_preset(self, name: str | None, system: str, *controls: Any) -> Any:
         """Save this system prompt and this sampling as a preset."""

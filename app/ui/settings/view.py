@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import gradio as gr
 
-from app.messages import PRESETS, Decoding
+from app.messages import PRESETS, Decoding, Options
 from app.model_messages import Precision, RowPrice
 from app.settings import Settings, Theme
 from app.ui.about.view import (
@@ -58,9 +58,14 @@ class SettingsActions:
         name = event._data.get("name")
         if name not in PRESETS:
             return (gr.skip(),) * 4
-        options, (window, ngram, guesses) = self._services.settings.options, PRESETS[name]
-        decoding = replace(options.decoding, decoder="lookahead", window=window, ngram=ngram, guesses=guesses)
-        self._try(lambda: self._services.choose_options(replace(options, decoding=decoding)))
+        window, ngram, guesses = PRESETS[name]
+
+        def chosen(options: Options) -> Options:
+            decoding = options.decoding
+            sized = replace(decoding, decoder="lookahead", window=window, ngram=ngram, guesses=guesses)
+            return replace(options, decoding=sized)
+
+        self._try(lambda: self._services.change_options(chosen))
         return "lookahead", window, ngram, guesses
 
     def choose_theme(self, event: gr.EventData) -> None:

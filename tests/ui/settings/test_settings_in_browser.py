@@ -48,8 +48,8 @@ def test_every_section_is_accessible_has_an_address_and_keeps_what_is_typed(
     person.page.fill("#default-top-k input", "17")
     person.page.fill("#default-system textarea", "Be brief.")
     until(lambda: services.settings.chats.system == "Be brief.")
-    sampling = services.settings.options.sampling
-    assert (sampling.top_k, sampling.top_p) == (17, 1.0)
+    until(lambda: services.settings.options.sampling.top_k == 17)
+    assert services.settings.options.sampling.top_p == 1.0
     person.page.go_back()
     person.page.wait_for_selector("#settings-about")
     person.page.click("#to-chat")
