@@ -11,27 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from app.config_limits import CONFIG, LARGEST_SIZES, LONGEST_CONFIG
 from app.errors import ModelBroken, OnlyDrafts
 from app.messages import ModelFolder
 from app.validation import require, require_one_of
 
-CONFIG = "config.json"
-LONGEST = 2_000_000
-"""Bytes of a config.json."""
 KIND = "speculators_model_type"
 LayerType = Literal["llama", "qwen3"]
 """What the layer of such a head may be made of."""
-LARGEST = {
-    "hidden_size": 200_000,
-    "intermediate_size": 2_000_000,
-    "num_hidden_layers": 8,
-    "num_attention_heads": 10_000,
-    "num_key_value_heads": 10_000,
-    "head_dim": 20_000,
-    "vocab_size": 20_000_000,
-    "max_position_embeddings": 100_000_000,
-}
-"""The sizes of a layer and their largest values, far above those of any head."""
+LARGEST = {**LARGEST_SIZES, "num_hidden_layers": 8}
+"""The sizes of such a layer and their largest values."""
 OPTIONAL = {"num_key_value_heads", "head_dim"}
 OTHERS = (
     "hidden_act", "rms_norm_eps", "attention_bias", "mlp_bias", "rope_theta", "rope_scaling", "rope_parameters",
@@ -39,7 +28,7 @@ OTHERS = (
 """What else is told of a layer. Nothing but these and the sizes is handed to transformers."""
 FLAGS = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")
 USUAL_STATES = 3
-MOST_STATES, DEEPEST = 8, 2_000
+MOST_STATES = 8
 NAMED = re.compile(r"[\w.-]+(/[\w.-]+)*")
 
 
@@ -70,7 +59,7 @@ class EagleConfig:
         _require_size("target_hidden_size", self.target_hidden, LARGEST["hidden_size"])
         require(len(self.states) <= MOST_STATES, f"it may read {MOST_STATES} states", len(self.states))
         for number in self.states:
-            _require_size("eagle_aux_hidden_state_layer_ids", number, DEEPEST)
+            _require_size("eagle_aux_hidden_state_layer_ids", number, LARGEST_SIZES["num_hidden_layers"])
         require(not (self.norm_before_fc and self.fc_norm), "there is one norm before fc", "two")
 
     @property
@@ -132,8 +121,8 @@ def _values(folder: Path) -> dict[str, Any]:
     """What the config.json says; nothing where there is none, or where it makes no sense."""
     try:
         with (folder / CONFIG).open("rb") as file:
-            content = file.read(LONGEST + 1)
-        values = json.loads(content) if len(content) <= LONGEST else {}
+            content = file.read(LONGEST_CONFIG + 1)
+        values = json.loads(content) if len(content) <= LONGEST_CONFIG else {}
     except (OSError, ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}

@@ -26,9 +26,10 @@ from app.engine.lookahead.jacobi_window import JacobiWindow
 from app.engine.lookahead.planning import RowBudgetPlanner
 from app.engine.lookahead.pool import ContextPool
 from app.engine.lookahead.window_sizer import WindowSizer
+from app.engine.model_runner import ModelRunner
 from app.engine.plain import plain
 from app.engine.prompt import encode
-from app.engine.runner import BlockRunner, ModelRunner
+from app.engine.runner import BlockRunner
 from app.engine.sampling import Sampler, make_sampler
 from app.engine.session import Session
 from app.engine.step import Decoder, FirstToken, Step

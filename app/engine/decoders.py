@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from app.engine.jacobi import make_jacobi
 from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.factory import ReplyContext
+from app.engine.model_runner import ModelRunner
 from app.engine.plain import plain
 from app.engine.prompt_lookup import prompt_lookup
-from app.engine.runner import ModelRunner
 from app.engine.sampling import Sampler
 from app.engine.step import Decoder, FirstToken, Step
 from app.engine.stopping import StoppingCriteria

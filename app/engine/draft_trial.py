@@ -12,7 +12,7 @@ from torch import Tensor
 from app.engine.block import chain_block
 from app.engine.lookahead.draft_model import prefilled
 from app.engine.lookahead.model_drafter import Lessons
-from app.engine.runner import ModelRunner
+from app.engine.model_runner import ModelRunner
 
 TEXT = (
     "Here is how to make a simple vegetable soup. First, chop two onions, three carrots and a stick of celery. Heat"

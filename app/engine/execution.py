@@ -36,10 +36,11 @@ from app.engine.fused_layers.fuse import FusedModel, fuse
 from app.engine.graph_trial import choose_steps
 from app.engine.kv_cache import layer_windows
 from app.engine.model_config import heads_of
+from app.engine.model_runner import ModelRunner
 from app.engine.packing import pack_weights
 from app.engine.prefix_cache import PrefixCache, share_of_free
 from app.engine.rotary import Rotary, rotary_of
-from app.engine.runner import BlockRunner, ModelRunner
+from app.engine.runner import BlockRunner
 from app.engine.sequential_runner import SequentialRunner
 from app.engine.steps import EagerSteps, Steps, compile_variants
 from app.engine.tolerance import rounds_activations, tolerance_of

@@ -4,26 +4,24 @@ A head is used where it says what it says by transformers' own code. Otherwise t
 note says why.
 """
 
-import json
 import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from safetensors import safe_open
 from torch import nn
 from transformers import PreTrainedModel
 from transformers.modeling_layers import MtpModel
-from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from app.engine import attention
 from app.engine.device_faults import refused_because
 from app.engine.head_trial import source_of
 from app.engine.hidden_states import write_last_states
 from app.engine.lookahead.model_drafter import DraftModelSource
+from app.engine.model_runner import ModelRunner
 from app.engine.mtp_head import MtpHead
-from app.engine.runner import BlockRunner, ModelRunner
+from app.engine.runner import BlockRunner
+from app.engine.tensor_files import tensor_names
 from app.messages import ModelFolder, ModelInfo
 
 log = logging.getLogger(__name__)
@@ -59,7 +57,7 @@ def no_heads(_model: PreTrainedModel, _folder: ModelFolder) -> CarriedHeads:
 
 def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
     """Those beside a model that was read from this folder just now: its embeddings are not quantised yet."""
-    if not any(map(_NAMES.search, _weight_names(folder.path))):
+    if not any(map(_NAMES.search, tensor_names(folder.path))):
         return CarriedHeads()
     config = model.config.get_text_config(decoder=True)
     if not 0 < (getattr(config, "num_mtp_layers", None) or 0) <= MOST_HEADS:
@@ -102,15 +100,6 @@ def _sources(
 def _failure(error: Exception) -> str:
     log.info("heads cannot draft", exc_info=error)
     return _FAILED.format(refused_because(error))
-
-
-def _weight_names(folder: Path) -> list[str]:
-    """Those of the files that transformers has read; a GGUF file has none."""
-    index, whole = folder / SAFE_WEIGHTS_INDEX_NAME, folder / SAFE_WEIGHTS_NAME
-    if whole.is_file():
-        with safe_open(whole, framework="pt") as weights:
-            return list(weights.keys())
-    return list(json.loads(index.read_text("utf-8"))["weight_map"]) if index.is_file() else []
 
 
 def read_heads(model: PreTrainedModel) -> MtpModel:

@@ -29,8 +29,9 @@ from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.measurement_cache import CacheKey
 from app.engine.model_config import context_of, eos_ids
+from app.engine.model_runner import ModelRunner
 from app.engine.quantising import check_can_quantise, quantise
-from app.engine.runner import BlockRunner, ModelRunner
+from app.engine.runner import BlockRunner
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.engine.step_profile import StepProfile
 from app.engine.text import Decode

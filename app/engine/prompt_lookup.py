@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from app.engine.lookahead.verification import most_drafts, try_chain
-from app.engine.runner import ModelRunner
+from app.engine.model_runner import ModelRunner
 from app.engine.sampling import Sampler
 from app.engine.step import Step
 from app.engine.stopping import StoppingCriteria

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Protocol
 
-from app.engine.runner import ModelRunner
+from app.engine.model_runner import ModelRunner
 from app.engine.sampling import Sampler
 from app.engine.stopping import StoppingCriteria
 from app.messages import Origin, Split, Statistics, StopReason

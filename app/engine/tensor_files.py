@@ -36,10 +36,23 @@ class TensorFiles:
         return tensor
 
 
+def tensor_names(folder: Path) -> list[str]:
+    """The names of a folder's tensors; none of a GGUF file."""
+    if (folder / SAFE_WEIGHTS_NAME).is_file():
+        with safe_open(folder / SAFE_WEIGHTS_NAME, framework="pt") as weights:
+            return list(weights.keys())
+    return list(_weight_map(folder)) if (folder / SAFE_WEIGHTS_INDEX_NAME).is_file() else []
+
+
 def _paths(folder: Path) -> list[Path]:
     """The files that transformers reads. One that the index names elsewhere is none of the folder's."""
-    whole, index = folder / SAFE_WEIGHTS_NAME, folder / SAFE_WEIGHTS_INDEX_NAME
+    whole = folder / SAFE_WEIGHTS_NAME
     if whole.is_file():
         return [whole]
-    names = set(json.loads(index.read_text("utf-8"))["weight_map"].values())
-    return sorted(folder / Path(name).name for name in names)
+    return sorted(folder / Path(name).name for name in set(_weight_map(folder).values()))
+
+
+def _weight_map(folder: Path) -> dict[str, str]:
+    """Which file has which tensor, by the index."""
+    files: dict[str, str] = json.loads((folder / SAFE_WEIGHTS_INDEX_NAME).read_text("utf-8"))["weight_map"]
+    return files

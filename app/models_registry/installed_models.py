@@ -12,12 +12,13 @@ from pathlib import Path
 
 from huggingface_hub import HFCacheInfo, scan_cache_dir
 
+from app.config_limits import CONFIG
 from app.errors import ModelBroken, ModelError, ModelNotFound, ModelUnsafe, OnlyDrafts
 from app.model_messages import InstalledModel, InstalledState, ModelOrigin
 from app.models_registry.downloads.repo_cache import PARTIAL, PREFIX, RepoCache
 from app.models_registry.files.checksum import file_digest
 from app.models_registry.files.gguf import check_gguf, gguf_files
-from app.models_registry.files.model_files import CONFIG, POOLING, check_folder, is_complete
+from app.models_registry.files.model_files import POOLING, check_folder, is_complete
 from app.models_registry.files.weights import check_model
 from app.models_registry.hub.download_plan import DIGEST_PATTERN
 from app.models_registry.hub.hub import Hub

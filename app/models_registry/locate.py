@@ -13,13 +13,13 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
+from app.config_limits import CONFIG
 from app.errors import ModelBroken, ModelNotFound, OnlyDrafts
 from app.gguf_header import is_gguf
 from app.messages import ModelFolder, Progress
 from app.models_registry.downloads.process import download
 from app.models_registry.files.chat_template import chat_template
 from app.models_registry.files.gguf import SUFFIX, gguf_files
-from app.models_registry.files.model_files import CONFIG
 from app.models_registry.files.weights import check_model
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId, parse_hub_id

@@ -15,8 +15,8 @@ from app.engine.loading import LoadedModel, prepare
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner
 from app.engine.lookahead.pool import Pool
+from app.engine.model_runner import ModelRunner
 from app.engine.plain import plain
-from app.engine.runner import ModelRunner
 from app.engine.sampling import Sampler, make_sampler
 from app.engine.step import Decoder, FirstToken, Step
 from app.engine.stopping import StoppingCriteria

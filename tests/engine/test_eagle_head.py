@@ -14,10 +14,7 @@ from torch.nn import functional
 
 from app.engine.draft_loading import with_draft_model
 from app.engine.loading import LoadedModel, load
-from app.engine.lookahead.drafter import PythonDrafter
 from app.engine.lookahead.model_drafter import DraftModelSource
-from app.engine.lookahead.model_statistics import ModelStatistics
-from app.engine.lookahead.planning import FixedSizesPlanner
 from app.engine.runner import BlockRunner
 from app.engine.session import NeverStop, Session, no_progress
 from app.messages import Decoding, Finished, Message, ModelChoice, Options, Piece, Request, Sampling
@@ -34,10 +31,10 @@ from tests.engine.eagle_heads import (
     write_head,
     write_target,
 )
+from tests.engine.head_replies import drafted, require_counted_on, require_sampled
 from tests.engine.heads import Taught
 from tests.engine.places import Places
-from tests.engine.replies import Reply, planned
-from tests.engine.replies import write as written
+from tests.engine.replies import Reply
 from tests.tiers import named, pairwise, some
 
 CHOICE = ModelChoice("target", dtype="float32", device="cpu", draft_model="head")
@@ -164,13 +161,7 @@ def test_it_says_what_its_weights_mean(tmp_path: Path, kind: Kind) -> None:
 
 
 def reply(loaded: LoadedModel, prompt: range, sampling: Sampling) -> Reply:
-    """Drafted by the head alone: the pool is empty, and no text here repeats."""
-    runner, source = runner_and_source(loaded)
-    statistics = ModelStatistics(VOCABULARY, make_drafter=source.drafters(PythonDrafter))
-    planner = FixedSizesPlanner(Decoding("lookahead", window=0, ngram=DEPTH + 1, guesses=3))
-    return written(
-        runner, prompt, planned(planner, statistics.pool(prompt, sampling, ())), sampling, limit=60
-    )
+    return drafted(*runner_and_source(loaded), prompt, sampling)
 
 
 @pytest.mark.parametrize("by", ["token", "state"])
@@ -178,22 +169,14 @@ def test_a_head_that_knows_the_next_token_is_accepted_in_every_step(tmp_path: Pa
     turns = random_turns()
     loaded = opened(tmp_path, TAUGHT[by], taught_weights(by, turns), turns)
     for start in (70, 1000, 2950):
-        found = reply(loaded, range(start, start + 20), Sampling())
-        assert list(found.tokens) == list(range(start + 20, start + 80))
-        runs = [len(step.tokens) for step in found.steps[:-1]]
-        assert min(runs) > 1
-        assert max(runs) == DEPTH + 1
-        origins = [origin for step in found.steps for origin in step.origins[:-1]]
-        assert origins.count("draft") > 0.8 * len(origins), "the pool has next to nothing to say"
+        require_counted_on(reply(loaded, range(start, start + 20), Sampling()), start + 20)
 
 
 def test_a_sampled_token_is_what_the_head_expects_too(tmp_path: Path) -> None:
     turns = random_turns()
     loaded = opened(tmp_path, TAUGHT["token"], taught_weights("token", turns), turns)
     for seed in range(2):
-        found = reply(loaded, range(70, 90), Sampling(0.9, top_k=40, seed=seed))
-        assert list(found.tokens) != list(range(90, 150)), "it is sampled indeed"
-        assert min(len(step.tokens) for step in found.steps[:-1]) > 1
+        require_sampled(reply(loaded, range(70, 90), Sampling(0.9, top_k=40, seed=seed)), 90)
 
 
 def test_a_token_that_a_head_never_names_is_written_all_the_same(tmp_path: Path) -> None:

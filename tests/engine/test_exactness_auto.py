@@ -15,7 +15,7 @@ from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner, RowBu
 from app.engine.lookahead.step_curve import StepCurve
 from app.engine.lookahead.tuner import Tuner
 from app.engine.lookahead.window_sizer import WindowSizer
-from app.engine.runner import ModelRunner
+from app.engine.model_runner import ModelRunner
 from app.engine.step_profile import Buckets, StepProfile, StepTimes
 from app.messages import PRESETS, Decoding, Origin, Preset, Sampling
 from tests.engine.architectures import BRANCHING, GEMMA3, LLAMA, VOCABULARY, WINDOW, Architecture

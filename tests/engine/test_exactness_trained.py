@@ -15,8 +15,8 @@ from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.entries import Packed
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.lookahead.first_successors import ask_first_successors, no_successors
+from app.engine.model_runner import ModelRunner
 from app.engine.prompt import encode
-from app.engine.runner import ModelRunner
 from app.engine.sampling import Sampler
 from app.engine.step import Decoder, Step
 from app.engine.step_profile import StepProfile, StepTimes

@@ -17,16 +17,13 @@ from app.engine.head_trial import reader_of
 from app.engine.hidden_states import HiddenStates
 from app.engine.kv_cache import layer_windows
 from app.engine.loading import LoadedModel, load
-from app.engine.lookahead.drafter import PythonDrafter
 from app.engine.lookahead.model_drafter import DraftModelSource
-from app.engine.lookahead.model_statistics import ModelStatistics
-from app.engine.lookahead.planning import FixedSizesPlanner
 from app.engine.mtp_head import MtpHead
 from app.engine.runner import BlockRunner
-from app.messages import Decoding, ModelChoice, Sampling
+from app.messages import ModelChoice, Sampling
+from tests.engine.head_replies import drafted, require_counted_on, require_sampled
 from tests.engine.heads import CONFIGS, VOCABULARY, Taught, write_with_head
-from tests.engine.replies import Reply, planned
-from tests.engine.replies import write as written
+from tests.engine.replies import Reply
 from tests.tiers import some
 
 CHOICE = ModelChoice("target", dtype="float32", device="cpu")
@@ -58,11 +55,7 @@ def read(runner: BlockRunner, text: Sequence[int]) -> None:
 
 
 def write(target: Opened, prompt: Sequence[int], sampling: Sampling) -> Reply:
-    """A reply that is drafted by the head alone: the pool is empty, and no text here repeats."""
-    statistics = ModelStatistics(VOCABULARY, make_drafter=target.source.drafters(PythonDrafter))
-    planner = FixedSizesPlanner(Decoding("lookahead", window=0, ngram=DEPTH + 1, guesses=3))
-    decoder = planned(planner, statistics.pool(prompt, sampling, ()))
-    return written(target.runner, prompt, decoder, sampling, limit=60)
+    return drafted(target.runner, target.source, prompt, sampling)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -72,22 +65,14 @@ def test_a_head_that_knows_the_next_token_is_accepted_in_every_step(
 ) -> None:
     target = opened(tmp_path / kind, kind, taught)
     for start in (70, 1000, 3000):
-        reply = write(target, range(start, start + 20), Sampling())
-        assert list(reply.tokens) == list(range(start + 20, start + 80))
-        runs = [len(step.tokens) for step in reply.steps[:-1]]
-        assert min(runs) > 1
-        assert max(runs) == DEPTH + 1
-        origins = [origin for step in reply.steps for origin in step.origins[:-1]]
-        assert origins.count("draft") > 0.8 * len(origins), "the pool has next to nothing to say"
+        require_counted_on(write(target, range(start, start + 20), Sampling()), start + 20)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sampled_token_is_what_the_head_expects_too(tmp_path: Path, kind: str) -> None:
     target = opened(tmp_path / kind, kind, "token")
     for seed in range(2):
-        reply = write(target, range(70, 90), Sampling(0.9, top_k=40, seed=seed))
-        assert list(reply.tokens) != list(range(90, 150)), "it is sampled indeed"
-        assert min(len(step.tokens) for step in reply.steps[:-1]) > 1
+        require_sampled(write(target, range(70, 90), Sampling(0.9, top_k=40, seed=seed)), 90)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -20,7 +20,8 @@ from torch import Tensor
 
 from app.engine.block import chain_block, common_length
 from app.engine.lookahead.entries import GAPS, LEADS
-from app.engine.runner import BlockRunner, ModelRunner
+from app.engine.model_runner import ModelRunner
+from app.engine.runner import BlockRunner
 from app.engine.sampling import gumbel, survivors
 from app.engine.token_counts import TokenCounts, penalised
 from app.messages import Sampling

@@ -10,7 +10,7 @@ from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner, RowBudgetPlanner
 from app.engine.lookahead.tuner import ChainTuner, Tuner
 from app.engine.lookahead.window_sizer import WindowSizer
-from app.engine.runner import ModelRunner
+from app.engine.model_runner import ModelRunner
 from app.engine.sampling import Sampler
 from app.engine.step import Decoder, Step
 from app.engine.step_profile import StepProfile

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from app.engine.block import chain_block
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.runner import ModelRunner
+from app.engine.model_runner import ModelRunner
 from app.engine.sampling import Choices, Choose, Sampler
 from app.engine.step import Step
 from app.engine.stopping import StoppingCriteria

@@ -12,23 +12,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from app.config_limits import CONFIG, LARGEST_SIZES, LONGEST_CONFIG
 from app.eagle_config import KIND, USUAL_STATES
 from app.errors import ModelBroken, ModelUnsafe
 from app.models_registry.files.gguf import gguf_config
-from app.models_registry.files.model_files import CONFIG, LONGEST_CONFIG
 
 UNKNOWN_CONTEXT = 32_768
-LIMITS = {
-    "num_hidden_layers": 2_000,
-    "hidden_size": 200_000,
-    "intermediate_size": 2_000_000,
-    "num_attention_heads": 10_000,
-    "num_key_value_heads": 10_000,
-    "head_dim": 20_000,
-    "vocab_size": 20_000_000,
-    "max_position_embeddings": 100_000_000,
-}
-"""The largest accepted values, far above those of any model."""
 OTHER_NAMES = {
     "num_hidden_layers": ("n_layer", "num_layers", "n_layers"),
     "hidden_size": ("n_embd", "d_model"),
@@ -125,7 +114,7 @@ def _read(folder: Path, name: str) -> bytes:
 
 
 def _sizes(values: Mapping[str, Any], name: str) -> dict[str, int]:
-    return {key: _size(values, key, name) for key in LIMITS}
+    return {key: _size(values, key, name) for key in LARGEST_SIZES}
 
 
 def _text_config(config: bytes, name: str) -> Mapping[str, Any]:
@@ -175,7 +164,7 @@ def is_known(model_type: str) -> bool:
 def _size(values: Mapping[str, Any], key: str, name: str) -> int:
     """The value of this key by any of its names; 0 when it is not there."""
     found = next((values[k] for k in (key, *OTHER_NAMES.get(key, ())) if values.get(k) is not None), 0)
-    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= LIMITS[key]:
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= LARGEST_SIZES[key]:
         raise _impossible(key, found, name)
     return found
 

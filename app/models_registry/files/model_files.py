@@ -12,10 +12,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from app.config_limits import CONFIG, LONGEST_CONFIG
 from app.eagle_config import is_speculator
 from app.errors import ModelBroken, ModelUnsafe
 
-CONFIG = "config.json"
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 SHARDS = "model-*-of-*.safetensors"
@@ -40,8 +40,6 @@ MAX_HEADER = 16_000_000
 """The largest accepted N. A hundred thousand tensors take less."""
 MORE_TEMPLATES = "additional_chat_templates"
 """A folder from which transformers reads chat templates."""
-LONGEST_CONFIG = 2_000_000
-"""Bytes of the largest accepted config.json."""
 LONGEST = {
     CONFIG: LONGEST_CONFIG,
     "generation_config.json": 2_000_000,

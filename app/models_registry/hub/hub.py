@@ -11,8 +11,9 @@ from pathlib import Path
 from huggingface_hub import HfApi, constants, get_token, login, logout, try_to_load_from_cache
 from huggingface_hub.hf_api import ModelInfo
 
+from app.config_limits import CONFIG
 from app.errors import ModelBroken, ModelError, ModelGated
-from app.models_registry.files.model_files import CONFIG, is_complete
+from app.models_registry.files.model_files import is_complete
 from app.models_registry.hub.download_plan import DownloadPlan, make_plan
 from app.models_registry.hub.errors import as_model_errors
 from app.models_registry.hub.http import RetryPolicy

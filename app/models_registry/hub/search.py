@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 
 from huggingface_hub import hf_hub_url
 
+from app.config_limits import CONFIG, LONGEST_CONFIG
 from app.errors import ModelBroken, ModelError
 from app.model_messages import FileProgress, Memory, Precision, RemoteModel, SearchHit
 from app.models_registry.files.config import ModelConfig, parse_config
-from app.models_registry.files.model_files import CONFIG, LONGEST_CONFIG
 from app.models_registry.files.weights import Tensor, Weights, tensors
 from app.models_registry.fit_estimate import Estimator, judge
 from app.models_registry.hub.download_plan import DownloadPlan, make_plan
