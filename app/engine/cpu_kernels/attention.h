@@ -3,12 +3,22 @@
    A row sees the prefix and, of the block, the rows that `visible` says, in this order. What it sees is cut into tiles
    of TILE keys, and those into spans of SPAN tiles: a span is summed from nothing, tile by tile, and the spans are
    merged in order. Tiles of the prefix are the same for all rows and are read once for many; the last ones are
-   gathered for each row. Which is which changes no bit. */
+   gathered for each row. Which is which changes no bit.
+
+   A score is summed over the dimensions in their order, LANES keys at a time, so keys are transposed: a tile once for
+   all queries, or in registers for the few of one row. */
 
 #define TILE 32
 #define SPAN 8
+#define CHUNK 96 /* queries of a job */
+/* Queries and numbers of a value whose sums stay in the registers. */
+#if LANES == 16
+#define QUERIES 4
 #define WIDE 64
-#define CHUNK 32
+#else
+#define QUERIES 3
+#define WIDE 32
+#endif
 
 /* The running softmax of one query: its largest score, its sum of weights, and the weighted values. */
 typedef struct {
@@ -20,67 +30,135 @@ static inline void begin(Sums *sums, float *values, int64_t size) {
     memset(values, 0, size * sizeof(float));
 }
 
-static inline v8 eight_dots(const float *query, const float *const *keys, int64_t size) {
-    v8 s[8];
-    for (int j = 0; j < 8; j++) s[j] = all(0);
-    for (int64_t d = 0; d < size; d += 8) {
-        v8 q = load(query + d);
-        for (int j = 0; j < 8; j++) s[j] = fused(q, load(keys[j] + d), s[j]);
-    }
+/* A query, its running softmax and the weighted values. */
+typedef struct {
+    const float *query;
+    Sums *sums;
+    float *out;
+} Query;
+
+/* Keys and values of a tile; those beyond `count` repeat the last. */
+typedef struct {
+    const float *keys[TILE], *values[TILE];
+    int64_t count, size, value_size;
+    float scale;
+} Tile;
+
+/* Four dimensions of LANES keys, from `d` on: a vector of keys for each. */
+static inline void transpose(const float *const *keys, int64_t d, vn *transposed) {
 #if defined(__AVX2__)
-    __m256 a = _mm256_hadd_ps((__m256)s[0], (__m256)s[1]), b = _mm256_hadd_ps((__m256)s[2], (__m256)s[3]);
-    __m256 c = _mm256_hadd_ps((__m256)s[4], (__m256)s[5]), d = _mm256_hadd_ps((__m256)s[6], (__m256)s[7]);
-    a = _mm256_hadd_ps(a, b), c = _mm256_hadd_ps(c, d);
-    return (v8)_mm256_add_ps(_mm256_permute2f128_ps(a, c, 0x20), _mm256_permute2f128_ps(a, c, 0x31));
+    quads r[4];
+    for (int i = 0; i < 4; i++) r[i] = quads_of(keys + i, d);
+    quads a = OP(unpacklo_ps)(r[0], r[1]), b = OP(unpacklo_ps)(r[2], r[3]);
+    quads e = OP(unpackhi_ps)(r[0], r[1]), f = OP(unpackhi_ps)(r[2], r[3]);
+    transposed[0] = (vn)OP(shuffle_ps)(a, b, 0x44), transposed[1] = (vn)OP(shuffle_ps)(a, b, 0xee);
+    transposed[2] = (vn)OP(shuffle_ps)(e, f, 0x44), transposed[3] = (vn)OP(shuffle_ps)(e, f, 0xee);
 #else
-    return (v8){sum_of(s[0]), sum_of(s[1]), sum_of(s[2]), sum_of(s[3]),
-                sum_of(s[4]), sum_of(s[5]), sum_of(s[6]), sum_of(s[7])};
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < LANES; j++) transposed[i][j] = keys[j][d + i];
 #endif
 }
 
-static inline __attribute__((always_inline)) void add_values(
-    float *sums, const float *weights, const float *const *values, int64_t keys, float fade, const int vectors
-) {
-    v8 a[WIDE / 8];
-    for (int i = 0; i < vectors; i++) a[i] = load(sums + 8 * i) * fade;
-    for (int64_t j = 0; j < keys; j++) {
-        v8 w = all(weights[j]);
-        for (int i = 0; i < vectors; i++) a[i] = fused(w, load(values[j] + 8 * i), a[i]);
-    }
-    for (int i = 0; i < vectors; i++) store(sums + 8 * i, a[i]);
+/* The tile's keys as [size, TILE]. */
+static void transpose_tile(const float *const *keys, int64_t size, float *transposed) {
+    for (int j = 0; j < TILE; j += LANES)
+        for (int64_t d = 0; d < size; d += 4) {
+            vn four[4];
+            transpose(keys + j, d, four);
+            for (int i = 0; i < 4; i++) store_n(transposed + (d + i) * TILE + j, four[i]);
+        }
 }
 
-/* One query meets one tile of `count` keys; pointers beyond them repeat the last. */
-static void meet_tile(
-    Sums *sums, float *out, const float *query, const float *const *keys, const float *const *values, int64_t count,
-    int64_t size, int64_t value_size, float scale
+/* Scores of some queries with a tile's keys: each is summed over the dimensions in their order. `transposed` is NULL
+   where the tile is for these queries alone. */
+static inline __attribute__((always_inline)) void score(
+    const Query *queries, const float *const *keys, const float *transposed, int64_t size, float scale,
+    float (*scores)[TILE], const int count
 ) {
-    float weights[TILE];
-    int64_t padded = (count + 7) / 8 * 8;
-    v8 most = all(sums->most);
-    for (int64_t j = 0; j < padded; j += 8) {
-        v8 scores = eight_dots(query, keys + j, size) * scale;
-        store(weights + j, scores);
-        most = at_least(scores, most); /* repeated keys change no maximum */
-    }
-    float largest = largest_of(most);
-    v8 sum = all(0);
-    for (int64_t j = 0; j < padded; j += 8) store(weights + j, exp_of(load(weights + j) - largest));
-    for (int64_t j = count; j < padded; j++) weights[j] = 0;
-    for (int64_t j = 0; j < padded; j += 8) sum += load(weights + j);
-    float fade = exp_of(all(sums->most - largest))[0];
-    if (sums->most == -INFINITY) fade = 0;
-    sums->weight = sums->weight * fade + sum_of(sum);
+    vn s[QUERIES][TILE / LANES] = {0};
+    if (transposed)
+        for (int64_t d = 0; d < size; d++)
+            for (int j = 0; j < TILE / LANES; j++) {
+                vn some = load_n(transposed + d * TILE + j * LANES);
+                for (int q = 0; q < count; q++) s[q][j] = fused_n(all_n(queries[q].query[d]), some, s[q][j]);
+            }
+    else
+        for (int j = 0; j < TILE / LANES; j++)
+            for (int64_t d = 0; d < size; d += 4) {
+                vn four[4];
+                for (int i = 0; i < LANES && d % 16 == 0; i++)
+                    __builtin_prefetch(keys[j * LANES + i] + TILE * size + d); /* most often those of the next tile */
+                transpose(keys + j * LANES, d, four);
+                for (int i = 0; i < 4; i++)
+                    for (int q = 0; q < count; q++)
+                        s[q][j] = fused_n(all_n(queries[q].query[d + i]), four[i], s[q][j]);
+            }
+    for (int q = 0; q < count; q++)
+        for (int j = 0; j < TILE / LANES; j++) store_n(scores[q] + j * LANES, s[q][j] * scale);
+}
+
+/* Scores become weights; returns by how much what was summed before fades. */
+static inline float softmax(Sums *sums, float *scores, int64_t count) {
+    vn most = load_n(scores), sum = {0};
+    for (int j = LANES; j < TILE; j += LANES) most = (vn)LARGER(load_n(scores + j), most, vni);
+    float before = sums->most, largest = largest_of_n(most); /* repeated keys change no maximum */
+    if (largest < before) largest = before;
+    for (int j = 0; j < TILE; j += LANES) store_n(scores + j, exp_of_n(load_n(scores + j) - largest));
+    for (int64_t j = count; j < TILE; j++) scores[j] = 0;
+    for (int j = 0; j < TILE; j += LANES) sum += load_n(scores + j);
+    float fade = before == largest ? 1 : before == -INFINITY ? 0 : exp_of(all(before - largest))[0];
+    sums->weight = sums->weight * fade + sum_of_n(sum);
     sums->most = largest;
-    for (int64_t d = 0; d < value_size; d += WIDE) {
-        const float *moved[TILE];
-        for (int64_t j = 0; j < count; j++) moved[j] = values[j] + d;
-        int64_t vectors = (value_size - d) / 8;
-        if (vectors >= WIDE / 8) add_values(out + d, weights, moved, count, fade, WIDE / 8);
-        else for (int64_t i = 0; i < vectors; i++) {
-            add_values(out + d + 8 * i, weights, moved, count, fade, 1);
-            for (int64_t j = 0; j < count; j++) moved[j] += 8;
+    return fade;
+}
+
+/* Values of a tile are added to what some queries have, weighted, key by key: `vectors` of LANES numbers. */
+static inline __attribute__((always_inline)) void add_values(
+    const Query *queries, float (*weights)[TILE], const float *fades, const Tile *tile, int64_t from,
+    const int count, const int vectors
+) {
+    vn a[QUERIES][WIDE / LANES];
+    for (int q = 0; q < count; q++)
+        for (int i = 0; i < vectors; i++) a[q][i] = load_n(queries[q].out + from + i * LANES) * fades[q];
+    for (int64_t j = 0; j < tile->count; j++)
+        for (int i = 0; i < vectors; i++) {
+            vn value = load_n(tile->values[j] + from + i * LANES);
+            for (int q = 0; q < count; q++) a[q][i] = fused_n(all_n(weights[q][j]), value, a[q][i]);
         }
+    for (int q = 0; q < count; q++)
+        for (int i = 0; i < vectors; i++) store_n(queries[q].out + from + i * LANES, a[q][i]);
+}
+
+/* The same of eight numbers of one query. */
+static void add_eight(const Query *query, const float *weights, float fade, const Tile *tile, int64_t from) {
+    v8 a = load(query->out + from) * fade;
+    for (int64_t j = 0; j < tile->count; j++) a = fused(all(weights[j]), load(tile->values[j] + from), a);
+    store(query->out + from, a);
+}
+
+static inline __attribute__((always_inline)) void attend_queries(
+    const Query *queries, const Tile *tile, const float *transposed, const int count
+) {
+    float weights[QUERIES][TILE], fades[QUERIES];
+    score(queries, tile->keys, transposed, tile->size, tile->scale, weights, count);
+    for (int q = 0; q < count; q++) fades[q] = softmax(queries[q].sums, weights[q], tile->count);
+    int64_t from = 0;
+    for (; from + WIDE <= tile->value_size; from += WIDE)
+        add_values(queries, weights, fades, tile, from, count, WIDE / LANES);
+    for (; from + LANES <= tile->value_size; from += LANES)
+        add_values(queries, weights, fades, tile, from, count, 1);
+    for (int q = 0; q < count && from < tile->value_size; q++)
+        add_eight(queries + q, weights[q], fades[q], tile, from);
+}
+
+static void attend_tile(const Query *queries, int64_t count, const Tile *tile) {
+    float transposed[tile->size * TILE], *shared = NULL;
+    if (count > QUERIES) transpose_tile(tile->keys, tile->size, shared = transposed);
+    for (; count >= QUERIES; count -= QUERIES, queries += QUERIES) attend_queries(queries, tile, shared, QUERIES);
+    switch (count) {
+        case 3: return attend_queries(queries, tile, shared, 3);
+        case 2: return attend_queries(queries, tile, shared, 2);
+        case 1: return attend_queries(queries, tile, shared, 1);
     }
 }
 
@@ -103,23 +181,24 @@ typedef struct {
     float *out;     /* [rows, heads, value_size] */
 } Task;
 
-/* Queries `first` to `last` of a key head meet a span's whole tiles of the prefix. Queries are counted row by row. */
-static void meet_prefix(const Task *t, int64_t head, int64_t span, int64_t first, int64_t last) {
+/* Queries `first` to `last` of a key head attend to a span's whole tiles of the prefix, counted row by row. */
+static void attend_prefix(const Task *t, int64_t head, int64_t span, int64_t first, int64_t last) {
     int64_t group = t->heads / t->shared, tiles = t->prefix / TILE;
-    for (int64_t tile = span * SPAN; tile < tiles && tile < (span + 1) * SPAN; tile++) {
-        const float *keys[TILE], *values[TILE];
+    Query queries[CHUNK];
+    for (int64_t q = first; q < last; q++) {
+        int64_t row = q / group, query_head = head * group + q % group;
+        int64_t place = (span * t->heads + query_head) * t->rows + row;
+        const float *query = t->query + query_head * t->query_head + row * t->query_row;
+        queries[q - first] = (Query){query, t->sums + place, t->partial + place * t->value_size};
+        begin(t->sums + place, t->partial + place * t->value_size, t->value_size);
+    }
+    for (int64_t number = span * SPAN; number < tiles && number < (span + 1) * SPAN; number++) {
+        Tile tile = {.count = TILE, .size = t->size, .value_size = t->value_size, .scale = t->scale};
         for (int64_t j = 0; j < TILE; j++) {
-            keys[j] = t->keys + head * t->key_head + (tile * TILE + j) * t->size;
-            values[j] = t->values + head * t->value_head + (tile * TILE + j) * t->value_size;
+            tile.keys[j] = t->keys + head * t->key_head + (number * TILE + j) * t->size;
+            tile.values[j] = t->values + head * t->value_head + (number * TILE + j) * t->value_size;
         }
-        for (int64_t q = first; q < last; q++) {
-            int64_t row = q / group, query_head = head * group + q % group;
-            int64_t place = (span * t->heads + query_head) * t->rows + row;
-            if (tile == span * SPAN) begin(t->sums + place, t->partial + place * t->value_size, t->value_size);
-            meet_tile(t->sums + place, t->partial + place * t->value_size,
-                      t->query + query_head * t->query_head + row * t->query_row, keys, values, TILE,
-                      t->size, t->value_size, t->scale);
-        }
+        attend_tile(queries, last - first, &tile);
     }
 }
 
@@ -132,34 +211,43 @@ static int64_t gather(const Task *t, int64_t row, int64_t *slots) {
     return count;
 }
 
-/* One query head of a row: its spans merged in order, the last tiles gathered. */
-static void finish_query(const Task *t, int64_t head, int64_t row, const int64_t *slots, int64_t count, float *room) {
+/* The heads of a row that share a key head: their spans are merged in order, the last tiles gathered. `room` has
+   `value_size` floats for each of them. */
+static void finish_row(const Task *t, int64_t row, int64_t key_head, const int64_t *slots, int64_t count, float *room) {
     int64_t tiles = t->prefix / TILE, all_tiles = tiles + (count + TILE - 1) / TILE;
-    int64_t key_head = head / (t->heads / t->shared), size = t->value_size;
-    const float *query = t->query + head * t->query_head + row * t->query_row;
-    float *out = t->out + (row * t->heads + head) * size;
-    Sums whole, open;
-    begin(&whole, out, size);
+    int64_t group = t->heads / t->shared, size = t->value_size;
+    float *out = t->out + (row * t->heads + key_head * group) * size;
+    Sums whole[group], open[group];
+    Query queries[group];
+    for (int64_t g = 0; g < group; g++) {
+        const float *query = t->query + (key_head * group + g) * t->query_head + row * t->query_row;
+        queries[g] = (Query){query, open + g, room + g * size};
+        begin(whole + g, out + g * size, size);
+    }
     for (int64_t span = 0; span * SPAN < all_tiles; span++) {
-        int64_t place = (span * t->heads + head) * t->rows + row;
-        if (span * SPAN < tiles) {
-            open = t->sums[place];
-            memcpy(room, t->partial + place * size, size * sizeof(float));
-        } else begin(&open, room, size);
+        for (int64_t g = 0; g < group; g++) {
+            int64_t place = (span * t->heads + key_head * group + g) * t->rows + row;
+            if (span * SPAN < tiles) {
+                open[g] = t->sums[place];
+                memcpy(room + g * size, t->partial + place * size, size * sizeof(float));
+            } else begin(open + g, room + g * size, size);
+        }
         int64_t from = span * SPAN > tiles ? span * SPAN : tiles;
-        for (int64_t tile = from; tile < all_tiles && tile < (span + 1) * SPAN; tile++) {
-            const float *keys[TILE], *values[TILE];
-            int64_t begins = (tile - tiles) * TILE, some = count - begins < TILE ? count - begins : TILE;
+        for (int64_t number = from; number < all_tiles && number < (span + 1) * SPAN; number++) {
+            int64_t begins = (number - tiles) * TILE, some = count - begins < TILE ? count - begins : TILE;
+            Tile tile = {.count = some, .size = t->size, .value_size = size, .scale = t->scale};
             for (int64_t j = 0; j < TILE; j++) {
                 int64_t slot = slots[begins + (j < some ? j : some - 1)];
-                keys[j] = t->keys + key_head * t->key_head + slot * t->size;
-                values[j] = t->values + key_head * t->value_head + slot * size;
+                tile.keys[j] = t->keys + key_head * t->key_head + slot * t->size;
+                tile.values[j] = t->values + key_head * t->value_head + slot * size;
             }
-            meet_tile(&open, room, query, keys, values, some, t->size, size, t->scale);
+            attend_tile(queries, group, &tile);
         }
-        merge(&whole, out, &open, room, size);
+        for (int64_t g = 0; g < group; g++) merge(whole + g, out + g * size, open + g, room + g * size, size);
     }
-    for (int64_t i = 0; i < size; i += 8) store(out + i, load(out + i) / whole.weight);
+    for (int64_t g = 0; g < group; g++)
+        for (int64_t i = 0; i < size; i += 8)
+            store(out + g * size + i, load(out + g * size + i) / whole[g].weight);
 }
 
 static int64_t spans_of(int64_t prefix) { return (prefix / TILE + SPAN - 1) / SPAN; }
@@ -170,14 +258,14 @@ static void attend_rows(const Task *task) {
 #pragma omp for schedule(dynamic)
     for (int64_t job = 0; job < jobs; job++) {
         int64_t chunk = job % chunks, last = (chunk + 1) * CHUNK;
-        meet_prefix(task, job / chunks / spans, job / chunks % spans, chunk * CHUNK, last < queries ? last : queries);
+        attend_prefix(task, job / chunks / spans, job / chunks % spans, chunk * CHUNK, last < queries ? last : queries);
     }
 #pragma omp for schedule(dynamic)
     for (int64_t row = 0; row < task->rows; row++) {
         int64_t slots[TILE + task->rows];
-        float room[task->value_size];
+        float room[task->heads / task->shared * task->value_size];
         int64_t count = gather(task, row, slots);
-        for (int64_t head = 0; head < task->heads; head++) finish_query(task, head, row, slots, count, room);
+        for (int64_t head = 0; head < task->shared; head++) finish_row(task, row, head, slots, count, room);
     }
 }
 

@@ -1,4 +1,4 @@
-/* Eight floats at a time, and exp of them. */
+/* Eight floats at a time, or as many as the processor takes at once (`vn`), and exp of them. */
 
 #include <math.h>
 #include <stdint.h>
@@ -23,12 +23,13 @@ static inline v8 fused(v8 a, v8 b, v8 sum) {
 #endif
 }
 
+#define LARGER(x, bound, ints) (((ints)(x) & ((x) > (bound))) | ((ints)(bound) & ~((x) > (bound))))
+
+static inline v8 at_least(v8 x, v8 bound) { return (v8)LARGER(x, bound, v8i); }
+
 static inline float sum_of(v8 x) {
     return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]));
 }
-
-static inline v8 at_most(v8 x, v8 bound) { return (v8)(((v8i)x & (x < bound)) | ((v8i)bound & ~(x < bound))); }
-static inline v8 at_least(v8 x, v8 bound) { return (v8)(((v8i)x & (x > bound)) | ((v8i)bound & ~(x > bound))); }
 
 static float largest_of(v8 x) {
     float most = x[0];
@@ -37,16 +38,70 @@ static float largest_of(v8 x) {
 }
 
 /* exp by 2^n times a polynomial of the rest (Cephes' coefficients): off by two units in the last place at most. */
-static inline v8 exp_of(v8 x) {
-    x = at_least(at_most(x, all(88.0f)), all(-87.0f));
-    v8 n = (x * 1.44269504088896341f + 12582912.0f) - 12582912.0f;
-    v8 r = x - n * 0.693359375f - n * -2.12194440e-4f;
-    v8 p = fused(all(1.9875691500e-4f), r, all(1.3981999507e-3f));
-    p = fused(p, r, all(8.3334519073e-3f));
-    p = fused(p, r, all(4.1665795894e-2f));
-    p = fused(p, r, all(1.6666665459e-1f));
-    p = fused(p, r, all(5.0000001201e-1f));
-    p = fused(p, r * r, r) + 1.0f;
-    v8i power = (__builtin_convertvector(n, v8i) + 127) << 23;
-    return p * (v8)power;
+#define EXP_OF(name, vector, ints, times_plus) \
+    static inline vector name(vector x) { \
+        vector none = {0}, high = none - 88.0f, low = none - 87.0f; \
+        x = -(vector)LARGER(-x, high, ints); \
+        x = (vector)LARGER(x, low, ints); \
+        vector n = (x * 1.44269504088896341f + 12582912.0f) - 12582912.0f; \
+        vector r = x - n * 0.693359375f - n * -2.12194440e-4f; \
+        vector p = times_plus(none + 1.9875691500e-4f, r, none + 1.3981999507e-3f); \
+        p = times_plus(p, r, none + 8.3334519073e-3f); \
+        p = times_plus(p, r, none + 4.1665795894e-2f); \
+        p = times_plus(p, r, none + 1.6666665459e-1f); \
+        p = times_plus(p, r, none + 5.0000001201e-1f); \
+        p = times_plus(p, r * r, r) + 1.0f; \
+        ints power = (__builtin_convertvector(n, ints) + 127) << 23; \
+        return p * (vector)power; \
+    }
+
+EXP_OF(exp_of, v8, v8i, fused)
+
+#if defined(__AVX512F__)
+#define LANES 16
+#define OP(name) _mm512_##name
+typedef float vn __attribute__((vector_size(64), aligned(4)));
+typedef int32_t vni __attribute__((vector_size(64), aligned(4)));
+typedef __m512 quads;
+static inline vn all_n(float value) { return (vn)_mm512_set1_ps(value); }
+static inline vn fused_n(vn a, vn b, vn sum) { return (vn)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)sum); }
+static inline float sum_of_n(vn x) {
+    union { vn whole; v8 half[2]; } both = {x};
+    return sum_of(both.half[0] + both.half[1]);
 }
+static inline float largest_of_n(vn x) {
+    union { vn whole; v8 half[2]; } both = {x};
+    return largest_of(at_least(both.half[0], both.half[1]));
+}
+EXP_OF(exp_of_n, vn, vni, fused_n)
+#else
+#define LANES 8
+#define OP(name) _mm256_##name
+typedef v8 vn;
+typedef v8i vni;
+#if defined(__AVX2__)
+typedef __m256 quads;
+#endif
+#define all_n all
+#define fused_n fused
+#define exp_of_n exp_of
+#define sum_of_n sum_of
+#define largest_of_n largest_of
+#endif
+
+static inline vn load_n(const float *from) { return *(const vn *)from; }
+static inline void store_n(float *to, vn values) { *(vn *)to = values; }
+
+#if defined(__AVX2__)
+/* Four floats from `at` on of each fourth row, one behind the other. */
+static inline quads quads_of(const float *const *rows, int64_t at) {
+#if LANES == 16
+    __m512 x = _mm512_castps128_ps512(_mm_loadu_ps(rows[0] + at));
+    x = _mm512_insertf32x4(x, _mm_loadu_ps(rows[4] + at), 1);
+    x = _mm512_insertf32x4(x, _mm_loadu_ps(rows[8] + at), 2);
+    return _mm512_insertf32x4(x, _mm_loadu_ps(rows[12] + at), 3);
+#else
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(rows[0] + at)), _mm_loadu_ps(rows[4] + at), 1);
+#endif
+}
+#endif

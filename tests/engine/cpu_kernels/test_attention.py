@@ -12,7 +12,8 @@ from tests.tiers import named, pairwise
 
 pytestmark = pytest.mark.skipif(cpu_kernels() is None, reason="there is no C compiler here")
 
-HEADS, SHARED, SIZE = 6, 2, 24
+SHAPE = HeadShape(6, 2, 24, torch.float32)
+SHAPES = named([SHAPE, HeadShape(4, 4, 64, torch.float32), HeadShape(8, 1, 72, torch.float32)])
 
 
 def machine() -> DeviceCapabilities:
@@ -20,8 +21,7 @@ def machine() -> DeviceCapabilities:
 
 
 def native() -> Attention:
-    shape = HeadShape(HEADS, SHARED, SIZE, torch.float32)
-    return choose_attention("auto", machine(), shape)
+    return choose_attention("auto", machine(), SHAPE)
 
 
 def test_it_is_the_default_for_float32_alone() -> None:
@@ -30,13 +30,18 @@ def test_it_is_the_default_for_float32_alone() -> None:
     assert choose_attention("auto", machine(), HeadShape(6, 2, 20, torch.float32)).name == "sdpa"
 
 
-@pairwise(prefix=named([0, 1, 29, 31, 32, 250, 255, 256, 300, 511, 513]), threads=named([1, 2]), deep=())
-def test_a_line_of_a_tree_has_the_bits_of_single_steps(prefix: int, threads: int) -> None:
+@pairwise(
+    shape=SHAPES,
+    prefix=named([0, 1, 29, 31, 32, 250, 255, 256, 300, 511, 513]),
+    threads=named([1, 2]),
+    deep=(),
+)
+def test_a_line_of_a_tree_has_the_bits_of_single_steps(shape: HeadShape, prefix: int, threads: int) -> None:
     """Rows 0, 2, 5, 6, ... are the text; between them lie guesses that see the text before them."""
     real = (0, 2, 5, 6, 9)
     rows, states = 11, torch.Generator().manual_seed(prefix)
-    query = torch.randn((1, HEADS, rows, SIZE), generator=states)
-    keys, values = torch.randn((2, 1, SHARED, prefix + rows, SIZE), generator=states)
+    query = torch.randn((1, shape.count, rows, shape.size), generator=states)
+    keys, values = torch.randn((2, 1, shape.shared, prefix + rows, shape.size), generator=states)
     parents = tuple(max((each for each in real if each < row), default=-1) for row in range(rows))
     torch.set_num_threads(threads)
     try:
