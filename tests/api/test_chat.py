@@ -187,7 +187,7 @@ def test_a_bias_forbids_a_token(client: openai.OpenAI) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_an_answer_matches_its_schema(client: openai.OpenAI, seed: int) -> None:
-    text = ask(client, response_format=FORMAT, seed=seed, max_tokens=80).choices[0].message.content
+    text = ask(client, response_format=FORMAT, seed=seed, max_tokens=400).choices[0].message.content
     jsonschema.validate(json.loads(text), PERSON)
 
 
@@ -220,7 +220,7 @@ def test_calls_and_results_are_read_and_answered(client: openai.OpenAI) -> None:
 
 
 def test_a_prediction_changes_no_text_and_is_accepted(client: openai.OpenAI) -> None:
-    question: Any = [{"role": "user", "content": "Tell me about the blue whale and its teeth."}]
+    question: Any = [{"role": "user", "content": "How does lookahead decoding work?"}]
     plain = ask(client, messages=question, temperature=0, extra_body={"foresight": {"decoder": "plain"}})
     text = plain.choices[0].message.content
     predicted = ask(client, messages=question, temperature=0, prediction={"type": "content", "content": text})
