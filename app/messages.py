@@ -160,8 +160,9 @@ class ModelInfo:
     `same_text_note` is which steps write the same text, or why none do. `attention_note`, `graphs_note` (CUDA
     graphs) and `device_note` are why nothing better is used; `attention` is "" where the model keeps its own.
     `fused_note` is which layers run in our own kernels, or why none do; `compiler_note` why nothing was compiled
-    here. `quantised_share` is that of its parameters. `draft_model` names the model or head that drafts for it;
-    `heads` tells whether a head that its checkpoint carries does, `heads_note` so or why not, "" if it has none.
+    here. `quantised_share` is that of its parameters. `draft_model` names the model or head that drafts for it,
+    `draft_model_note` tells where its tokenizer differs; `heads` tells whether a head that its checkpoint carries
+    drafts, `heads_note` so or why not, "" if it has none.
     `server` is the address of the server that runs it, "" for one loaded here: of another hardly more than its
     name is known. `devices` are several that share each step."""
 
@@ -188,6 +189,7 @@ class ModelInfo:
     device_note: str = ""
     compiler_note: str = ""
     draft_model: str = ""
+    draft_model_note: str = ""
     heads: bool = False
     heads_note: str = ""
     server: str = ""

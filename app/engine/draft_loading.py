@@ -5,29 +5,29 @@ from pathlib import Path
 
 from app.eagle_config import is_speculator, read_eagle_config
 from app.engine.draft_timing import question_seconds
-from app.engine.draft_trial import TEXT, first_lessons
+from app.engine.draft_trial import TEXT, first_lessons, lessons_of_words
 from app.engine.eagle_loading import with_eagle_head
 from app.engine.head_loading import no_heads
 from app.engine.loading import LoadedModel, load
+from app.engine.lookahead.continuation import Translation
 from app.engine.lookahead.draft_model import DraftModel, RunnerLineReader
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.lookahead.model_drafter import DraftModelSource
+from app.engine.lookahead.retokenising_draft_model import RetokenisingDraftModel
 from app.engine.runner import BlockRunner
 from app.engine.sandbox import Sandbox
+from app.engine.text_tokenizer import LossyTokenizer, TextTokenizer
 from app.errors import BadOption
 from app.messages import ModelChoice, ModelFolder
-from app.tokenizer_vocabulary import digest_of, vocabulary_digest
+from app.tokenizer_vocabulary import digest_of
+
+_RETOKENISED = "The tokenizer of {draft} differs from that of {target}, so its words are re-tokenised."
 
 
-def check_draft_model(folder: ModelFolder, draft: ModelFolder) -> None:
-    """Before anything is loaded: raises BadOption where the files tell that the tokenizers differ.
-
-    Raises ModelBroken for a head whose config makes no sense."""
+def check_draft_model(draft: ModelFolder) -> None:
+    """Before anything is loaded: raises ModelBroken for a head whose config makes no sense."""
     if is_speculator(draft.path):
         read_eagle_config(draft.path, draft.name)
-    digests = [vocabulary_digest(one.path) for one in (folder, draft)]
-    if all(digests) and len(set(digests)) > 1:
-        raise _other_tokenizer(folder.name, draft.name)
 
 
 def with_draft_model(
@@ -46,26 +46,48 @@ def with_draft_model(
         return with_eagle_head(target, draft)
     alone = replace(choice, name=choice.draft_model, draft_model="")
     loaded = load(draft, alone, sandbox, cache, no_heads)
-    vocabularies = [one.tokenizer.get_vocab() for one in (target, loaded)]
-    if digest_of(vocabularies[0]) != digest_of(vocabularies[1]):
-        raise _other_tokenizer(target.info.name, draft.name)
     runner = loaded.runner
     if not isinstance(runner, BlockRunner) or not runner.has_fixed_positions:
         raise BadOption(
             f"{draft.name} cannot be a draft model, for what it has read cannot be taken back: choose a model with "
             "full attention, or none."
         )
-    reader = RunnerLineReader(runner)
-    model = DraftModel(reader, draft.name, target.vocabulary)
-    source = DraftModelSource(model, DraftModelBudget(*question_seconds(reader, runner.warm_up)))
-    text = target.tokenizer.encode(TEXT)
-    source.recall(first_lessons(target.runner, runner, text, min(target.vocabulary, runner.vocabulary)))
-    info = replace(target.info, draft_model=draft.name)
+    vocabularies = [digest_of(one.tokenizer.get_vocab()) for one in (target, loaded)]
+    is_same = vocabularies[0] == vocabularies[1]
+    source = (_source if is_same else _retokenising_source)(target, loaded, runner)
+    note = "" if is_same else _RETOKENISED.format(draft=draft.name, target=target.info.name)
+    info = replace(target.info, draft_model=draft.name, draft_model_note=note)
     return replace(target, info=info, draft_models=(source,))
 
 
-def _other_tokenizer(target: str, draft: str) -> BadOption:
-    return BadOption(
-        f"{draft} cannot draft for {target}, for their tokenizers differ: choose a draft model of the same "
-        "family, or none."
-    )
+def _source(target: LoadedModel, draft: LoadedModel, runner: BlockRunner) -> DraftModelSource:
+    """A draft model with the target's tokenizer."""
+    reader = RunnerLineReader(runner)
+    model = DraftModel(reader, draft.info.name, target.vocabulary)
+    source = DraftModelSource(model, DraftModelBudget(*question_seconds(reader, runner.warm_up)))
+    text = target.tokenizer.encode(TEXT)
+    source.recall(first_lessons(target.runner, runner, text, min(target.vocabulary, runner.vocabulary)))
+    return source
+
+
+def _retokenising_source(target: LoadedModel, draft: LoadedModel, runner: BlockRunner) -> DraftModelSource:
+    """A draft model with another tokenizer. Raises BadOption where one of both does not keep texts."""
+    tokenizers = [_text_tokenizer(one, draft, target) for one in (draft, target)]
+    reader = RunnerLineReader(runner)
+    model = RetokenisingDraftModel(reader, draft.info.name, Translation(*tokenizers, target.vocabulary))
+    question, token = question_seconds(reader, runner.warm_up)
+    text = target.within_vocabulary(target.tokenizer.encode(TEXT))
+    lessons, seconds = lessons_of_words(target.runner, model, text)
+    source = DraftModelSource(model, DraftModelBudget(max(question, seconds), token))
+    source.recall(lessons)
+    return source
+
+
+def _text_tokenizer(one: LoadedModel, draft: LoadedModel, target: LoadedModel) -> TextTokenizer:
+    try:
+        return TextTokenizer(one.tokenizer)
+    except LossyTokenizer as lossy:
+        raise BadOption(
+            f"{draft.info.name} cannot draft for {target.info.name}, for their tokenizers differ and texts do not "
+            f"come back from that of {one.info.name} as they were: choose one of the same family, or none."
+        ) from lossy

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from app.engine.block import chain_block
-from app.engine.lookahead.draft_model import prefilled
+from app.engine.lookahead.draft_model import Proposer, prefilled
 from app.engine.lookahead.model_drafter import Lessons
 from app.engine.model_runner import ModelRunner
+from app.messages import Sampling
 
 TEXT = (
     "Here is how to make a simple vegetable soup. First, chop two onions, three carrots and a stick of celery. Heat"
@@ -26,6 +27,8 @@ FIRST = 4
 """Tokens behind which neither model can know much."""
 USUAL = 0.4
 """The share of tokens that n-grams guess without a draft model."""
+BETWEEN = 4
+"""A draft model with another tokenizer is asked about one token of so many: it writes words for each answer."""
 
 
 def first_lessons(target: ModelRunner, draft: ModelRunner, text: Sequence[int], vocabulary: int) -> Lessons:
@@ -34,7 +37,25 @@ def first_lessons(target: ModelRunner, draft: ModelRunner, text: Sequence[int], 
     if not text:
         return Lessons()
     said, told = (logits_along(one, text)[FIRST:, :vocabulary].argmax(dim=-1) for one in (target, draft))
-    agreeing = (said == told).float().mean().item()
+    return _lessons((said == told).float().mean().item())
+
+
+def lessons_of_words(target: ModelRunner, draft: Proposer, text: Sequence[int]) -> tuple[Lessons, float]:
+    """The same of a draft model with another tokenizer, and the seconds of a question; 0 for a short text."""
+    text = _whole_chunks(text, target.context)
+    if not text:
+        return Lessons(), 0.0
+    said = logits_along(target, text).argmax(dim=-1).tolist()
+    before, right = draft.seconds, list[bool]()
+    for place in range(FIRST, len(text), BETWEEN):
+        draft.follow(text[: place + 1])
+        right.append(said[place] in [token for token, _ in draft.propose((), Sampling())[:1]])
+    seconds = (draft.seconds - before) / len(right)
+    draft.forget()
+    return _lessons(sum(right) / len(right)), seconds
+
+
+def _lessons(agreeing: float) -> Lessons:
     return Lessons(max(agreeing - USUAL, 0.0))
 
 

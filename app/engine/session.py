@@ -183,13 +183,12 @@ class Session:
             raise
 
     def _located(self, choice: ModelChoice, progress: Progress) -> tuple[ModelFolder, ...]:
-        """The model's folder, and that of its draft model. Raises ModelError, and BadOption for another
-        tokenizer."""
+        """The model's folder, and that of its draft model. Raises ModelError."""
         names = (choice.name, choice.draft_model) if choice.draft_model else (choice.name,)
         folders = tuple(self._locate(name, progress) for name in names)
         refuse_speculator(folders[0])
         for draft in folders[1:]:
-            check_draft_model(folders[0], draft)
+            check_draft_model(draft)
         return folders
 
     def _load_or_retry(

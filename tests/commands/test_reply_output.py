@@ -26,6 +26,7 @@ FIELDS = [
     "devices",
     "quantisation",
     "draft_model",
+    "draft_model_note",
     "sources",
     "attention",
     "attention_note",

@@ -254,7 +254,7 @@ def test_impossible_configs_are_refused_before_anything_is_loaded(
     layer, changes, words = broken
     folder = write_head(tmp_path / "head", config_of(LAYER | layer, **changes), {"fc.weight": torch.ones(1)})
     with pytest.raises(ModelBroken) as refused:
-        check_draft_model(ModelFolder(tmp_path, "target"), folder)
+        check_draft_model(folder)
     assert words in str(refused.value)
     assert len(str(refused.value)) < 400
 

@@ -37,6 +37,26 @@ FED_AS_STEP = 16
 """So many tokens are fed like a step's rows, more of them like a prompt."""
 
 
+class Proposer(Protocol):
+    """What guesses beside a pool: a draft model, whatever its tokenizer is."""
+
+    name: str
+    context: int
+    """The longest text that it is asked behind."""
+    seconds: float
+    """What it took so far."""
+
+    def follow(self, text: Sequence[int]) -> int:
+        """A step behind this text begins; returns how many of its tokens are not read yet."""
+
+    def propose(self, guesses: Sequence[int], sampling: Sampling) -> list[Proposal]:
+        """What may come behind the text and these guesses, the expected token first; nothing where it cannot
+        tell."""
+
+    def forget(self) -> None:
+        """Drop the text."""
+
+
 class LineReader(Protocol):
     """What a draft model reads with: a small model, or a head of the target (`mtp_head.py`)."""
 
@@ -153,9 +173,9 @@ def proposals(logits: Tensor, history: Sequence[int], sampling: Sampling) -> lis
     A penalty has changed the logits already; filters are applied to the likeliest tokens."""
     scores = logits.float()
     if sampling.temperature == 0:
-        values, ids = _largest(scores, PROPOSALS)
+        values, ids = largest(scores, PROPOSALS)
         return _ranked(ids.tolist(), values.tolist())
-    values, likely = _largest(scores, DRAWN_FROM)
+    values, likely = largest(scores, DRAWN_FROM)
     kept, left = survivors(values / sampling.temperature, sampling)
     ids = likely[kept]
     drawn = left.double() + gumbel(sampling.seed, len(history), ids)
@@ -163,7 +183,7 @@ def proposals(logits: Tensor, history: Sequence[int], sampling: Sampling) -> lis
     return _ranked(ids[best.indices].tolist(), (best.values * sampling.temperature).tolist())
 
 
-def _largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The largest scores and their ids, best first, in one copy to the host."""
     values, ids = scores.topk(min(count, len(scores)))
     values, exact = torch.stack((values, ids.float())).cpu()  # vocabularies are smaller than 2**24
