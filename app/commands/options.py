@@ -25,7 +25,7 @@ CollectionNames = Annotated[
 ]
 Model = Annotated[str, typer.Option("--model", metavar="ID_OR_PATH", help=MODEL_HELP)]
 DRAFT_MODEL_HELP = (
-    "A smaller model with the same tokenizer, or an EAGLE-3 head, whose guesses are verified, too."
+    "A smaller model, best with the same tokenizer, or an EAGLE-3 head, whose guesses are verified, too."
 )
 DraftModel = Annotated[str, typer.Option("--draft-model", metavar="ID_OR_PATH", help=DRAFT_MODEL_HELP)]
 OtherDraftModel = Annotated[

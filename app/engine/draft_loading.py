@@ -76,7 +76,7 @@ def _retokenising_source(target: LoadedModel, draft: LoadedModel, runner: BlockR
     reader = RunnerLineReader(runner)
     model = RetokenisingDraftModel(reader, draft.info.name, Translation(*tokenizers, target.vocabulary))
     question, token = question_seconds(reader, runner.warm_up)
-    text = target.within_vocabulary(target.tokenizer.encode(TEXT))
+    text = [one for one in target.tokenizer.encode(TEXT) if one < target.vocabulary]
     lessons, seconds = lessons_of_words(target.runner, model, text)
     source = DraftModelSource(model, DraftModelBudget(max(question, seconds), token))
     source.recall(lessons)

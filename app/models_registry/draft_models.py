@@ -1,4 +1,4 @@
-"""Which models can draft for which: heads of its sizes, smaller ones with its vocabulary, and known pairs."""
+"""Which models can draft for which: heads of its sizes, smaller ones, its vocabulary first, known pairs."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from app.errors import ModelError
 from app.model_messages import DraftModels, InstalledModel
 from app.models_registry.files.config import read_config
 from app.models_registry.files.weights import read_weights
-from app.tokenizer_vocabulary import vocabulary_digest
+from app.tokenizer_vocabulary import NO_VOCABULARY, vocabulary_digest
 
 KNOWN_PAIRS = (
     ("SmolLM2-1.7B", "HuggingFaceTB/SmolLM2-135M-Instruct"),
@@ -25,11 +25,11 @@ def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel])
     ready = [one for one in installed if one.state == "ready" and digest]
     sizes = {one.path: _parameters(one) for one in (model, *ready)}
     smaller = [one for one in ready if 0 < sizes[one.path] < sizes[model.path]]
-    found = [
-        one for one in smaller if vocabulary_digest(one.path) == digest
-    ]  # reading vocabularies takes longest
-    found.sort(key=lambda one: sizes[one.path])
-    return DraftModels((*heads, *found), known_draft_model(model.name))
+    smaller.sort(key=lambda one: sizes[one.path])
+    digests = {one.path: vocabulary_digest(one.path) for one in smaller}  # reading them takes longest
+    same = [one for one in smaller if digests[one.path] == digest]
+    others = [one for one in smaller if digests[one.path] not in (digest, NO_VOCABULARY)]
+    return DraftModels((*heads, *same), known_draft_model(model.name), tuple(others))
 
 
 def _has_its_sizes(head: InstalledModel, model: InstalledModel) -> bool:

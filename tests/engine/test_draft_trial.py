@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from app.engine.draft_trial import CHUNKS, ROWS, USUAL, first_lessons, logits_along
+from app.engine.draft_trial import CHUNKS, ROWS, USUAL, first_lessons, lessons_of_words, logits_along
+from app.engine.lookahead.draft_model import DraftModel, RunnerLineReader
 from app.engine.lookahead.model_drafter import Lessons
 from app.engine.runner import BlockRunner
 from tests.engine.architectures import GEMMA3, LLAMA, VOCABULARY, Architecture
@@ -30,9 +31,21 @@ def test_one_that_knows_nothing_of_the_target_brings_nothing(zoo: Zoo) -> None:
     assert lessons.gain == 0
 
 
+def test_one_that_is_asked_place_by_place_is_judged_alike(zoo: Zoo) -> None:
+    target = runner_of(zoo)
+    for architecture, gain in ((LLAMA, 1 - USUAL), (GEMMA3, 0.0)):
+        draft = DraftModel(RunnerLineReader(runner_of(zoo, architecture)), "draft", VOCABULARY)
+        lessons, seconds = lessons_of_words(target, draft, TEXT)
+        assert lessons.gain == pytest.approx(gain)
+        assert seconds > 0
+
+
 @pytest.mark.parametrize("text", [[], TEXT[:ROWS]], ids=["none", "short"])
 def test_a_text_that_is_too_short_tells_nothing(zoo: Zoo, text: list[int]) -> None:
-    assert first_lessons(runner_of(zoo), runner_of(zoo), text, VOCABULARY) == Lessons()
+    runner = runner_of(zoo)
+    assert first_lessons(runner, runner_of(zoo), text, VOCABULARY) == Lessons()
+    draft = DraftModel(RunnerLineReader(runner), "draft", VOCABULARY)
+    assert lessons_of_words(runner, draft, text) == (Lessons(), 0.0)
 
 
 def test_logits_are_those_of_one_pass_after_another(zoo: Zoo) -> None:

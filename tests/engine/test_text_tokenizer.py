@@ -16,7 +16,8 @@ KEEPING = {
 }
 """Tokenizers that keep texts."""
 TEXTS = st.text(
-    st.sampled_from("abé ,.\n\t'3😀你") | st.characters(blacklist_categories=("Cs",), blacklist_characters=HALF),
+    st.sampled_from("abé ,.\n\t'3😀你")
+    | st.characters(blacklist_categories=("Cs",), blacklist_characters=HALF),
     max_size=40,
 )
 

@@ -1,14 +1,15 @@
-"""Tokenizers of the usual kinds, made in a moment: of bytes, with a space before every text, and one that is lossy."""
+"""Tokenizers made in a moment: of bytes, with a space before every text, and one that is lossy."""
 
 import json
 from functools import cache
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 TEXT = (
-    "Once upon a time there was a fox in a wood, and the fox was old. The trip to Japan takes twelve hours by train; "
-    "the trip to Rome takes three. def halved(number):\n    return number // 2\n\nHow are you today, my friend?\n"
+    "Once upon a time there was a fox in a wood, and the fox was old. The trip to Japan takes twelve hours by "
+    "train; the trip to Rome takes three. def halved(number):\n    return number // 2\n\n"
+    "How are you today, my friend?\n"
 )
 CONTROLS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 CASED = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -36,7 +37,7 @@ def bytes_of_words(vocabulary: int = 400) -> PreTrainedTokenizerFast:
 
 @cache
 def with_a_space_before() -> PreTrainedTokenizerFast:
-    """BPE of characters with bytes for unknown ones, which puts a space before every text, as Llama 2's."""
+    """BPE of characters with bytes for unknown ones, which puts <s> and a space before every text, as Llama 2's."""
     made = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
     made.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     made.decoder = decoders.Sequence(
@@ -51,10 +52,14 @@ def with_a_space_before() -> PreTrainedTokenizerFast:
     trainer = trainers.BpeTrainer(vocab_size=380, special_tokens=unknown, show_progress=False)
     # A token holds no two words.
     made.train_from_iterator(TEXT.replace("\n", " ").split(" "), trainer)
+    made.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
     about = json.loads(made.to_str())
     about["added_tokens"] = about["added_tokens"][:3]  # bytes are no control tokens
     return PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(json.dumps(about)), bos_token="<s>", eos_token="</s>", unk_token="<unk>"
+        tokenizer_object=Tokenizer.from_str(json.dumps(about)),
+        bos_token="<s>",
+        eos_token="</s>",
+        unk_token="<unk>",
     )
 
 

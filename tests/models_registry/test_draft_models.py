@@ -1,9 +1,9 @@
-"""Which models are offered as draft models: smaller ones with the same vocabulary."""
+"""Which models are offered as draft models: smaller ones, those with another vocabulary apart."""
 
 import json
 from pathlib import Path
 
-from app.model_messages import InstalledModel, InstalledState
+from app.model_messages import DraftModels, InstalledModel, InstalledState
 from app.models_registry.draft_models import draft_models_for, known_draft_model
 from tests.models_registry.model_files import safetensors, write
 
@@ -29,6 +29,7 @@ def test_smaller_models_with_the_same_vocabulary_are_offered_the_smallest_first(
     ]
     offered = draft_models_for(target, [target, *found])
     assert [one.name for one in offered.installed] == ["small", "middle"]
+    assert [one.name for one in offered.retokenised] == ["foreign"]
 
 
 def test_models_without_a_vocabulary_to_compare_are_not_offered(tmp_path: Path) -> None:
@@ -36,7 +37,7 @@ def test_models_without_a_vocabulary_to_compare_are_not_offered(tmp_path: Path) 
         InstalledModel(name, tmp_path / f"{name}.gguf", "folder", size)
         for name, size in (("large", 9), ("small", 1))
     ]
-    assert draft_models_for(both[0], both).installed == ()
+    assert draft_models_for(both[0], both) == DraftModels()
 
 
 def test_known_pairs_go_by_the_models_name() -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from app.engine.block import common_length
 from app.engine.text_tokenizer import HALF, LONGEST_CHARACTER, TextTokenizer
 
-BORDER = re.compile(r"(?<=\S)(?= )|(?<=\w)(?=\n)|(?<=\n)(?=\w)")
+BORDER = re.compile(r"(?<=\S)(?= )|(?<=[^\W_])(?=\n)|(?<=\n)(?=\w)")
 """Where no tokenizer joins what stands on both sides, whatever comes behind."""
 
 

@@ -101,7 +101,8 @@ def _attention(has_card: bool, has_package: Any, is_linux: bool) -> tuple[Option
 
 @dataclass(frozen=True, slots=True)
 class DraftOptions:
-    """The models that can draft for a model, "None" first; `hint` tells of one that is known to suit."""
+    """The models that can draft for a model, "None" first; `hint` tells of one that is known to suit, and of
+    those with another tokenizer."""
 
     models: tuple[Option, ...]
     hint: str = ""
@@ -110,13 +111,20 @@ class DraftOptions:
 def draft_options(found: DraftModels, chosen: str) -> DraftOptions:
     """The draft models to choose from. One that was chosen by its folder stays, though it is in no list."""
     models = [Option(load_name(one), one.name) for one in found.installed]
+    models += [Option(load_name(one), f"{one.name} (another tokenizer)") for one in found.retokenised]
     if chosen and all(one.value != chosen for one in models):
         models.append(Option(chosen, Path(chosen).name))
+    hints = [_known_one(found)] if found.known else []
+    if found.retokenised:
+        hints.append(
+            "The words of a model with another tokenizer are re-tokenised, so fewer of its guesses are used."
+        )
+    return DraftOptions((NO_DRAFT_MODEL, *models), " ".join(hints))
+
+
+def _known_one(found: DraftModels) -> str:
     is_here = any(one.name == found.known for one in found.installed)
-    what_to_do = "." if is_here else ": download it in Models."
-    return DraftOptions(
-        (NO_DRAFT_MODEL, *models), f"{found.known} is known to suit{what_to_do}" if found.known else ""
-    )
+    return f"{found.known} is known to suit{'.' if is_here else ': download it in Models.'}"
 
 
 def contexts(longest: int, chosen: int) -> list[tuple[int, str]]:

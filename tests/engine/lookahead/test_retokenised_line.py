@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.engine.lookahead.retokenised_line import RetokenisedLine
 from app.engine.text_tokenizer import TextTokenizer
 from tests.engine.test_text_tokenizer import KEEPING, TEXTS
-from tests.engine.tokenizers_made import TEXT, bytes_of_words, with_a_space_before
+from tests.engine.tokenizers_made import TEXT, bytes_of_words
 from tests.tiers import pairwise
 
 TOKENIZERS = {name: TextTokenizer(one) for name, one in KEEPING.items()}
@@ -37,7 +37,7 @@ def test_a_text_that_goes_on_is_the_text_read_at_once(
         assert line.behind(()) == at_once(source, to, tokens[:end])
     if text:
         assert line.is_whole
-        assert line.behind(()) == to.first(text), "and what its own tokenizer reads in the text"
+        assert line.behind(()) == [*to.begin, *to.first(text)], "and what its own tokenizer reads in the text"
 
 
 @given(there=TEXTS, back=TEXTS, cut=st.integers(0, 30))
@@ -86,13 +86,11 @@ def test_control_tokens_with_the_same_spelling_stay() -> None:
 
 
 def test_what_begins_every_text_stands_there_once_and_unknown_ones_are_left_out() -> None:
-    plain = with_a_space_before()
-    plain.add_bos_token = True
-    beginning = TextTokenizer(plain)
-    line = RetokenisedLine(BYTES, beginning)
+    line = RetokenisedLine(BYTES, SPACED)
     begin = next(number for number, name in BYTES.controls.items() if name == "<|endoftext|>")
     line.follow([begin, CONTROL, *BYTES.first("Hello")])
-    assert line.behind(()) == [*beginning.begin, *beginning.first("Hello")]
+    assert SPACED.begin
+    assert line.behind(()) == [*SPACED.begin, *SPACED.first("Hello")]
 
 
 def test_only_the_last_words_are_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
