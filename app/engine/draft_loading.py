@@ -72,9 +72,9 @@ def _source(target: LoadedModel, draft: LoadedModel, runner: BlockRunner) -> Dra
 
 def _retokenising_source(target: LoadedModel, draft: LoadedModel, runner: BlockRunner) -> DraftModelSource:
     """A draft model with another tokenizer. Raises BadOption where one of both does not keep texts."""
-    tokenizers = [_text_tokenizer(one, draft, target) for one in (draft, target)]
+    own, targets = (_text_tokenizer(one, draft, target) for one in (draft, target))
     reader = RunnerLineReader(runner)
-    model = RetokenisingDraftModel(reader, draft.info.name, Translation(*tokenizers, target.vocabulary))
+    model = RetokenisingDraftModel(reader, draft.info.name, Translation(own, targets, target.vocabulary))
     question, token = question_seconds(reader, runner.warm_up)
     text = [one for one in target.tokenizer.encode(TEXT) if one < target.vocabulary]
     lessons, seconds = lessons_of_words(target.runner, model, text)

@@ -73,12 +73,12 @@ def expected(found: list[Proposal]) -> int:
 def test_what_it_writes_comes_in_the_targets_tokens(pair: tuple[TextTokenizer, TextTokenizer]) -> None:
     model, _ = model_of(pair, TEXT)
     tokens = pair[1].first(TEXT)
-    right = 0
-    for place in range(1, 60):
+    right, places = 0, range(1, min(60, len(tokens)))
+    for place in places:
         model.follow(tokens[:place])
         found = model.propose((), GREEDY)
         right += bool(found) and expected(found) == tokens[place]
-    assert right >= 55, "but for a few tokens that a text in two parts has not"
+    assert right >= len(places) - 5, "but for a few tokens that a text in two parts has not"
 
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
