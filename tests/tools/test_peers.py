@@ -13,6 +13,7 @@ from app.engine.session import Session
 from app.errors import BadOption
 from app.messages import Decoding, ModelChoice, ModelFolder, Options, Sampling
 from tests.engine.tiny import write_tiny
+from tests.engine.tokenizers_made import bytes_of_words
 from tools.peers.contestants import SessionEngine, transformers_lanes
 from tools.peers.dejavuu_lanes import dejavuu_lanes
 from tools.peers.llama_cpp import llama_lanes
@@ -76,6 +77,16 @@ def test_a_draft_model_that_is_the_model_itself_is_always_right(contestants: Seq
     run = assisted.answer("word", SHORT)
     assert run.token_ids == plain.answer("word", SHORT).token_ids
     assert run.steps <= run.tokens / 2
+
+
+def test_a_draft_model_with_another_tokenizer_changes_no_text(
+    contestants: Sequence[Contestant], loaded: LoadedModel, folder: ModelFolder, tmp_path: Path
+) -> None:
+    tokenizer = bytes_of_words()
+    other = write_tiny(tmp_path, vocabulary=len(tokenizer))
+    tokenizer.save_pretrained(tmp_path)
+    *_, assisted = transformers_lanes(loaded, folder, other.path)
+    assert assisted.answer("word", SHORT).token_ids == contestants[0].answer("word", SHORT).token_ids
 
 
 def test_a_draft_model_with_another_vocabulary_is_refused(

@@ -12,15 +12,16 @@ transformers gets what it runs best with: sdpa, inference mode, the same weights
 an attention mask, and a generation config without the extra work of processors that this comparison does not need.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, GenerationConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.generation.streamers import BaseStreamer
 
 from app.commands.bench_runs import BenchRun, Contestant
@@ -31,6 +32,7 @@ from app.engine.reader import CachedTokenReader
 from app.engine.session import NeverStop, Session, no_progress
 from app.errors import BadOption
 from app.messages import ModelFolder, Options, Prompt, Request
+from app.tokenizer_vocabulary import digest_of
 
 LOOKUP_TOKENS = 10
 _make_config: Any = GenerationConfig  # untyped there
@@ -62,8 +64,8 @@ def transformers_lanes(
         "transformers prompt lookup": partial(_generate, model, loaded, lookup=LOOKUP_TOKENS),
     }
     if draft_model:
-        draft = _read_draft_model(loaded, model, draft_model)
-        answers["transformers assisted"] = partial(_generate, model, loaded, draft_model=draft)
+        assistant = _read_draft_model(loaded, model, draft_model)
+        answers["transformers assisted"] = partial(_generate, model, loaded, assistant=assistant)
     about = f"{folder.name} {loaded.info.dtype} {draft_model}"
     return [Contestant(name, about, answer) for name, answer in answers.items()]
 
@@ -101,18 +103,24 @@ def _read_model(loaded: LoadedModel, path: Path) -> Any:
     return model.requires_grad_(False).train(False).to(loaded.info.device)
 
 
-def _read_draft_model(loaded: LoadedModel, model: Any, path: Path) -> Any:
+def _read_draft_model(loaded: LoadedModel, model: Any, path: Path) -> dict[str, Any]:
+    """What generate takes of it: both tokenizers where they differ (universal assisted generation)."""
     try:
-        draft_model = _read_model(loaded, path)
+        draft_model, own = (
+            _read_model(loaded, path),
+            AutoTokenizer.from_pretrained(path, local_files_only=True),
+        )
     except (OSError, ValueError) as error:
         raise BadOption(f"The draft model {path} cannot be read. Give the folder of a model.") from error
+    if digest_of(own.get_vocab()) != digest_of(loaded.tokenizer.get_vocab()):
+        return {"assistant_model": draft_model, "tokenizer": loaded.tokenizer, "assistant_tokenizer": own}
     sizes = [one.config.get_text_config().vocab_size for one in (model, draft_model)]
     if sizes[0] != sizes[1]:
         raise BadOption(
             f"The draft model {path} has {sizes[1]:,} tokens, and the model has {sizes[0]:,}. "
             "Choose a draft model with the same tokenizer."
         )
-    return draft_model
+    return {"assistant_model": draft_model}
 
 
 @torch.inference_mode()
@@ -122,7 +130,7 @@ def _generate(
     prompt: Prompt,
     options: Options,
     lookup: int | None = None,
-    draft_model: Any = None,
+    assistant: Mapping[str, Any] = MappingProxyType({}),
 ) -> BenchRun:
     known = encode(loaded.tokenizer, prompt, loaded.info.context)
     ids = torch.tensor([known], device=model.device)
@@ -134,7 +142,7 @@ def _generate(
             ids,
             attention_mask=torch.ones_like(ids),
             generation_config=_config(loaded, options, len(known), lookup),
-            assistant_model=draft_model,
+            **assistant,
             streamer=stopwatch,
         )
     finally:
