@@ -20,7 +20,7 @@ from torch import Tensor
 from app.engine.lookahead.draft_model import PROPOSALS, Proposal, largest
 from app.engine.lookahead.entries import GAPS, LEADS
 from app.engine.lookahead.retokenised_line import shared_controls
-from app.engine.text_tokenizer import HALF, TextTokenizer
+from app.engine.text_tokenizer import HALF, LONGEST_CHARACTER, TextTokenizer
 
 WORD_END = re.compile(r"(?<=\S)(?= )|(?<=\w)(?=[^\w '\u2019])|(?<=\n)(?=\S)")
 """Where a word, a sign or a line has ended."""
@@ -108,7 +108,8 @@ class Continuation:
         self._ends.append(len(self._text))
         for found in WORD_END.finditer(self._text, self._given + 1):
             self._give(found.start())
-        self._is_over = self._is_over or len(self._written) >= MOST_WRITTEN
+        says_nothing = self._ends[-LONGEST_CHARACTER:] == [len(self._text)] * LONGEST_CHARACTER
+        self._is_over = self._is_over or says_nothing or len(self._written) >= MOST_WRITTEN
         if len(self._written) - bisect_right(self._ends, self._given) >= LONGEST_WORD:
             self._give_part()
 
@@ -138,6 +139,9 @@ class Continuation:
         """The text up to this character has its tokens."""
         first, last = bisect_right(self._ends, self._given), bisect_right(self._ends, end - 1)
         tokens = self._translation.target.following(self._text[self._given : end])
+        if not tokens:  # to the target these characters are nothing
+            self._is_over = True
+            return
         begins_with_it = self._given == (self._ends[first - 1] if first else 0)
         self._given = end
         self._propose(tokens, first, last + 1, self._others(first, tokens[0]) if begins_with_it else [])

@@ -26,7 +26,10 @@ class RetokenisingDraftModel:
         self.name, self.seconds = name, 0.0
         self.context = sys.maxsize  # how many tokens a text has for it shows when it reads it
         self._reader, self._translation = reader, translation
-        self._begin()
+        self._line = RetokenisedLine(translation.target, translation.draft)
+        self._text: Sequence[int] = ()
+        self._fed: list[int] = []
+        self._written: list[Continuation] = []
 
     def follow(self, text: Sequence[int]) -> int:
         """A step behind this text begins; returns how many of its tokens were not read yet."""
@@ -51,13 +54,8 @@ class RetokenisingDraftModel:
     def forget(self) -> None:
         """Drop the text."""
         self._reader.forget()
-        self._begin()
-
-    def _begin(self) -> None:
         self._line = RetokenisedLine(self._translation.target, self._translation.draft)
-        self._text: Sequence[int] = ()
-        self._fed: list[int] = []
-        self._written: list[Continuation] = []
+        self._text, self._fed, self._written = (), [], []
 
     def _write(self, guesses: Sequence[int]) -> Continuation:
         """What is written behind the text and these guesses."""

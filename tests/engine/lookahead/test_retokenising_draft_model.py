@@ -14,7 +14,7 @@ from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.lookahead.entries import LEADS
 from app.engine.lookahead.model_drafter import DraftModelSource
 from app.engine.lookahead.retokenising_draft_model import RetokenisingDraftModel
-from app.engine.text_tokenizer import TextTokenizer
+from app.engine.text_tokenizer import LONGEST_CHARACTER, TextTokenizer
 from app.messages import Sampling
 from tests.engine.lookahead.test_model_drafter import DEPTH, FLOOR, ROWS, SOURCES, ScriptedPool, wrong
 from tests.engine.test_text_tokenizer import KEEPING
@@ -159,6 +159,35 @@ def test_where_it_cannot_tell_it_says_nothing(spoil: str) -> None:
         reader.vocabulary = 5
     half = DEMO.first("\U0001f642")[:1]
     model.follow([*DEMO.first("Once upon a time there was"), *(half if spoil == "half" else ())])
+    assert model.propose((), GREEDY) == []
+
+
+def test_one_that_writes_half_characters_for_ever_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, reader = model_of(PAIRS["to finer"], TEXT)
+    half = BYTES.first("\U0001f642")[0]
+    monkeypatch.setattr(reader, "read", halves := Halves(half))
+    model.follow(DEMO.first("Once upon"))
+    assert model.propose((), GREEDY) == []
+    assert halves.reads == LONGEST_CHARACTER
+
+
+class Halves:
+    """Expects the same token behind everything."""
+
+    def __init__(self, token: int) -> None:
+        self._token, self.reads = token, 0
+
+    def __call__(self, line: Sequence[int], known: int) -> Tensor:
+        assert known < len(line)
+        self.reads += 1
+        return torch.zeros(KnowingReader.vocabulary).index_fill(0, torch.tensor(self._token), 9.0)
+
+
+def test_words_that_are_nothing_to_the_target_are_not_proposed(monkeypatch: pytest.MonkeyPatch) -> None:
+    deaf = TextTokenizer(KEEPING["demo"])
+    model, _ = model_of((BYTES, deaf), TEXT)
+    monkeypatch.setattr(deaf, "following", lambda _text: [])
+    model.follow(deaf.first("Once upon"))
     assert model.propose((), GREEDY) == []
 
 
