@@ -6,11 +6,14 @@ from statistics import median
 
 from app.database import Database
 from app.messages import ModelInfo
-from app.race_messages import LaneResult, LaneSummary, RaceResult, RaceSummary, SpeedByKind
+from app.race_messages import LaneResult, LaneSummary, RaceResult, RaceSummary, RemoteResult, SpeedByKind
+from app.server_messages import server_name
 
 OF_MODEL = "model = ? AND dtype = ? AND device = ? AND quantisation = ?"
 PROMPT_EXCERPT = 200
 """Characters of a prompt that are saved."""
+Columns = tuple[str, float, float, float, bool, str, bool]
+"""What is saved of a lane, in the order of the table."""
 
 
 class RaceLog:
@@ -29,9 +32,10 @@ class RaceLog:
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 row,
             ).lastrowid
+            lanes = [*map(_columns, result.lanes), *map(_remote_columns, result.remote)]
             connection.executemany(
-                "INSERT INTO race_lanes VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [(race, number, *_columns(lane)) for number, lane in enumerate(result.lanes)],
+                "INSERT INTO race_lanes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [(race, number, *columns) for number, columns in enumerate(lanes)],
             )
 
     def last(self, model: ModelInfo, limit: int) -> list[RaceSummary]:
@@ -65,18 +69,26 @@ def _key(model: ModelInfo) -> tuple[str, str, str, str]:
     return model.name, model.dtype, model.device, model.quantisation
 
 
-def _columns(lane: LaneResult) -> tuple[str, float, float, float, bool]:
+def _columns(lane: LaneResult) -> Columns:
     per_step = lane.run.statistics.tokens_per_step
-    return lane.run.name, lane.speed_up.median, lane.speed.median, per_step, lane.is_identical
+    return lane.run.name, lane.speed_up.median, lane.speed.median, per_step, lane.is_identical, "", False
+
+
+def _remote_columns(remote: RemoteResult) -> Columns:
+    """Without a speed-up, which leaves it out of the summary, and without an identical text: it has neither."""
+    run = remote.run
+    per_step = run.statistics.tokens_per_step
+    server = server_name(run.model.server)
+    return run.name, 0.0, remote.speed.median, per_step, False, server, run.counts_pieces
 
 
 def _lanes(connection: sqlite3.Connection, race: int) -> tuple[LaneSummary, ...]:
     rows = connection.execute(
-        "SELECT name, speed_up, tokens_per_second, tokens_per_step, is_identical FROM race_lanes"
-        " WHERE race = ? ORDER BY lane",
+        "SELECT name, speed_up, tokens_per_second, tokens_per_step, is_identical, server, counts_pieces"
+        " FROM race_lanes WHERE race = ? ORDER BY lane",
         (race,),
     )
     return tuple(
-        LaneSummary(name, speed_up, per_second, per_step, bool(is_identical))
-        for name, speed_up, per_second, per_step, is_identical in rows
+        LaneSummary(name, speed_up, per_second, per_step, bool(is_identical), server, bool(counts_pieces))
+        for name, speed_up, per_second, per_step, is_identical, server, counts_pieces in rows
     )

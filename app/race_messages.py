@@ -1,26 +1,18 @@
 """Values of races: one prompt, two or three decoders in turn, round after round, and the results.
 
+A model on a server can have a lane beside them: it is measured, and compared with nothing.
+
     speed-up     a lane's tokens per second over those of the fastest plain decoding in the same round; the median
     identity     a lane's tokens compared with those of plain decoding, padded to the same bucket of rows
 
 Without padding both are the same plain decoding; otherwise the race runs what is missing in addition to its lanes.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from statistics import median
 from typing import Literal
 
-from app.messages import (
-    DecoderName,
-    Decoding,
-    Message,
-    ModelChoice,
-    ModelInfo,
-    Options,
-    Statistics,
-    StopReason,
-)
+from app.messages import Decoding, Message, ModelChoice, ModelInfo, Options
+from app.race_runs import FASTER, ONE_TOKEN, LaneRun, RemoteRun, Spread, lane_name
 from app.step_trace import Margin
 from app.validation import require, require_one_of
 
@@ -29,24 +21,6 @@ TextKind = Literal["chat", "code", "maths", "quoting", "own"]
 FEWEST_LANES, MOST_LANES = 2, 3
 LONGEST_PROMPT = 200_000
 """Most characters of a race's prompt."""
-FASTER = 1.02
-"""The ratio of two speeds from which on one counts as faster; less is noise."""
-ONE_TOKEN = 1.005
-"""Tokens per step below which they are written as 1.00: that is no more than plain decoding."""
-
-
-def lane_name(decoding: Decoding) -> str:
-    """The display name of a lane: "plain", "auto", "auto 32 rows", "lookahead 5/4/5", "jacobi 8"."""
-    match decoding.decoder:
-        case "lookahead":
-            return f"lookahead {decoding.window}/{decoding.ngram}/{decoding.guesses}"
-        case "jacobi":
-            return f"jacobi {decoding.window}"
-        case "auto" if decoding.rows:
-            return f"auto {decoding.rows} rows"
-        case "prompt-lookup":
-            return "prompt lookup"
-    return decoding.decoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +37,22 @@ class RacePrompt:
 
 @dataclass(frozen=True, slots=True)
 class RacePlan:
-    """The prompt and the lanes of a race. Sampling, length and same text are those of `options`."""
+    """The prompt and the lanes of a race. Sampling, length and same text are those of `options`.
+
+    `remote` are models on servers that get the same prompt: none or one."""
 
     prompt: RacePrompt
     lanes: tuple[Decoding, ...]
     options: Options
     model: ModelChoice
+    remote: tuple[ModelChoice, ...] = ()
 
     def __post_init__(self) -> None:
         names = [lane_name(lane) for lane in self.lanes]
         require(FEWEST_LANES <= len(names) <= MOST_LANES, "a race has two or three lanes", len(names))
         require(len(set(names)) == len(names), "the lanes must be different ones", ", ".join(names))
+        require(len(self.remote) <= 1, "a race has at most one remote lane", len(self.remote))
+        require(all(one.server for one in self.remote), "a remote lane needs a server", self.remote)
         length = len(self.prompt.text)
         require(
             length <= LONGEST_PROMPT, f"a race's prompt has at most {LONGEST_PROMPT:,} characters", length
@@ -88,80 +67,6 @@ class RacePlan:
     def same_text(self) -> bool:
         """Whether lanes must write the same text in half precision, too."""
         return self.options.decoding.same_text
-
-
-Curve = tuple[tuple[float, int], ...]
-"""(seconds since the first token, tokens so far) for each step."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """A number that was measured in several rounds; all 0 where it is unknown."""
-
-    median: float = 0.0
-    low: float = 0.0
-    high: float = 0.0
-
-    def __post_init__(self) -> None:
-        ordered = 0 <= self.low <= self.median <= self.high
-        require(ordered, "the median must be between low and high", (self.low, self.median, self.high))
-
-    @classmethod
-    def of(cls, values: Iterable[float]) -> "Spread":
-        """The spread of these values; unknown ones (0) are left out."""
-        known = [value for value in values if value]
-        return cls(median(known), min(known), max(known)) if known else cls()
-
-    @property
-    def is_faster(self) -> bool:
-        """Whether this ratio of two speeds is above 1 by more than it differs from round to round."""
-        return self.median >= FASTER and self.median * self.low > self.high
-
-
-@dataclass(frozen=True, slots=True)
-class LaneRun:
-    """What one lane has written so far. `ends` are the ends of the tokens in the text.
-
-    `decoder` is the one that really ran: a model without lookahead support decodes plainly."""
-
-    decoding: Decoding
-    decoder: DecoderName
-    statistics: Statistics = field(default_factory=Statistics)
-    text: str = ""
-    token_ids: tuple[int, ...] = ()
-    ends: tuple[int, ...] = ()
-    curve: Curve = ()
-    reason: StopReason | None = None
-
-    @property
-    def name(self) -> str:
-        """The lane's display name."""
-        return lane_name(self.decoding)
-
-    @property
-    def tokens(self) -> int:
-        """Tokens written, including the first one from the prefill."""
-        return self.curve[-1][1] if self.curve else 0
-
-    @property
-    def seconds(self) -> float:
-        """Seconds from the first token to the last."""
-        return self.curve[-1][0] if self.curve else 0.0
-
-    @property
-    def writes_one_token(self) -> bool:
-        """Whether it wrote one token per step, as plain decoding does."""
-        return self.statistics.tokens_per_step < ONE_TOKEN
-
-    def tokens_at(self, seconds: float) -> int:
-        """The number of tokens at this time of the lane's own clock."""
-        return max((tokens for at, tokens in self.curve if at <= seconds), default=0)
-
-    def token_text(self, index: int) -> str:
-        """The text of a token; "" after the last one."""
-        if index >= len(self.ends):
-            return ""
-        return self.text[self.ends[index - 1] if index else 0 : self.ends[index]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +106,29 @@ class LaneResult:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoteResult:
+    """A finished remote lane. `speeds` and `waits` are tokens per second and seconds to the first token of its
+    complete runs, `run` is the one of median speed, if there is one; `failure` is the sentence that ended it."""
+
+    run: RemoteRun
+    speeds: tuple[float, ...] = ()
+    waits: tuple[float, ...] = ()
+    failure: str = ""
+
+    @property
+    def speed(self) -> Spread:
+        """Tokens per second."""
+        return Spread.of(self.speeds)
+
+    @property
+    def wait(self) -> Spread:
+        """Seconds to the first token."""
+        return Spread.of(self.waits)
+
+
+@dataclass(frozen=True, slots=True)
 class RaceResult:
-    """A finished race. Speed-ups are measured against `fastest_plain`."""
+    """A finished race. Speed-ups are measured against `fastest_plain`; leader and winner are among `lanes`."""
 
     plan: RacePlan
     model: ModelInfo
@@ -211,6 +137,7 @@ class RaceResult:
     machine: str = ""
     app: str = ""
     at: float = 0.0
+    remote: tuple[RemoteResult, ...] = ()
 
     @property
     def leader(self) -> LaneResult:
@@ -231,13 +158,16 @@ class RaceResult:
 
 @dataclass(frozen=True, slots=True)
 class LaneSummary:
-    """The numbers of a lane of an earlier race."""
+    """The numbers of a lane of an earlier race. A remote one has its server's name, and counts pieces where the
+    server told no number of tokens."""
 
     name: str
     speed_up: float
     tokens_per_second: float
     tokens_per_step: float
     is_identical: bool
+    server: str = ""
+    counts_pieces: bool = False
 
 
 @dataclass(frozen=True, slots=True)

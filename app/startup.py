@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ from app.api.switch import ApiSwitch
 from app.chats import Chats
 from app.conversation import ChatStores, Conversations
 from app.conversation.embedder import EngineEmbedder
+from app.conversation.lane_runners import SILENCE
 from app.conversation.race import Race
 from app.conversation.remote_engine import EngineWithServers
 from app.database import MEMORY, Database, database_in
@@ -94,7 +96,8 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         nullcontext(EngineWithServers(engine, servers)) as engines,
         closing(Conversations(engines, stores, documents)) as conversations,
     ):
-        race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)
+        ask = partial(servers.submit, silence=SILENCE)
+        race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name, ask)
         services = Services(conversations, engines, models, race, documents, file, settings, servers)
         services.follow_model(settings.local_model.name)
         in_browser = opening.in_browser and not opening.is_native

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import cycle
 
 from app.conversation import Reply
+from app.conversation.lane_runners import AskServer
 from app.conversation.race import Race, RacingEngine
 from app.errors import AppError
 from app.messages import (
@@ -20,7 +21,8 @@ from app.messages import (
     Request,
     Statistics,
 )
-from app.race_messages import Margin, RacePlan, RacePrompt, RaceResult, RaceSummary, SpeedByKind
+from app.race_messages import RacePlan, RacePrompt, RaceResult, RaceSummary, SpeedByKind
+from app.step_trace import Margin
 from tests.fakes import DEMO, ScriptedEngine
 
 HALF = replace(DEMO, dtype="bfloat16")
@@ -136,20 +138,36 @@ class RememberedRaces:
         ]
 
 
-def make_plan(*lanes: Decoding, same_text: bool = True, tokens: int = 64, text: str = "Say it.") -> RacePlan:
+def make_plan(
+    *lanes: Decoding,
+    same_text: bool = True,
+    tokens: int = 64,
+    text: str = "Say it.",
+    remote: tuple[ModelChoice, ...] = (),
+) -> RacePlan:
     """A race of these lanes; plain and auto where none are named."""
     options = Options(decoding=Decoding(same_text=same_text), max_new_tokens=tokens)
-    return RacePlan(RacePrompt("code", text), lanes or (PLAIN, AUTO), options, ModelChoice("demo"))
+    prompt = RacePrompt("code", text)
+    return RacePlan(prompt, lanes or (PLAIN, AUTO), options, ModelChoice("demo"), remote)
 
 
-def make_race(engine: RacingEngine, is_chat_busy: Callable[[], bool] = lambda: False) -> Race:
+def no_server(request: Request, _reply: Reply) -> None:
+    """There is no server to be asked."""
+    raise AssertionError(f"no server was expected to be asked for {request.model}")
+
+
+def make_race(
+    engine: RacingEngine,
+    is_chat_busy: Callable[[], bool] = lambda: False,
+    ask_server: AskServer = no_server,
+) -> Race:
     """A race on this engine, with a history in a list."""
-    return Race(engine, is_chat_busy, RememberedRaces(), lambda device: f"a {device}")
+    return Race(engine, is_chat_busy, RememberedRaces(), lambda device: f"a {device}", ask_server)
 
 
-def run_race(engine: RacingEngine, plan: RacePlan) -> RaceResult:
+def run_race(engine: RacingEngine, plan: RacePlan, ask_server: AskServer = no_server) -> RaceResult:
     """The result of a race that is run to its end."""
-    race = make_race(engine)
+    race = make_race(engine, ask_server=ask_server)
     race.start(plan)
     race.wait(10)
     result = race.state.result

@@ -25,7 +25,7 @@ BASE = {
     "app", "messages", "model_messages", "chat_messages", "race_messages", "document_messages",
     "step_trace", "step_rows", "statistics", "settings", "database", "errors", "quantisation", "validation",
     "text_normalisation", "display_text", "child_process", "shutdown", "network_log", "machine_name",
-    "race_log", "logits_settings", "gguf_header", "device_memory", "json_answers", "prompt_messages",
+    "race_log", "race_runs", "logits_settings", "gguf_header", "device_memory", "json_answers", "prompt_messages",
     "server_messages", "model_choice", "tokenizer_vocabulary", "eagle_config",
     "config_limits",
 }  # fmt: skip

@@ -10,7 +10,8 @@ import pytest
 
 from app.messages import ModelInfo
 from app.race_log import PROMPT_EXCERPT, RaceLog
-from app.race_messages import RacePrompt, RaceResult, SpeedByKind, Spread, TextKind
+from app.race_messages import RacePrompt, RaceResult, SpeedByKind, TextKind
+from app.race_runs import Spread
 from app.settings import assets_dir
 from tests.fakes import DEMO
 from tests.racing import AUTO, HALF, LOOKAHEAD, PLAIN, LaneEngine, make_plan, run_race
@@ -22,9 +23,10 @@ class OneFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         with self.writing() as connection:
-            script = (assets_dir() / "migrations" / "0002_races.sql").read_text(encoding="utf-8")
-            for statement in filter(str.strip, script.split(";")):
-                connection.execute(statement)
+            for name in ("0002_races.sql", "0007_remote_lanes.sql"):
+                script = (assets_dir() / "migrations" / name).read_text(encoding="utf-8")
+                for statement in filter(str.strip, script.split(";")):
+                    connection.execute(statement)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:

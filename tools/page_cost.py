@@ -68,9 +68,10 @@ def opened(folder: Path) -> Iterator[Services]:
         ) as engine,
     ):
         conversations = Conversations(engine, ChatStores(Chats(database), Chats(memory)), documents)
-        race = Race(engine, lambda: False, RaceLog(database), str)
+        servers = Servers(folder)
+        race = Race(engine, lambda: False, RaceLog(database), str, servers.submit)
         yield Services(
-            conversations, engine, library, race, documents, SettingsFile(folder), Settings(), Servers(folder)
+            conversations, engine, library, race, documents, SettingsFile(folder), Settings(), servers
         )
 
 

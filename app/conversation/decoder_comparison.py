@@ -6,6 +6,7 @@ The race and `bench` both use it. A lane is one decoding of the comparison, and 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from app.conversation.engine_protocol import ReplyEngine
 from app.conversation.reply import Reply
@@ -22,9 +23,11 @@ from app.messages import (
     Request,
     Statistics,
 )
-from app.race_messages import Difference, LaneRun, Spread
+from app.race_messages import Difference
+from app.race_runs import LaneRun, Run, Spread
 
 WARM_UP_TOKENS = 16
+R = TypeVar("R", bound=Run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +138,14 @@ def fastest_plain(columns: Iterable[Sequence[LaneRun]]) -> Sequence[LaneRun]:
     return max(plains, key=lambda column: Spread.of(map(speed, column)).median, default=[])
 
 
-def speed(run: LaneRun) -> float:
+def speed(run: Run) -> float:
     """Tokens per second."""
     return run.statistics.tokens_per_second
+
+
+def median_run(column: Sequence[R]) -> R:
+    """The run with the median speed."""
+    return sorted(column, key=speed)[len(column) // 2]
 
 
 def speed_up(column: Sequence[LaneRun], plain: Sequence[LaneRun]) -> Spread:

@@ -1,13 +1,14 @@
 """A race: one prompt through several decoders, in turn and in rounds on the one engine, on the race's own thread.
 
-    warm-up of every decoding -> (references -> lanes) * rounds -> margins at differences -> saved in the history
+    warm-up of every lane -> (references -> lanes -> remote) * rounds -> margins at differences -> the history
 
-Each run is a reply of its own. `state` is an immutable snapshot; readers follow the replies' logs themselves.
+Each run is a reply of its own. `state` is an immutable snapshot; readers follow the replies' logs themselves. The
+engine has nothing to do while a server writes the remote lane, and the other way round.
 """
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from time import time
@@ -17,26 +18,35 @@ from app import __version__
 from app.conversation.decoder_comparison import (
     fastest_plain,
     first_difference,
+    median_run,
     read_lane,
-    run_to_end,
     speed,
     speed_up,
     warm_up_request,
 )
 from app.conversation.engine_protocol import ReplyEngine
-from app.conversation.race_setup import extra_references, lanes_of, plain_references, race_request
+from app.conversation.lane_runners import AskServer, EngineRunner, LaneRunner, ServerRunner
+from app.conversation.race_setup import (
+    all_lanes_of,
+    extra_references,
+    lanes_of,
+    plain_references,
+    race_request,
+)
+from app.conversation.remote_lane import remote_result, remote_run
 from app.conversation.reply import Reply
 from app.errors import AppError, RaceRefused
-from app.messages import Decoding, ModelInfo, Request
+from app.messages import Decoding, ModelChoice, ModelInfo, Request
 from app.race_messages import (
     Difference,
     LaneResult,
-    LaneRun,
     RacePlan,
     RaceResult,
     RaceSummary,
+    RemoteResult,
     SpeedByKind,
 )
+from app.race_runs import LaneChoice, LaneRun
 from app.step_trace import Margin
 
 log = logging.getLogger(__name__)
@@ -49,7 +59,9 @@ BUSY = "A reply is still being written. Wait until it ends, or stop it first."
 MARGIN_SECONDS = 60.0
 """How long to wait for a margin: the model reads the prompt and the reply up to there again."""
 STOPPED = "The race was stopped. It has no result."
-REMOTE = "A race compares decoders on this machine. Choose an installed model first."
+REMOTE = (
+    "The lanes race on a model of this machine: choose an installed one first. {name} can be the remote lane."
+)
 RACING = "A race is already running. Wait until it ends, or stop it first."
 
 
@@ -81,7 +93,7 @@ Runs = Sequence[LaneRun]
 class LaneReply:
     """One run of a race and its event log. `is_reference` for a run that is no lane and only measured against."""
 
-    decoding: Decoding
+    lane: LaneChoice
     reply: Reply
     round: int = 1
     is_reference: bool = False
@@ -112,12 +124,15 @@ class Race:
         is_chat_busy: Callable[[], bool],
         log: RaceHistory,
         machine: Callable[[str], str],
+        ask_server: AskServer,
     ) -> None:
-        """`machine` gives the name of a device's processor."""
+        """`machine` gives the name of a device's processor. `ask_server` has a server write a reply."""
         self.log = log
         self._engine = engine
         self._is_chat_busy = is_chat_busy
         self._machine_name = machine
+        self._ask_server = ask_server
+        self._runners: Mapping[ModelChoice, LaneRunner] = {}
         self._state = RaceState()
         self._is_stopping = threading.Event()
         self._current = Reply()
@@ -132,7 +147,7 @@ class Race:
     def start(self, plan: RacePlan) -> None:
         """Starts a race. Raises RaceRefused while a reply or another race is running, and for a server's model."""
         if plan.model.server:
-            raise RaceRefused(REMOTE)
+            raise RaceRefused(REMOTE.format(name=plan.model.name))
         with self._lock:
             if self._state.is_running:
                 raise RaceRefused(RACING)
@@ -180,6 +195,8 @@ class Race:
 
     def _race(self, plan: RacePlan) -> RaceResult | None:
         """Runs the race. Returns None when it was stopped."""
+        here = EngineRunner(self._engine)
+        self._runners = {plan.model: here} | {one: ServerRunner(self._ask_server) for one in plan.remote}
         model = self._warm_up(plan)
         if model is None:
             return None
@@ -187,39 +204,40 @@ class Race:
             if self._is_stopping.is_set():
                 return None
             self._state = replace(self._state, phase="racing", replies=(*self._state.replies, lane))
-            model = self._run_lane(race_request(plan, lane.decoding), lane.reply)
+            self._run_lane(race_request(plan, lane.lane), lane.reply)
         if self._is_stopping.is_set():
             return None
         self._state = replace(self._state, phase="judging")
         return self._compare(plan, model)
 
     def _warm_up(self, plan: RacePlan) -> ModelInfo | None:
-        """Runs every decoding for a few tokens, so that everything is set up. Returns None when it was stopped."""
-        first, *others = lanes_of(plan)
+        """Runs every lane for a few tokens, so that everything is set up. Returns None when it was stopped."""
+        first, *others = all_lanes_of(plan)
         model = self._run_lane(warm_up_request(race_request(plan, first)), Reply())
-        for decoding in (*others, *extra_references(plan, model)):
+        for lane in (*extra_references(plan, model), *others):
             if self._is_stopping.is_set():
                 return None
-            self._run_lane(warm_up_request(race_request(plan, decoding)), Reply())
+            self._run_lane(warm_up_request(race_request(plan, lane)), Reply())
         return model
 
     def _run_lane(self, request: Request, reply: Reply) -> ModelInfo:
-        """Runs one decoding to its end, and returns the model that it ran on. Raises ReplyFailed."""
+        """Runs one lane to its end, and returns the model that it ran on. Raises ReplyFailed."""
         with self._lock:
             self._current = reply
             if self._is_stopping.is_set():
                 reply.stop()
-        return run_to_end(self._engine, request, reply).model
+        return self._runners[request.model].run(request, reply)
 
     def _compare(self, plan: RacePlan, model: ModelInfo) -> RaceResult:
-        columns: dict[Decoding, list[LaneRun]] = {}
-        for lane in self._state.replies:
-            columns.setdefault(lane.decoding, []).append(read_lane(lane.decoding, lane.reply))
-        reference = columns[plain_references(plan, model).same_bucket]
-        fastest = fastest_plain(columns.values()) or reference
-        lanes = tuple(self._lane(plan, columns[lane], fastest, reference) for lane in lanes_of(plan))
+        columns: dict[LaneChoice, list[Reply]] = {}
+        for each in self._state.replies:
+            columns.setdefault(each.lane, []).append(each.reply)
+        lanes, remote = _here(columns), tuple(_remote(columns))
+        reference = lanes[plain_references(plan, model).same_bucket]
+        fastest = fastest_plain(lanes.values()) or reference
+        results = tuple(self._lane(plan, lanes[lane], fastest, reference) for lane in lanes_of(plan))
         machine = self._machine_name(model.device)
-        return RaceResult(plan, model, lanes, _median_run(fastest), machine, __version__, time())
+        return RaceResult(plan, model, results, median_run(fastest), machine, __version__, time(), remote)
 
     def _lane(self, plan: RacePlan, column: Runs, fastest: Runs, reference: Runs) -> LaneResult:
         speeds, ratio = tuple(map(speed, column)), speed_up(column, fastest)
@@ -227,7 +245,7 @@ class Race:
             if difference := first_difference(run, plain):
                 difference = replace(difference, margin=self._margin(plan, run, difference))
                 return LaneResult(run, speeds, ratio, difference)
-        return LaneResult(_median_run(column), speeds, ratio)
+        return LaneResult(median_run(column), speeds, ratio)
 
     def _margin(self, plan: RacePlan, run: LaneRun, difference: Difference) -> Margin | None:
         """How close the model's decision was; None where the model cannot tell."""
@@ -255,9 +273,20 @@ def _runs(plan: RacePlan, model: ModelInfo) -> Iterator[LaneReply]:
     references = extra_references(plan, model)
     for number in range(1, ROUNDS + 1):
         yield from (LaneReply(each, Reply(), number, is_reference=True) for each in references)
-        yield from (LaneReply(each, Reply(), number) for each in lanes_of(plan))
+        yield from (LaneReply(each, Reply(), number) for each in all_lanes_of(plan))
 
 
-def _median_run(column: Runs) -> LaneRun:
-    """The run with the median speed."""
-    return sorted(column, key=speed)[len(column) // 2]
+def _here(replies: Mapping[LaneChoice, Sequence[Reply]]) -> dict[Decoding, Runs]:
+    """The runs of each decoding on this machine."""
+    return {
+        lane: [read_lane(lane, reply) for reply in column]
+        for lane, column in replies.items()
+        if isinstance(lane, Decoding)
+    }
+
+
+def _remote(replies: Mapping[LaneChoice, Sequence[Reply]]) -> Iterator[RemoteResult]:
+    """What came of each model on a server."""
+    for lane, column in replies.items():
+        if isinstance(lane, ModelChoice):
+            yield remote_result([remote_run(lane, reply.wait(0, timeout=0)) for reply in column])

@@ -15,8 +15,9 @@ import json
 from dataclasses import dataclass, replace
 
 from app.conversation.decoder_comparison import lane_request
-from app.messages import Decoding, ModelInfo, Request
+from app.messages import Decoding, ModelChoice, ModelInfo, Request
 from app.race_messages import RacePlan, RacePrompt, TextKind
+from app.race_runs import LaneChoice
 from app.settings import assets_dir
 
 HALF = ("bfloat16", "float16")
@@ -35,6 +36,11 @@ def lanes_of(plan: RacePlan) -> tuple[Decoding, ...]:
     return tuple(replace(lane, same_text=plan.same_text) for lane in plan.lanes)
 
 
+def all_lanes_of(plan: RacePlan) -> tuple[LaneChoice, ...]:
+    """The plan's lanes, and the remote one behind them."""
+    return (*lanes_of(plan), *plan.remote)
+
+
 def plain_references(plan: RacePlan, model: ModelInfo) -> PlainReferences:
     """The references of this race. A lane that is one of them is used as it is."""
     lane = next((lane for lane in lanes_of(plan) if lane.decoder == "plain"), None)
@@ -50,9 +56,11 @@ def extra_references(plan: RacePlan, model: ModelInfo) -> tuple[Decoding, ...]:
     return tuple(plain for plain in wanted if plain not in lanes)
 
 
-def race_request(plan: RacePlan, decoding: Decoding) -> Request:
-    """The request of one run of the race."""
-    return lane_request(plan.model, plan.messages, plan.options, decoding)
+def race_request(plan: RacePlan, lane: LaneChoice) -> Request:
+    """The request of one run of the race. A server gets the same prompt and, of the options, what it knows."""
+    if isinstance(lane, ModelChoice):
+        return Request(lane, plan.messages, plan.options)
+    return lane_request(plan.model, plan.messages, plan.options, lane)
 
 
 def ready_prompts() -> tuple[RacePrompt, ...]:

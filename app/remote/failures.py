@@ -51,7 +51,7 @@ def sentence_of(
 
 def cut_off(host: str) -> str:
     """The sentence for a stream that ended before the reply did."""
-    return f"The connection to {host} broke before the reply was complete. Regenerate it to try again."
+    return f"The connection to {host} broke before the reply was complete. Try again."
 
 
 def _unreachable(error: Exception, server: Server) -> str:

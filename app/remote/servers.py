@@ -7,6 +7,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -69,15 +70,16 @@ class Servers:
         with self._lock:
             self._keep({one.address: one for one in self._servers if one.address != address})
 
-    def submit(self, request: Request, reply: EventSink) -> None:
-        """Write a reply on a thread of its own."""
+    def submit(self, request: Request, reply: EventSink, silence: float = inf) -> None:
+        """Write a reply on a thread of its own. It fails after this many seconds without a piece, or sooner."""
         server = self._known(request.model.server)
         if server is None:
             reply.append(
                 Failed(f"{request.model.server} was removed. Add it again, or choose another model.")
             )
             return
-        write = self._write(server, request, reply)
+        limits = replace(self._limits, silence=min(silence, self._limits.silence))
+        write = self._write(server, request, reply, limits)
         threading.Thread(target=lambda: asyncio.run(write), name="remote reply", daemon=True).start()
 
     def _list(self, server: Server) -> tuple[str, ...]:
@@ -93,7 +95,7 @@ class Servers:
             raise ServerError(f"{server.host} lists no models. Load one there, then try again.")
         return names
 
-    async def _write(self, server: Server, request: Request, reply: EventSink) -> None:
+    async def _write(self, server: Server, request: Request, reply: EventSink, limits: Limits) -> None:
         """A reply's thread. Whatever happens, its last event is appended.
 
         Before `asyncio.run` ends: that may wait until the system has looked a host up."""
@@ -104,7 +106,7 @@ class Servers:
         told, end = RemoteReply(request.model), cut_off(server.host)
 
         async def read() -> None:
-            async for chunk in chunks(server, request, self._limits):
+            async for chunk in chunks(server, request, limits):
                 for piece in told.take(chunk):
                     reply.append(piece)
 

@@ -45,6 +45,7 @@ from app.ui.option_controls import (
 from app.ui.page_events import LISTEN, UNCHECKED, PageEvents, success_toast, toast
 from app.ui.page_sessions import PageSession, PageValue
 from app.ui.page_stream import ACTIVE_SECONDS, PolledRenderer
+from app.ui.race.remote_choice import RemoteChoiceRenderer
 from app.ui.race.render import RaceRenderer
 from app.ui.race.view import RaceActions, RaceView, build_race_view
 from app.ui.services import Services
@@ -217,7 +218,11 @@ def _listed_collections(services: Services) -> ListCollections:
 
 def _connect_race(page: Page, services: Services, events: PageEvents) -> None:
     actions = RaceActions(
-        services.race, ready_prompts(), lambda: services.settings.options, lambda: services.model
+        services.race,
+        ready_prompts(),
+        lambda: services.settings.options,
+        lambda: services.model,
+        services.servers.servers,
     )
     page.race.connect(actions, events)
 
@@ -248,6 +253,7 @@ def views_of(
         chat = ChatRenderer(services, chat_state)
         xray = XrayRenderer(session.get(page.xray.state), chat_state)
         race = RaceRenderer(services.race, services.engine.status)
+        remote = RemoteChoiceRenderer(services.servers.servers, session.get(page.race.state).remote)
         filters, dialog = session.get(page.models.filters), session.get(page.models.dialog)
         models = ModelsRenderer(services, inventory, filters, dialog)
         state = session.get(page.documents.state)
@@ -256,6 +262,7 @@ def views_of(
             PolledRenderer(chat.render, chat.is_slow, ACTIVE_SECONDS),
             PolledRenderer(xray.render, lambda: xray.is_open, ACTIVE_SECONDS),
             PolledRenderer(race.render, race.reads_database, ACTIVE_SECONDS),
+            PolledRenderer(remote.render, lambda: False),
             PolledRenderer(models.render, seconds=ACTIVE_SECONDS),
             PolledRenderer(documents.render),
             PolledRenderer(WelcomeRenderer(services, inventory, getter).render),

@@ -15,7 +15,8 @@ from app.conversation.race import BUSY, RACING, ROUNDS
 from app.database import MEMORY, Database
 from app.errors import RaceRefused
 from app.messages import Decoding, Request
-from app.race_messages import LONGEST_PROMPT, lane_name
+from app.race_messages import LONGEST_PROMPT
+from app.race_runs import lane_name
 from app.step_trace import Margin
 from tests.conversation.people import ASKED
 from tests.fakes import DEMO, FakeDocumentSearch

@@ -139,8 +139,8 @@ def test_what_a_model_thinks_stands_in_tags(servers: Servers, server: FakeServer
 SENTENCES: dict[Misbehaviour, str] = {
     "page": "There is no OpenAI-compatible API at {address}. Check the address: on most servers it ends with /v1.",
     "no json": "{host} answered with something that is no JSON. Check the address, or update the server.",
-    "cut off": "The connection to {host} broke before the reply was complete. Regenerate it to try again.",
-    "no end": "The connection to {host} broke before the reply was complete. Regenerate it to try again.",
+    "cut off": "The connection to {host} broke before the reply was complete. Try again.",
+    "no end": "The connection to {host} broke before the reply was complete. Try again.",
     "error in stream": "{host} ended the reply with an error: the card fell over. Try again, or look at its log.",
     "filtered": "The server's content filter ended this reply.",
     "redirect": "{host} redirects to another address (307). Enter that one under Models → Installed.",

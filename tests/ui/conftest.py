@@ -56,8 +56,8 @@ def open_services(
             Conversations(engine, ChatStores(Chats(database), Chats(memory)), documents)
         ) as conversations,
     ):
-        race = Race(engine, lambda: conversations.is_busy, RaceLog(database), str.upper)
         file, servers = SettingsFile(data_dir), Servers(data_dir)
+        race = Race(engine, lambda: conversations.is_busy, RaceLog(database), str.upper, servers.submit)
         yield Services(conversations, engine, models, race, documents, file, Settings(), servers)
 
 

@@ -1,7 +1,8 @@
 """How the numbers and the verdicts of a race are written."""
 
 from app.messages import Sampling
-from app.race_messages import Difference, LaneResult, Spread, TextKind
+from app.race_messages import Difference, LaneResult, TextKind
+from app.race_runs import Spread
 
 KINDS: dict[TextKind, str] = {
     "chat": "Chat",
@@ -35,6 +36,11 @@ def rate(tokens_per_second: float) -> str:
     if not tokens_per_second:
         return UNKNOWN
     return f"{tokens_per_second:,.0f}" if tokens_per_second >= 99.95 else f"{tokens_per_second:.1f}"
+
+
+def between_rates(speed: Spread) -> str:
+    """The lowest and the highest speed of the rounds: "41.3 to 44.0"."""
+    return f"{rate(speed.low)} to {rate(speed.high)}"
 
 
 def seconds(value: float) -> str:

@@ -7,8 +7,8 @@ from markupsafe import Markup
 
 from app.display_text import counted
 from app.messages import ModelInfo
-from app.race_messages import RaceSummary, SpeedByKind, TextKind
-from app.ui.race.formatting import KINDS, times, title
+from app.race_messages import LaneSummary, RaceSummary, SpeedByKind, TextKind
+from app.ui.race.formatting import KINDS, rate, times, title
 from app.ui.templates import render_macro
 
 ENOUGH_RACES = 3
@@ -82,10 +82,18 @@ def _rows(
 
 
 def _race(race: RaceSummary) -> dict[str, str]:
-    lanes = " · ".join(f"{lane.name}: {times(lane.speed_up)}" for lane in race.lanes)
-    differs = "" if all(lane.is_identical for lane in race.lanes) else " · texts differ"
+    lanes = " · ".join(f"{lane.name}: {_speed(lane)}" for lane in race.lanes)
+    differs = "" if all(lane.is_identical for lane in race.lanes if not lane.server) else " · texts differ"
     at = datetime.fromtimestamp(race.at).strftime("%d %b, %H:%M")
     return {"prompt": race.prompt, "kind": KINDS[race.kind], "at": at, "lanes": lanes + differs}
+
+
+def _speed(lane: LaneSummary) -> str:
+    """A lane's speed-up; of a remote one, which is compared with nothing, the tokens per second."""
+    if not lane.server:
+        return times(lane.speed_up)
+    counted = "pieces" if lane.counts_pieces else "tokens"
+    return f"{rate(lane.tokens_per_second)} {counted}/s" if lane.tokens_per_second else "no result"
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -1,40 +1,61 @@
 """How far each lane of a race is at one time of its clock.
 
 While a lane runs, the lanes that have finished this round are shown at the same elapsed time. After the last round
-all are shown at the time when the fastest lane finished, each by its run of median speed.
+all are shown at the time when the fastest lane of this machine finished, each by its run of median speed.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from app.conversation.decoder_comparison import fastest_plain, speed_up
 from app.conversation.race import RaceState
 from app.conversation.race_setup import lanes_of
+from app.conversation.remote_lane import remote_result
 from app.messages import Decoding
-from app.race_messages import Curve, LaneResult, LaneRun, RaceResult, Spread, lane_name
+from app.race_messages import LaneResult, RaceResult, RemoteResult
+from app.race_runs import Curve, LaneRun, RemoteRun, Run, Spread, lane_name
 
-LaneStatus = Literal["waiting", "running", "finished", "done"]
+LaneStatus = Literal["waiting", "running", "finished", "failed", "done"]
 """A lane is "finished" while others run, and "done" once all have finished."""
 MOST_POINTS = 400
 """Points of a lane's curve that are sent to the page."""
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a lane is on the track: `share` is the part that it has filled, `whole` what it fills in the end."""
+
+    status: LaneStatus = "waiting"
+    tokens: int = 0
+    share: float = 0.0
+    whole: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class LaneProgress:
-    """A lane at this time. `share` is the part of the track that it has filled, `whole` what it fills in the end.
+    """A lane at this time.
 
     Its speed-up is relative to the plain runs that have finished by now, in this round and those before."""
 
     name: str
-    status: LaneStatus
+    place: Place
     run: LaneRun | None = None
-    tokens: int = 0
-    share: float = 0.0
-    whole: float = 0.0
     speed_up: Spread = field(default_factory=Spread)
     result: LaneResult | None = None
     is_winner: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteProgress:
+    """The remote lane at this time, with what its complete runs measured."""
+
+    name: str
+    place: Place
+    run: RemoteRun | None = None
+    speed: Spread = field(default_factory=Spread)
+    wait: Spread = field(default_factory=Spread)
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,72 +63,106 @@ class RaceProgress:
     """All lanes at one time: `length` of the track in tokens, `clock` in seconds; the `round` that runs, from 1."""
 
     lanes: tuple[LaneProgress, ...] = ()
+    remote: tuple[RemoteProgress, ...] = ()
     length: int = 1
     clock: float = 0.0
     round: int = 0
     result: RaceResult | None = None
 
 
-def race_progress(state: RaceState, runs: Sequence[LaneRun]) -> RaceProgress:
+def race_progress(state: RaceState, runs: Sequence[LaneRun | RemoteRun]) -> RaceProgress:
     """The lanes of a race; `runs` are those of its replies so far, in their order."""
-    if state.plan is None:
+    plan = state.plan
+    if plan is None:
         return RaceProgress()
     if state.result:
         return finished_race(state.result)
-    current = runs[-1] if runs else None
-    clock = current.seconds if current else 0.0
-    length = max([run.tokens for run in runs], default=1)
-    if not any(run.reason for run in runs):
-        length = max(length, state.plan.options.max_new_tokens)
-    number = state.replies[-1].round if state.replies else 1
-    columns: dict[Decoding, list[LaneRun]] = {lane: [] for lane in lanes_of(state.plan)}
+    columns: dict[Decoding, list[LaneRun]] = {lane: [] for lane in lanes_of(plan)}
     for run in runs:
-        columns.setdefault(run.decoding, []).append(run)
-    moment = _Moment(current, clock, max(length, 1), number, fastest_plain(columns.values()))
-    lanes = tuple(_lane(lane_name(lane), columns[lane], moment) for lane in lanes_of(state.plan))
-    return RaceProgress(lanes, moment.length, clock, number)
+        if isinstance(run, LaneRun):
+            columns.setdefault(run.decoding, []).append(run)
+    moment = _moment(state, runs)
+    plain = fastest_plain(columns.values())
+    lanes = tuple(_lane(lane_name(lane), columns[lane], plain, moment) for lane in lanes_of(plan))
+    remote_runs = [run for run in runs if isinstance(run, RemoteRun)]
+    remote = tuple(_remote(lane_name(model), remote_runs, moment) for model in plan.remote)
+    return RaceProgress(lanes, remote, moment.length, moment.clock, moment.round)
 
 
 def finished_race(result: RaceResult) -> RaceProgress:
-    """All lanes at the time when the fastest one wrote its last token."""
+    """All lanes at the time when the fastest one of this machine wrote its last token."""
     clock = result.leader.run.seconds
-    length = max(1, *(lane.run.tokens for lane in result.lanes))
+    runs: list[Run] = [*(lane.run for lane in result.lanes), *(remote.run for remote in result.remote)]
+    length = max(1, *(run.tokens for run in runs))
     lanes = tuple(
         LaneProgress(
             lane.run.name,
-            "done",
+            _place(lane.run, "done", clock, length),
             lane.run,
-            tokens := lane.run.tokens_at(clock),
-            tokens / length,
-            lane.run.tokens / length,
             lane.speed_up,
             lane,
             lane is result.winner,
         )
         for lane in result.lanes
     )
-    return RaceProgress(lanes, length, clock, result=result)
+    remote = tuple(
+        _remote_place(each, _place(each.run, "failed" if each.failure else "done", clock, length))
+        for each in result.remote
+    )
+    return RaceProgress(lanes, remote, length, clock, result=result)
 
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
     """What every lane of a running race is compared with."""
 
-    current: LaneRun | None
+    current: Run | None
     clock: float
     length: int
     round: int
-    plain: Sequence[LaneRun]
 
 
-def _lane(name: str, column: Sequence[LaneRun], moment: _Moment) -> LaneProgress:
-    speed = speed_up(column, moment.plain)
+def _moment(state: RaceState, runs: Sequence[Run]) -> _Moment:
+    current = runs[-1] if runs else None
+    length = max([run.tokens for run in runs], default=1)
+    if state.plan and not any(run.reason for run in runs):
+        length = max(length, state.plan.options.max_new_tokens)
+    number = state.replies[-1].round if state.replies else 1
+    return _Moment(current, current.seconds if current else 0.0, max(length, 1), number)
+
+
+def _lane(name: str, column: Sequence[LaneRun], plain: Sequence[LaneRun], moment: _Moment) -> LaneProgress:
+    speed = speed_up(column, plain)
     if len(column) < moment.round:
-        return LaneProgress(name, "waiting", speed_up=speed)
-    run, length = column[-1], moment.length
-    tokens = run.tokens_at(moment.clock)
-    status: LaneStatus = "running" if run is moment.current and not run.reason else "finished"
-    return LaneProgress(name, status, run, tokens, tokens / length, run.tokens / length, speed)
+        return LaneProgress(name, Place(), speed_up=speed)
+    run = column[-1]
+    return LaneProgress(name, _place(run, _status(run, moment), moment.clock, moment.length), run, speed)
+
+
+def _remote(name: str, column: Sequence[RemoteRun], moment: _Moment) -> RemoteProgress:
+    if not column:
+        return RemoteProgress(name, Place())
+    result = remote_result(column)
+    if result.failure:
+        return _remote_place(result, _place(result.run, "failed", moment.clock, moment.length))
+    if len(column) < moment.round:
+        return replace(_remote_place(result, Place()), run=None)
+    run = column[-1]
+    place = _place(run, _status(run, moment), moment.clock, moment.length)
+    return replace(_remote_place(result, place), run=run)
+
+
+def _remote_place(result: RemoteResult, place: Place) -> RemoteProgress:
+    return RemoteProgress(result.run.name, place, result.run, result.speed, result.wait, result.failure)
+
+
+def _status(run: Run, moment: _Moment) -> LaneStatus:
+    return "running" if run is moment.current and not run.reason else "finished"
+
+
+def _place(run: Run, status: LaneStatus, clock: float, length: int) -> Place:
+    tokens = run.tokens_at(clock)
+    return Place(status, tokens, tokens / length, run.tokens / length)
 
 
 def thinned(curve: Curve, most: int = MOST_POINTS) -> Curve:

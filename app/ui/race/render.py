@@ -1,42 +1,30 @@
 """What the Race view shows: reads the race and its log and renders the parts of assets/ui/templates/race.html."""
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from markupsafe import Markup
 
 from app.conversation.decoder_comparison import LaneReader
 from app.conversation.race import ROUNDS, Race, RaceState
 from app.conversation.race_setup import HALF
+from app.conversation.remote_lane import RemoteReader, reader_of
 from app.conversation.reply import Reply
-from app.messages import EngineStatus, ModelInfo, Sampling
-from app.race_messages import LaneResult, LaneRun, RaceResult
+from app.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Sampling
+from app.race_messages import LaneResult, RaceResult
+from app.race_runs import LaneRun, RemoteRun
+from app.server_messages import server_name
 from app.ui.page_stream import Parts
-from app.ui.race.formatting import (
-    UNKNOWN,
-    badge_words,
-    between,
-    clock,
-    difference_words,
-    rate,
-    seconds,
-    times,
-    title,
-)
+from app.ui.race.chart import TEMPLATE, chart_html
+from app.ui.race.formatting import badge_words, between, difference_words, rate, times, title
 from app.ui.race.history import history_html
-from app.ui.race.progress import LaneProgress, RaceProgress, race_progress, thinned
+from app.ui.race.progress import race_progress
+from app.ui.race.remote_lane import live_output_html, remote_note, remote_output, remote_verdict
 from app.ui.templates import render_macro
 
-TEMPLATE = "race.html"
 LAST_RACES = 8
-MOST_STEPS_SHOWN = 240
-"""Tokens of the longest track on which single steps can be told apart."""
 SHORT_RACE = 1.0
 """Seconds of plain decoding below which the numbers mean little."""
-WARMING_UP = "Warming up: each decoder writes a few tokens, so that one-time work is not measured."
-MARKS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2500, 5000, 10_000)
-"""Possible distances of the marks below the lanes."""
-FACTS = ("tokens/s", "tokens per step", "rows per step", "first token", "time")
+WARMING_UP = "Warming up: each lane writes a few tokens, so that one-time work is not measured."
 
 
 class RaceRenderer:
@@ -45,7 +33,7 @@ class RaceRenderer:
     def __init__(self, race: Race, status: Callable[[], EngineStatus]) -> None:
         self._race = race
         self._status = status
-        self._readers: dict[Reply, LaneReader] = {}
+        self._readers: dict[Reply, LaneReader | RemoteReader] = {}
         self._inputs: object = None
         self._parts: Parts = {}
         self._history_key: object = None
@@ -65,7 +53,7 @@ class RaceRenderer:
                 "race-status": status_html(state, loading),
                 "race-chart": chart_html(race_progress(state, runs)),
                 "race-notes": notes_html(state.result),
-                "race-outputs": outputs_html(state.result),
+                "race-outputs": outputs_html(state.result) or live_output_html(runs),
                 "race-history": self._render_history(state, model),
                 "is-racing": state.is_running,
                 "has-raced": state.result is not None,
@@ -73,12 +61,11 @@ class RaceRenderer:
             self._inputs = inputs  # not before: if something fails above, the next call tries again
         return self._parts
 
-    def _read_runs(self, state: RaceState) -> list[LaneRun]:
-        """Each decoding so far. Only what is new is read."""
+    def _read_runs(self, state: RaceState) -> list[LaneRun | RemoteRun]:
+        """Each run so far. Only what is new is read."""
         known = self._readers
         self._readers = {
-            lane.reply: known.get(lane.reply) or LaneReader(lane.decoding, lane.reply)
-            for lane in state.replies
+            each.reply: known.get(each.reply) or reader_of(each.lane, each.reply) for each in state.replies
         }
         return [reader.read() for reader in self._readers.values()]
 
@@ -131,17 +118,27 @@ def _status_words(state: RaceState) -> str:
 def _running_words(state: RaceState) -> str:
     current = state.replies[-1]
     which = f"Round {current.round} of {ROUNDS}"
-    if not current.is_reference:
-        lane = sum(each.round == current.round and not each.is_reference for each in state.replies)
-        return f"{which}: lane {lane} is running. Finished lanes are shown at the same elapsed time."
-    rows = "with as many rows as the lanes" if current.decoding.same_text else "one row per step"
-    return f"{which}: first, outside the race, plain decoding, {rows}, as the baseline."
+    if isinstance(current.lane, ModelChoice):
+        return (
+            f"{which}: the remote lane is running, on {server_name(current.lane.server)}. Nothing runs here."
+        )
+    if current.is_reference:
+        return f"{which}: {_baseline_words(current.lane)}"
+    lane = sum(each.round == current.round and not each.is_reference for each in state.replies)
+    return f"{which}: lane {lane} is running. Finished lanes are shown at the same elapsed time."
+
+
+def _baseline_words(plain: Decoding) -> str:
+    rows = "with as many rows as the lanes" if plain.same_text else "one row per step"
+    return f"first, outside the race, plain decoding, {rows}, as the baseline."
 
 
 def verdict_words(result: RaceResult) -> str:
-    """Which lane was fastest, if one was, and whether all texts are the same."""
+    """Which lane was fastest, if one was, and whether all texts are the same. The remote lane speaks for itself."""
     who = "All" if all(lane.is_identical for lane in result.lanes) else "Not all"
-    return f"{_fastest_words(result)} {who} lanes wrote the same text as plain decoding."
+    which = "local lanes" if result.remote else "lanes"
+    same = f"{who} {which} wrote the same text as plain decoding."
+    return " ".join((_fastest_words(result), same, *map(remote_verdict, result.remote)))
 
 
 def _fastest_words(result: RaceResult) -> str:
@@ -176,6 +173,7 @@ def notes_html(result: RaceResult | None) -> Markup:
         "Conditions": "The lanes run in turn on this computer, warmed up and with the same seed. Each reads the "
                       "prompt itself and starts with an empty n-gram pool; its clock starts at its first token. "
                       "The bars show each lane's run of median speed.",
+        "Remote": remote_note(result),
     }  # fmt: skip
     return render_macro(TEMPLATE, "notes", notes={name: words for name, words in notes.items() if words})
 
@@ -189,85 +187,12 @@ def _plain_words(result: RaceResult) -> str:
     return f" ({rows}{extra}): {rate(plain.statistics.tokens_per_second)} tokens/s"
 
 
-def chart_html(progress: RaceProgress) -> Markup:
-    """The lanes as bars against the clock; an introduction before the first race."""
-    if not progress.lanes:
-        return render_macro(TEMPLATE, "introduction")
-    return render_macro(
-        TEMPLATE,
-        "chart",
-        is_finished=progress.result is not None,
-        label=f"Round {progress.round} of {ROUNDS}",
-        clock=clock(progress.clock),
-        length=progress.length,
-        lanes=[_lane(lane, progress) for lane in progress.lanes],
-        marks=list(_marks(progress.length)),
-    )
-
-
-def _lane(lane: LaneProgress, progress: RaceProgress) -> dict[str, object]:
-    run, name = lane.run, title(lane.name)
-    # Only for the replay, which a running race does not have.
-    curve = thinned(run.curve) if run and progress.result else ()
-    total = f" of {run.tokens:,}" if run and run.reason else ""
-    spoken = f"{name}: {lane.tokens:,} of {progress.length:,} tokens after {clock(progress.clock)}"
-    return {
-        "name": name,
-        "status": lane.status,
-        "is_winner": lane.is_winner,
-        "badge": badge_words(lane.result) if lane.result else "" if lane.status == "done" else lane.status,
-        "is_identical": lane.result.is_identical if lane.result else None,
-        "difference": _difference(lane, progress.result),
-        "fell_back": lane.result is not None and lane.result.run.decoder != lane.result.run.decoding.decoder,
-        "curve": json.dumps([[round(at, 4), tokens] for at, tokens in curve]),
-        "written": f"{lane.tokens:,}{total} tokens" if run else "",
-        "speed": times(lane.speed_up.median),
-        "range": between(lane.speed_up) if lane.speed_up.low < lane.speed_up.high else "",
-        "spoken": spoken,
-        "done": f"{lane.share:.2%}",
-        "whole": f"{lane.whole:.2%}",
-        "steps": _step_path(run, progress.length),
-        "facts": _lane_facts(run, lane.result),
-    }
-
-
-def _difference(lane: LaneProgress, result: RaceResult | None) -> str:
-    difference = lane.result.difference if lane.result else None
-    return difference_words(difference, result.plan.options.sampling) if difference and result else ""
-
-
-def _step_path(run: LaneRun | None, length: int) -> str:
-    """Lines between the steps, as the path of an SVG."""
-    if run is None or length > MOST_STEPS_SHOWN:
-        return ""
-    return "".join(f"M{tokens} 0V1" for _, tokens in run.curve[:-1])
-
-
-def _lane_facts(run: LaneRun | None, result: LaneResult | None) -> list[tuple[str, str]]:
-    if run is None or not run.tokens:
-        return [(name, UNKNOWN) for name in FACTS]
-    numbers = run.statistics
-    values = (
-        rate(result.speed.median if result else numbers.tokens_per_second),
-        f"{numbers.tokens_per_step:.2f}" if numbers.steps else UNKNOWN,
-        f"{numbers.rows_per_step:.1f}" if numbers.steps else UNKNOWN,
-        seconds(numbers.time_to_first_token),
-        seconds(run.seconds),
-    )
-    return list(zip(FACTS, values, strict=True))
-
-
-def _marks(length: int) -> Iterator[tuple[str, int]]:
-    distance = next((mark for mark in MARKS if length / mark <= 8), length)
-    for tokens in range(0, length + 1, distance):
-        yield f"{tokens / length:.2%}", tokens
-
-
 def outputs_html(result: RaceResult | None) -> Markup:
     """What each lane wrote, with a mark where it differs from plain decoding."""
     if result is None:
         return Markup()
     outputs = [_output(lane, result.plan.options.sampling) for lane in result.lanes]
+    outputs += [remote_output(remote.run, remote.failure) for remote in result.remote]
     return render_macro(TEMPLATE, "outputs", outputs=outputs)
 
 

@@ -4,7 +4,8 @@ import json
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from app.race_messages import LaneResult, LaneRun, RaceResult
+from app.race_messages import LaneResult, RaceResult, RemoteResult
+from app.race_runs import Run
 from app.ui.file_export import file_html
 
 
@@ -20,6 +21,7 @@ def race_json(result: RaceResult) -> str:
         "options": asdict(plan.options),
         "fastest_plain": _run(result.fastest_plain),
         "lanes": [_lane(lane) for lane in result.lanes],
+        "remote": [_remote(remote) for remote in result.remote],
     }
     return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
 
@@ -45,7 +47,19 @@ def _lane(lane: LaneResult) -> dict[str, object]:
     }
 
 
-def _run(run: LaneRun) -> dict[str, object]:
+def _remote(remote: RemoteResult) -> dict[str, object]:
+    model = remote.run.model
+    return {
+        "name": remote.run.name,
+        "tokens_per_second_by_round": remote.speeds,
+        "seconds_to_first_token_by_round": remote.waits,
+        "failure": remote.failure,
+        **_run(remote.run),
+        "model": {"name": model.name, "server": model.server},
+    }
+
+
+def _run(run: Run) -> dict[str, object]:
     numbers = run.statistics
     return {
         **asdict(run),

@@ -1,7 +1,7 @@
 """The Race view: prompt, lanes and chart on the left, the history of races on the right."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gradio as gr
@@ -11,20 +11,23 @@ from app.conversation.race_setup import next_prompt
 from app.errors import AppError
 from app.messages import Decoding, ModelChoice, Options
 from app.race_messages import MOST_LANES, RacePrompt, TextKind
+from app.server_messages import Server
 from app.ui.file_export import build_file_output
-from app.ui.page_events import PageEvents
+from app.ui.page_events import LISTEN, PageEvents
 from app.ui.page_sessions import PageValue
 from app.ui.race.formatting import KINDS
 from app.ui.race.plan import DECODERS, DEFAULT_LANES, DEFAULT_TOKENS, NO_LANE, read_plan
+from app.ui.race.remote_choice import RemoteChoice
 from app.ui.race.report import json_file
 from app.ui.templates import problem_html
 
 
 @dataclass(slots=True)
 class RaceViewState:
-    """One page's state in this view: the person's own prompt, kept while examples are shown."""
+    """One page's state in this view: the own prompt, kept while examples are shown, and the remote lane."""
 
     own_prompt: str = ""
+    remote: RemoteChoice = field(default_factory=RemoteChoice)
 
 
 class RaceActions:
@@ -36,11 +39,13 @@ class RaceActions:
         prompts: tuple[RacePrompt, ...],
         options: Callable[[], Options],
         model: Callable[[], ModelChoice],
+        servers: Callable[[], Sequence[Server]],
     ) -> None:
         self._race = race
         self._prompts = prompts
         self._options = options
         self._model = model
+        self._servers = servers
 
     def choose_prompt(self, state: RaceViewState, kind: TextKind, text: str) -> str:
         """The first example of a kind of text, or the next one; the person's own prompt for its kind."""
@@ -52,11 +57,17 @@ class RaceActions:
         """The kind of a prompt that the person has edited."""
         return "own"
 
-    def start(self, kind: TextKind, text: str, tokens: float | None, *lanes: Any) -> str:
+    def choose_remote(self, state: RaceViewState, event: gr.EventData) -> None:
+        """Add a remote lane, or take it away."""
+        state.remote.choose(str(event._data.get("value", "")))
+
+    def start(
+        self, state: RaceViewState, kind: TextKind, text: str, tokens: float | None, *lanes: Any
+    ) -> str:
         """Start a race. Returns the HTML of what is wrong, or ""."""
         try:
             plan = read_plan(self._kind(kind, text), text, tokens, lanes, self._options(), self._model())
-            self._race.start(plan)
+            self._race.start(replace(plan, remote=state.remote.among(self._servers())))
         except AppError as error:
             return problem_html(str(error))
         return ""
@@ -95,6 +106,7 @@ class RaceView:
     text: gr.Textbox
     tokens: gr.Number
     lanes: tuple[LaneControls, ...]
+    remote: gr.HTML
     start: gr.Button
     stop: gr.Button
     problem: gr.HTML
@@ -114,7 +126,8 @@ class RaceView:
         events.on(self.text.input, actions.own, None, self.kind, trigger_mode="always_last")
         for lane in self.lanes:
             events.on(lane.decoder.input, _visible_sizes, lane.decoder, [lane.sizes, *lane.numbers[1:]])
-        events.on(self.start.click, actions.start, self.controls, self.problem)
+        events.on(self.remote.click, actions.choose_remote, self.state)
+        events.on(self.start.click, actions.start, [self.state, *self.controls], self.problem)
         events.on(self.stop.click, actions.stop)
         events.on(self.export.click, actions.export, None, self.file)
 
@@ -127,6 +140,7 @@ def build_race_view(first_prompt: str, sizes: Decoding) -> RaceView:
             with gr.Row(elem_id="race-lanes"):
                 lanes = tuple(_lane(number, sizes) for number in range(MOST_LANES))
                 tokens, start, stop = _start()
+            remote = gr.HTML(elem_id="race-remote", js_on_load=LISTEN)
             problem = _html("problem")
             for name in ("status", "chart"):
                 _html(name)
@@ -138,7 +152,7 @@ def build_race_view(first_prompt: str, sizes: Decoding) -> RaceView:
             _html("history")
         file = build_file_output("race-file")
     state = PageValue(RaceViewState)
-    return RaceView(state, kind, another, text, tokens, lanes, start, stop, problem, export, file)
+    return RaceView(state, kind, another, text, tokens, lanes, remote, start, stop, problem, export, file)
 
 
 def _html(name: str) -> gr.HTML:

@@ -7,14 +7,16 @@ from html import unescape
 import pytest
 
 from app.conversation import Reply
-from app.conversation.decoder_comparison import read_lane
 from app.conversation.race import LaneReply, RaceState
 from app.conversation.race_setup import race_request
+from app.conversation.remote_lane import reader_of
 from app.messages import Sampling
-from app.race_messages import Margin, RaceResult
+from app.race_messages import RaceResult
+from app.step_trace import Margin
+from app.ui.race.chart import chart_html
 from app.ui.race.formatting import difference_words, rate, seconds, times
 from app.ui.race.progress import finished_race, race_progress, thinned
-from app.ui.race.render import chart_html, notes_html, outputs_html, status_html, verdict_words
+from app.ui.race.render import notes_html, outputs_html, status_html, verdict_words
 from tests.racing import AUTO, HALF, LOOKAHEAD, PLAIN, LaneEngine, make_plan, run_race
 
 TIED = Margin("four ", "<b>", 0.03)
@@ -43,12 +45,14 @@ def racing(*ended: str) -> RaceState:
     engine, plan = LaneEngine(), make_plan(PLAIN, AUTO, LOOKAHEAD)
     replies = tuple(LaneReply(lane, Reply()) for lane in plan.lanes[: len(ended) + 1])
     for heat in replies[:-1]:
-        engine.submit(race_request(plan, heat.decoding), heat.reply)
+        engine.submit(race_request(plan, heat.lane), heat.reply)
     return RaceState("racing", plan, replies)
 
 
 def chart(state: RaceState) -> str:
-    return chart_html(race_progress(state, [read_lane(heat.decoding, heat.reply) for heat in state.replies]))
+    return chart_html(
+        race_progress(state, [reader_of(heat.lane, heat.reply).read() for heat in state.replies])
+    )
 
 
 def test_before_the_first_race_it_is_explained() -> None:
@@ -81,9 +85,9 @@ def test_a_second_round_begins_with_the_speed_ups_of_the_first() -> None:
 
 def test_a_finished_race_is_shown_at_the_time_of_the_winner(result: RaceResult) -> None:
     plain, auto = finished_race(result).lanes
-    assert (auto.share, auto.is_winner, plain.is_winner) == (1.0, True, False)
-    assert plain.tokens == result.lanes[0].run.tokens_at(auto.run.seconds if auto.run else 0)
-    assert 0 < plain.share < plain.whole == 1.0
+    assert (auto.place.share, auto.is_winner, plain.is_winner) == (1.0, True, False)
+    assert plain.place.tokens == result.lanes[0].run.tokens_at(auto.run.seconds if auto.run else 0)
+    assert 0 < plain.place.share < plain.place.whole == 1.0
 
 
 def test_a_finished_lane_has_all_its_numbers(result: RaceResult) -> None:

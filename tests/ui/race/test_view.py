@@ -13,7 +13,7 @@ from app.ui.race.plan import NO_LANE, read_plan
 from app.ui.race.render import RaceRenderer
 from app.ui.race.view import RaceActions, RaceViewState
 from tests.fakes import DEMO
-from tests.racing import LaneEngine, RememberedRaces, make_plan, make_race, run_race
+from tests.racing import LaneEngine, RememberedRaces, make_plan, make_race, no_server, run_race
 from tests.ui.streaming import frames
 
 LANES: tuple[Any, ...] = ("plain", 5, 4, 5, "lookahead", 15, 5, 15, NO_LANE, 5, 4, 5)
@@ -27,7 +27,7 @@ def engine() -> LaneEngine:
 
 
 def make_actions(race: Race, *prompts: RacePrompt) -> RaceActions:
-    return RaceActions(race, prompts, lambda: OPTIONS, lambda: MODEL)
+    return RaceActions(race, prompts, lambda: OPTIONS, lambda: MODEL, lambda: ())
 
 
 @pytest.fixture
@@ -73,16 +73,16 @@ def test_sizes_that_a_lane_does_not_use_may_be_empty() -> None:
 
 
 def test_a_problem_is_shown_and_nothing_starts(actions: RaceActions, engine: LaneEngine) -> None:
-    assert 'role="alert"' in actions.start("own", "", 64, *LANES)
+    assert 'role="alert"' in actions.start(RaceViewState(), "own", "", 64, *LANES)
     assert engine.requests == []
-    assert actions.start("own", "Say it.", 64, *LANES) == ""
+    assert actions.start(RaceViewState(), "own", "Say it.", 64, *LANES) == ""
 
 
 @pytest.mark.parametrize(("text", "kind"), [("Say it. ", "code"), ("Say it twice.", "own")])
 def test_an_edited_example_counts_as_ones_own_prompt(engine: LaneEngine, text: str, kind: str) -> None:
     race = make_race(engine)
     actions = make_actions(race, RacePrompt("code", "Say it."))
-    actions.start("code", text, 64, *LANES)
+    actions.start(RaceViewState(), "code", text, 64, *LANES)
     race.wait(10)
     assert race.state.plan is not None and race.state.plan.prompt.kind == kind
 
@@ -151,7 +151,7 @@ class UnsteadyRaces(RememberedRaces):
 
 def test_a_history_that_cannot_be_read_is_reported_and_read_again(engine: LaneEngine) -> None:
     races = UnsteadyRaces()
-    race = Race(engine, lambda: False, races, str.upper)
+    race = Race(engine, lambda: False, races, str.upper, no_server)
     races.results.append(run_race(engine, make_plan()))
     renderer = renderer_of(race)
 

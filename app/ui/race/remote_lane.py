@@ -1,0 +1,68 @@
+"""The remote lane as the Race view shows it: measured beside the others, and compared with nothing."""
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from app.conversation.race import ROUNDS
+from app.race_messages import RaceResult, RemoteResult
+from app.race_runs import RemoteRun, Run
+from app.server_messages import server_name
+from app.ui.race.formatting import between_rates, rate, title
+from app.ui.templates import render_macro
+
+MAY_DIFFER = "text may differ"
+
+
+def counted_in(run: Run) -> str:
+    """What is counted: "tokens", or "pieces" where a server does not tell how many tokens it wrote."""
+    return "pieces" if isinstance(run, RemoteRun) and run.counts_pieces else "tokens"
+
+
+def remote_verdict(remote: RemoteResult) -> str:
+    """What the remote lane says beside the verdict on the lanes of this machine."""
+    run, speed = remote.run, remote.speed
+    if remote.failure:
+        return "The remote lane failed."
+    measured = f"{rate(speed.median)} {counted_in(run)}/s ({between_rates(speed)})" if speed.median else ""
+    wrote = f"{title(run.name)} wrote {measured or 'too little to measure'}"
+    return f"{wrote}; it is another model or another machine, so its text may differ."
+
+
+def remote_note(result: RaceResult) -> str:
+    """How the remote lane was measured; "" without one."""
+    return " ".join(map(_measured, result.remote))
+
+
+def _measured(remote: RemoteResult) -> str:
+    run = remote.run
+    counts = {
+        "tokens": "Its tokens are those that the server counted.",
+        "pieces": "The server does not tell how many tokens it wrote: the pieces of its text are counted.",
+    }
+    return (
+        f"{server_name(run.model.server)} got the same prompt and, of the sampling settings, temperature, top-p, "
+        f"seed and max tokens: once to warm up, then in {ROUNDS} rounds while nothing ran here. It may have kept "
+        f"the prompt from round to round. Its time includes the network. {counts[counted_in(run)]}"
+    )
+
+
+def remote_output(run: RemoteRun, failure: str) -> dict[str, object]:
+    """What the remote lane has written, for the list of texts."""
+    return {
+        "name": run.name,
+        "title": title(run.name),
+        "badge": MAY_DIFFER,
+        "is_identical": None,
+        "difference": failure,
+        "parts": (run.text, "", ""),
+    }
+
+
+def live_output_html(runs: Sequence[Run]) -> Markup:
+    """The text of the remote lane while the race runs; nothing before there is some."""
+    written = [run for run in runs if isinstance(run, RemoteRun) and run.text]
+    if not written:
+        return Markup()
+    output = remote_output(written[-1], written[-1].failure)
+    return render_macro("race.html", "outputs", outputs=[output], is_live=True)
