@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from markupsafe import Markup
 
 from app.conversation.race import ROUNDS
+from app.display_text import counted
 from app.race_messages import RaceResult
 from app.race_runs import Run, Spread
 from app.ui.race.formatting import (
@@ -21,7 +22,7 @@ from app.ui.race.formatting import (
     title,
 )
 from app.ui.race.progress import LaneProgress, Place, RaceProgress, RemoteProgress, thinned
-from app.ui.race.remote_lane import MAY_DIFFER, counted_in
+from app.ui.race.remote_lane import MAY_DIFFER, unit_of
 from app.ui.templates import render_macro
 
 TEMPLATE = "race.html"
@@ -75,7 +76,7 @@ def _remote_lane(lane: RemoteProgress, progress: RaceProgress) -> dict[str, obje
         "badge": MAY_DIFFER if is_complete else _status_words(lane.place),
         "problem": lane.failure,
         "speed": rate(speed.median),
-        "unit": f"{counted_in(run)}/s" if run and speed.median else "",
+        "unit": f"{unit_of(run)}s/s" if run and speed.median else "",
         "range": between_rates(speed) if speed.low < speed.high else "",
         "facts": _facts(
             run, speed if progress.result else Spread(), lane.wait if progress.result else Spread()
@@ -87,8 +88,8 @@ def _track(name: str, place: Place, run: Run | None, progress: RaceProgress) -> 
     """What all lanes have: the name, and the bar with what is told of it."""
     # Only for the replay, which a running race does not have.
     curve = thinned(run.curve) if run and progress.result else ()
-    counted = counted_in(run) if run else "tokens"
-    total = f" of {run.tokens:,}" if run and run.reason else ""
+    unit = unit_of(run) if run else "token"
+    whole = f"{place.tokens:,} of {run.tokens:,} {unit}s" if run and run.reason else ""
     return {
         "name": title(name),
         "status": place.status,
@@ -100,9 +101,9 @@ def _track(name: str, place: Place, run: Run | None, progress: RaceProgress) -> 
         "problem": "",
         "unit": "",
         "curve": json.dumps([[round(at, 4), tokens] for at, tokens in curve]),
-        "counted": counted,
-        "written": f"{place.tokens:,}{total} {counted}" if run else "",
-        "spoken": f"{title(name)}: {place.tokens:,} of {progress.length:,} {counted} after {clock(progress.clock)}",
+        "counted": f"{unit}s",
+        "written": whole or (counted(place.tokens, unit) if run else ""),
+        "spoken": f"{title(name)}: {place.tokens:,} of {progress.length:,} {unit}s after {clock(progress.clock)}",
         "done": f"{place.share:.2%}",
         "whole": f"{place.whole:.2%}",
         "steps": _step_path(run, progress.length),
@@ -128,7 +129,7 @@ def _step_path(run: Run | None, length: int) -> str:
 def _facts(run: Run | None, speed: Spread, wait: Spread) -> list[tuple[str, str]]:
     """The numbers of a run; of its speed and its wait for the first token the medians, where they are known."""
     names = (
-        f"{counted_in(run) if run else 'tokens'}/s",
+        f"{unit_of(run) if run else 'token'}s/s",
         "tokens per step",
         "rows per step",
         "first token",

@@ -14,36 +14,44 @@ from app.ui.templates import render_macro
 MAY_DIFFER = "text may differ"
 
 
-def counted_in(run: Run) -> str:
-    """What is counted: "tokens", or "pieces" where a server does not tell how many tokens it wrote."""
-    return "pieces" if isinstance(run, RemoteRun) and run.counts_pieces else "tokens"
+def unit_of(run: Run) -> str:
+    """What is counted: "token", or "piece" where a server does not tell how many tokens it wrote."""
+    return "piece" if isinstance(run, RemoteRun) and run.counts_pieces else "token"
 
 
 def remote_verdict(remote: RemoteResult) -> str:
     """What the remote lane says beside the verdict on the lanes of this machine."""
-    run, speed = remote.run, remote.speed
+    run = remote.run
     if remote.failure:
         return "The remote lane failed."
-    measured = f"{rate(speed.median)} {counted_in(run)}/s ({between_rates(speed)})" if speed.median else ""
-    wrote = f"{title(run.name)} wrote {measured or 'too little to measure'}"
-    return f"{wrote}; it is another model or another machine, so its text may differ."
+    first = f", {rate(remote.speeds[0])} before it knew the reply" if remote.reuses_replies else ""
+    differs = "It is another model or another machine, so its text may differ."
+    return f"{title(run.name)} wrote {_measured(remote)}{first}. {differs}"
+
+
+def _measured(remote: RemoteResult) -> str:
+    speed = remote.speed
+    if not speed.median:
+        return "too little to measure"
+    return f"{rate(speed.median)} {unit_of(remote.run)}s/s ({between_rates(speed)})"
 
 
 def remote_note(result: RaceResult) -> str:
     """How the remote lane was measured; "" without one."""
-    return " ".join(map(_measured, result.remote))
+    return " ".join(map(_conditions, result.remote))
 
 
-def _measured(remote: RemoteResult) -> str:
+def _conditions(remote: RemoteResult) -> str:
     run = remote.run
     counts = {
-        "tokens": "Its tokens are those that the server counted.",
-        "pieces": "The server does not tell how many tokens it wrote: the pieces of its text are counted.",
+        "token": "Its tokens are those that the server counted.",
+        "piece": "The server does not tell how many tokens it wrote: the pieces of its text are counted.",
     }
     return (
         f"{server_name(run.model.server)} got the same prompt and, of the sampling settings, temperature, top-p, "
-        f"seed and max tokens: once to warm up, then in {ROUNDS} rounds while nothing ran here. It may have kept "
-        f"the prompt from round to round. Its time includes the network. {counts[counted_in(run)]}"
+        f"seed and max tokens: once to warm up, then in {ROUNDS} rounds while nothing ran here. A server can "
+        f"keep prompts and replies, and write the same reply faster the next time. The time includes the network. "
+        f"{counts[unit_of(run)]}"
     )
 
 
