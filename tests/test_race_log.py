@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from app.messages import ModelInfo
+from app.messages import ModelChoice, ModelInfo, Statistics
 from app.race_log import PROMPT_EXCERPT, RaceLog
-from app.race_messages import RacePrompt, RaceResult, SpeedByKind, TextKind
-from app.race_runs import Spread
+from app.race_messages import LaneSummary, RacePrompt, RaceResult, RemoteResult, SpeedByKind, TextKind
+from app.race_runs import RemoteRun, Spread
 from app.settings import assets_dir
 from tests.fakes import DEMO
 from tests.racing import AUTO, HALF, LOOKAHEAD, PLAIN, LaneEngine, make_plan, run_race
@@ -105,6 +105,17 @@ def test_each_model_as_it_runs_has_races_of_its_own(log: RaceLog) -> None:
 def test_a_difference_is_remembered(log: RaceLog) -> None:
     log.add(run_race(LaneEngine(texts={"auto": "one uno"}), make_plan(PLAIN, AUTO)))
     assert [lane.is_identical for lane in log.last(DEMO, 1)[0].lanes] == [True, False]
+
+
+def test_a_remote_lane_is_kept_beside_the_others_and_is_no_speed_up(log: RaceLog) -> None:
+    far = ModelChoice("org/model", server="http://box:8000/v1")
+    statistics = Statistics(tokens=20, steps=10, seconds=2.0)
+    run = RemoteRun(far, statistics=statistics, reason="eos")
+    log.add(replace(make_result(), remote=(RemoteResult(run, (9.0, 10.0, 11.0)),)))
+    *here, remote = log.last(DEMO, 1)[0].lanes
+    assert [lane.server for lane in here] == ["", ""]
+    assert remote == LaneSummary("remote: org/model", 0.0, 10.0, 2.0, False, "box:8000", True)
+    assert [one.lane for one in log.summary(DEMO)] == ["auto", "plain"]
 
 
 def test_of_a_long_prompt_the_beginning_is_kept(log: RaceLog) -> None:

@@ -16,7 +16,7 @@ MAY_DIFFER = "text may differ"
 
 def unit_of(run: Run) -> str:
     """What is counted: "token", or "piece" where a server does not tell how many tokens it wrote."""
-    return "piece" if isinstance(run, RemoteRun) and run.counts_pieces else "token"
+    return "piece" if isinstance(run, RemoteRun) and run.counts_pieces and run.text else "token"
 
 
 def remote_verdict(remote: RemoteResult) -> str:
@@ -42,16 +42,16 @@ def remote_note(result: RaceResult) -> str:
 
 
 def _conditions(remote: RemoteResult) -> str:
-    run = remote.run
     counts = {
         "token": "Its tokens are those that the server counted.",
         "piece": "The server does not tell how many tokens it wrote: the pieces of its text are counted.",
     }
+    host = server_name(remote.run.model.server)
     return (
-        f"{server_name(run.model.server)} got the same prompt and, of the sampling settings, temperature, top-p, "
-        f"seed and max tokens: once to warm up, then in {ROUNDS} rounds while nothing ran here. A server can "
-        f"keep prompts and replies, and write the same reply faster the next time. The time includes the network. "
-        f"{counts[unit_of(run)]}"
+        f"{host} got the same prompt and, of the sampling settings, temperature, top-p, seed and max tokens: once "
+        f"to warm up, then in {ROUNDS} rounds while nothing ran here. A server can keep prompts and replies, and "
+        "write the same reply faster the next time. The time includes the network. "
+        f"{counts[unit_of(remote.run)] if remote.speeds else ''}"
     )
 
 
@@ -60,7 +60,7 @@ def remote_output(run: RemoteRun, failure: str) -> dict[str, object]:
     return {
         "name": run.name,
         "title": title(run.name),
-        "badge": MAY_DIFFER,
+        "badge": "failed" if failure else MAY_DIFFER,
         "is_identical": None,
         "difference": failure,
         "parts": (run.text, "", ""),

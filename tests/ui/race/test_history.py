@@ -51,6 +51,21 @@ def test_last_races_show_their_lanes_and_whether_texts_differed() -> None:
     assert "<it>" not in html
 
 
+def test_a_remote_lane_is_listed_with_its_speed_and_never_as_a_text_that_differs() -> None:
+    lanes = (
+        LaneSummary("plain", 1, 9, 1, True),
+        LaneSummary("remote: far", 0, 41.3, 2, False, "box:8000"),
+        LaneSummary("remote: near", 0, 12.5, 0, False, "box:8000", counts_pieces=True),
+        LaneSummary("remote: gone", 0, 0, 0, False, "box:8000"),
+    )
+    shown = text(history_html(DEMO, SPEEDS, [replace(RACE, lanes=lanes)]))
+    assert (
+        "plain: 1.00x · remote: far: 41.3 tokens/s · remote: near: 12.5 pieces/s · remote: gone: no result"
+        in shown
+    )
+    assert "texts differ" not in shown
+
+
 def test_without_races_or_a_model_it_says_so() -> None:
     assert "No races yet with demo, float32 on cpu." in text(history_html(DEMO, (), ()))
     assert "Load a model" in text(history_html(None, (), ()))

@@ -10,16 +10,21 @@ from app.conversation import Reply
 from app.conversation.race import LaneReply, RaceState
 from app.conversation.race_setup import race_request
 from app.conversation.remote_lane import reader_of
-from app.messages import Sampling
-from app.race_messages import RaceResult
+from app.messages import Failed, ModelChoice, Piece, Sampling, Statistics
+from app.race_messages import RaceResult, RemoteResult
+from app.race_runs import LaneRun, RemoteRun
 from app.step_trace import Margin
 from app.ui.race.chart import chart_html
 from app.ui.race.formatting import difference_words, rate, seconds, times
 from app.ui.race.progress import finished_race, race_progress, thinned
+from app.ui.race.remote_lane import live_output_html
 from app.ui.race.render import notes_html, outputs_html, status_html, verdict_words
 from tests.racing import AUTO, HALF, LOOKAHEAD, PLAIN, LaneEngine, make_plan, run_race
 
 TIED = Margin("four ", "<b>", 0.03)
+FAR = ModelChoice("org/model", server="http://box:8000/v1")
+PIECES = RemoteRun(FAR, text="Hello there.", curve=((0.0, 1), (0.5, 7)), reason="eos")
+WROTE = replace(PIECES, counts_pieces=False)
 TEXTS = {"auto": "one two three <b>bold</b>"}
 
 
@@ -49,10 +54,16 @@ def racing(*ended: str) -> RaceState:
     return RaceState("racing", plan, replies)
 
 
+def runs_of(state: RaceState) -> list[LaneRun | RemoteRun]:
+    return [reader_of(heat.lane, heat.reply).read() for heat in state.replies]
+
+
 def chart(state: RaceState) -> str:
-    return chart_html(
-        race_progress(state, [reader_of(heat.lane, heat.reply).read() for heat in state.replies])
-    )
+    return chart_html(race_progress(state, runs_of(state)))
+
+
+def statuses(shown: str) -> list[str]:
+    return re.findall(r'class="lane (\w+)"', shown)
 
 
 def test_before_the_first_race_it_is_explained() -> None:
@@ -195,6 +206,71 @@ def test_texts_have_a_mark_where_they_differ(differing: RaceResult) -> None:
     assert shown.count("<details>") == 2
     assert "<mark>&lt;b&gt;bold&lt;/b&gt; </mark>" in shown
     assert outputs_html(None) == ""
+
+
+def remote_race(remote: RemoteResult) -> RaceResult:
+    """A finished race of plain and auto with this remote lane."""
+    result = run_race(LaneEngine(), make_plan(PLAIN, AUTO))
+    return replace(result, plan=replace(result.plan, remote=(FAR,)), remote=(remote,))
+
+
+@pytest.mark.parametrize(
+    ("remote", "words"),
+    [
+        (
+            RemoteResult(WROTE, (20.0, 24.0, 22.0)),
+            "wrote 22.0 tokens/s (20.0 to 24.0). It is another model or",
+        ),
+        (RemoteResult(PIECES, (20.0,)), "wrote 20.0 pieces/s (20.0 to 20.0). It is another"),
+        (
+            RemoteResult(WROTE, (10.0, 90.0, 80.0)),
+            "80.0 tokens/s (10.0 to 90.0), 10.0 before it knew the reply.",
+        ),
+        (RemoteResult(RemoteRun(FAR, reason="eos"), (0.0,)), "wrote too little to measure. It is another"),
+        (RemoteResult(WROTE, (20.0,), failure="It is gone."), "The remote lane failed."),
+    ],
+)
+def test_the_remote_lane_has_a_sentence_beside_the_verdict(remote: RemoteResult, words: str) -> None:
+    verdict = verdict_words(remote_race(remote))
+    assert verdict.startswith("Auto was fastest: ") and words in verdict
+    assert "All local lanes wrote the same text as plain decoding." in verdict
+
+
+def test_a_finished_remote_lane_is_compared_with_nothing() -> None:
+    result = remote_race(RemoteResult(WROTE, (20.0, 24.0, 22.0), (0.3, 0.2, 0.4)))
+    shown = chart_html(finished_race(result))
+    assert "Remote: org/model text may differ 7 of 7 tokens 20.0 to 24.0 22.0 tokens/s" in text(shown)
+    assert "300 ms first token" in text(re.sub(r"<dt>(.*?)</dt><dd>(.*?)</dd>", r"\2 \1", shown))
+    assert shown.count("identical text") == 2 and "When the fastest local lane finished" in shown
+    assert "box:8000 got the same prompt" in notes_html(result) and "counted." in notes_html(result)
+    assert "Hello there." in outputs_html(result)
+
+
+def test_a_remote_lane_that_failed_shows_its_sentence_and_what_it_wrote() -> None:
+    failed = RemoteRun(FAR, text="Hel<lo", failure="It is <gone>.")
+    result = remote_race(RemoteResult(failed, failure=failed.failure))
+    for shown in (chart_html(finished_race(result)), outputs_html(result)):
+        assert "It is &lt;gone&gt;." in shown and "text may differ" not in shown
+    assert "Hel&lt;lo" in outputs_html(result)
+
+
+def test_a_running_remote_lane_waits_runs_and_ends() -> None:
+    state, reply = racing("plain", "auto", "lookahead"), Reply()
+    state = replace(state, plan=make_plan(PLAIN, AUTO, LOOKAHEAD, remote=(FAR,)))
+    assert statuses(chart(state))[2:] == ["finished", "waiting"]
+    state = replace(state, replies=(*state.replies, LaneReply(FAR, reply)))
+    assert statuses(chart(state))[3] == "running"
+    assert "the remote lane is running, on box:8000" in text(status_html(state))
+    reply.append(Piece("Hel<lo", (), (), Statistics(seconds=0.5, time_to_first_token=0.1)))
+    assert "1 piece " in text(chart(state)) and "Hel&lt;lo" in live_output_html(runs_of(state))
+    reply.append(Failed("It is gone."))
+    assert statuses(chart(state))[3] == "failed" and "It is gone." in chart(state)
+    again = replace(state, replies=(*state.replies, LaneReply(PLAIN, Reply(), 2)))
+    assert statuses(chart(again))[3] == "failed", "also while the others run their next round"
+
+
+def test_before_the_remote_lane_writes_no_text_is_shown() -> None:
+    assert live_output_html(runs_of(racing("plain", "auto"))) == ""
 
 
 def test_numbers_have_sensible_digits() -> None:

@@ -1,15 +1,21 @@
 """The Race view: its plan, its actions, and that it renders only what has changed."""
 
+import json
+from dataclasses import replace
 from typing import Any
 
+import gradio as gr
 import pytest
 
+from app.conversation import Reply
 from app.conversation.race import Race
 from app.errors import BadOption, StoreNotUsable
-from app.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Options, Sampling
+from app.messages import Decoding, EngineStatus, Failed, ModelChoice, ModelInfo, Options, Request, Sampling
 from app.race_messages import RacePrompt, SpeedByKind, TextKind
+from app.server_messages import Server
 from app.ui.page_stream import Parts, PolledRenderer
 from app.ui.race.plan import NO_LANE, read_plan
+from app.ui.race.remote_choice import RemoteChoice, RemoteChoiceRenderer, remote_models, value_of
 from app.ui.race.render import RaceRenderer
 from app.ui.race.view import RaceActions, RaceViewState
 from tests.fakes import DEMO
@@ -19,6 +25,7 @@ from tests.ui.streaming import frames
 LANES: tuple[Any, ...] = ("plain", 5, 4, 5, "lookahead", 15, 5, 15, NO_LANE, 5, 4, 5)
 OPTIONS = Options(Sampling(0.7, seed=3), Decoding(rows=32, same_text=False))
 MODEL = ModelChoice("demo")
+FAR = Server("http://box:8000/v1", models=("far/one", "far/two"))
 
 
 @pytest.fixture
@@ -85,6 +92,42 @@ def test_an_edited_example_counts_as_ones_own_prompt(engine: LaneEngine, text: s
     actions.start(RaceViewState(), "code", text, 64, *LANES)
     race.wait(10)
     assert race.state.plan is not None and race.state.plan.prompt.kind == kind
+
+
+def test_the_chosen_remote_lane_races_as_long_as_its_server_is_known(engine: LaneEngine) -> None:
+    asked, servers = list[str](), [FAR]
+
+    def ask(request: Request, reply: Reply) -> None:
+        asked.append(request.model.name)
+        reply.append(Failed("It is gone."))
+
+    race, state = make_race(engine, ask_server=ask), RaceViewState()
+    actions = RaceActions(race, (), lambda: OPTIONS, lambda: MODEL, lambda: servers)
+    chosen = value_of(remote_models(servers)[1])
+    actions.choose_remote(state, gr.EventData(None, {"value": json.dumps({"remote": chosen})}))
+    for known in (True, False):
+        servers[:] = [FAR] if known else []
+        assert actions.start(state, "own", "Say it.", 64, *LANES) == ""
+        race.wait(10)
+        assert (len(race.state.result.remote) == 1) is known  # type: ignore[union-attr]
+    assert asked == ["far/two"]
+
+
+def test_the_box_has_the_models_of_all_servers_and_keeps_what_was_chosen() -> None:
+    servers, choice = list[Server](), RemoteChoice()
+    renderer = RemoteChoiceRenderer(lambda: tuple(servers), choice)
+    nothing = renderer.render()
+    assert nothing == {"race-remote": ""} and renderer.render() is nothing
+    servers.append(FAR)
+    shown = renderer.render()
+    assert renderer.render() is shown
+    assert [f"far/{name} on box:8000" in str(shown["race-remote"]) for name in ("one", "two")] == [True, True]
+    choice.value = value_of(remote_models(servers)[0])
+    assert renderer.render() is shown, "the person's own choice is not drawn over"
+    servers.append(replace(FAR, address="http://other:1/v1"))
+    assert str(renderer.render()["race-remote"]).count("selected") == 1
+    servers.clear()
+    assert renderer.render()["race-remote"] == ""
 
 
 def test_ones_own_prompt_comes_back_after_examples(engine: LaneEngine) -> None:
