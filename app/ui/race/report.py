@@ -53,8 +53,8 @@ def _remote(remote: RemoteResult) -> dict[str, object]:
         "name": remote.run.name,
         "tokens_per_second_by_round": remote.speeds,
         "seconds_to_first_token_by_round": remote.waits,
-        "failure": remote.failure,
         **_run(remote.run),
+        "failure": remote.failure,
         "model": {"name": model.name, "server": model.server},
     }
 

@@ -239,8 +239,8 @@ def test_the_remote_lane_has_a_sentence_beside_the_verdict(remote: RemoteResult,
 def test_a_finished_remote_lane_is_compared_with_nothing() -> None:
     result = remote_race(RemoteResult(WROTE, (20.0, 24.0, 22.0), (0.3, 0.2, 0.4)))
     shown = chart_html(finished_race(result))
-    assert "Remote: org/model text may differ 7 of 7 tokens 20.0 to 24.0 22.0 tokens/s" in text(shown)
-    assert "300 ms first token" in text(re.sub(r"<dt>(.*?)</dt><dd>(.*?)</dd>", r"\2 \1", shown))
+    assert "Remote: org/model text may differ 1 of 7 tokens 20.0 to 24.0 22.0 tokens/s" in text(shown)
+    assert "tokens/s 22.0 tokens per step — rows per step — first token 300 ms time 500 ms" in text(shown)
     assert shown.count("identical text") == 2 and "When the fastest local lane finished" in shown
     assert "box:8000 got the same prompt" in notes_html(result) and "counted." in notes_html(result)
     assert "Hello there." in outputs_html(result)
@@ -257,7 +257,7 @@ def test_a_remote_lane_that_failed_shows_its_sentence_and_what_it_wrote() -> Non
 def test_a_running_remote_lane_waits_runs_and_ends() -> None:
     state, reply = racing("plain", "auto", "lookahead"), Reply()
     state = replace(state, plan=make_plan(PLAIN, AUTO, LOOKAHEAD, remote=(FAR,)))
-    assert statuses(chart(state))[2:] == ["finished", "waiting"]
+    assert statuses(chart(state))[2:] == ["running", "waiting"]
     state = replace(state, replies=(*state.replies, LaneReply(FAR, reply)))
     assert statuses(chart(state))[3] == "running"
     assert "the remote lane is running, on box:8000" in text(status_html(state))
