@@ -19,8 +19,8 @@ from app.validation import require, require_one_of
 TextKind = Literal["chat", "code", "maths", "quoting", "own"]
 """What kind of text a race's prompt asks for."""
 FEWEST_LANES, MOST_LANES = 2, 3
-REUSED = 1.5
-"""The ratio of a server's median speed to its first from which on it must have reused its earlier replies."""
+SLOW_START = 1.5
+"""The ratio of a server's median speed to its first from which on the first is told, too."""
 LONGEST_PROMPT = 200_000
 """Most characters of a race's prompt."""
 
@@ -123,9 +123,9 @@ class RemoteResult:
         return Spread.of(self.speeds)
 
     @property
-    def reuses_replies(self) -> bool:
-        """Whether the server drafts from its earlier replies, or keeps them: later rounds were much faster."""
-        return len(self.speeds) > 1 and self.speed.median > REUSED * self.speeds[0]
+    def starts_slowly(self) -> bool:
+        """Whether later rounds were much faster than the first: a server may draft from its earlier replies."""
+        return len(self.speeds) > 1 and self.speed.median > SLOW_START * self.speeds[0]
 
     @property
     def wait(self) -> Spread:

@@ -28,6 +28,7 @@ from app.ui.templates import render_macro
 TEMPLATE = "race.html"
 MOST_STEPS_SHOWN = 240
 """Tokens of the longest track on which single steps can be told apart."""
+UNMEASURED = Spread()
 MARKS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2500, 5000, 10_000)
 """Possible distances of the marks below the lanes."""
 
@@ -65,22 +66,23 @@ def _lane(lane: LaneProgress, progress: RaceProgress) -> dict[str, object]:
         "fell_back": result is not None and result.run.decoder != result.run.decoding.decoder,
         "speed": times(speed_up.median),
         "range": between(speed_up) if speed_up.low < speed_up.high else "",
-        "facts": _facts(lane.run, result.speed if result else Spread(), Spread()),
+        "facts": _facts(lane.run, result.speed if result else UNMEASURED),
     }
 
 
 def _remote_lane(lane: RemoteProgress, progress: RaceProgress) -> dict[str, object]:
-    speed, run = lane.speed, lane.run
-    is_complete = progress.result is not None and not lane.failure
-    return _track(lane.name, lane.place, run, progress) | {
-        "badge": MAY_DIFFER if is_complete else _status_words(lane.place),
-        "problem": lane.failure,
+    track, result = _track(lane.name, lane.place, lane.run, progress), lane.result
+    if result is None:
+        return track | {"badge": _status_words(lane.place), "speed": UNKNOWN, "facts": _facts(lane.run)}
+    speed = result.speed
+    measured = (speed, result.wait) if progress.result else ()
+    return track | {
+        "badge": MAY_DIFFER if lane.place.status == "done" else _status_words(lane.place),
+        "problem": result.failure,
         "speed": rate(speed.median),
-        "unit": f"{unit_of(run)}s/s" if run and speed.median else "",
+        "unit": f"{unit_of(result.run)}s/s" if speed.median else "",
         "range": between_rates(speed) if speed.low < speed.high else "",
-        "facts": _facts(
-            run, speed if progress.result else Spread(), lane.wait if progress.result else Spread()
-        ),
+        "facts": _facts(lane.run, *measured),
     }
 
 
@@ -98,6 +100,7 @@ def _track(name: str, place: Place, run: Run | None, progress: RaceProgress) -> 
         "is_identical": None,
         "difference": "",
         "fell_back": False,
+        "range": "",
         "problem": "",
         "unit": "",
         "curve": json.dumps([[round(at, 4), tokens] for at, tokens in curve]),
@@ -126,7 +129,7 @@ def _step_path(run: Run | None, length: int) -> str:
     return "".join(f"M{tokens} 0V1" for _, tokens in run.curve[:-1])
 
 
-def _facts(run: Run | None, speed: Spread, wait: Spread) -> list[tuple[str, str]]:
+def _facts(run: Run | None, speed: Spread = UNMEASURED, wait: Spread = UNMEASURED) -> list[tuple[str, str]]:
     """The numbers of a run; of its speed and its wait for the first token the medians, where they are known."""
     names = (
         f"{unit_of(run) if run else 'token'}s/s",

@@ -5,7 +5,7 @@ all are shown at the time when the fastest lane of this machine finished, each b
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from app.conversation.decoder_comparison import fastest_plain, speed_up
@@ -17,7 +17,7 @@ from app.race_messages import LaneResult, RaceResult, RemoteResult
 from app.race_runs import Curve, LaneRun, RemoteRun, Run, Spread, lane_name
 
 LaneStatus = Literal["waiting", "running", "finished", "failed", "done"]
-"""A lane is "finished" while others run, and "done" once all have finished."""
+"""A lane is "finished" while others run, and "done" once all have finished. A server can have "failed"."""
 MOST_POINTS = 400
 """Points of a lane's curve that are sent to the page."""
 
@@ -48,14 +48,12 @@ class LaneProgress:
 
 @dataclass(frozen=True, slots=True)
 class RemoteProgress:
-    """The remote lane at this time, with what its complete runs measured."""
+    """The remote lane at this time. `result` is what its runs say so far."""
 
     name: str
     place: Place
     run: RemoteRun | None = None
-    speed: Spread = field(default_factory=Spread)
-    wait: Spread = field(default_factory=Spread)
-    failure: str = ""
+    result: RemoteResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +104,12 @@ def finished_race(result: RaceResult) -> RaceProgress:
         for lane in result.lanes
     )
     remote = tuple(
-        _remote_place(each, _place(each.run, "failed" if each.failure else "done", clock, length))
+        RemoteProgress(
+            each.run.name,
+            _place(each.run, "failed" if each.failure else "done", clock, length),
+            each.run,
+            each,
+        )
         for each in result.remote
     )
     return RaceProgress(lanes, remote, length, clock, result=result)
@@ -143,17 +146,11 @@ def _remote(name: str, column: Sequence[RemoteRun], moment: _Moment) -> RemotePr
     if not column:
         return RemoteProgress(name, Place())
     result = remote_result(column)
-    if result.failure:
-        return _remote_place(result, _place(result.run, "failed", moment.clock, moment.length))
-    if len(column) < moment.round:
-        return replace(_remote_place(result, Place()), run=None)
-    run = column[-1]
-    place = _place(run, _status(run, moment), moment.clock, moment.length)
-    return replace(_remote_place(result, place), run=run)
-
-
-def _remote_place(result: RemoteResult, place: Place) -> RemoteProgress:
-    return RemoteProgress(result.run.name, place, result.run, result.speed, result.wait, result.failure)
+    if not result.failure and len(column) < moment.round:
+        return RemoteProgress(name, Place(), result=result)
+    run = result.run if result.failure else column[-1]
+    status = "failed" if result.failure else _status(run, moment)
+    return RemoteProgress(name, _place(run, status, moment.clock, moment.length), run, result)
 
 
 def _status(run: Run, moment: _Moment) -> LaneStatus:

@@ -24,7 +24,7 @@ def remote_verdict(remote: RemoteResult) -> str:
     run = remote.run
     if remote.failure:
         return "The remote lane failed."
-    first = f", {rate(remote.speeds[0])} before it knew the reply" if remote.reuses_replies else ""
+    first = f", but {rate(remote.speeds[0])} in the first round" if remote.starts_slowly else ""
     differs = "It is another model or another machine, so its text may differ."
     return f"{title(run.name)} wrote {_measured(remote)}{first}. {differs}"
 

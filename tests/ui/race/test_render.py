@@ -10,7 +10,7 @@ from app.conversation import Reply
 from app.conversation.race import LaneReply, RaceState
 from app.conversation.race_setup import race_request
 from app.conversation.remote_lane import reader_of
-from app.messages import Failed, ModelChoice, Piece, Sampling, Statistics
+from app.messages import Failed, Finished, ModelChoice, Piece, Sampling, Statistics
 from app.race_messages import RaceResult, RemoteResult
 from app.race_runs import LaneRun, RemoteRun
 from app.step_trace import Margin
@@ -19,6 +19,7 @@ from app.ui.race.formatting import difference_words, rate, seconds, times
 from app.ui.race.progress import finished_race, race_progress, thinned
 from app.ui.race.remote_lane import live_output_html
 from app.ui.race.render import notes_html, outputs_html, status_html, verdict_words
+from tests.fakes import DEMO
 from tests.racing import AUTO, HALF, LOOKAHEAD, PLAIN, LaneEngine, make_plan, run_race
 
 TIED = Margin("four ", "<b>", 0.03)
@@ -224,7 +225,7 @@ def remote_race(remote: RemoteResult) -> RaceResult:
         (RemoteResult(PIECES, (20.0,)), "wrote 20.0 pieces/s (20.0 to 20.0). It is another"),
         (
             RemoteResult(WROTE, (10.0, 90.0, 80.0)),
-            "80.0 tokens/s (10.0 to 90.0), 10.0 before it knew the reply.",
+            "80.0 tokens/s (10.0 to 90.0), but 10.0 in the first round. It is another",
         ),
         (RemoteResult(RemoteRun(FAR, reason="eos"), (0.0,)), "wrote too little to measure. It is another"),
         (RemoteResult(WROTE, (20.0,), failure="It is gone."), "The remote lane failed."),
@@ -267,6 +268,18 @@ def test_a_running_remote_lane_waits_runs_and_ends() -> None:
     assert statuses(chart(state))[3] == "failed" and "It is gone." in chart(state)
     again = replace(state, replies=(*state.replies, LaneReply(PLAIN, Reply(), 2)))
     assert statuses(chart(again))[3] == "failed", "also while the others run their next round"
+
+
+def test_a_remote_lane_that_waits_for_its_next_round_shows_what_it_measured_in_its_unit() -> None:
+    state, reply = racing("plain", "auto", "lookahead"), Reply()
+    reply.append(Piece("Hello there.", (), (), Statistics(seconds=0.5)))
+    reply.append(Finished("eos", Statistics(tokens=6, seconds=0.5), DEMO, "auto"))
+    replies = (*state.replies, LaneReply(FAR, reply), LaneReply(PLAIN, Reply(), 2))
+    plan = make_plan(PLAIN, AUTO, LOOKAHEAD, remote=(FAR,))
+    state = replace(state, plan=plan, replies=replies)
+    assert "Remote: org/model waiting 12.0 tokens/s" in text(chart(state))
+    state = replace(state, replies=(*replies, LaneReply(FAR, Reply(), 2)))
+    assert "Remote: org/model running 0 tokens 12.0 tokens/s" in text(chart(state))
 
 
 def test_before_the_remote_lane_writes_no_text_is_shown() -> None:
