@@ -20,6 +20,8 @@ TOGGLE_SIDE = (
     "?</button>"
 )
 SKIP = '<button type="button" id="skip-to-message">Skip to the message box</button>'
+VIEW_NAME = '<h2 id="view-name" class="unseen">Chat</h2>'
+"""The view that is shown, for who cannot see it: assets/ui/foresight.js writes it."""
 
 PHASES = {
     "starting": "Starting…",
@@ -112,7 +114,7 @@ def _view_button(view: str) -> gr.Button:
 def _brand() -> str:
     sign = "\N{TRIGRAM FOR HEAVEN}"
     chats = f'<button type="button" id="open-chats" aria-label="Chats" aria-expanded="false">{sign}</button>'
-    return f"{SKIP}{chats}{asset('icon.svg').read_text(encoding='utf-8')}<span>Foresight</span>"
+    return f"{SKIP}{chats}{asset('icon.svg').read_text(encoding='utf-8')}<h1>Foresight</h1>{VIEW_NAME}"
 
 
 def build_notice(notice: Notice, events: PageEvents) -> None:

@@ -6,6 +6,7 @@
     for (const button of document.querySelectorAll("button[id^=to-]")) {
       button.setAttribute("aria-current", button.id === `to-${view}` ? "page" : "false");
     }
+    document.getElementById("view-name").textContent = document.getElementById(`to-${view}`).textContent.trim();
     document.dispatchEvent(new CustomEvent("foresight-view"));
   };
   document.addEventListener("click", (event) => {

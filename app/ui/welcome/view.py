@@ -12,7 +12,7 @@ from app.ui.services import Services
 from app.ui.welcome.offers import ModelGetter
 
 WELCOME = """
-<h1>Several tokens per step, all checked.</h1>
+<h2>Several tokens per step, all checked.</h2>
 <p>Foresight chats with a model on this computer. Lookahead decoding lets it write several tokens in one forward
 pass, each checked by the model itself.</p>
 """
