@@ -14,6 +14,7 @@ from tests.page_driver import LAST, PageDriver
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
 LONG = "and so it goes, word after word, " * 150
+WIDE_TABLE = "\n".join(["| unbroken " * 12 + "|", "|---" * 12 + "|", "| unbroken " * 12 + "|"])
 FETCH_OUTSIDE = """new Promise(done => {
     const image = new Image();
     image.onerror = () => done("blocked");
@@ -278,11 +279,14 @@ def test_the_bar_stays_at_the_top_of_a_narrow_window(browser: Any, running: Runn
 def test_the_page_fits_its_window(
     browser: Any, running: Running, engine: ScriptedEngine, width: int, height: int
 ) -> None:
-    engine.text = LONG + "x" * 300
+    engine.text = f"{LONG}{'x' * 300}\n\n{WIDE_TABLE}"
     with PageDriver(browser, running.url, size={"width": width, "height": height}) as driver:
         driver.send("Talk")
         driver.wait_for_reply()
         assert driver.page.evaluate("document.documentElement.scrollWidth") <= width
         box = driver.page.locator("#composer").bounding_box()
+        assert 0 < box["x"] < box["x"] + box["width"] <= width, "a wide table scrolls by itself"
         assert 0 < box["y"] < box["y"] + box["height"] <= height
+        cell = driver.page.locator(f"{LAST} td >> nth=0").bounding_box()
+        assert cell["height"] < 50, "a table scrolls rather than break a word"
         assert driver.page.evaluate("(t => t.scrollHeight - t.scrollTop - t.clientHeight)(thread)") < 48
