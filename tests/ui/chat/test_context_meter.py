@@ -64,6 +64,12 @@ def test_the_question_says_the_numbers() -> None:
     assert "has 900 tokens. With 256 reserved for the reply" in html
     assert "Leave out the 4 oldest messages" in html
     assert "Reply with at most 124 tokens" in html
+    assert "This message is too long" not in html
+
+
+def test_the_question_says_that_the_message_is_too_long() -> None:
+    html = overflow_html(ContextFit(6321, 1024, 256), PendingAction("ask"))
+    assert "This message is too long for the model: with it the chat has 6,321 tokens." in html
 
 
 def test_what_is_left_out_by_agreement_is_said_and_no_alarm() -> None:
