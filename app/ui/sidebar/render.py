@@ -4,6 +4,7 @@ A folder is one line with a count until it is expanded. The folder of the curren
 collapsed. Of a long list the newest chats are listed, and more on request.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -20,6 +21,7 @@ from app.ui.templates import render
 FIRST = ("Private", "Pinned")
 DAYS = ((0, "Today"), (1, "Yesterday"), (7, "Last 7 days"), (30, "Last 30 days"))
 LATER = (*(title for _, title in DAYS), "Older")
+NUMBER = re.compile(r" (\(\d+\))$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,14 @@ def chat_list_html(chats: ChatList, today: date) -> Markup:
         list=chats,
         found=found,
         is_private=is_private,
+        without_number=without_number,
     )
+
+
+def without_number(title: str) -> tuple[str, str]:
+    """Return a title and the number behind it, "" for none: "Dinner (2)" is "Dinner" and "(2)"."""
+    number = NUMBER.search(title)
+    return (title[: number.start()], number[1]) if number else (title, "")
 
 
 def _groups(chats: ChatList, today: date) -> tuple[list[Group], list[Group], list[Group], int]:

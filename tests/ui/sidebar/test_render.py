@@ -91,6 +91,12 @@ def test_the_chat_that_is_looked_at_and_one_that_is_written_are_marked() -> None
     assert html.count('class="writing"') == 1
 
 
+def test_the_number_of_a_title_is_seen_however_long_the_title_is() -> None:
+    html = chat_list_html(ChatList((line(1, "Tell me what a lighthouse is (2)"), line(2, "(2)"))), TODAY)
+    assert "<span>Tell me what a lighthouse is</span> <em>(2)</em>" in html
+    assert "<span>(2)</span></button>" in html
+
+
 def test_no_title_is_markup() -> None:
     html = chat_list_html(ChatList((line(1, '<img src=x onerror="a()">', folder="<b>"),)), TODAY)
     assert "<img" not in html
