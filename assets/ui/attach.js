@@ -33,7 +33,8 @@
     button().hidden = !text;
   };
   const asFile = (text) => {
-    const line = text.trim().split("\n")[0].replace(/[^\p{L}\p{N}._-]+/gu, " ").trim().slice(0, NAME).trim();
+    const words = text.trim().split("\n")[0].replace(/[^\p{L}\p{N}._-]+/gu, " ").trim();
+    const line = words.length > NAME ? words.slice(0, NAME + 1).replace(/(?<=.) \S*$/u, "").slice(0, NAME) : words;
     const files = new DataTransfer();
     files.items.add(new File([text], `${line || "Pasted text"}.txt`, { type: "text/plain" }));
     return files.files;

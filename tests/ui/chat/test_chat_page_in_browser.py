@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}}'
 BOX = "#message textarea"
 LONG = "and so it goes, line after line\n\n" * 60
+FIRST_LINE = "House: rules of the boathouse by the northern lake"
 
 
 @pytest.fixture
@@ -48,14 +49,15 @@ def test_a_long_text_that_is_pasted_is_attached_by_one_press(
 ) -> None:
     person.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     person.page.type(BOX, "What is this? ")
-    person.page.evaluate("text => navigator.clipboard.writeText(text)", f"House: rules\n\n{LONG}")
+    person.page.evaluate("text => navigator.clipboard.writeText(text)", f"{FIRST_LINE}\n\n{LONG}")
     person.page.press(BOX, "Control+V")
     person.page.click("#attach-pasted")
     person.page.wait_for_selector(".collection-picker.on >> text=House rules")
     person.page.wait_for_function(f"document.querySelector('{BOX}').value === 'What is this?'")
     assert is_focused(person, BOX) and not person.page.is_visible("#attach-pasted")
     [(name, text)] = documents.uploads
-    assert (name, text.decode()) == ("House rules.txt", f"House: rules\n\n{LONG}")
+    assert text.decode() == f"{FIRST_LINE}\n\n{LONG}"
+    assert name == "House rules of the boathouse by the.txt", "at most 40 characters, whole words"
     person.page.press(BOX, "Enter")
     person.wait_for_reply()
     assert person.page.locator("#messages article.user .said").inner_text() == "What is this?"
