@@ -36,7 +36,7 @@ def schema_problem(text: str) -> str:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return f"The schema is no JSON ({error}). Correct it, or empty the box."
+        return f"The schema is not JSON ({error}). Correct it, or empty the box."
     if not isinstance(found, dict):
         return 'A JSON Schema is an object, such as {"type": "object"}. Correct it, or empty the box.'
     if problem := _refusal(text):

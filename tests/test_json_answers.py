@@ -14,8 +14,8 @@ SCHEMA = json.dumps({"type": "object", "properties": {"name": {"type": "string"}
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('{"type": ', "The schema is no JSON ("),
-        ("[" * 100_000, "The schema is no JSON ("),
+        ('{"type": ', "The schema is not JSON ("),
+        ("[" * 100_000, "The schema is not JSON ("),
         ("[]", "A JSON Schema is an object, such as"),
         ("true", "A JSON Schema is an object, such as"),
         ('{"type": "strng"}', "Answers can't be held to this schema (Invalid type: strng)."),

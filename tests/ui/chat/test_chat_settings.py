@@ -117,9 +117,9 @@ def test_answers_are_json_for_this_chat_alone_and_however_they_are_asked_for(
 def test_a_schema_that_is_none_is_told_while_it_is_typed_and_when_it_is_sent(
     presets: ChatSettingsActions, person: Visitor, engine: ScriptedEngine
 ) -> None:
-    assert "no JSON" in presets.change_json(person.state, True, '{"type"')
+    assert "not JSON" in presets.change_json(person.state, True, '{"type"')
     assert person.ask("One") == (SKIPPED, "")
-    assert "no JSON" in person.heard[0] and engine.requests == []
+    assert "not JSON" in person.heard[0] and engine.requests == []
     assert presets.change_json(person.state, False, '{"type"') == "", "it is not used"
     person.get("One")
     assert engine.requests[0].logits.grammar is None
