@@ -143,6 +143,8 @@ def test_a_page_that_the_app_does_not_know_offers_to_reload_and_keeps_what_is_ty
         try:
             person.page.wait_for_selector(f"{LOST} button >> text=Reload")
             assert person.page.input_value("#message textarea") == "Typed before."
+            said, box = (person.page.locator(part).bounding_box() for part in (LOST, "#composer"))
+            assert said["y"] + said["height"] < box["y"], "what was typed is to be seen"
             person.page.click(f"{LOST} button")
             person.page.wait_for_selector("#status .status")
             assert person.ask("Hello?") == "An answer."

@@ -91,7 +91,7 @@ def test_plain_decoding_is_called_plain() -> None:
         ),
         (
             Split(1, 0, 1.0),
-            "Auto: one row per step, for more would cost more time than they save; it tries some now and then.",
+            "Auto: lately one row per step, for more cost more time than they save; it tries some now and then.",
         ),
         (Split(24, 5, 0.0), ""),
     ],
