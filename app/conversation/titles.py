@@ -75,6 +75,17 @@ class ChatTitles:
 
 
 def clean_title(text: str) -> str:
-    """What a model wrote as a title: one line without quotes and marks; "" if that is none."""
-    title = title_of(split_thought(text).answer).strip("\"'“”«»* ").removeprefix("Title:").strip().rstrip(".")
-    return title if 1 <= len(title.split()) <= MOST_WORDS and "…" not in title else ""
+    """What a model wrote as a title: one line without quotes and marks; "" if that is none.
+
+    Of a long one with a colon the part before it is taken: "The lake: all that there is to see in summer"."""
+    answer = split_thought(text).answer
+    if "```" in answer:  # it went on with the code of the chat
+        return ""
+    line = title_of(answer).strip("\"'“”«»* ").removeprefix("Title:").strip().rstrip(".")
+    return next(filter(_is_title, (line, line.partition(": ")[0])), "")
+
+
+def _is_title(words: str) -> bool:
+    """Not a sentence about the title, nor one that was cut."""
+    is_announcement = words.endswith(":") or "title" in words.lower()
+    return 1 <= len(words.split()) <= MOST_WORDS and "…" not in words and not is_announcement

@@ -78,6 +78,10 @@ def test_a_later_answer_titles_nothing(conversations: Conversations, stores: Cha
         ("Title: Tables for two", "Tables for two"),
         ("", ""),
         ("I would be glad to help you with a title for this chat", ""),
+        ("The lake: all that there is to see in summer and in winter", "The lake"),
+        ("Here's a possible title for the conversation:\n\nThe lake", ""),
+        ("Sure! Here is a title: The lake", ""),
+        ("```python\n# No more than five words\n```", ""),
     ],
 )
 def test_what_is_no_title_is_not_taken(written: str, title: str) -> None:
