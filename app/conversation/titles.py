@@ -25,6 +25,8 @@ IDLE_SECONDS = 2.0
 LOOK_SECONDS = 0.05
 ASK = Message("user", "Write a title for this chat: at most five words, nothing else.")
 MOST_TOKENS, MOST_WORDS = 24, 8
+OF_REQUEST = ("title", "five words", "nothing else")
+"""What small models repeat of the request, or say about what they are about to write."""
 log = logging.getLogger(__name__)
 
 
@@ -87,5 +89,5 @@ def clean_title(text: str) -> str:
 
 def _is_title(words: str) -> bool:
     """Not a sentence about the title, nor one that was cut."""
-    is_announcement = words.endswith(":") or "title" in words.lower()
-    return 1 <= len(words.split()) <= MOST_WORDS and "…" not in words and not is_announcement
+    is_about_it = words.endswith(":") or any(part in words.lower() for part in OF_REQUEST)
+    return 1 <= len(words.split()) <= MOST_WORDS and "…" not in words and not is_about_it

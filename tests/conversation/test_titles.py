@@ -81,6 +81,7 @@ def test_a_later_answer_titles_nothing(conversations: Conversations, stores: Cha
         ("The lake: all that there is to see in summer and in winter", "The lake"),
         ("Here's a possible title for the conversation:\n\nThe lake", ""),
         ("Sure! Here is a title: The lake", ""),
+        ("At the most five words, nothing else", ""),
         ("```python\n# No more than five words\n```", ""),
     ],
 )
