@@ -12,7 +12,7 @@ from app.model_messages import gigabytes
 from app.quantisation import Quantisation
 from app.server_messages import Server
 from app.ui.models.inventory import Inventory, is_same_model
-from app.ui.models.load_options import LoadOptions, options_here
+from app.ui.models.load_options import LoadOptions, Option, options_here
 from app.ui.templates import render_macro
 
 
@@ -26,7 +26,10 @@ def picker_html(
         "model_picker.html",
         "picker",
         rows=list(_rows(inventory, status)) if inventory else None,
-        precisions=[(each, _is_chosen(each, choice), _with(choice, each)) for each in _precisions(here)],
+        precisions=[
+            (each.value, each.words or each.label, _is_chosen(each.value, choice), _with(choice, each.value))
+            for each in _precisions(here)
+        ],
         name=status.model.name if status.model and is_local else "",
         remote=remote_rows(servers, choice),
     )
@@ -48,9 +51,9 @@ def remote_rows(servers: Sequence[Server], chosen: ModelChoice) -> list[dict[str
     ]
 
 
-def _precisions(here: LoadOptions) -> list[str]:
+def _precisions(here: LoadOptions) -> list[Option]:
     """The precisions of weights that exist here, dense and quantised."""
-    return [option.value for option in (*here.dtype, *here.quantisation) if option.value != "none"]
+    return [option for option in (*here.dtype, *here.quantisation) if option.value != "none"]
 
 
 def _rows(inventory: Inventory, status: EngineStatus) -> Iterator[dict[str, object]]:

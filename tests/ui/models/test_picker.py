@@ -44,6 +44,7 @@ def test_before_a_model_is_loaded_there_is_nothing_to_unload() -> None:
 def test_a_precision_loads_the_same_model_with_it(services: Services) -> None:
     html = shown(services)
     assert re.search(r'data-name="float32"[^>]*aria-pressed="true"', html)
+    assert 'title="bfloat16 (half the memory of float32)"' in html
     value = json.dumps(["org/model", "auto", "auto", "int8", "auto"])
     seen: list[str] = []
     actions = ModelsActions(services, InventoryCache(services), seen.append)
