@@ -119,18 +119,19 @@
     };
     const drawn = new MutationObserver(put);
     let isOver = false; // taking a box away that has the focus blurs it, which would end it a second time
-    const end = (isMeant) => {
+    const end = (isMeant, isByKey) => {
       if (isOver) return;
       isOver = true;
       drawn.disconnect();
       input.parentElement?.classList.remove("asking");
       input.remove();
+      if (isByKey) row()?.querySelector("summary, [data-ask]")?.focus(); // where the box was asked for
       if (isMeant) send({ ...asked, value: input.value.trim() });
     };
     input.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" && event.key !== "Escape") return;
       event.stopPropagation();
-      end(event.key === "Enter");
+      end(event.key === "Enter", true);
     });
     // The list's own blurring is over, and made good, a moment later.
     input.addEventListener("blur", () => setTimeout(() => document.activeElement !== input && end(false)));

@@ -49,6 +49,7 @@ def test_a_new_title_is_written_on_while_the_list_is_drawn_anew(page: Any) -> No
     page.keyboard.press("Enter")
     [action] = page.evaluate("told")
     assert (action["do"], action["name"], action["value"]) == ("rename", "2", "Half a name")
+    assert page.evaluate("document.activeElement.ariaLabel") == "More about Two"
 
 
 def test_a_box_goes_with_its_chat(page: Any) -> None:
