@@ -32,6 +32,8 @@
     [pasted, isSent] = [text, false];
     button().hidden = !text;
   };
+  // Files were chosen: the question on them is next.
+  document.addEventListener("change", ({ target }) => target === input() && box().focus());
   const asFile = (text) => {
     const words = text.trim().split("\n")[0].replace(/[^\p{L}\p{N}._-]+/gu, " ").trim();
     const line = words.length > NAME ? words.slice(0, NAME + 1).replace(/(?<=.) \S*$/u, "").slice(0, NAME) : words;

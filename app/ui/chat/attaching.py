@@ -6,10 +6,11 @@ from pathlib import Path
 
 from app.conversation import is_private
 from app.display_text import title_of
-from app.document_messages import Collection
+from app.document_messages import Collection, Document
 from app.errors import AppError
 from app.ui.chat.chat_settings import save_settings, settings_of
 from app.ui.chat.state import ChatState
+from app.ui.documents.service import DocumentsService
 from app.ui.error_handling import Notify, succeeded, try_or_notify
 from app.ui.services import Services
 from app.ui.uploads import discard, upload_at
@@ -20,6 +21,12 @@ PRIVATE = "A private chat stores nothing, so nothing can be attached to it. Atta
 def listed(collections: Sequence[Collection], chosen: Sequence[int]) -> list[Collection]:
     """The collections that a chat may choose: all but those of other chats."""
     return [one for one in collections if one.id in chosen or not one.is_attached]
+
+
+def unread_documents(documents: DocumentsService, collections: Sequence[Collection]) -> list[Document]:
+    """What is attached by these collections and could not be read."""
+    attached = [one for one in collections if one.is_attached]
+    return [each for one in attached for each in documents.documents(one.id) if each.state == "failed"]
 
 
 class Attaching:
@@ -44,6 +51,15 @@ class Attaching:
     def attach_text(self, state: ChatState, text: str) -> bool:
         """Attach a text, and return whether it is attached."""
         return self._attach(state, title_of(text), lambda into: self._services.documents.paste(into, text))
+
+    def remove(self, state: ChatState, document: int) -> None:
+        """Remove an attached document. With the last one the chat no longer asks its collection."""
+        documents = self._services.documents
+        documents.remove(document)
+        empty = [one.id for one in documents.collections() if one.is_attached and not one.documents]
+        settings = settings_of(self._services, state)
+        others = tuple(one for one in settings.collections if one not in empty)
+        save_settings(self._services, state, replace(settings, collections=others))
 
     def _attach(self, state: ChatState, name: str, add: Callable[[int], object]) -> bool:
         return succeeded(self._notify, lambda: add(self._own_collection(state, name)))

@@ -10,10 +10,10 @@ from datetime import date
 
 from app.chat_messages import ChatVersion, StoredMessage, Thread
 from app.conversation import ReplyState, is_private
-from app.document_messages import ATTACHED, Collection
+from app.document_messages import ATTACHED, Collection, Document
 from app.errors import ChatNotFound
 from app.messages import DecoderName, EngineStatus, Finished, ModelInfo
-from app.ui.chat.attaching import listed
+from app.ui.chat.attaching import listed, unread_documents
 from app.ui.chat.chat_settings import typed_in
 from app.ui.chat.context_meter import COUNT_SECONDS, ContextMeter, meter_html
 from app.ui.chat.messages import ThreadOptions, thread_html
@@ -96,10 +96,10 @@ class ChatRenderer:
         if before != (now := typed_in(self._thread.settings)):
             self._setting_changes += not self._state.sent_settings.has(now)
         self._sidebar = chat_list_html(chat_list(self._services, self._state), date.today())
-        self._collections = collection_picker_html(
-            listed(self._services.documents.collections(), self._thread.settings.collections),
-            self._thread.settings.collections,
-        )
+        chosen = self._thread.settings.collections
+        collections = listed(self._services.documents.collections(), chosen)
+        unread = unread_documents(self._services.documents, collections)
+        self._collections = collection_picker_html(collections, chosen, unread)
         self._follow_reply(chat)
         self._key = key
         return True
@@ -227,15 +227,24 @@ def note_html(state: ReplyState) -> str:
     return render("reply_note.html", words=words, done=done, total=total, has_progress=has_progress)
 
 
-def collection_picker_html(collections: Sequence[Collection], chosen: Sequence[int]) -> str:
+def collection_picker_html(
+    collections: Sequence[Collection], chosen: Sequence[int], unread: Sequence[Document] = ()
+) -> str:
     """Return the button above the message box with the collections that the chat asks, and those to choose from.
 
-    A collection without documents is not offered. assets/ui/documents.js opens it."""
-    names = {one.id: one.name for one in collections if one.documents or one.id in chosen}
+    A collection without documents is not offered. `unread` are attached documents that could not be read.
+    assets/ui/documents.js opens it."""
+    names = {one.id: _name(one) for one in collections if one.documents or one.id in chosen}
     names |= {one: GONE for one in chosen if one not in names}
     if not names:
         return ""
     choices = [(one, name, one in chosen) for one, name in names.items()]
     label = ", ".join(names[one] for one in chosen) or "off"
     label = label if label.startswith(ATTACHED) else f"Documents: {label}"
-    return render("collection_picker.html", chosen=chosen, label=label, choices=choices)
+    return render("collection_picker.html", chosen=chosen, label=label, choices=choices, unread=unread)
+
+
+def _name(collection: Collection) -> str:
+    """What is attached is named by its first document."""
+    more = f" and {collection.documents - 1:,} more" if collection.documents > 1 else ""
+    return f"{collection.name}{more if collection.is_attached else ''}"

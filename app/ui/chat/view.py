@@ -131,10 +131,12 @@ class ChatActions:
         self._services.chat = 0
 
     def choose_collection(self, state: ChatState, event: gr.EventData) -> None:
-        """Have this chat ask a collection of documents, or no longer."""
+        """Have this chat ask a collection of documents, or no longer; or remove a document that is attached."""
         do, name = (str(event._data.get(key, "")) for key in ("do", "name"))
         if do == "choose-collection":
             succeeded(self._notify, lambda: self._toggle_collection(state, int(name)))
+        elif do == "remove-attached":
+            succeeded(self._notify, lambda: self._attaching.remove(state, int(name)))
 
     def _toggle_collection(self, state: ChatState, collection: int) -> None:
         settings = settings_of(self._services, state)
@@ -254,8 +256,8 @@ def build_chat() -> ChatView:
     """Build the chat inside the current Blocks."""
     with gr.Column(elem_id="chat", scale=1):
         with gr.Column(elem_id="thread"):
-            welcome = build_welcome()
             gr.HTML(PRIVATE, elem_id="private")
+            welcome = build_welcome()
             thread = gr.HTML(elem_id="messages", js_on_load=MESSAGES)
             live = gr.HTML(elem_id="live", js_on_load=MESSAGES)
             gr.HTML(elem_id="reply-note", js_on_load=None)

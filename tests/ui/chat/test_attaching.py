@@ -6,7 +6,7 @@ from app.ui.chat.attaching import PRIVATE, Attaching, listed
 from app.ui.chat.chat_settings import settings_of
 from app.ui.documents.service import listed_collections
 from tests.fake_documents import ScriptedDocuments
-from tests.ui.chat.people import Visitor
+from tests.ui.chat.people import Visitor, pressed
 
 
 def attach(person: Visitor, *files: Path) -> None:
@@ -36,6 +36,22 @@ def test_files_are_searched_by_their_chat_alone(
     other.get("Two")
     attach(other, written(uploads, "rules.txt"))
     assert list(documents.names.values()) == ["Attached: rules.txt", "Attached: rules.txt (2)"]
+
+
+def test_a_file_that_cannot_be_read_is_told_beside_the_message_box_and_removed_there(
+    person: Visitor, documents: ScriptedDocuments, uploads: Path
+) -> None:
+    person.get("One")
+    attach(person, written(uploads, "rules.txt"))
+    documents.state, documents.note = "failed", "song.bin is a program, which cannot be read."
+    attach(person, written(uploads, "song.bin"))
+    assert documents.note in person.look().picker
+    [unread] = [one for one in documents.kept.values() if one.state == "failed"]
+    person.actions.choose_collection(person.state, pressed("remove-attached", unread.id))
+    assert documents.note not in person.look().picker
+    [rest] = documents.kept
+    person.actions.choose_collection(person.state, pressed("remove-attached", rest))
+    assert settings_of(person.services, person.state).collections == (), "nothing is left to be asked"
 
 
 def test_what_is_attached_before_the_first_message_is_the_new_chats(

@@ -56,6 +56,12 @@ def test_what_is_attached_to_the_chat_is_named_alone() -> None:
     assert ">Attached: notes.md</button>" in collection_picker_html(offered, (1,))
 
 
+def test_how_many_files_are_attached_is_told() -> None:
+    offered = (Collection(1, "Attached: notes.md", 3), Collection(2, "Contracts", 3))
+    assert ">Attached: notes.md and 2 more</button>" in collection_picker_html(offered, (1,))
+    assert ">Documents: Contracts</button>" in collection_picker_html(offered, (2,))
+
+
 def test_an_empty_collection_is_offered_only_to_be_left() -> None:
     empty = (Collection(1, "Contracts"),)
     assert collection_picker_html(empty, ()) == ""
