@@ -23,6 +23,8 @@
       show(isEmpty() || thread.scrollHeight - thread.scrollTop - thread.clientHeight < NEAR),
     );
     new MutationObserver(stay).observe(thread, { childList: true, subtree: true, characterData: true });
+    // Wherever the chat before stood.
+    new MutationObserver(() => isEmpty() && (thread.scrollTop = 0)).observe(document.body, { attributeFilter: ["data-is-empty", "data-is-private"] });
     new ResizeObserver(stay).observe(thread); // the message box below it grows, the panel beside it is closed
     document.addEventListener("click", ({ target }) => {
       if (target.closest(SENDS)) toEnd();

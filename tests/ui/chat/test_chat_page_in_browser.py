@@ -44,6 +44,17 @@ def test_sending_leads_to_the_end_and_a_button_leads_back(person: PageDriver, en
     person.page.wait_for_selector("#jump-to-latest", state="hidden")
 
 
+def test_an_empty_chat_is_read_from_its_top(person: PageDriver, engine: ScriptedEngine) -> None:
+    engine.text = LONG
+    person.page.set_viewport_size({"width": 1366, "height": 420})
+    person.ask("Talk")
+    person.page.click("#new-private-chat")
+    person.page.wait_for_selector("#private-note")
+    thread, note = (person.page.locator(part).bounding_box() for part in ("#thread", "#private-note"))
+    assert person.page.evaluate("document.getElementById('thread').scrollTop") == 0
+    assert thread["y"] <= note["y"] < thread["y"] + thread["height"]
+
+
 def test_a_long_text_that_is_pasted_is_attached_by_one_press(
     person: PageDriver, documents: ScriptedDocuments
 ) -> None:
