@@ -23,7 +23,7 @@ from app.ui.live.panel import panel_html
 from app.ui.live.step_history import StepHistory
 from app.ui.page_stream import Parts, ReplyHtmlBlocks
 from app.ui.services import Services
-from app.ui.sidebar.render import chat_list, chat_list_html
+from app.ui.sidebar.render import chat_list, chat_list_html, without_number
 from app.ui.templates import problem_html, render
 from app.ui.top_bar import status_html
 
@@ -234,7 +234,7 @@ def collection_picker_html(
 
     A collection without documents is not offered. `unread` are attached documents that could not be read.
     assets/ui/documents.js opens it."""
-    names = {one.id: _name(one) for one in collections if one.documents or one.id in chosen}
+    names = {one.id: _name(one, unread) for one in collections if one.documents or one.id in chosen}
     names |= {one: GONE for one in chosen if one not in names}
     if not names:
         return ""
@@ -244,7 +244,9 @@ def collection_picker_html(
     return render("collection_picker.html", chosen=chosen, label=label, choices=choices, unread=unread)
 
 
-def _name(collection: Collection) -> str:
-    """What is attached is named by its first document."""
-    more = f" and {collection.documents - 1:,} more" if collection.documents > 1 else ""
-    return f"{collection.name}{more if collection.is_attached else ''}"
+def _name(collection: Collection, unread: Sequence[Document]) -> str:
+    """What is attached is named by its first document, without the number that tells it from another chat's."""
+    if not collection.is_attached:
+        return collection.name
+    more = collection.documents - sum(one.collection == collection.id for one in unread) - 1
+    return without_number(collection.name)[0] + (f" and {more:,} more" if more > 0 else "")

@@ -46,6 +46,7 @@ def test_a_file_that_cannot_be_read_is_told_beside_the_message_box_and_removed_t
     documents.state, documents.note = "failed", "song.bin is a program, which cannot be read."
     attach(person, written(uploads, "song.bin"))
     assert documents.note in person.look().picker
+    assert ">Attached: rules.txt</button>" in person.look().picker
     [unread] = [one for one in documents.kept.values() if one.state == "failed"]
     person.actions.choose_collection(person.state, pressed("remove-attached", unread.id))
     assert documents.note not in person.look().picker

@@ -57,9 +57,9 @@ def test_what_is_attached_to_the_chat_is_named_alone() -> None:
 
 
 def test_how_many_files_are_attached_is_told() -> None:
-    offered = (Collection(1, "Attached: notes.md", 3), Collection(2, "Contracts", 3))
+    offered = (Collection(1, "Attached: notes.md (2)", 3), Collection(2, "Contracts (2)", 3))
     assert ">Attached: notes.md and 2 more</button>" in collection_picker_html(offered, (1,))
-    assert ">Documents: Contracts</button>" in collection_picker_html(offered, (2,))
+    assert ">Documents: Contracts (2)</button>" in collection_picker_html(offered, (2,))
 
 
 def test_an_empty_collection_is_offered_only_to_be_left() -> None:
