@@ -223,7 +223,13 @@ def test_a_prediction_changes_no_text_and_is_accepted(client: openai.OpenAI) -> 
     question: Any = [{"role": "user", "content": "How does lookahead decoding work?"}]
     plain = ask(client, messages=question, temperature=0, extra_body={"foresight": {"decoder": "plain"}})
     text = plain.choices[0].message.content
-    predicted = ask(client, messages=question, temperature=0, prediction={"type": "content", "content": text})
+    predicted = ask(
+        client,
+        messages=question,
+        temperature=0,
+        prediction={"type": "content", "content": text},
+        extra_body={"foresight": {"decoder": "lookahead"}},
+    )
     assert predicted.choices[0].message.content == text
     assert predicted.usage.completion_tokens_details.accepted_prediction_tokens > 0
 
