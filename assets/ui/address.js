@@ -4,6 +4,7 @@
   const VIEWS = ["chat", "models", "documents", "race", "settings"];
   const NEW = "0";
   let shown = null; // the chat, null before the server has drawn one
+  let asked = null; // the chat that the address named, until something is drawn
   let open = () => {};
 
   const wanted = () => {
@@ -31,10 +32,12 @@
     const drawn = detail["chat-id"];
     if (drawn === undefined) return;
     const to = shown === null && wanted();
-    // A new chat that becomes one of the list is the same place; an empty one is none to go back to.
-    const isReplaced = shown === null || shown === NEW;
+    // A new chat that becomes one of the list is the same place; an empty one is none to go back to, nor is one that is
+    // no more.
+    const isReplaced = shown === null || shown === NEW || (asked !== null && asked !== drawn);
     shown = drawn;
-    if (to?.view === "chat" && to.chat !== drawn) open((shown = to.chat));
+    asked = null;
+    if (to?.view === "chat" && to.chat !== drawn) open((asked = shown = to.chat));
     else write(isReplaced);
     // What another view shows is read when its button is pressed.
     if (to && to.view !== "chat") document.getElementById(`to-${to.view}`)?.click();
@@ -45,7 +48,7 @@
     if (!to) return;
     if (to.view === "settings") window.foresight.showSection(to.section);
     const isOther = to.view === "chat" && to.chat !== shown;
-    if (isOther) shown = to.chat;
+    if (isOther) asked = shown = to.chat;
     if (to.view !== document.body.dataset.view) document.getElementById(`to-${to.view}`)?.click();
     if (isOther) open(to.chat);
   });

@@ -17,11 +17,10 @@ class ChatOpener:
         self._notify = notify
 
     def open_chat(self, state: ChatState, event: gr.EventData) -> None:
-        """Show the chat that the page's address names, 0 for a new one."""
+        """Show the chat that the page's address names: a new one for 0, and where there is none of that number."""
         name = str(event._data.get("name", ""))
-        if name.isdecimal() and int(name):
-            succeeded(self._notify, lambda: self._open(state, int(name)))
-        else:
+        chat = int(name) if name.isdecimal() else 0
+        if not chat or not succeeded(self._notify, lambda: self._open(state, chat)):
             state.new_chat()
             self._services.chat = 0
 

@@ -91,6 +91,12 @@ def test_the_address_names_the_chat_and_each_chat_keeps_its_draft(person: PageDr
     person.reload()
     person.page.wait_for_selector("#messages .said >> text=One")
     person.page.wait_for_function("document.querySelector('#message textarea').value === 'half a thought'")
+    person.page.evaluate("location.hash = '#/chat/99'")
+    person.page.wait_for_selector(".toast-body >> text=no longer")
+    person.page.wait_for_function("location.hash === '#/chat'")
+    person.page.wait_for_selector("#welcome")
+    person.page.go_back()
+    person.page.wait_for_selector("#messages .said >> text=One")
 
 
 def test_the_panel_has_tabs_closes_and_keeps_its_width(person: PageDriver) -> None:

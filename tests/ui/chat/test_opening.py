@@ -18,11 +18,11 @@ def test_an_address_opens_its_chat_and_a_new_one(person: Visitor) -> None:
     assert person.heard == []
 
 
-def test_an_address_of_a_chat_that_is_gone_says_so_and_leaves_the_page(person: Visitor) -> None:
+def test_an_address_of_a_chat_that_is_gone_says_so_and_shows_a_new_one(person: Visitor) -> None:
     person.get("One")
-    before = person.state.version
     opener(person).open_chat(person.state, pressed("open", 4711))
-    assert person.state.version == before and person.heard
+    assert (person.state.version.chat, person.services.chat) == (0, 0)
+    assert len(person.heard) == 1
     opener(person).open_chat(person.state, pressed("open", "nonsense"))
     assert person.state.version.chat == 0
 
