@@ -134,7 +134,7 @@ def test_a_response_calls_functions_and_reads_their_results(client: openai.OpenA
 
 def test_a_response_in_a_form(client: openai.OpenAI) -> None:
     form: Any = {"format": {"type": "json_schema", "name": "person", "schema": PERSON, "strict": True}}
-    response = client.responses.create(model="demo", input="Who?", text=form, max_output_tokens=80)
+    response = client.responses.create(model="demo", input="Who?", text=form, max_output_tokens=200)
     assert set(json.loads(response.output_text)) == {"name", "age"}
 
 
