@@ -23,7 +23,7 @@ from app.server_messages import Limits
 from tests.conversation.people import ASKED
 from tests.fakes import DEMO, FakeDocumentSearch
 from tests.racing import AUTO, PLAIN, LaneEngine, SlowEngine, make_plan, make_race, run_race
-from tests.remote.fake_server import FakeServer, Misbehaviour, added, running
+from tests.remote.fake_server import SENTENCES, FakeServer, Misbehaviour, added, running, told_of
 
 QUICK = Limits(connect=2, listing=1, silence=0.3)
 UNUSED = "http://127.0.0.1:1/v1"
@@ -96,26 +96,14 @@ def test_acceptance_is_told_where_the_server_tells_it(servers: Servers, server: 
     assert lane.run.statistics.tokens_per_step == 2
 
 
-FAILURES: dict[Misbehaviour, str] = {
-    "page": "There is no OpenAI-compatible API at",
-    "no json": "answered with something that is no JSON",
-    "cut off": "broke before the reply was complete. Try again.",
-    "no end": "broke before the reply was complete. Try again.",
-    "error in stream": "ended the reply with an error: the card fell over.",
-    "filtered": "The server's content filter ended this reply.",
-    "redirect": "redirects to another address (307)",
-    "silent": "did not answer in time.",
-}
-
-
-@pytest.mark.parametrize("misbehaviour", FAILURES)
+@pytest.mark.parametrize("misbehaviour", SENTENCES)
 def test_a_server_that_misbehaves_ends_its_lane_and_nothing_else(
     misbehaviour: Misbehaviour, servers: Servers, server: FakeServer
 ) -> None:
     server.misbehaves = misbehaviour
     result = race_beside(servers, server.address)
     (lane,) = result.remote
-    assert FAILURES[misbehaviour] in lane.failure and lane.speeds == ()
+    assert lane.failure == told_of(misbehaviour, server) and lane.speeds == ()
     assert result.winner is result.lanes[1] and all(each.is_identical for each in result.lanes)
     assert len(server.asked) == 1, "it is not asked again"
 

@@ -163,3 +163,26 @@ def running(server: FakeServer) -> Iterator[FakeServer]:
         http.shutdown()
         http.server_close()
         thread.join()
+
+
+SENTENCES: dict[Misbehaviour, str] = {
+    "page": "There is no OpenAI-compatible API at {address}. Check the address: on most servers it ends with /v1.",
+    "no json": "{host} answered with something that is no JSON. Check the address, or update the server.",
+    "cut off": "The connection to {host} broke before the reply was complete. Try again.",
+    "no end": "The connection to {host} broke before the reply was complete. Try again.",
+    "error in stream": "{host} ended the reply with an error: the card fell over. Try again, or look at its log.",
+    "filtered": "The server's content filter ended this reply.",
+    "redirect": "{host} redirects to another address (307). Enter that one under Models → Installed.",
+    "silent": "{host} did not answer in time. Check that it is running and not overloaded, then try again.",
+}
+"""What a person is told of each."""
+
+
+def host(server: FakeServer) -> str:
+    """As sentences name it."""
+    return server.address.split("/")[2]
+
+
+def told_of(misbehaviour: Misbehaviour, server: FakeServer) -> str:
+    """The whole sentence."""
+    return SENTENCES[misbehaviour].format(host=host(server), address=server.address)

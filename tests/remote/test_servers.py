@@ -18,7 +18,7 @@ from app.messages import Failed, Finished, Loading, Message, ModelChoice, Option
 from app.network_log import NetworkLog
 from app.remote import Servers
 from app.server_messages import Limits
-from tests.remote.fake_server import FakeServer, Misbehaviour, added, running
+from tests.remote.fake_server import SENTENCES, FakeServer, Misbehaviour, added, host, running, told_of
 
 KEY = "sk-secret-of-the-server"
 CHAT = (Message("system", "Be brief."), Message("user", "Hi"))
@@ -56,10 +56,6 @@ def failure(servers: Servers, address: str) -> str:
     _, end = ask(servers, address)
     assert isinstance(end, Failed)
     return end.sentence
-
-
-def host(server: FakeServer) -> str:
-    return server.address.split("/")[2]
 
 
 def test_an_added_server_lists_its_models_and_is_kept_with_its_key_for_this_user_alone(
@@ -136,25 +132,13 @@ def test_what_a_model_thinks_stands_in_tags(servers: Servers, server: FakeServer
     assert ask(servers, server.address)[0] == "<think>\nHm.\n</think>\n\nYes."
 
 
-SENTENCES: dict[Misbehaviour, str] = {
-    "page": "There is no OpenAI-compatible API at {address}. Check the address: on most servers it ends with /v1.",
-    "no json": "{host} answered with something that is no JSON. Check the address, or update the server.",
-    "cut off": "The connection to {host} broke before the reply was complete. Try again.",
-    "no end": "The connection to {host} broke before the reply was complete. Try again.",
-    "error in stream": "{host} ended the reply with an error: the card fell over. Try again, or look at its log.",
-    "filtered": "The server's content filter ended this reply.",
-    "redirect": "{host} redirects to another address (307). Enter that one under Models → Installed.",
-    "silent": "{host} did not answer in time. Check that it is running and not overloaded, then try again.",
-}
-
-
 @pytest.mark.parametrize("misbehaviour", SENTENCES)
 def test_a_server_that_misbehaves_is_told_in_a_sentence_and_nothing_is_lost(
     misbehaviour: Misbehaviour, server: FakeServer, tmp_path: Path
 ) -> None:
     server.misbehaves = misbehaviour
     text, end = ask(Servers(added(tmp_path, server.address), limits=QUICK), server.address)
-    assert end == Failed(SENTENCES[misbehaviour].format(host=host(server), address=server.address))
+    assert end == Failed(told_of(misbehaviour, server))
     begun = {"no json", "cut off", "no end", "error in stream", "filtered"}
     assert text.startswith("Hello there") == (misbehaviour in begun)
 
@@ -235,7 +219,7 @@ def test_a_list_of_models_that_is_none_adds_no_server(
     servers = Servers(tmp_path, limits=QUICK)
     with pytest.raises(ServerError) as refused:
         servers.add(server.address)
-    expected = SENTENCES[misbehaviour].format(host=host(server), address=server.address)
+    expected = told_of(misbehaviour, server)
     assert str(refused.value) == expected and servers.servers() == ()
 
 
