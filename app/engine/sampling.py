@@ -26,6 +26,9 @@ Process = Callable[[Tensor, Sequence[int]], Tensor]
 Choose = Callable[[int, Sequence[int]], int]
 """(row, every token before it) -> the token that the model says there."""
 
+TOPK_BLOCK, MIN_TOPK_BLOCKS = 256, 32
+"""Logits whose maximum is taken together, and the blocks from which on that is faster."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choices:
@@ -96,7 +99,7 @@ def likeliest(logits: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np
     if count == 1:
         values, ids = logits.max(dim=-1, keepdim=True)
     else:
-        values, ids = logits.topk(min(count, logits.shape[-1]), dim=-1)
+        values, ids = _topk(logits, min(count, logits.shape[-1]))
     # Ids are exact in float32, vocabularies being smaller than 2**24.
     found = torch.stack((ids.float(), values.float())).cpu().numpy()
     order, best = found[0].astype(np.int64), found[1]
@@ -106,6 +109,22 @@ def likeliest(logits: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np
         for row, first in zip(ties, lowest, strict=True):
             lowest_first(order[row], first)
     return order, best
+
+
+def _topk(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """As torch's topk, which reads a large vocabulary on a CPU three to seven times as long.
+
+    A row's largest logits are in the blocks whose maxima are largest, or behind the last whole block."""
+    blocks = logits.shape[-1] // TOPK_BLOCK
+    if blocks < max(count, MIN_TOPK_BLOCKS) or logits.device.type != "cpu":
+        return logits.topk(count, dim=-1)
+    end, split = count * TOPK_BLOCK, blocks * TOPK_BLOCK
+    whole = logits[:, :split].reshape(len(logits), blocks, TOPK_BLOCK)
+    best = whole.amax(dim=-1).topk(count, dim=-1).indices
+    inside = whole.gather(1, best[..., None].expand(-1, -1, TOPK_BLOCK)).flatten(1)
+    values, places = torch.cat((inside, logits[:, split:]), dim=1).topk(count, dim=-1)
+    starts = best.gather(1, (places // TOPK_BLOCK).clamp(max=count - 1)) * TOPK_BLOCK
+    return values, torch.where(places < end, starts + places % TOPK_BLOCK, places - end + split)
 
 
 def lowest_first(ids: NDArray[np.int64], lowest: int) -> None:

@@ -1,6 +1,6 @@
 """Times blocks on a loaded model, through the path that decoding takes.
 
-One block of each bucket, never committed, round after round (A B C, A B C); the median of the rounds. Two buckets
+One block of each bucket, never committed, round after round (C B A, C B A); the median of the rounds. Two buckets
 are timed behind a longer context as well: each row attends to each of its tokens. A slow model is timed at fewer
 buckets; on a busy machine the rounds end early: nobody waits long for a chat to begin.
 """
@@ -15,10 +15,14 @@ import numpy as np
 import torch
 
 from app.engine.block import chain_block
+from app.engine.lookahead.entries import SUCCESSORS
 from app.engine.memory import is_out_of_memory
 from app.engine.runner import BlockRunner
 from app.engine.sequential_runner import SequentialRunner
 from app.engine.step_profile import Buckets, StepTimes
+from app.messages import Sampling
+
+GREEDY = Sampling()
 
 MEASURED_BUCKETS: Buckets = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 FEW_BUCKETS: Buckets = (1, 8, 16, 32, 64)
@@ -116,7 +120,9 @@ class StepTimer:
         self.runner.same_text_buckets = (bucket,) if is_batch_invariant else ()
         line = self.text[self.prefix : self.prefix + bucket]
         logits = self.runner.forward(chain_block(line, self.prefix, tuple(range(bucket))))
-        logits.argmax(dim=-1).tolist()  # as a decoder does, and a device is waited for
+        # As a decoder does, and a device is waited for.
+        positions = range(self.prefix + 1, self.prefix + 1 + bucket)
+        self.runner.sampler(GREEDY)(logits, 1 if bucket == 1 else SUCCESSORS, positions)
 
 
 @torch.inference_mode()
@@ -139,17 +145,18 @@ def time_in_turn(
 ) -> list[float]:
     """Median seconds of the jobs 0, 1, 2, ... in turn, in as many rounds as fit into `seconds` or are needed.
 
-    A job first runs `warm_up` times untimed; those beyond one that memory is too small for are left out. After
-    `end` there is but one round more."""
+    Each round ends with job 0, the smallest: behind a wide block a step of one row takes up to a third longer. A
+    job first runs `warm_up` times untimed; those beyond one that memory is too small for are left out. After `end`
+    there is but one round more."""
     possible = _possible(run, jobs, warm_up)
     rounds: list[list[float]] = []
     begin = clock()
     while not rounds or (clock() < end and _is_needed(len(rounds), clock() - begin < seconds)):
         marks = [clock()]
-        for place in range(possible):
+        for place in reversed(range(possible)):
             run(place)
             marks.append(clock())
-        rounds.append([stop - start for start, stop in pairwise(marks)])
+        rounds.append([stop - start for start, stop in pairwise(marks)][::-1])
     return [median(times) for times in zip(*rounds, strict=True)]
 
 

@@ -213,6 +213,17 @@ def test_the_likeliest_tokens_come_best_first_with_their_logits(seed: int, rows:
     assert all(len(set(row)) == len(row) for row in ids.tolist())
 
 
+@pytest.mark.parametrize("vocabulary", [8_191, 8_192, 9_000, 50_257])
+@pytest.mark.parametrize("count", [2, 8, 40])
+def test_the_likeliest_tokens_of_a_large_vocabulary_are_those_of_topk(vocabulary: int, count: int) -> None:
+    logits = random_logits(count, 4 * vocabulary).reshape(4, vocabulary)
+    logits[0, -count:] += 20  # behind the last whole block
+    logits[1, 300 : 300 + count] += 20  # side by side in a block or two
+    best = logits.topk(count, dim=-1)
+    ids, values = likeliest(logits, count)
+    assert (ids.tolist(), values.tolist()) == (best.indices.tolist(), best.values.tolist())
+
+
 @given(
     row=st.lists(st.sampled_from([0.0, 1.0, 2.0]), min_size=1, max_size=40),
     count=st.integers(1, 12),
