@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import count
-from queue import PriorityQueue
+from queue import Empty, PriorityQueue
 from threading import Event as Flag
 from typing import Protocol
 
@@ -25,6 +25,9 @@ from app.messages import Event, Failed, Loading, ModelChoice, RefusedPart, Reque
 from app.step_trace import Margin
 
 log = logging.getLogger(__name__)
+
+PAUSE = 3.0
+"""Seconds without a job after which the worker does what can wait for ever."""
 
 
 class EventSink(Protocol):
@@ -166,9 +169,18 @@ class JobQueue:
         """Add a job behind those that came before, or behind all others."""
         self._waiting.put((may_wait, next(self._numbers), job))
 
-    def get(self) -> AnyJob | Shutdown:
-        """Wait for the next job and take it out."""
-        return self._waiting.get()[2]
+    def get(self, timeout: float | None = None) -> AnyJob | Shutdown:
+        """Wait for the next job and take it out. Raises queue.Empty after so many seconds without one."""
+        return self._waiting.get(timeout=timeout)[2]
+
+    def get_or_work(self, work: Callable[[], float], pause: float = PAUSE) -> AnyJob | Shutdown:
+        """The next job. Until it comes `work` is called, half of the time, and returns its seconds; 0 ends that."""
+        while pause:
+            try:
+                return self.get(pause)
+            except Empty:
+                pause = work()
+        return self.get()
 
     def drain(self) -> list[AnyJob | Shutdown]:
         """Take out all jobs that still wait."""

@@ -129,9 +129,14 @@ def _first_successors(
         start = first_token_of_texts(loaded.tokenizer, vocabulary)
         look = part_of_load(progress, "Asking the model for each token's successors", STEPS, LOADED)
         first = ask_first_successors(runner, first, start, look, min(ROWS, largest))
-        packed = b64encode(compress(first.tobytes())).decode()
-        cache.write("successors", cache_key, {"layout": SUCCESSORS_LAYOUT, "packed": packed})
+        keep_first(first, cache, cache_key)
     return first
+
+
+def keep_first(first: Packed, cache: MeasurementCache, cache_key: CacheKey) -> None:
+    """Cache first successors."""
+    packed = b64encode(compress(first.tobytes())).decode()
+    cache.write("successors", cache_key, {"layout": SUCCESSORS_LAYOUT, "packed": packed})
 
 
 def _experience(

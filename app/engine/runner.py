@@ -107,6 +107,10 @@ class BlockRunner:
         """In one block."""
         return self.forward(apart_block(tokens, len(self._prefix)))
 
+    def apart(self) -> "BlockRunner":
+        """Runs the same model on a few tokens at a time, with a small cache of its own."""
+        return BlockRunner(self._model, 1, self._rotary, self._attention)
+
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
         """From logits, always."""
         del from_logits

@@ -13,6 +13,7 @@ from app.eagle_config import refuse_speculator
 from app.engine.draft_loading import check_draft_model, with_draft_model
 from app.engine.embedding import SentenceModels
 from app.engine.embedding_job import EmbeddingJob
+from app.engine.idle_asking import IdleAsking
 from app.engine.loading import LoadedModel
 from app.engine.measurement_cache import open_cache
 from app.engine.measuring import LOADED, keep, measured
@@ -85,6 +86,7 @@ class Session:
         self._folders: tuple[ModelFolder, ...] = ()  # of the loaded model, and of its draft model
         self._choice: ModelChoice | None = None
         self._loaded: LoadedModel | None = None
+        self._idle_asking: IdleAsking | None = None
         self.reader = CachedTokenReader()
         """Of the loaded model's tokens, for any thread."""
 
@@ -153,6 +155,10 @@ class Session:
         """The next few texts of a job. Where the person wants the CPU, nothing goes to a card."""
         device: Device = "cpu" if self._device == "cpu" else "auto"
         job.add(self._sentences.embed(job.model, job.piece(), job.on_tokens, device))
+
+    def ask_more(self) -> float:
+        """Ask the model for a few more first successors; the seconds that it took, 0 where there are no more."""
+        return self._idle_asking.ask() if self._idle_asking else 0.0
 
     def margin(
         self, request: Request, written: Sequence[int], progress: Progress
@@ -249,6 +255,7 @@ class Session:
         progress(f"Loading {folder.name}", LOADED, LOADED)
         self.reader = make_reader(self._loaded.tokenizer, self._loaded.info.context, self._fill)
         self._folders, self._choice = folders, choice
+        self._idle_asking = IdleAsking(self._loaded, self._cache)
         return self._loaded
 
     def _return_to(
@@ -265,7 +272,7 @@ class Session:
 
     def _drop(self) -> None:
         """Give the old model's memory back before the next one takes its own."""
-        self._loaded = self._choice = None
+        self._loaded = self._choice = self._idle_asking = None
         self._folders = ()
         self.reader = CachedTokenReader()
         release_memory()

@@ -142,7 +142,7 @@ class Engine:
             self._end(job, EngineClosed(CLOSING))
 
     def _work(self) -> None:
-        while not isinstance(job := self._queue.get(), Shutdown):
+        while not isinstance(job := self._queue.get_or_work(self._ask_more), Shutdown):
             if self._is_closing.is_set():
                 self._end(job, EngineClosed(CLOSING))
             else:
@@ -153,6 +153,9 @@ class Engine:
         if self._session and self._plan is not ALONE:
             self._session.close()  # and with the model the other ranks' processes
         self._status = EngineStatus("closed")
+
+    def _ask_more(self) -> float:
+        return self._session.ask_more() if self._session else 0.0
 
     def _run(self, job: AnyJob) -> None:
         """Do a job. An error ends the job, not the thread."""

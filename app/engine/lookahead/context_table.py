@@ -66,8 +66,12 @@ class ContextTable:
         return self.rows.nbytes
 
     def set_first_successors(self, successors: Packed) -> None:
-        """Set the model's successors of each token alone [tokens, 8]; zeros where they are not known."""
-        self.rows[: len(successors), _SUCCESSORS] = successors
+        """Set the model's successors of each token alone [tokens, 8]; zeros where they are not known.
+
+        What steps have filed behind a token stays."""
+        known = self.rows[: len(successors), _SUCCESSORS]
+        unknown = known[:, 0] == 0
+        known[unknown] = successors[unknown]
 
     def set_anywhere(self, successors: Packed) -> None:
         """Set the successors [8] of a context of no tokens."""

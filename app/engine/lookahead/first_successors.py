@@ -3,7 +3,8 @@
 A pool that starts empty earns nothing in short replies. But the model can be run before there is any text: on every
 token of the vocabulary, each as if a text began with it, in passes whose rows do not see each other. The results
 hold nothing of a user's texts and are kept on disk. Later steps overwrite them, context by context. Their mean
-stands in for tokens that were not measured yet.
+stands in for tokens that were not measured yet. What a load has no time for is asked later, while the model has
+nothing to do (`idle_asking.py`).
 """
 
 from collections.abc import Callable
@@ -28,10 +29,11 @@ def ask_first_successors(
     progress: Callable[[int, int], None],
     rows: int = ROWS,
     clock: Callable[[], float] = perf_counter,
+    seconds: float = SECONDS,
 ) -> Packed:
     """Successors [vocabulary, 8] behind `start` and each token: those that are known, and those measured now.
 
-    Zeros stand where there was no time yet. Leaves no prefix."""
+    After so many seconds no other block is begun. Zeros stand where there was no time yet. Leaves no prefix."""
     successors, vocabulary = known.copy(), len(known)
     began = clock()
     for _ in runner.prefill([start]):
@@ -41,7 +43,7 @@ def ask_first_successors(
         ids, logits = likeliest(runner.forward_apart(tokens), SUCCESSORS)
         successors[first : first + len(tokens)] = pack_successors(ids, logits)
         progress(first + len(tokens), vocabulary)
-        if clock() - began > SECONDS:
+        if clock() - began >= seconds:
             break
     runner.forget()
     return successors

@@ -11,12 +11,14 @@ All but the last hold nothing of what was written; the pool never leaves memory.
 
 from collections.abc import Collection, Mapping, Sequence
 
+import numpy as np
+
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator, Counts
 from app.engine.lookahead.backoff import Backoff
 from app.engine.lookahead.constraint import Constraint, unconstrained
 from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.drafter import MakeDrafter, PythonDrafter
-from app.engine.lookahead.entries import Packed
+from app.engine.lookahead.entries import SUCCESSORS, Packed
 from app.engine.lookahead.first_successors import likely_anywhere
 from app.engine.lookahead.pool import ContextPool
 from app.engine.lookahead.step_curve import CurveShape, StepCurve
@@ -86,6 +88,17 @@ class ModelStatistics:
         table = ContextTable(self._vocabulary, self._bits)
         self.teach_first(table)
         return ContextPool(table, estimator, self._special, make_drafter or self._make_drafter)
+
+    @property
+    def first(self) -> Packed:
+        """The first successors [tokens, 8]; none where they were not measured."""
+        return np.zeros((0, SUCCESSORS), dtype=np.int32) if self._first is None else self._first
+
+    def learn_first(self, first: Packed) -> None:
+        """More first successors were asked: the chat that goes on learns them, too."""
+        self._first, self._anywhere = first, likely_anywhere(first)
+        if self._pool:
+            self.teach_first(self._pool.table)
 
     def teach_first(self, table: ContextTable) -> None:
         """Copy the first successors to a table, if they were measured."""

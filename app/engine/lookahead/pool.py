@@ -60,7 +60,7 @@ class ContextPool:
         special: Collection[int] = (),
         make_drafter: MakeDrafter = PythonDrafter,
     ) -> None:
-        self._table = table
+        self.table = table
         self._special = special
         self._make_drafter = make_drafter
         self._text: list[int] = []
@@ -97,7 +97,7 @@ class ContextPool:
         self, estimator: AcceptanceEstimator, sampling: Sampling, constraint: Constraint, branches: int
     ) -> None:
         sources = DraftSources(
-            self._table, estimator, self._special, sampling, self._reply, constraint, branches
+            self.table, estimator, self._special, sampling, self._reply, constraint, branches
         )
         self._drafter = self._make_drafter(sources)
 
@@ -111,7 +111,7 @@ class ContextPool:
         """File the last `new` tokens of a line of text behind what stood before them."""
         for end in range(max(len(text) - new, 1), len(text)):
             entry = pack_follower(text[end], origin, self._reply)
-            self._learned += self._table.learn_follower(text[max(end - LONGEST, 0) : end], entry)
+            self._learned += self.table.learn_follower(text[max(end - LONGEST, 0) : end], entry)
         if origin in ("prompt", "output"):
             self._text += text[len(text) - new :]
 

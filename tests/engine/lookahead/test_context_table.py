@@ -138,6 +138,8 @@ def test_what_a_reply_says_of_a_token_writes_over_the_beginning() -> None:
     known.set_first_successors(says(30))
     known.learn_successors(behind([5, 0]), says(33))
     assert successors(known.lookup([0])) == [33]
+    known.set_first_successors(np.concatenate([says(30), says(31)]))
+    assert [successors(known.lookup([token])) for token in (0, 1)] == [[33], [31]], "and stays"
 
 
 @given(
