@@ -118,13 +118,14 @@ class Settings:
     def choice_of(self, name: str) -> ModelChoice:
         """How this model was loaded last, whatever its revision; else automatically, on the same device as now."""
         wanted = _without_revision(name)
-        known = next(
-            (one for one in (self.local_model, *self.loaded) if _without_revision(one.name) == wanted), None
-        )
-        base = known or replace(
-            self.local_model, dtype="auto", quantisation="none", context=0, draft_model=""
-        )
-        return replace(base, name=name)
+        known = (one for one in (self.local_model, *self.loaded) if _without_revision(one.name) == wanted)
+        automatic = replace(self.local_model, dtype="auto", quantisation="none", context=0, draft_model="")
+        return replace(next(known, automatic), name=name)
+
+    def was_loaded(self, name: str) -> bool:
+        """Whether this model was loaded before, whatever its revision."""
+        known = (_without_revision(one.name) for one in (self.local_model, *self.loaded))
+        return _without_revision(name) in known
 
     def with_loaded(self, choice: ModelChoice) -> "Settings":
         """The same settings once this model is loaded, or is used on its server."""

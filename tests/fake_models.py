@@ -23,6 +23,7 @@ from app.model_messages import (
     SearchHit,
     Verdict,
 )
+from app.quantisation import Quantisation
 from app.settings import ModelSettings
 
 GB = 1_000_000_000
@@ -76,6 +77,7 @@ class ScriptedModels:
         self.judged_for: list[tuple[Precision, int]] = []
         self.devices: list[str] = []
         self.cards: tuple[str, ...] = ()
+        self.fast: Quantisation = "none"
         self.token = ""
         self.looks = 0
         self.refuses = ""
@@ -94,6 +96,9 @@ class ScriptedModels:
     def open_path(self, path: str) -> InstalledModel:
         self._do("open", path)
         return MINE
+
+    def fast_quantisation(self) -> Quantisation:
+        return self.fast
 
     def disk(self) -> DiskUse:
         return DiskUse(Path("/cache"), 50 * GB, 100 * GB)

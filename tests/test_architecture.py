@@ -27,7 +27,7 @@ BASE = {
     "text_normalisation", "display_text", "child_process", "shutdown", "network_log", "machine_name",
     "race_log", "race_runs", "logits_settings", "gguf_header", "device_memory", "json_answers", "prompt_messages",
     "server_messages", "model_choice", "tokenizer_vocabulary", "eagle_config",
-    "config_limits",
+    "config_limits", "compilers",
 }  # fmt: skip
 DOMAINS = {"engine", "models_registry", "chats", "documents", "remote"}
 ALLOWED = {
@@ -52,7 +52,7 @@ LIGHT = (
 HEAVY = {"torch", "transformers"}
 REGISTRY = (
     "files", "fit_estimate", "catalogue", "hub", "downloads", "other_apps", "installed_models", "locate",
-    "draft_models", "model_library",
+    "draft_models", "fast_format", "model_library",
 )  # fmt: skip
 """Parts of the registry: each may import itself and those before it."""
 LIGHT_MODULES = (

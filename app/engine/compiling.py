@@ -17,11 +17,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 
+from app.compilers import Which, find_compiler
 from app.errors import first_line
 
 log = logging.getLogger(__name__)
 
-COMPILERS = ("cc", "gcc", "clang")
 # Every value is rounded where the source says so: a row must have the same bits whatever is computed beside it.
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fPIC")
 LINK = ("-shared", "-Wl,-z,now", "-lm")
@@ -31,9 +31,6 @@ SECONDS = 60
 NO_COMPILER = "no C compiler was found: install gcc, then restart Foresight"
 
 Library = TypeVar("Library")
-
-Which = Callable[[str], str | None]
-"""The name of a program -> where it lies, if it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +68,7 @@ def compiled(
     """The library from this folder, compiled into it first where it is missing."""
     if platform.system() != "Linux":  # elsewhere torch's OpenMP runtime is not found by name
         return Compiled(None)
-    compiler = next(filter(None, map(which, COMPILERS)), None)
+    compiler = find_compiler(which)
     if compiler is None:
         return _refused(source, NO_COMPILER)
     try:

@@ -25,6 +25,7 @@ from app.models_registry.catalogue import CatalogueModel, read_catalogue
 from app.models_registry.downloads.downloads import Downloads, SavedDownloads
 from app.models_registry.downloads.fetcher import disk_use
 from app.models_registry.draft_models import draft_models_for
+from app.models_registry.fast_format import fast_quantisation
 from app.models_registry.files.config import read_config
 from app.models_registry.files.generation import USUAL, own_temperature
 from app.models_registry.fit_estimate import activation_bytes, judge_folder, row_price
@@ -34,6 +35,7 @@ from app.models_registry.hub.hub_id import HubId, parse_hub_id, require_hub_id
 from app.models_registry.hub.search import inspect_model, search
 from app.models_registry.installed_models import delete, freed_by, installed, model_size
 from app.models_registry.locate import find_here, locate_path
+from app.quantisation import Quantisation
 
 SEARCHED = 20
 
@@ -68,6 +70,10 @@ class ModelLibrary:
     def gpus(self) -> list[str]:
         """The graphics cards that the driver tells of, as torch calls them."""
         return [one.device for one in gpu_memories()]
+
+    def fast_quantisation(self) -> Quantisation:
+        """The quantisation that steps are fastest with on this machine; "none" where none is faster."""
+        return fast_quantisation(self.gpus())
 
     def disk(self) -> DiskUse:
         """The disk that downloads go to."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.compiling import Compiled, Source, Which, compiled
+from app.compilers import Which
+from app.engine.compiling import Compiled, Source, compiled
 from app.engine.cpu_kernels import loading
 from app.engine.lookahead import native_drafter
 

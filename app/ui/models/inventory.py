@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from app.errors import AppError, ModelError
 from app.messages import ModelChoice, ModelInfo
 from app.model_messages import DiskUse, Fit, InstalledModel, Memory, Precision, Recommendation
+from app.quantisation import Quantisation
 from app.settings import ModelSettings
 from app.ui.services import Services
 
@@ -29,7 +30,7 @@ class InstalledFit:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """All models as they were found at one time."""
+    """All models as they were found at one time. `fast` is the quantisation that is fastest on this machine."""
 
     memory: Memory
     gpus: tuple[str, ...]
@@ -39,10 +40,15 @@ class Inventory:
     library: ModelSettings
     is_logged_in: bool
     loaded_fit: Fit | None
+    fast: Quantisation = "none"
 
     def find(self, path: str) -> InstalledModel | None:
         """The installed model at this path."""
         return next((one.model for one in self.installed if str(one.model.path) == path), None)
+
+    def fit_of(self, model: InstalledModel) -> Fit | None:
+        """Whether an installed model fits, as it was judged."""
+        return next((one.fit for one in self.installed if one.model == model), None)
 
 
 class InventoryCache:
@@ -118,6 +124,7 @@ class InventoryCache:
             self._services.settings.library,
             models.is_logged_in(),
             self._fit(loaded, memory) if loaded else None,
+            models.fast_quantisation(),
         )
 
     def _fit(self, model: InstalledModel, memory: Memory) -> Fit | None:

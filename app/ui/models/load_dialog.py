@@ -23,6 +23,7 @@ from app.ui.models.load_options import (
     draft_options,
     options_here,
 )
+from app.ui.models.recommended import quantisation_for
 from app.ui.services import Services
 from app.ui.templates import render_macro
 
@@ -36,7 +37,7 @@ PACKED: tuple[Quantisation, ...] = ("int8", "int4")
 class LoadForm:
     """What the dialog shows. `longest` is the model's own context, `drafts` the models that can draft for it.
 
-    `problem` says why it could not be loaded."""
+    `recommended` is the quantisation that is fastest here. `problem` says why it could not be loaded."""
 
     model: InstalledModel
     choice: ModelChoice
@@ -44,6 +45,7 @@ class LoadForm:
     longest: int
     drafts: DraftOptions
     fit: Fit | None
+    recommended: Quantisation = "none"
     problem: str = ""
     is_loading: bool = False
 
@@ -63,16 +65,16 @@ class LoadActions:
         self._inventory = inventory
 
     def open(self, dialog: LoadDialog, model: InstalledModel) -> None:
-        """Ask how to load this model: as it was loaded last, else by the first quantisation that fits."""
+        """Ask how to load this model: as it was loaded last, else as is recommended, or so that it fits."""
         found = self._inventory.get()
         options = options_here(found.gpus if found else ())
         choice = options.allowed(self._services.settings.choice_of(load_name(model)))
         drafts = draft_options(self._services.models.draft_models(model), choice.draft_model)
-        form = self._judged(LoadForm(model, choice, options, self._longest(model), drafts, None))
-        known = {one.name for one in (self._services.settings.model, *self._services.settings.loaded)}
-        if form.fit and form.fit.verdict != "fits" and choice.name not in known:
-            form = self._quantised(form)
-        dialog.form = form
+        fit = self._fit(model, replace(choice, quantisation="none"))
+        recommended = quantisation_for(found, model.name, fit) if found else "none"
+        form = self._judged(LoadForm(model, choice, options, self._longest(model), drafts, fit, recommended))
+        is_new = not self._services.settings.was_loaded(choice.name)
+        dialog.form = self._preselected(form) if is_new else form
 
     def open_path(self, dialog: LoadDialog, path: str) -> None:
         """Ask how to load the model in this folder or GGUF file. Raises ModelError."""
@@ -108,6 +110,12 @@ class LoadActions:
             dialog.form = None if is_loaded else replace(loading, is_loading=False, problem=sentence)
 
         return ended
+
+    def _preselected(self, form: LoadForm) -> LoadForm:
+        """The form of a model that was never loaded: with the quantisation that is recommended or makes it fit."""
+        if form.recommended != "none":
+            return self._judged(replace(form, choice=replace(form.choice, quantisation=form.recommended)))
+        return form if form.fit is None or form.fit.verdict == "fits" else self._quantised(form)
 
     def _quantised(self, form: LoadForm) -> LoadForm:
         """The form with the first quantisation that fits; as it is where none does."""

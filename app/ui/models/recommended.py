@@ -1,10 +1,14 @@
-"""Which models are recommended for this machine."""
+"""Which models are recommended for this machine, and which format of their weights."""
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
-from app.model_messages import FileProgress, Recommendation
-from app.ui.models.inventory import Inventory
+from app.messages import ModelChoice
+from app.model_messages import FileProgress, Fit, InstalledModel, Recommendation
+from app.quantisation import Quantisation
+from app.settings import Settings
+from app.ui.models.inventory import Inventory, load_name
 
 MOST = 3
 CPU_PARAMETERS = 4_500_000_000
@@ -30,6 +34,35 @@ def _suits(one: Recommendation, inventory: Inventory) -> bool:
     entry, is_cpu = one.entry, inventory.memory.device == "cpu"
     is_quick = not is_cpu or entry.parameters <= CPU_PARAMETERS
     return entry.is_first and is_quick and one.fit.verdict == "fits" and entry.size < inventory.disk.free
+
+
+def quantisation_for(inventory: Inventory, name: str, fit: Fit | None) -> Quantisation:
+    """The fastest quantisation for a model of the catalogue, if its weights fit in float32; else "none".
+
+    They are read in float32 before they are quantised. Whether another model can be quantised shows at its load."""
+    is_known = any(one.entry.repo == name for one in inventory.recommended)
+    return inventory.fast if is_known and fit and _fits_in_float32(fit) else "none"
+
+
+def _fits_in_float32(fit: Fit) -> bool:
+    width = 4 if fit.precision == "float32" else 2
+    return fit.need.total + fit.need.weights * (4 // width - 1) <= fit.memory.free
+
+
+def quantisation_of_offer(settings: Settings, inventory: Inventory, one: Recommendation) -> Quantisation:
+    """How the weights of a model are kept once it is downloaded: as the last time, or as is fastest here."""
+    repo = one.entry.repo
+    if settings.was_loaded(repo):
+        return settings.choice_of(repo).quantisation
+    return quantisation_for(inventory, repo, one.fit)
+
+
+def choice_of(settings: Settings, inventory: Inventory, model: InstalledModel) -> ModelChoice:
+    """How an offer loads an installed model: as it was loaded last, or as is fastest here."""
+    choice = settings.choice_of(load_name(model))
+    if settings.was_loaded(choice.name):
+        return choice
+    return replace(choice, quantisation=quantisation_for(inventory, model.name, inventory.fit_of(model)))
 
 
 def quantisation_of(name: str) -> str:

@@ -16,6 +16,7 @@ from app.model_messages import (
     RowPrice,
     SearchHit,
 )
+from app.quantisation import Quantisation
 from app.server_messages import Server
 from app.settings import ModelSettings
 
@@ -44,6 +45,9 @@ class ModelsService(Protocol):
 
     def gpus(self) -> Sequence[str]:
         """The graphics cards that models can run on, as torch calls them."""
+
+    def fast_quantisation(self) -> Quantisation:
+        """The quantisation that steps are fastest with on this machine; "none" where none is faster."""
 
     def disk(self) -> DiskUse:
         """The disk that models are downloaded to."""

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from app.errors import AppError
 from app.model_messages import InstalledModel, Recommendation
-from app.ui.models.inventory import Inventory, InventoryCache, load_name
-from app.ui.models.recommended import MOST, best_models
+from app.ui.models.inventory import Inventory, InventoryCache
+from app.ui.models.recommended import MOST, best_models, choice_of
 from app.ui.services import Services
 
 
@@ -36,9 +36,9 @@ class ModelGetter:
         """Load an installed model. Raises AppError."""
         inventory = self._inventory.get()
         model = inventory.find(path) if inventory else None
-        if model is None:
+        if inventory is None or model is None:
             raise AppError("This model is no longer installed. Open Models again.")
-        self._load(model)
+        self._load(inventory, model)
 
     def load_downloaded(self) -> None:
         """Load the model that was asked for if it is here now and no reply is being written."""
@@ -50,10 +50,10 @@ class ModelGetter:
             self._wanted = ""
         elif download.state == "done" and inventory and (model := inventory.find(str(download.folder))):
             self._wanted = ""
-            self._load(model)
+            self._load(inventory, model)
 
-    def _load(self, model: InstalledModel) -> None:
-        self._services.choose_model(self._services.settings.choice_of(load_name(model)))
+    def _load(self, inventory: Inventory, model: InstalledModel) -> None:
+        self._services.choose_model(choice_of(self._services.settings, inventory, model))
 
 
 def other_models(inventory: Inventory, installed: Sequence[InstalledModel]) -> tuple[Recommendation, ...]:

@@ -5,8 +5,11 @@ from math import ceil
 
 from app.messages import EngineStatus
 from app.model_messages import Download, InstalledModel, Recommendation, gigabytes
-from app.settings import DEMO_MODEL
+from app.quantisation import Quantisation
+from app.settings import DEMO_MODEL, Settings
 from app.ui.models.inventory import Inventory, InventoryCache
+from app.ui.models.load_options import INT8_ON_CPU
+from app.ui.models.recommended import choice_of, quantisation_of_offer
 from app.ui.models.render import download_words
 from app.ui.page_stream import Parts
 from app.ui.services import Services
@@ -42,36 +45,47 @@ class WelcomeRenderer:
                 "starters": render(
                     "starters.html", starters=starters_for("" if choice.server else choice.name)
                 ),
-                "offers": offers_html(inventory, downloads, status) if is_demo and inventory else "",
+                "offers": offers_html(inventory, downloads, status, services.settings)
+                if is_demo and inventory
+                else "",
             }
         return self._parts
 
 
-def offers_html(inventory: Inventory, downloads: Sequence[Download], status: EngineStatus) -> str:
+def offers_html(
+    inventory: Inventory, downloads: Sequence[Download], status: EngineStatus, settings: Settings
+) -> str:
     """The models to get or to load, with what they take and how far their downloads are."""
     by_name = {download.name: download for download in downloads}
-    installed = usable(inventory)
-    others = () if inventory.library.is_offline else other_models(inventory, installed)
+    here = usable(inventory)
+    others = () if inventory.library.is_offline else other_models(inventory, here)
+    installed = [(model, choice_of(settings, inventory, model).quantisation) for model in here]
+    offered = [(one, quantisation_of_offer(settings, inventory, one)) for one in others]
     return render(
         "offers.html",
         parameters=parameters_in_words(status.model.parameters) if status.model else "",
-        installed=[_installed(model) for model in installed],
-        others=[_offer(one, by_name.get(one.entry.repo)) for one in others],
+        installed=[_installed(model, quantisation) for model, quantisation in installed],
+        others=[_offer(one, quantisation, by_name.get(one.entry.repo)) for one, quantisation in offered],
         megabits=MEGABITS,
+        int8=INT8_ON_CPU if any(quantisation == "int8" for _, quantisation in (*installed, *offered)) else "",
     )
 
 
-def _installed(model: InstalledModel) -> dict[str, str]:
+def _installed(model: InstalledModel, quantisation: Quantisation) -> dict[str, str]:
     return {
         "path": str(model.path),
         "name": model.name,
-        "facts": f"{gigabytes(model.size)} · on this computer",
+        "facts": _facts(gigabytes(model.size), "on this computer", quantisation),
     }
 
 
-def _offer(one: Recommendation, download: Download | None) -> dict[str, object]:
+def _facts(size: str, when: str, quantisation: Quantisation) -> str:
+    return " · ".join((size, when, *(() if quantisation == "none" else (quantisation,))))
+
+
+def _offer(one: Recommendation, quantisation: Quantisation, download: Download | None) -> dict[str, object]:
     entry = one.entry
-    facts = f"{gigabytes(entry.size)} · {minutes_in_words(entry.size)}"
+    facts = _facts(gigabytes(entry.size), minutes_in_words(entry.size), quantisation)
     return {
         "entry": entry,
         "facts": download_words(download) or "Queued" if download else facts,

@@ -30,11 +30,15 @@ def has(*packages: str) -> object:
     return lambda package: package in packages or None
 
 
-@pytest.fixture
-def actions(services: Services) -> LoadActions:
+def refreshed(services: Services) -> InventoryCache:
     inventory = InventoryCache(services)
     inventory.refresh()
-    return LoadActions(services, inventory)
+    return inventory
+
+
+@pytest.fixture
+def actions(services: Services) -> LoadActions:
+    return LoadActions(services, refreshed(services))
 
 
 @pytest.fixture
@@ -166,6 +170,22 @@ def test_a_model_that_only_fits_quantised_is_opened_so(
     dialog = LoadDialog()
     actions.open(dialog, SMALL)
     assert dialog.form and dialog.form.choice.quantisation == "int8"
+
+
+def test_the_fastest_quantisation_is_preselected_for_a_model_that_was_never_loaded(
+    actions: LoadActions, services: Services, models: ScriptedModels, engine: ScriptedEngine
+) -> None:
+    models.fast = "int8"
+    dialog = LoadDialog()
+    LoadActions(services, refreshed(services)).open(dialog, SMALL)
+    html = shown(dialog, engine.status())
+    assert 'value="int8" checked' in html and html.count(">recommended<") == 1
+    press(actions, dialog, "load-form", quantisation="none")
+    engine.end_loading(True)
+    LoadActions(services, refreshed(services)).open(dialog, SMALL)
+    html = shown(dialog, engine.status())
+    assert 'value="none" checked' in html, "as it was loaded last"
+    assert html.count(">recommended<") == 1
 
 
 def test_the_dialog_waits_for_the_load_and_closes(

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from app.messages import EngineStatus
-from app.model_messages import DiskUse, Memory, Recommendation, Verdict
-from app.settings import ModelSettings
+from app.messages import EngineStatus, ModelChoice
+from app.model_messages import DiskUse, Memory, MemoryNeed, Recommendation, Verdict
+from app.quantisation import Quantisation
+from app.settings import ModelSettings, Settings
 from app.ui import Services
 from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache
-from app.ui.models.recommended import best_models
+from app.ui.models.recommended import best_models, choice_of
 from app.ui.welcome.offers import ModelGetter, other_models, usable
 from app.ui.welcome.render import WelcomeRenderer, minutes_in_words, offers_html
 from app.ui.welcome.view import OfferActions
@@ -49,9 +50,10 @@ def inventory(
     memory: Memory = MEMORY,
     free: int = 50 * GB,
     is_offline: bool = False,
+    fast: Quantisation = "none",
 ) -> Inventory:
     disk, library = DiskUse(Path("/cache"), free, 100 * GB), ModelSettings(is_offline=is_offline)
-    return Inventory(memory, (), disk, tuple(offers), installed, library, False, None)
+    return Inventory(memory, (), disk, tuple(offers), installed, library, False, None, fast)
 
 
 def names(offers: Sequence[Recommendation]) -> list[str]:
@@ -88,13 +90,13 @@ def test_installed_models_that_fit_come_first_and_are_not_offered_again() -> Non
     )  # fmt: skip
     assert usable(found) == (big, SMALL)
     assert names(other_models(found, usable(found))) == ["org/4"]
-    assert buttons(offers_html(found, (), READY)) == [
+    assert buttons(offers_html(found, (), READY, Settings())) == [
         ("load", "/cache/8"), ("load", "/cache/small"), ("get", "org/4"),
     ]  # fmt: skip
 
 
 def test_an_offer_tells_its_size_and_the_time_at_a_named_speed() -> None:
-    shown = text(offers_html(inventory(), (), READY))
+    shown = text(offers_html(inventory(), (), READY, Settings()))
     assert "8.00 GB · about 22 min" in shown and "a connection of 50 Mbit/s" in shown
     assert "a demo model of 7.3M parameters" in shown
     assert [minutes_in_words(size) for size in (1, 3 * GB, 60 * GB)] == [
@@ -104,18 +106,55 @@ def test_an_offer_tells_its_size_and_the_time_at_a_named_speed() -> None:
 
 def test_a_download_tells_how_far_it_is_and_what_can_be_done() -> None:
     running = make_download("org/8", speed=10.0)
-    shown = offers_html(inventory(), (running,), READY)
+    shown = offers_html(inventory(), (running,), READY, Settings())
     assert "250 bytes of 1.00 kB" in text(shown) and "<progress" in shown
     assert ("cancel", "org/8") in buttons(shown)
     failed = make_download("org/8", "failed", note="The disk is full.")
-    shown = offers_html(inventory(), (failed,), READY)
+    shown = offers_html(inventory(), (failed,), READY, Settings())
     assert "The disk is full." in text(shown) and ("resume", "org/8") in buttons(shown)
+
+
+def test_an_offer_names_the_format_that_is_fastest_here_with_its_loss() -> None:
+    offers = (offer("org/fits", 1), offer("org/wide", 3))
+    roomy = replace(offers[0].fit, need=MemoryNeed(2 * GB, 0, 0, GB // 2))  # 4 GB in float32, of 8 GB
+    wide = replace(offers[1].fit, need=MemoryNeed(4 * GB, 0, 0, GB // 2))
+    found = inventory(offers=(replace(offers[0], fit=roomy), replace(offers[1], fit=wide)), fast="int8")
+    shown = text(offers_html(found, (), READY, Settings()))
+    assert "1.00 GB · about 3 min · int8" in shown
+    assert "3.00 GB · about 8 min Get" in shown, "it is read in float32, which does not fit"
+    assert "About 3.5 times as fast as float32, with perplexity 0.4% higher" in shown
+    assert "int8" not in text(offers_html(inventory(offers=found.recommended), (), READY, Settings()))
+
+
+def test_a_model_that_was_loaded_before_is_offered_as_it_was() -> None:
+    found = inventory(InstalledFit(SMALL, make_fit()), offers=[offer("org/small", 2)], fast="int8")
+    new, dense = Settings(), Settings().with_loaded(ModelChoice("org/small", "bfloat16"))
+    assert choice_of(new, found, SMALL).quantisation == "int8"
+    assert choice_of(dense, found, SMALL) == ModelChoice(f"org/small@{SMALL.revision}", "bfloat16")
+    assert "2.00 GB · on this computer · int8" in text(offers_html(found, (), READY, new))
+    assert "int8" not in text(offers_html(found, (), READY, dense))
+
+
+def test_a_model_of_no_catalogue_is_loaded_without_quantisation() -> None:
+    found = inventory(InstalledFit(SMALL, make_fit()), offers=(), fast="int8")
+    assert choice_of(Settings(), found, SMALL).quantisation == "none"
+
+
+def test_what_an_offer_names_is_what_is_loaded(services: Services, models: ScriptedModels) -> None:
+    models.here, models.offers, models.fast = [DEMO_MODEL], [offer("org/small", 2)], "int8"
+    person = FirstMinute(services)
+    assert "· int8" in text(person.offers)
+    person.actions.click(pressed("get", "org/small"))
+    models.here = [DEMO_MODEL, SMALL]
+    models.on_the_way = (make_download("org/small", "done", 1000, folder=SMALL.path),)
+    until(lambda: person.offers == "")
+    assert services.model == ModelChoice(f"org/small@{SMALL.revision}", quantisation="int8")
 
 
 def test_offline_only_installed_models_are_offered() -> None:
     found = inventory(InstalledFit(SMALL, make_fit()), is_offline=True)
-    assert buttons(offers_html(found, (), READY)) == [("load", "/cache/small")]
-    assert text(offers_html(inventory(is_offline=True), (), READY)) == ""
+    assert buttons(offers_html(found, (), READY, Settings())) == [("load", "/cache/small")]
+    assert text(offers_html(inventory(is_offline=True), (), READY, Settings())) == ""
 
 
 class FirstMinute:
