@@ -14,6 +14,7 @@ from app.display_text import counted
 from app.document_messages import Collection, Document, PassageHit
 from app.documents import Documents, require_file
 from app.documents.reading.encodings import text_of
+from app.documents.search.plain_text import plain_passage
 from app.errors import BadOption, DocumentError, DocumentUnreadable
 from app.text_normalisation import without_surrogates
 
@@ -216,7 +217,7 @@ def _document_row(one: Document) -> Iterator[str]:
 def _passage(number: int, hit: PassageHit) -> str:
     passage = hit.passage
     where = " \u203a ".join(filter(None, (passage.title, passage.heading)))
-    words = " ".join(passage.text.split())
+    words = " ".join(plain_passage(passage).text.split())
     excerpt = words if len(words) <= EXCERPT else words[:EXCERPT].rstrip() + "\u2026"
     place = f"document {passage.document}, characters {passage.start:,} to {passage.end:,}"
     return f"[{number}] {typer.style(printable(where), bold=True)}\n    {place}\n    {printable(excerpt)}\n"

@@ -3,11 +3,15 @@
 from collections.abc import Iterator
 
 from app.document_messages import Passage
+from app.documents.search.plain_text import plain_passage
 from app.documents.search.snippets import best_start, highlighted
 
 
 def excerpt(passage: Passage, question: str, most: int) -> Iterator[tuple[str, bool]]:
-    """The sentence and what follows, in at most this many characters: parts, each with whether it was asked for."""
+    """The sentence and what follows, in at most this many characters: parts, each with whether it was asked for.
+
+    Without the marks of Markdown, which the passage itself keeps."""
+    passage = plain_passage(passage)
     begin = best_start(passage, question)
     shown = passage.text[begin : begin + most].rstrip()
     if begin:

@@ -50,6 +50,7 @@ def test_files_are_added_listed_found_and_removed(folder: Path, eggs: Path) -> N
     assert "Kitchen  1 document  1 passage  42 characters" in run(folder, "list").stdout
     found = run(folder, "search", "how", "long", "do", "eggs", "boil?").stdout
     assert "[1] eggs.md" in found and "characters 0 to 42" in found
+    assert "    Boiling eggs Eggs boil for six minutes." in found, "as plain text"
     (one,) = json.loads(run(folder, "search", "eggs", "--json", "--collection", "kitchen").stdout)["found"]
     assert one["passage"]["text"].endswith("six minutes.")
     assert run(folder, "remove", "1", "1").stdout == "1 document removed.\n"
