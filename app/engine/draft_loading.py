@@ -88,6 +88,6 @@ def _text_tokenizer(one: LoadedModel, draft: LoadedModel, target: LoadedModel) -
         return TextTokenizer(one.tokenizer)
     except LossyTokenizer as lossy:
         raise BadOption(
-            f"{draft.info.name} cannot draft for {target.info.name}, for their tokenizers differ and texts do not "
-            f"come back from that of {one.info.name} as they were: choose one of the same family, or none."
+            f"{draft.info.name} cannot draft for {target.info.name}: their tokenizers differ, and that of "
+            f"{one.info.name} changes a text when it encodes and decodes it. Choose one of its family, or none."
         ) from lossy

@@ -1,13 +1,12 @@
-"""What a draft model with another tokenizer writes behind a text, in its target's tokens.
+"""The continuation that a draft model with another tokenizer writes, in its target's tokens.
 
-It writes greedily. A word is given to the target's tokenizer once the next one has begun: until then its tokens
-may still change. With | between tokens:
+The draft model decodes greedily. A word is re-tokenised once the next word has begun, since until then its tokens
+may still change. With | between tokens, and the lead of each token over the second likeliest one in logits:
 
-    the draft model writes   " tr" 2.1 | "ip" 4.0 | " to" 3.2       and how far each leads, in logits
-    the target's tokens      " trip" 2.1                            " to" may yet become " together"
+    the draft model writes   " tr" 2.1 | "ip" 4.0 | " to" 3.2
+    the target's tokens      " trip" 2.1                            " to" may still become " together"
 
-Besides the word that it writes, a draft model names others: those of its likely tokens which are one token of the
-target, too.
+Other likely tokens of the draft model are proposed, too, if they are a single token of the target.
 """
 
 import re
@@ -23,18 +22,18 @@ from app.engine.lookahead.retokenised_line import shared_controls
 from app.engine.text_tokenizer import HALF, LONGEST_CHARACTER, TextTokenizer
 
 WORD_END = re.compile(r"(?<=\S)(?= )|(?<=\w)(?=[^\w '\u2019])|(?<=\n)(?=\S)")
-"""Where a word, a sign or a line has ended."""
+"""The end of a word, a punctuation mark or a line."""
 LONGEST_WORD = 6
-"""Tokens of the draft model after which a word is taken as it is but for its last token: not all scripts have
-spaces."""
+"""Tokens of the draft model after which a word is re-tokenised before it ends, without its last token: not all
+scripts have spaces."""
 MOST_WRITTEN = 64
-"""Tokens that it writes behind one text."""
+"""The most tokens that the draft model writes after one text."""
 REMEMBERED = 65_536
-"""Tokens of the draft model whose translation is remembered."""
+"""How many of the draft model's tokens are kept with their translation."""
 
 
 class Translation:
-    """From a draft model's tokens to those of its target."""
+    """Translates a draft model's tokens into those of its target."""
 
     def __init__(self, draft: TextTokenizer, target: TextTokenizer, vocabulary: int) -> None:
         """`vocabulary` is the target's: other tokens are not proposed."""
@@ -42,7 +41,7 @@ class Translation:
         self.controls = shared_controls(draft, target)
         self._word = draft.first("word")
         self.single: Callable[[int], list[int]] = lru_cache(REMEMBERED)(self._single)
-        """The target's token that says what a token of the draft model says, if there is one."""
+        """The target's token with the same text as a token of the draft model: [token], or [] if there is none."""
 
     def _single(self, token: int) -> list[int]:
         said = self.draft.said(self._word, [token])
@@ -51,7 +50,7 @@ class Translation:
 
 
 class Continuation:
-    """What is written behind one text, as far as it was asked for."""
+    """The continuation of one text. It is written as far as it is asked for."""
 
     def __init__(
         self,
@@ -61,9 +60,9 @@ class Continuation:
         read: Callable[[list[int]], Tensor],
         translation: Translation,
     ) -> None:
-        """Behind so many of the target's tokens and these guesses, which are this line of the draft model's.
+        """`text` is how many of the target's tokens precede the guesses; `line` is both in the draft's tokens.
 
-        `read` says what may follow a line: logits [vocab], none where it cannot be read."""
+        `read` returns the logits [vocab] after a line, an empty tensor where the model cannot read it."""
         self.start = text + len(guesses)
         self._text_tokens, self._guesses = text, list(guesses)
         self.tokens: list[int] = []
@@ -79,19 +78,19 @@ class Continuation:
         self._is_over = False
 
     def goes_on(self, line: Sequence[int]) -> bool:
-        """Whether a line of the target's tokens goes on as far as it goes with these."""
+        """Whether a line of the target's tokens agrees with this continuation, as far as the line goes."""
         said = list(line[self._text_tokens :])
         known = [*self._guesses, *self.tokens]
         return len(self._guesses) <= len(said) and said == known[: len(said)]
 
     def proposed(self, place: int) -> list[Proposal]:
-        """What may stand in this place behind the start, the expected token first; nothing where none is known."""
+        """The proposals for the token at this place, counted from `start`: the likeliest first, [] for none."""
         while len(self.tokens) <= place and not self._is_over:
             self._write()
         return self._proposals[place] if place < len(self.tokens) else []
 
     def _write(self) -> None:
-        """One token more."""
+        """Write one more token."""
         logits = self._read([*self._line, *self._written])
         if not len(logits):
             self._is_over = True
@@ -114,7 +113,7 @@ class Continuation:
             self._give_part()
 
     def _end(self, control: int) -> None:
-        """The draft model wrote a control token: words end there, and nothing is written behind it."""
+        """End the continuation at a control token that the draft model wrote."""
         self._ends.append(len(self._text) + 1)
         if self._given < len(self._text):
             self._give(len(self._text))
@@ -125,7 +124,7 @@ class Continuation:
         self._is_over = True
 
     def _give_part(self) -> None:
-        """All of a long word but its last token."""
+        """Re-tokenise an unfinished long word, without its last token."""
         target = self._translation.target
         text = self._text[self._given :]
         *tokens, _ = target.following(text) or [0]
@@ -136,10 +135,10 @@ class Continuation:
         self._give(self._given + len(said))
 
     def _give(self, end: int) -> None:
-        """The text up to this character has its tokens."""
+        """Re-tokenise the text up to this character."""
         first, last = bisect_right(self._ends, self._given), bisect_right(self._ends, end - 1)
         tokens = self._translation.target.following(self._text[self._given : end])
-        if not tokens:  # to the target these characters are nothing
+        if not tokens:  # the target has no tokens for these characters
             self._is_over = True
             return
         begins_with_it = self._given == (self._ends[first - 1] if first else 0)
@@ -147,7 +146,7 @@ class Continuation:
         self._propose(tokens, first, last + 1, self._others(first, tokens[0]) if begins_with_it else [])
 
     def _propose(self, tokens: Sequence[int], first: int, last: int, others: Sequence[Proposal]) -> None:
-        """Tokens that were written with those of the draft model from `first` to before `last`, or others."""
+        """Add tokens, which the draft model wrote as its tokens `first` to before `last`, and other proposals."""
         if self._is_over or max(tokens) >= self._translation.vocabulary:
             self._is_over = True
             return
@@ -158,7 +157,7 @@ class Continuation:
         self._proposals[-len(tokens)] += others
 
     def _others(self, place: int, expected: int) -> list[Proposal]:
-        """What else the draft model named in a place."""
+        """The other likely tokens of the draft model at a place."""
         ids, values = self._named[place]
         found = dict[int, int]()
         for token, value in zip(ids[1:], values[1:], strict=True):

@@ -1,8 +1,8 @@
-"""A draft model with another tokenizer than its target's: text goes to it, and comes back as words.
+"""A draft model with another tokenizer than its target's. Its text is re-tokenised word by word.
 
-What it wrote stays good as long as the text goes that way, also from step to step. Where a guess of the pool leads
-elsewhere, it is asked behind that guess as behind any text. Its KV cache holds one line, as that of any draft model
-(`draft_model.py`): of another line the common beginning is kept.
+What it wrote is used as long as the text agrees with it, also in later steps. Where a guess of the pool leads
+elsewhere, it writes another continuation after that guess. Its KV cache holds one line, as that of any draft model
+(`draft_model.py`): for another line the common beginning is kept.
 """
 
 import sys
@@ -20,11 +20,11 @@ from app.messages import Sampling
 
 
 class RetokenisingDraftModel:
-    """Says what may come next behind a text and guesses: what it writes greedily. `seconds` add up."""
+    """Proposes the next token after a text and guesses by what it writes greedily. `seconds` is its total time."""
 
     def __init__(self, reader: LineReader, name: str, translation: Translation) -> None:
         self.name, self.seconds = name, 0.0
-        self.context = sys.maxsize  # how many tokens a text has for it shows when it reads it
+        self.context = sys.maxsize  # in the target's tokens; the draft's own limit is checked in `_read`
         self._reader, self._translation = reader, translation
         self._line = RetokenisedLine(translation.target, translation.draft)
         self._text: Sequence[int] = ()
@@ -32,7 +32,7 @@ class RetokenisingDraftModel:
         self._written: list[Continuation] = []
 
     def follow(self, text: Sequence[int]) -> int:
-        """A step behind this text begins; returns how many of its tokens were not read yet."""
+        """Begin a step after this text. Returns how many of its tokens are new."""
         read = self._line.tokens
         known = common_length(read, text)
         self._text = text
@@ -40,9 +40,9 @@ class RetokenisingDraftModel:
         return len(text) - known
 
     def propose(self, guesses: Sequence[int], sampling: Sampling) -> list[Proposal]:
-        """What may come behind the text and these guesses, the expected token first.
+        """The proposals after the text and these guesses, the likeliest first.
 
-        Nothing where it has no position left, or where they end with half a character."""
+        [] where its context is full, or where they end with an incomplete character."""
         del sampling
         begun = perf_counter()
         line = [*self._text, *guesses]
@@ -52,13 +52,13 @@ class RetokenisingDraftModel:
         return found
 
     def forget(self) -> None:
-        """Drop the text."""
+        """Forget the text."""
         self._reader.forget()
         self._line = RetokenisedLine(self._translation.target, self._translation.draft)
         self._text, self._fed, self._written = (), [], []
 
     def _write(self, guesses: Sequence[int]) -> Continuation:
-        """What is written behind the text and these guesses."""
+        """The continuation of the text and these guesses."""
         self._line.follow(self._text)
         line = self._line.behind(guesses)
         found = Continuation(len(self._text), guesses, line, self._read, self._translation)
@@ -66,7 +66,7 @@ class RetokenisingDraftModel:
         return found
 
     def _read(self, line: list[int]) -> Tensor:
-        """Logits [vocab] behind a line; none where it cannot be fed."""
+        """Logits [vocab] after a line; an empty tensor where the model cannot read it."""
         known = min(common_length(self._fed, line), len(line) - 1)
         if not line or len(line) > self._reader.context or max(line[known:]) >= self._reader.vocabulary:
             return torch.empty(0)
