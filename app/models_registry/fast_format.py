@@ -1,4 +1,4 @@
-"""The format of weights that steps are fastest with on this machine, as far as it is known without torch."""
+"""Which quantisation makes steps fastest on this machine, found without torch."""
 
 import platform
 import shutil
@@ -17,9 +17,9 @@ def fast_quantisation(
     which: Which = shutil.which,
     system: tuple[str, str] | None = None,
 ) -> Quantisation:
-    """ "int8" where our kernels for it can be compiled and nothing is faster, else "none".
+    """ "int8" where it is measured to be fastest, else "none".
 
-    That is an x86 CPU under Linux: docs/benchmarks.md, "int8, per row"."""
+    That is an x86 CPU under Linux, with a compiler for our kernels: docs/benchmarks.md, "int8, per row"."""
     name, machine = system or (platform.system(), platform.machine())
     if gpus or name != "Linux" or machine not in X86 or not has_package("torchao"):
         return "none"

@@ -72,7 +72,7 @@ class ModelLibrary:
         return [one.device for one in gpu_memories()]
 
     def fast_quantisation(self) -> Quantisation:
-        """The quantisation that steps are fastest with on this machine; "none" where none is faster."""
+        """The quantisation that makes steps fastest on this machine; "none" for dense weights."""
         return fast_quantisation(self.gpus())
 
     def disk(self) -> DiskUse:

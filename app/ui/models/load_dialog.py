@@ -65,7 +65,7 @@ class LoadActions:
         self._inventory = inventory
 
     def open(self, dialog: LoadDialog, model: InstalledModel) -> None:
-        """Ask how to load this model: as it was loaded last, else as is recommended, or so that it fits."""
+        """Ask how to load this model: as it was loaded last, else with the quantisation that suits it best."""
         found = self._inventory.get()
         options = options_here(found.gpus if found else ())
         choice = options.allowed(self._services.settings.choice_of(load_name(model)))
@@ -112,7 +112,7 @@ class LoadActions:
         return ended
 
     def _preselected(self, form: LoadForm) -> LoadForm:
-        """The form of a model that was never loaded: with the quantisation that is recommended or makes it fit."""
+        """The form of a model that was never loaded: with the recommended quantisation, or one that fits."""
         if form.recommended != "none":
             return self._judged(replace(form, choice=replace(form.choice, quantisation=form.recommended)))
         return form if form.fit is None or form.fit.verdict == "fits" else self._quantised(form)

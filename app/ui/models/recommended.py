@@ -37,9 +37,9 @@ def _suits(one: Recommendation, inventory: Inventory) -> bool:
 
 
 def quantisation_for(inventory: Inventory, name: str, fit: Fit | None) -> Quantisation:
-    """The fastest quantisation for a model of the catalogue, if its weights fit in float32; else "none".
+    """The fastest quantisation for a model of the catalogue whose weights fit in float32; else "none".
 
-    They are read in float32 before they are quantised. Whether another model can be quantised shows at its load."""
+    The weights are read in float32 and then quantised. Other models may have layers that cannot be quantised."""
     is_known = any(one.entry.repo == name for one in inventory.recommended)
     return inventory.fast if is_known and fit and _fits_in_float32(fit) else "none"
 
@@ -50,7 +50,7 @@ def _fits_in_float32(fit: Fit) -> bool:
 
 
 def quantisation_of_offer(settings: Settings, inventory: Inventory, one: Recommendation) -> Quantisation:
-    """How the weights of a model are kept once it is downloaded: as the last time, or as is fastest here."""
+    """How an offered model is loaded once it is here: as it was loaded last, or as is fastest on this machine."""
     repo = one.entry.repo
     if settings.was_loaded(repo):
         return settings.choice_of(repo).quantisation
@@ -58,7 +58,7 @@ def quantisation_of_offer(settings: Settings, inventory: Inventory, one: Recomme
 
 
 def choice_of(settings: Settings, inventory: Inventory, model: InstalledModel) -> ModelChoice:
-    """How an offer loads an installed model: as it was loaded last, or as is fastest here."""
+    """How an offered model that is installed is loaded: as it was loaded last, or as is fastest on this machine."""
     choice = settings.choice_of(load_name(model))
     if settings.was_loaded(choice.name):
         return choice

@@ -47,7 +47,7 @@ class ModelsService(Protocol):
         """The graphics cards that models can run on, as torch calls them."""
 
     def fast_quantisation(self) -> Quantisation:
-        """The quantisation that steps are fastest with on this machine; "none" where none is faster."""
+        """The quantisation that makes steps fastest on this machine; "none" for dense weights."""
 
     def disk(self) -> DiskUse:
         """The disk that models are downloaded to."""
