@@ -174,7 +174,7 @@ def build_chat_settings() -> ChatSettingsPanel:
             delete = gr.Button("Delete", elem_id="delete-preset", size="sm", scale=0, min_width=0)
         system = gr.Textbox(
             elem_id="system", label="System prompt", lines=3, max_lines=8, placeholder="You are a careful editor.",
-            info="For this chat, from the next message on. A preset has it and the sampling below.",
+            info="For this chat, from the next message on. A preset keeps it together with the sampling below.",
         )  # fmt: skip
         is_json, schema, problem = _build_json()
     return ChatSettingsPanel(system, presets, save, delete, is_json, schema, problem)

@@ -87,7 +87,7 @@ def auto_in_words(statistics: Statistics, newest: float = 0.0) -> str:
     if not statistics.steps or not split.cost:
         return ""
     if split.tree + split.window <= 1:
-        return "Auto: lately one row per step, for more cost more time than they save; it tries some now and then."
+        return "Auto: one row per step for now, since more cost more time than they save. It tries some at times."
     parts = [f"tree of {counted(split.tree, 'row')}"] if split.tree > 1 else []
     parts += [f"window of {counted(split.window, 'row')}"] if split.window else []
     mean = f"{newest or statistics.tokens_per_step:.1f} tokens"

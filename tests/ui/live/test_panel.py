@@ -91,7 +91,7 @@ def test_plain_decoding_is_called_plain() -> None:
         ),
         (
             Split(1, 0, 1.0),
-            "Auto: lately one row per step, for more cost more time than they save; it tries some now and then.",
+            "Auto: one row per step for now, since more cost more time than they save. It tries some at times.",
         ),
         (Split(24, 5, 0.0), ""),
     ],
