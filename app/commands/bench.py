@@ -40,6 +40,21 @@ class Asked:
     rounds: int
 
 
+Rounds = Annotated[int, typer.Option(help="How often all prompts are run.")]
+Report = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Also write the numbers to this file.")
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        metavar="FOLDER",
+        help="Keep every run here: a stopped benchmark goes on. At the end also a report, a leaderboard "
+        "and its picture.",
+    ),
+]
+
+
 def bench(
     prompts: given.PromptSets = None,
     suite: given.SuiteOption = None,
@@ -63,19 +78,9 @@ def bench(
     attention: given.AttentionOption = "auto",
     max_new_tokens: given.MaxNewTokens = 128,
     ignore_eos: given.IgnoreEos = False,
-    rounds: Annotated[int, typer.Option(help="How often all prompts are run.")] = 2,
-    report: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Also write the numbers to this file.")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            metavar="FOLDER",
-            help="Keep every run here: a stopped benchmark goes on. At the end also a report, a leaderboard "
-            "and its picture.",
-        ),
-    ] = None,
+    rounds: Rounds = 2,
+    report: Report = None,
+    output: Output = None,
 ) -> None:
     """Compare decoders on the same prompts, in turn, in one process."""
     override = SamplingOverride(temperature, seed)
