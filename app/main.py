@@ -12,12 +12,12 @@ import typer
 
 from app.commands.bench import bench
 from app.commands.chats import chats_cli
-from app.commands.console import errors_as_sentences, replace_unprintable_characters
+from app.commands.console import PlainErrors, errors_as_sentences, replace_unprintable_characters
 from app.commands.documents import documents_cli
 from app.commands.documents_ask import ask_documents
 from app.commands.generate import generate
 from app.commands.models import models_cli
-from app.commands.options import MODEL_HELP, DevicesOption, OtherDraftModel, ParallelOption
+from app.commands.options import MODEL_HELP, DataDir, DevicesOption, OtherDraftModel, ParallelOption
 from app.commands.ranks import devices_plan
 from app.commands.serve import serve
 from app.desktop import menu_install as menu
@@ -30,6 +30,7 @@ from app.network_log import HUB_WHY, NetworkLog
 from app.settings import DataFolder, data_dir_or_default
 
 cli = typer.Typer(
+    cls=PlainErrors,
     help="Foresight: chat with a local language model. It decodes with lookahead. Without a command the app opens.",
     add_completion=False,
     rich_markup_mode=None,
@@ -47,29 +48,31 @@ SWITCH_SECONDS = 0.0005
 HUB_HOSTS = ("huggingface.co", "hf.co")
 
 
+Port = Annotated[
+    int, typer.Option(min=1, max=65_535, help="The page's port; if it is taken, the next free one.")
+]
+WithoutBrowser = Annotated[bool, typer.Option("--no-browser", help="Do not open the page in the browser.")]
+AppModel = Annotated[str | None, typer.Option(metavar="ID_OR_PATH", help=MODEL_HELP)]
+Native = Annotated[bool, typer.Option("--native", help="Open a window instead of the browser (pywebview).")]
+WithoutToken = Annotated[
+    bool, typer.Option("--no-token", help="Let every user and program on this machine open the page.")
+]
+WithApi = Annotated[
+    bool, typer.Option("--api", help="Serve the API for other programs, too, beside the page.")
+]
+
+
 @cli.callback(invoke_without_command=True)
 def desktop(
     context: typer.Context,
-    port: Annotated[
-        int, typer.Option(min=1, max=65_535, help="The page's port; if it is taken, the next free one.")
-    ] = 7860,
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Do not open the page in the browser.")
-    ] = False,
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The folder of the app's data.")
-    ] = None,
-    model: Annotated[str | None, typer.Option(metavar="ID_OR_PATH", help=MODEL_HELP)] = None,
+    port: Port = 7860,
+    no_browser: WithoutBrowser = False,
+    data_dir: DataDir = None,
+    model: AppModel = None,
     draft_model: OtherDraftModel = None,
-    native: Annotated[
-        bool, typer.Option("--native", help="Open a window instead of the browser (pywebview).")
-    ] = False,
-    no_token: Annotated[
-        bool, typer.Option("--no-token", help="Let every user and program on this machine open the page.")
-    ] = False,
-    api: Annotated[
-        bool, typer.Option("--api", help="Serve the API for other programs, too, beside the page.")
-    ] = False,
+    native: Native = False,
+    no_token: WithoutToken = False,
+    api: WithApi = False,
     devices: DevicesOption = None,
     parallel: ParallelOption = "auto",
 ) -> None:
@@ -91,9 +94,8 @@ def desktop(
         try:
             if native:
                 require_window()
-            opening = Opening(
-                port, not no_browser, native, not no_token, api, devices_plan(devices, parallel=parallel)
-            )
+            plan = devices_plan(devices, parallel=parallel)
+            opening = Opening(port, not no_browser, native, not no_token, api, plan)
             run_app(folder, opening, ModelAsked(model, draft_model), network_log)
         finally:
             folder.release()

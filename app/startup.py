@@ -72,7 +72,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
     from app.models_registry import ModelLibrary, folder_here, locate
 
     file = SettingsFile(folder.path)
-    settings = _chosen(file.load(), model)
+    settings = asked_settings(file.load(), model)
     models = ModelLibrary(folder.path, settings.library)
     servers = Servers(folder.path, lambda: models.hub.is_offline, network_log.explain)
     log = log_path(folder.path)
@@ -99,14 +99,9 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         ask = partial(servers.submit, silence=SILENCE)
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name, ask)
         services = Services(conversations, engines, models, race, documents, file, settings, servers)
-        services.follow_model(settings.local_model.name)
-        in_browser = opening.in_browser and not opening.is_native
         api = _api(services, engine, embedding_model, models.hub, folder.path)
-        api.turn(opening.has_api or settings.has_api)
         app_context = AppContext(folder.path, models.hub.root, log, network_log, api, database, database.note)
-        page = serve(services, app_context, opening.port, in_browser, opening.is_native, opening.has_token)
-        folder.announce(page.url)
-        _greet(page, opening, folder, api)
+        page = _open(services, app_context, opening, folder)
         # After the page: importing torch takes longer than showing the page.
         engines.load(settings.model)
         try:
@@ -114,6 +109,18 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         finally:
             end_within(SECONDS, log)
             _close(page, race, conversations, engine)
+
+
+def _open(services: Services, app_context: AppContext, opening: Opening, folder: DataFolder) -> Running:
+    """Serves the page, and the API if it is on; tells where they are."""
+    settings, api = services.settings, app_context.api
+    services.follow_model(settings.local_model.name)
+    api.turn(opening.has_api or settings.has_api)
+    in_browser = opening.in_browser and not opening.is_native
+    page = serve(services, app_context, opening.port, in_browser, opening.is_native, opening.has_token)
+    folder.announce(page.url)
+    _greet(page, opening, folder, api.is_on)
+    return page
 
 
 def _close(page: Running, race: Race, conversations: Conversations, engine: Engine) -> None:
@@ -126,10 +133,10 @@ def _close(page: Running, race: Race, conversations: Conversations, engine: Engi
     engine.close(CLOSING_SECONDS)
 
 
-def _greet(page: Running, opening: Opening, folder: DataFolder, api: ApiSwitch) -> None:
+def _greet(page: Running, opening: Opening, folder: DataFolder, has_api: bool) -> None:
     """Tells where the app is."""
     typer.echo(page.note or f"Foresight is at {page.url}")
-    if api.is_on:
+    if has_api:
         typer.echo(f"The API is at {page.endpoint.origin}/v1, its key in {KeyFile(folder.path).path}")
     typer.echo("Close its window to quit." if opening.is_native else "Press Ctrl+C to quit.")
 
@@ -210,9 +217,10 @@ def _engine(locate: Locate, measurements: Path, plan: RankPlan, device: Device) 
         engine.close(CLOSING_SECONDS)
 
 
-def _chosen(settings: Settings, asked: ModelAsked) -> Settings:
+def asked_settings(settings: Settings, asked: ModelAsked) -> Settings:
+    """The settings with the model of the command line. Raises BadOption for an impossible one."""
     with impossible_values():
-        choice = settings.choice_of(asked.name) if asked.name else settings.model
+        choice = settings.model if asked.name is None else settings.choice_of(asked.name)
         if asked.draft_model is not None:
             choice = replace(choice, draft_model=asked.draft_model)
         return replace(settings, model=choice)

@@ -1,4 +1,4 @@
-"""What the app leaves in the database when it ends."""
+"""What the app starts with, and what it leaves in the database when it ends."""
 
 from contextlib import closing
 from pathlib import Path
@@ -8,7 +8,19 @@ import pytest
 from app.chat_messages import ChatSettings
 from app.database import Database
 from app.documents import Documents
-from app.startup import attached_with_chats, open_chat_stores
+from app.errors import BadOption
+from app.messages import ModelChoice
+from app.settings import Settings
+from app.startup import ModelAsked, asked_settings, attached_with_chats, open_chat_stores
+
+
+def test_the_model_of_the_command_line_takes_the_place_of_the_last_one() -> None:
+    last = Settings(ModelChoice("org/a", "float32", draft_model="org/b"))
+    assert asked_settings(last, ModelAsked()) == last
+    assert asked_settings(last, ModelAsked(draft_model="")).model == ModelChoice("org/a", "float32")
+    assert asked_settings(last, ModelAsked("org/c")).model == ModelChoice("org/c")
+    with pytest.raises(BadOption, match="Model must be a folder or a hub id, got ''"):
+        asked_settings(last, ModelAsked(""))
 
 
 def left(database: Database) -> list[str]:

@@ -21,9 +21,14 @@ class RunningApi:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}/v1"
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether it still answers."""
+        return self._server.is_alive
+
     def wait(self) -> None:
         """Return when the server has ended; a KeyboardInterrupt passes through."""
-        while self._server.is_alive:
+        while self.is_serving:
             sleep(0.5)
 
     def close(self) -> None:

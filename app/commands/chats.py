@@ -12,7 +12,7 @@ import typer
 from app.chat_messages import ChatSummary
 from app.chats import Chats
 from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable
-from app.commands.options import AsJson, DataDir
+from app.commands.options import AsJson, DataDir, require_words
 from app.database import database_in
 from app.database.restoring import apply_staged, stage
 from app.display_text import counted
@@ -61,6 +61,7 @@ def search_chats(
     """Find chats that have all these words in their title or in one message."""
     query = without_surrogates(" ".join(words))
     with chats_in(data_dir) as chats:
+        require_words(query)
         found = chats.search(query, limit)[:limit]
     if as_json:
         return print_json({"found": found})

@@ -114,6 +114,8 @@ def chosen_collections(documents: Documents, names: Sequence[str]) -> list[Colle
 
 def _add(documents: Documents, files: Sequence[Path], name: str, title: str, as_json: bool) -> None:
     real = [file for file in files if file != STANDARD_INPUT]
+    if title and len(real) == len(files):
+        raise BadOption("--title is for standard input: add - to the files, or leave it out.")
     for file in real:
         require_file(file)  # before a collection is created for nothing
     pasted = _standard_input() if len(real) < len(files) else ""

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from app.commands.console import columns, errors_as_sentences, print_json, print_text
-from app.commands.options import AsJson
+from app.commands.options import AsJson, require_words
 from app.commands.services import hub_of, model_settings
-from app.errors import ModelError
+from app.errors import BadOption, ModelError
 from app.model_messages import CatalogueEntry, InstalledModel, Precision, SearchHit, gigabytes
 
 models_cli = typer.Typer(
@@ -30,21 +30,35 @@ PrecisionOption = Annotated[Precision, typer.Option("--dtype", help="The precisi
 ContextOption = Annotated[
     int, typer.Option("--context", min=1, metavar="TOKENS", help="The length of the longest chat.")
 ]
+CataloguePrecision = Annotated[
+    Precision | None,
+    typer.Option("--dtype", help="With --catalogue: the precision of the weights. [default: bfloat16]"),
+]
+CatalogueContext = Annotated[
+    int | None,
+    typer.Option(
+        "--context",
+        min=1,
+        metavar="TOKENS",
+        help="With --catalogue: the length of the longest chat. [default: 4096]",
+    ),
+]
 
 
 @models_cli.command("list")
 def list_models(
     catalogue: Annotated[bool, typer.Option("--catalogue", help="List the recommended models.")] = False,
-    dtype: PrecisionOption = "bfloat16",
-    context: ContextOption = 4096,
+    dtype: CataloguePrecision = None,
+    context: CatalogueContext = None,
     as_json: AsJson = False,
 ) -> None:
     """List the models on this machine, or the recommended ones."""
     with errors_as_sentences():
         if catalogue:
-            _list_catalogue(dtype, context, as_json)
-        else:
-            _list_installed(as_json)
+            return _list_catalogue(dtype or "bfloat16", context or 4096, as_json)
+        if dtype or context:
+            raise BadOption("--dtype and --context are only for --catalogue: add it, or leave them out.")
+        return _list_installed(as_json)
 
 
 @models_cli.command("search")
@@ -55,7 +69,8 @@ def search_models(
 ) -> None:
     """Search the catalogue and the hub, most downloaded models first."""
     with errors_as_sentences():
-        _search(" ".join(words), limit, as_json)
+        require_words(query := " ".join(words))
+        _search(query, limit, as_json)
 
 
 @models_cli.command("info")

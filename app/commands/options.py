@@ -8,6 +8,7 @@ import typer
 from app.commands.decoder_options import LANES, OnOff
 from app.commands.suites import Suite
 from app.engine.parallel.plan import Parallelism
+from app.errors import BadOption
 from app.messages import AttentionChoice, DecoderName, Decoding, Device, DType, Preset
 from app.quantisation import Quantisation
 
@@ -111,17 +112,22 @@ Seed = Annotated[
         help="The same seed writes the same text with every decoder. [default: 0, or that of the prompts file]"
     ),
 ]
+QUANTISATION_HELP = (
+    "Quantise weights to 8 or 4 bits: less memory, and int8 is faster on a CPU. Needs torchao."
+)
+DEVICE_HELP = "auto uses CUDA, or an Apple GPU that passes a trial."
+APPS_OWN = "[default: the app's for its model]"
 DTypeOption = Annotated[DType, typer.Option("--dtype", help="auto suits the machine.")]
 QuantisationOption = Annotated[
     Quantisation,
-    typer.Option(
-        "--quantisation",
-        help="Quantise weights to 8 or 4 bits: less memory, and int8 is faster on a CPU. Needs torchao.",
-    ),
+    typer.Option("--quantisation", help=QUANTISATION_HELP),
 ]
-DeviceOption = Annotated[
-    Device, typer.Option("--device", help="auto uses CUDA, or an Apple GPU that passes a trial.")
+DeviceOption = Annotated[Device, typer.Option("--device", help=DEVICE_HELP)]
+OtherDType = Annotated[DType | None, typer.Option("--dtype", help=f"auto suits the machine. {APPS_OWN}")]
+OtherQuantisation = Annotated[
+    Quantisation | None, typer.Option("--quantisation", help=f"{QUANTISATION_HELP} {APPS_OWN}")
 ]
+OtherDevice = Annotated[Device | None, typer.Option("--device", help=f"{DEVICE_HELP} {APPS_OWN}")]
 DevicesOption = Annotated[
     str | None,
     typer.Option(
@@ -154,3 +160,9 @@ Decoder = Annotated[
         "--decoder", help="[default: auto; lookahead with --window, --ngram, --guesses or --preset]"
     ),
 ]
+
+
+def require_words(query: str) -> None:
+    """Raises BadOption for a search without words."""
+    if not query.strip():
+        raise BadOption("There is nothing to search for. Type some words.")

@@ -1,8 +1,11 @@
 """`python run.py serve`: the API for other programs, without a page."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from socket import socket
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,9 +14,10 @@ from app.commands import options as given
 from app.commands.console import errors_as_sentences, print_text
 from app.commands.ranks import chosen_ranks
 from app.commands.services import engine_in, hub_of
+from app.engine import Engine
 from app.errors import BadOption, impossible_values
-from app.messages import Device, ModelChoice
-from app.settings import SettingsFile, data_dir_or_default
+from app.messages import ModelChoice
+from app.settings import ModelSettings, Settings, SettingsFile, data_dir_or_default
 from app.web.listening import LOOPBACK, listen
 
 if TYPE_CHECKING:
@@ -25,29 +29,57 @@ CLOSING_SECONDS = 0.2
 LOOPBACKS = (LOOPBACK, "localhost", "::1")
 
 
+AppModel = Annotated[
+    str | None, typer.Option("--model", metavar="ID_OR_PATH", help="[default: the app's model]")
+]
+Port = Annotated[int, typer.Option(min=1, max=65_535, help="The port; if it is taken, the next free one.")]
+Host = Annotated[str, typer.Option(help="The address to listen at. Others than this machine's need a key.")]
+Key = Annotated[
+    str | None, typer.Option("--api-key", metavar="KEY", help="[default: the key in the data folder]")
+]
+WithoutKey = Annotated[bool, typer.Option("--no-key", help="Let every program on this machine ask.")]
+
+
 def serve(
-    model: Annotated[
-        str | None, typer.Option(metavar="ID_OR_PATH", help="[default: the app's model]")
-    ] = None,
+    model: AppModel = None,
     draft_model: given.OtherDraftModel = None,
-    port: Annotated[
-        int, typer.Option(min=1, max=65_535, help="The port; if it is taken, the next free one.")
-    ] = DEFAULT_PORT,
-    host: Annotated[
-        str, typer.Option(help="The address to listen at. Others than this machine's need a key.")
-    ] = LOOPBACK,
-    api_key: Annotated[
-        str | None, typer.Option("--api-key", metavar="KEY", help="[default: the key in the data folder]")
-    ] = None,
-    no_key: Annotated[bool, typer.Option("--no-key", help="Let every program on this machine ask.")] = False,
-    dtype: given.DTypeOption = "auto",
-    device: given.DeviceOption = "auto",
+    port: Port = DEFAULT_PORT,
+    host: Host = LOOPBACK,
+    api_key: Key = None,
+    no_key: WithoutKey = False,
+    dtype: given.OtherDType = None,
+    device: given.OtherDevice = None,
     devices: given.DevicesOption = None,
     parallel: given.ParallelOption = "auto",
-    quantisation: given.QuantisationOption = "none",
+    quantisation: given.OtherQuantisation = None,
     data_dir: given.DataDir = None,
 ) -> None:
     """Serve the engine to other programs, with OpenAI's API."""
+    with errors_as_sentences():
+        plan = chosen_ranks(devices, device or "auto", parallel)
+        folder = data_dir_or_default(data_dir)
+        settings = SettingsFile(folder).load()
+        asked = {"dtype": dtype, "device": device, "quantisation": quantisation, "draft_model": draft_model}
+        choice = chosen_model(settings, model, asked)
+        key = chosen_key(folder, api_key, no_key, host)
+        listener = listen(port, host)
+        with engine_in(folder, CLOSING_SECONDS, plan, choice.device) as engine:
+            running = _running(engine, choice, settings.library, key, host, listener)
+            engine.load(choice, partial(_tell_failure, engine, running))
+            _stay(running, key, port)
+
+
+def chosen_model(settings: Settings, model: str | None, asked: Mapping[str, str | None]) -> ModelChoice:
+    """The app's model as the app loads it, or `model`, with the options that were given. Raises BadOption."""
+    changes: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    with impossible_values():
+        return replace(settings.local_model if model is None else ModelChoice(model), **changes)
+
+
+def _running(
+    engine: Engine, choice: ModelChoice, library: ModelSettings, key: ApiKey, host: str, listener: socket
+) -> "RunningApi":
+    """The API with this model, listening."""
     from app.api.application import build_api  # the other commands do without the server's packages
     from app.api.gate import own_names
     from app.api.served_models import InstalledModels, served_model
@@ -55,36 +87,15 @@ def serve(
     from app.api.serving import RunningApi
     from app.models_registry import folder_here, installed, template_here
 
-    with errors_as_sentences():
-        plan = chosen_ranks(devices, device, parallel)
-        folder = data_dir_or_default(data_dir)
-        settings = SettingsFile(folder).load()
-        with impossible_values():
-            asked = ModelChoice(model, dtype, device, quantisation) if model is not None else None
-            choice = _drafted_by(draft_model, asked or _on_device(device, settings.local_model))
-        key = chosen_key(folder, api_key, no_key, host)
-        listener = listen(port, host)
-        with engine_in(folder, CLOSING_SECONDS, plan, choice.device) as engine:
-            hub, library, current = hub_of(settings.library), settings.library, served_model(choice)
-            services = ApiServices(
-                engine,
-                lambda: current,
-                InstalledModels(lambda: installed(hub, library.paths)),
-                lambda: folder_here(library.embedder, hub),
-                lambda asked: template_here(asked.name, hub),
-            )
-            engine.load(choice)
-            _stay(RunningApi(build_api(services, key, own_names(host)), listener), key, port)
-
-
-def _on_device(device: Device, choice: ModelChoice) -> ModelChoice:
-    """The app's model on another device, if one is given."""
-    return choice if device == "auto" else replace(choice, device=device)
-
-
-def _drafted_by(draft_model: str | None, choice: ModelChoice) -> ModelChoice:
-    """The choice with another draft model, if one is given."""
-    return choice if draft_model is None else replace(choice, draft_model=draft_model)
+    hub, current = hub_of(library), served_model(choice)
+    services = ApiServices(
+        engine,
+        lambda: current,
+        InstalledModels(lambda: installed(hub, library.paths)),
+        lambda: folder_here(library.embedder, hub),
+        lambda asked: template_here(asked.name, hub),
+    )
+    return RunningApi(build_api(services, key, own_names(host)), listener)
 
 
 def chosen_key(folder: Path, given_key: str | None, no_key: bool, host: str) -> ApiKey:
@@ -110,6 +121,12 @@ def _announce(running: "RunningApi", key: ApiKey, asked_port: int) -> None:
         case NoKey():
             print_text("It needs no key.")
     print_text("Press Ctrl+C to quit.")
+
+
+def _tell_failure(engine: Engine, running: "RunningApi", is_loaded: bool) -> None:
+    """Say why the model was not loaded. The API goes on: each request tries again, or names another model."""
+    if not is_loaded and running.is_serving:
+        print_text(f"Error: {engine.status().note}", err=True)
 
 
 def _stay(running: "RunningApi", key: ApiKey, asked_port: int) -> None:

@@ -1,9 +1,10 @@
 """A listening socket at a port that is free."""
 
+import errno
 import os
 import socket
 
-from app.errors import NoFreePort
+from app.errors import BadOption, NoFreePort
 
 LOOPBACK = "127.0.0.1"
 PORTS_TRIED = 20
@@ -13,7 +14,8 @@ PORTS_TRIED = 20
 def listen(port: int, host: str = LOOPBACK) -> socket.socket:
     """Return a listening socket, at `port` or the first free one after it. 0 takes any free port.
 
-    The socket is handed to the server as it is, so nobody can take the port in between."""
+    The socket is handed to the server as it is, so nobody can take the port in between. Raises NoFreePort, and
+    BadOption for an address that is not this machine's."""
     last = min(port + PORTS_TRIED - 1, 65535)
     for candidate in range(port, last + 1):
         if found := _try(candidate, host):
@@ -26,14 +28,19 @@ def listen(port: int, host: str = LOOPBACK) -> socket.socket:
 
 def _try(port: int, host: str) -> socket.socket | None:
     # Named, since asyncio switches off the delay of small packets (TCP_NODELAY) for sockets of this protocol alone.
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     # On Windows this option would let two programs share the port.
     if os.name == "posix":
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
         listener.listen(128)
-    except OSError:
+    except OSError as error:
         listener.close()
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            raise BadOption(
+                f"{host} is no address of this machine: choose {LOOPBACK}, or 0.0.0.0 for all of its addresses."
+            ) from error
         return None
     return listener

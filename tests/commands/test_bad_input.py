@@ -75,6 +75,39 @@ def test_what_the_parser_refuses_is_a_bad_argument(arguments: tuple[str, ...]) -
     assert "Error: " in result.stderr or "Error" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ("--parallel", "x"),
+            "Invalid value for '--parallel': 'x' is not one of 'auto', 'lookahead', 'tensor'.",
+        ),
+        (("--port", "x"), "Invalid value for '--port': it must be a valid integer."),
+        (("serve", "--port", "0"), "Invalid value for '--port': it must be greater than or equal to 1."),
+        (("bench", "--suite", "x"), "Invalid value for '--suite': 'x' is not one of"),
+        (("models", "info", "x", "--dtype", "x"), "Invalid value for '--dtype': 'x' is not one of"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_what_the_parser_refuses_is_told_in_plain_words(arguments: tuple[str, ...], words: str) -> None:
+    assert f"Error: {words}" in run(*arguments).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("chats", "search", " "), "There is nothing to search for. Type some words."),
+        (("models", "search", ""), "There is nothing to search for. Type some words."),
+        (("models", "list", "--dtype", "int8"), "--dtype and --context are only for --catalogue"),
+        (("models", "list", "--context", "512"), "--dtype and --context are only for --catalogue"),
+        (("documents", "add", __file__, "--title", "Lease"), "--title is for standard input"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_what_would_be_ignored_is_refused(arguments: tuple[str, ...], words: str) -> None:
+    assert words in sentence(run(*arguments), code=2)
+
+
 def test_prompts_must_be_given_one_way() -> None:
     assert "Give either --prompt TEXT or --prompts" in sentence(run("generate"), code=2)
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from app.errors import NoFreePort
+from app.errors import BadOption, NoFreePort
 from app.web.listening import LOOPBACK, PORTS_TRIED, listen
 
 
@@ -54,6 +54,11 @@ def occupied(port: int) -> socket.socket:
 def test_the_last_port_there_is_has_no_next_one() -> None:
     with occupied(65535), pytest.raises(NoFreePort, match="from 65535 to 65535"):
         listen(65535)
+
+
+def test_an_address_of_another_machine_is_refused() -> None:
+    with pytest.raises(BadOption, match=r"^192\.0\.2\.1 is no address of this machine"):
+        listen(0, "192.0.2.1")
 
 
 async def delay_of_packets(listener: socket.socket) -> bool:
