@@ -16,6 +16,6 @@ def excerpt(passage: Passage, question: str, most: int) -> Iterator[tuple[str, b
     shown = passage.text[begin : begin + most].rstrip()
     if begin:
         yield "…", False
-    yield from highlighted(shown, question)
+    yield from highlighted(shown.replace("\n\n", "\n"), question)  # the page shows a few lines
     if begin + len(shown) < len(passage.text.rstrip()):
         yield "…", False

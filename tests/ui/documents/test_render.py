@@ -111,7 +111,7 @@ def test_a_result_has_no_marks_of_markdown_and_its_marked_words_are_right() -> N
     passage = Passage(1, 1, "lease.md", 0, len(text), text)
     shown = results_html(SearchResult("What is the rent?", (PassageHit(passage, 1.0, 1.0, 1),)))
     excerpt = shown.partition('<p class="excerpt">')[2].partition("</p>")[0]
-    assert excerpt == "<mark>Rent</mark>\n\nmonth · <mark>rent</mark>\nMay · 740\n\n• Cats may stay."
+    assert excerpt == "<mark>Rent</mark>\nmonth · <mark>rent</mark>\nMay · 740\n• Cats may stay."
 
 
 @pytest.mark.parametrize(
