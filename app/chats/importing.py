@@ -30,7 +30,7 @@ def parse_archive(text: str) -> ChatArchive:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ImportBroken(
-            f"This file is not complete JSON ({error}). Choose a file that Foresight exported, or another chat app."
+            f"This file is not complete JSON ({error}). Choose a file that Foresight or another chat app exported."
         ) from error
     return foreign_archive(found) if isinstance(found, list) else archive_from_json(found)
 

@@ -55,7 +55,8 @@ def _in_plain_words() -> Iterator[None]:
         yield
     except typer.BadParameter as error:
         words = error.message.removeprefix("Value error, ").partition(", unable to parse")[0]
-        error.message = f"{words.replace('Input should be', 'it must be').rstrip('.')}."
+        if words:  # a missing argument has none
+            error.message = f"{words.replace('Input should be', 'it must be').rstrip('.')}."
         raise
 
 

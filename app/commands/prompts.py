@@ -111,7 +111,9 @@ def _lines(file: Path) -> list[str]:
     try:
         return file.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise BadOption(f"The prompts file {file} cannot be read ({error.strerror}).") from error
+        raise BadOption(
+            f"The prompts file {file} cannot be read ({error.strerror}). Choose another file."
+        ) from error
     except UnicodeDecodeError as error:
         raise BadOption(f"The prompts file {file} is not UTF-8 text.") from error
 

@@ -29,6 +29,8 @@ SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_
 
 def stage(source: Path, data_dir: Path) -> None:
     """Checks a backup and keeps a copy of it for the next start. Raises StoreError; then nothing changes."""
+    if not source.is_file():
+        raise StoreNotUsable(f"There is no file {source}. Choose a file that Back up has saved.")
     draft = data_dir / f"{STAGED}.new"
     try:
         with _errors_of(source), closing(sqlite3.connect(draft, isolation_level=None)) as copy:

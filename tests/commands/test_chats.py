@@ -96,11 +96,11 @@ def test_a_backup_is_restored_once_the_app_is_closed(folder: Path, tmp_path: Pat
     ("arguments", "code", "sentence"),
     [
         (("restore", "run.py"), 1, "is not a whole backup of Foresight"),
-        (("restore", "nowhere.sqlite"), 1, "is not a whole backup of Foresight"),
+        (("restore", "nowhere.sqlite"), 1, "There is no file nowhere.sqlite."),
         (("export", "999"), 1, "no longer there"),
         (("export", "--out", "nowhere/x.json"), 2, "Choose another file"),
         (("import", "nowhere.json"), 2, "cannot be read"),
-        (("import", "run.py"), 1, "Choose a file that Foresight exported"),
+        (("import", "run.py"), 1, "Choose a file that Foresight or another chat app exported"),
         (("backup", "nowhere/x.sqlite"), 1, "Choose another file"),
         (("backup", "."), 1, "Choose a file in it"),
     ],
