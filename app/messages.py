@@ -163,6 +163,7 @@ class ModelInfo:
     here. `quantised_share` is that of its parameters. `draft_model` names the model or head that drafts for it,
     `draft_model_note` tells where its tokenizer differs; `heads` tells whether a head that its checkpoint carries
     drafts, `heads_note` so or why not, "" if it has none.
+    `offloaded` are bytes of weights that stay in main memory, and are copied to the card in each step.
     `server` is the address of the server that runs it, "" for one loaded here: of another hardly more than its
     name is known. `devices` are several that share each step."""
 
@@ -194,6 +195,7 @@ class ModelInfo:
     heads_note: str = ""
     server: str = ""
     devices: tuple[str, ...] = ()
+    offloaded: int = 0
 
     @property
     def refusals(self) -> dict[str, str]:

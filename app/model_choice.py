@@ -18,7 +18,7 @@ class ModelChoice:
 
     `context` is the longest context in tokens; 0 leaves it to the model. With the address of a `server` the model
     runs there, and nothing but its name is used. `draft_model` is the folder or hub id of one that drafts for it,
-    loaded in the same way; "" for none."""
+    loaded in the same way; "" for none. With `offload` what a card has no room for stays in main memory."""
 
     name: str
     dtype: DType = "auto"
@@ -28,6 +28,7 @@ class ModelChoice:
     context: int = 0
     server: str = ""
     draft_model: str = ""
+    offload: bool = False
 
     def __post_init__(self) -> None:
         require(0 <= self.context <= 2**31, "context must be from 0 (the model's own) to 2^31", self.context)

@@ -16,6 +16,8 @@ ModelOrigin = Literal["demo", "hub", "folder", "hub-gguf", "lm-studio", "ollama"
 """Where an installed model is stored: in the app, in the hub's cache, in a user's folder, or by another program."""
 Verdict = Literal["fits", "fits with int4", "too big"]
 Use = Literal["chat", "code", "reasoning"]
+COPIED = 10e9
+"""Bytes a second that a card gets of main memory: an assumption, below what PCIe 4 can (25 GB/s)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,8 @@ class Fit:
     """Whether a model fits a device, estimated from its config and its file headers alone.
 
     `longest_context` is how many tokens fit at this precision, 0 when the weights do not; `peak` is the largest
-    resident size of a process with the model, in bytes."""
+    resident size of a process with the model, in bytes. `room` is what its weights may take of the device;
+    `offloaded` those that can stay in main memory where a card is too small, 0 where none need or can."""
 
     need: MemoryNeed
     memory: Memory
@@ -118,6 +121,8 @@ class Fit:
     verdict: Verdict
     sentence: str
     peak: int = 0
+    room: int = 0
+    offloaded: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +221,14 @@ class RemoteModel:
     fit: Fit | None = None
     problems: tuple[str, ...] = field(default=())
     ggufs: tuple[FileProgress, ...] = field(default=())
+
+
+def copying_words(offloaded: int) -> str:
+    """What it costs that so many bytes of weights stay in main memory."""
+    return (
+        f"{gigabytes(offloaded)} of its weights stay in main memory and are copied to the card in each step, which "
+        f"takes about {max(offloaded / COPIED, 0.1):.1f} s (at {gigabytes(COPIED)} a second)"
+    )
 
 
 def gigabytes(count: float) -> str:

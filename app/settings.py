@@ -119,7 +119,9 @@ class Settings:
         """How this model was loaded last, whatever its revision; else automatically, on the same device as now."""
         wanted = _without_revision(name)
         known = (one for one in (self.local_model, *self.loaded) if _without_revision(one.name) == wanted)
-        automatic = replace(self.local_model, dtype="auto", quantisation="none", context=0, draft_model="")
+        automatic = replace(
+            self.local_model, dtype="auto", quantisation="none", context=0, draft_model="", offload=False
+        )
         return replace(next(known, automatic), name=name)
 
     def was_loaded(self, name: str) -> bool:

@@ -208,9 +208,9 @@ def _engine(locate: Locate, measurements: Path, plan: RankPlan, device: Device) 
     """An engine that is closed without waiting for its thread, which may be importing torch.
 
     Nothing is lost: replies are in the stores by then."""
-    from app.models_registry import fits_device
+    from app.models_registry import fit_on_device
 
-    engine = Engine(locate, measurements, plan=plan, device=device, fits=fits_device)
+    engine = Engine(locate, measurements, plan=plan, device=device, estimate=fit_on_device)
     try:
         yield engine
     finally:

@@ -75,6 +75,7 @@ def bench(
     dtype: given.DTypeOption = "auto",
     device: given.DeviceOption = "auto",
     quantisation: given.QuantisationOption = "none",
+    offload: given.OffloadOption = False,
     attention: given.AttentionOption = "auto",
     max_new_tokens: given.MaxNewTokens = 128,
     ignore_eos: given.IgnoreEos = False,
@@ -91,7 +92,9 @@ def bench(
         lanes = read_lanes(decoders, base)
         with impossible_values():
             options = Options(override.apply(Sampling()), base, max_new_tokens, ignore_eos)
-            choice = ModelChoice(model, dtype, device, quantisation, attention, draft_model=draft_model)
+            choice = ModelChoice(
+                model, dtype, device, quantisation, attention, draft_model=draft_model, offload=offload
+            )
             asked = Asked(choice, sets, lanes, options, rounds)
         with engine_in(default_data_dir()) as engine:
             run_bench(engine, asked, BenchFiles(report, output))

@@ -44,6 +44,7 @@ def generate(
     devices: given.DevicesOption = None,
     parallel: given.ParallelOption = "auto",
     quantisation: given.QuantisationOption = "none",
+    offload: given.OffloadOption = False,
     attention: given.AttentionOption = "auto",
     max_new_tokens: given.MaxNewTokens = 512,
     ignore_eos: given.IgnoreEos = False,
@@ -56,7 +57,9 @@ def generate(
         plan = chosen_ranks(devices, device, parallel)
         decoding = read_decoding(decoder, DecoderSizes(preset, window, ngram, guesses, rows), same_text)
         with impossible_values():
-            choice = ModelChoice(model, dtype, device, quantisation, attention, draft_model=draft_model)
+            choice = ModelChoice(
+                model, dtype, device, quantisation, attention, draft_model=draft_model, offload=offload
+            )
             sampling = override.apply(Sampling(0.0, top_k, top_p, min_p, repetition_penalty))
             options = Options(sampling, decoding, max_new_tokens, ignore_eos, tuple(stop or ()))
         items = read_prompts(prompt, prompts, raw, override)

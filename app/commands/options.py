@@ -143,6 +143,13 @@ ParallelOption = Annotated[
         help="With --devices: lookahead shares each step among copies of the model, tensor splits its layers.",
     ),
 ]
+OffloadOption = Annotated[
+    bool,
+    typer.Option(
+        "--offload",
+        help="Keep in main memory what the card has no room for. Slow: each step copies it to the card.",
+    ),
+]
 AttentionOption = Annotated[
     AttentionChoice,
     typer.Option("--attention", help="The attention backend; auto uses the best one that works here."),

@@ -52,6 +52,7 @@ def serve(
     devices: given.DevicesOption = None,
     parallel: given.ParallelOption = "auto",
     quantisation: given.OtherQuantisation = None,
+    offload: given.OffloadOption = False,
     data_dir: given.DataDir = None,
 ) -> None:
     """Serve the engine to other programs, with OpenAI's API."""
@@ -60,7 +61,7 @@ def serve(
         folder = data_dir_or_default(data_dir)
         settings = SettingsFile(folder).load()
         asked = {"dtype": dtype, "device": device, "quantisation": quantisation, "draft_model": draft_model}
-        choice = chosen_model(settings, model, asked)
+        choice = chosen_model(settings, model, asked | {"offload": offload or None})
         key = chosen_key(folder, api_key, no_key, host)
         listener = listen(port, host)
         with engine_in(folder, CLOSING_SECONDS, plan, choice.device) as engine:
@@ -69,7 +70,9 @@ def serve(
             _stay(running, key, port)
 
 
-def chosen_model(settings: Settings, model: str | None, asked: Mapping[str, str | None]) -> ModelChoice:
+def chosen_model(
+    settings: Settings, model: str | None, asked: Mapping[str, str | bool | None]
+) -> ModelChoice:
     """The app's model as the app loads it, or `model`, with the options that were given. Raises BadOption."""
     changes: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     with impossible_values():

@@ -44,12 +44,12 @@ def engine_in(
     """An engine that keeps its measurements in this data folder. At the end it has so long for what it is at.
 
     Texts are embedded on `device` until a model is loaded."""
-    from app.models_registry import fits_device, locate
+    from app.models_registry import fit_on_device, locate
 
     def located(name: str, progress: Progress) -> ModelFolder:
         return locate(name, progress, hub_of(SettingsFile(data_dir).load().library))
 
-    engine = Engine(located, data_dir / "steps", plan=plan, device=device, fits=fits_device)
+    engine = Engine(located, data_dir / "steps", plan=plan, device=device, estimate=fit_on_device)
     try:
         yield engine
     finally:

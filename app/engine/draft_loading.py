@@ -44,7 +44,7 @@ def with_draft_model(
         )
     if is_speculator(draft.path):
         return with_eagle_head(target, draft)
-    alone = replace(choice, name=choice.draft_model, draft_model="")
+    alone = replace(choice, name=choice.draft_model, draft_model="", offload=False)
     loaded = load(draft, alone, sandbox, cache, no_heads)
     runner = loaded.runner
     if not isinstance(runner, BlockRunner) or not runner.has_fixed_positions:

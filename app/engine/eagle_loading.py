@@ -47,6 +47,8 @@ def with_eagle_head(target: LoadedModel, draft: ModelFolder) -> LoadedModel:
         )
     if target.info.devices:  # a layer of the target that a head asks may be split among them
         raise _refusal(target, draft, "the model is split among devices")
+    if target.info.offloaded:
+        raise _refusal(target, draft, "part of the model is in main memory")
     try:
         source = _source(config, draft, runner)
     except _Misfit as misfit:

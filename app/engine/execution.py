@@ -44,8 +44,8 @@ from app.engine.runner import BlockRunner
 from app.engine.sequential_runner import SequentialRunner
 from app.engine.steps import EagerSteps, Steps, compile_variants
 from app.engine.tolerance import rounds_activations, tolerance_of
-from app.errors import AttentionUnavailable
-from app.messages import AttentionChoice, ModelChoice
+from app.errors import AttentionUnavailable, BadOption
+from app.messages import AttentionChoice, ModelChoice, ModelFolder
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +83,30 @@ def run_whole(model: PreTrainedModel, choice: ModelChoice, context: int) -> Exec
     if reason:
         return run_in_chains(model, context, reason)
     return run_in_blocks(model, attention, machine, context, choice.attention)
+
+
+def check_torchs_own(folder: ModelFolder, choice: ModelChoice, how: str, why: str, other: str) -> None:
+    """Raises BadOption for what `run_by_torch` does not run, because `why`: they are not done `how`."""
+    if choice.quantisation != "none":
+        raise BadOption(f"Quantised weights are not {how}: {other}, or leave --quantisation out.")
+    if folder.path.is_file():
+        raise BadOption(f"A GGUF file is not {how}: {other}, or use the model's safetensors.")
+    if choice.attention not in ("auto", "sdpa"):
+        raise AttentionUnavailable(choice.attention, why)
+
+
+def run_by_torch(
+    model: PreTrainedModel,
+    context: int,
+    why: str,
+    make_steps: Callable[[PreTrainedModel, Attention, str], Steps] = EagerSteps,
+) -> Execution:
+    """Blocks by torch's own kernels alone, because `why`, of a model whose weights are not all at one place."""
+    attention = torchs_own(capabilities_of(model.device), why)
+    steps = make_steps(model, attention, why if model.device.type == "cuda" else "")
+    rotary = rotary_of(model.config.get_text_config(decoder=True), context)
+    runner = BlockRunner(model, context, rotary, attention, steps)
+    return Execution(runner, attention, fused_note=f"Layers keep torch's kernels: {why}.")
 
 
 def run_in_chains(model: PreTrainedModel, context: int, reason: str) -> Execution:

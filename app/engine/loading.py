@@ -35,7 +35,15 @@ from app.engine.runner import BlockRunner
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.engine.step_profile import StepProfile
 from app.engine.text import Decode
-from app.engine.weights import HERE, Place, as_model_errors, placement, prepared, read_weights
+from app.engine.weights import (
+    HERE,
+    Place,
+    as_model_errors,
+    offloaded_bytes,
+    placement,
+    prepared,
+    read_weights,
+)
 from app.errors import BadOption
 from app.messages import ModelChoice, ModelFolder, ModelInfo
 
@@ -153,7 +161,9 @@ def _load(
     model = read_weights(folder, config, dtype, placed).requires_grad_(False)
     heads = find_heads(model, folder)
     quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room there
-    model.train(False).to(device)
+    model.train(False)
+    if not offloaded_bytes(model):  # else accelerate moves its weights, and refuses to move the model
+        model.to(device)
     loaded = prepare(model, tokenizer, folder, choice, quantised, run)
     info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
     return replace(loaded, info=info, draft_models=sources)
@@ -200,6 +210,7 @@ def prepare(
         fused=execution.fused,
         fused_note=execution.fused_note,
         compiler_note=compiler_note(choice, model),
+        offloaded=offloaded_bytes(model),
     )
     vocabulary = int(text_config.vocab_size)
     return LoadedModel(info, tokenizer, execution.runner, eos_ids(model, tokenizer), vocabulary)

@@ -24,8 +24,9 @@ from app.engine.memory import (
     release_memory,
     restart_peak,
 )
+from app.engine.offloading import check_can_offload, load_in_part
 from app.engine.parallel.group import Ranks
-from app.engine.parallel.plan import ALONE, Fits, RankPlan, always_fits
+from app.engine.parallel.plan import ALONE, Estimate, RankPlan, no_estimate
 from app.engine.prompt import encode, make_reader
 from app.engine.reader import CachedTokenReader
 from app.engine.reply_events import NeverStop as NeverStop
@@ -66,7 +67,7 @@ class Session:
         plan: RankPlan = ALONE,
         device: Device = "auto",
         sentences: SentenceModels | None = None,
-        fits: Fits = always_fits,
+        estimate: Estimate = no_estimate,
     ) -> None:
         """`taken` are bytes that the process took before there was an engine; no sandbox: models are trusted.
 
@@ -80,7 +81,8 @@ class Session:
         self._cache = open_cache(cache_dir)
         self._unpacked = cache_dir / "gguf" if cache_dir else None
         self._taken = taken
-        self._ranks = Ranks(plan, fits)
+        self._plan, self._estimate = plan, estimate
+        self._ranks = Ranks(plan, estimate)
         self._sentences = sentences or SentenceModels(sandbox)
         self._device: Device = "cpu" if "cpu" in plan.devices else device
         self._folders: tuple[ModelFolder, ...] = ()  # of the loaded model, and of its draft model
@@ -193,6 +195,8 @@ class Session:
         names = (choice.name, choice.draft_model) if choice.draft_model else (choice.name,)
         folders = tuple(self._locate(name, progress) for name in names)
         refuse_speculator(folders[0])
+        if choice.offload:
+            check_can_offload(folders[0], choice, self._plan)
         for draft in folders[1:]:
             check_draft_model(draft)
         return folders
@@ -247,7 +251,10 @@ class Session:
         here = self._ranks.begin(choice)
         self._device = here.device
         with self._ranks.explaining_errors():
-            read = self._ranks.load(folder, here, self._sandbox, self._unpacked)
+            if here.offload:
+                read = load_in_part(folder, drafts, here, self._sandbox, self._estimate, progress)
+            else:
+                read = self._ranks.load(folder, here, self._sandbox, self._unpacked)
             for draft in drafts:
                 read = with_draft_model(read, draft, here, self._sandbox, self._unpacked)
             loaded = measured(read, self._cache, progress, ranks=self._ranks.size)

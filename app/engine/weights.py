@@ -69,7 +69,7 @@ def read_weights(
     folder: ModelFolder,
     config: PreTrainedConfig,
     dtype: torch.dtype,
-    placed: dict[str, dict[str, torch.device]],
+    placed: dict[str, Any],
 ) -> PreTrainedModel:
     # transformers types this by its arguments' defaults; with output_loading_info it is a pair.
     with without_bar(folder):
@@ -87,6 +87,11 @@ def read_weights(
     _check_complete(folder, read[1]["missing_keys"])
     _check_sizes(folder, [name for name, *_shapes in read[1]["mismatched_keys"]])
     return model
+
+
+def offloaded_bytes(model: PreTrainedModel) -> int:
+    """Bytes of weights that wait elsewhere until a step needs them: for torch they are on no device ("meta")."""
+    return sum(parameter.nbytes for parameter in model.parameters() if parameter.is_meta)
 
 
 def _check_complete(folder: ModelFolder, missing: Iterable[str]) -> None:

@@ -29,7 +29,7 @@ from app.engine.jobs import (
     sentence_of,
 )  # fmt: skip
 from app.engine.memory import address_space_left, resident_bytes
-from app.engine.parallel.plan import ALONE, Fits, RankPlan, always_fits
+from app.engine.parallel.plan import ALONE, Estimate, RankPlan, no_estimate
 from app.engine.reader import CachedTokenReader
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.errors import AppError, EngineClosed
@@ -60,13 +60,13 @@ class Engine:
         sandbox: Sandbox | None = None,
         plan: RankPlan = ALONE,
         device: Device = "auto",
-        fits: Fits = always_fits,
+        estimate: Estimate = no_estimate,
     ) -> None:
         """`cache_dir` keeps what was measured of models; without it each is measured whenever it is loaded.
 
         The sandbox is closed with the engine; by default it has its own. Until a model is loaded, texts are
         embedded on `device`; then where that model was wanted."""
-        self._locate, self._cache_dir, self._fits = locate, cache_dir, fits
+        self._locate, self._cache_dir, self._estimate = locate, cache_dir, estimate
         self._sandbox, self._plan, self._device = sandbox or Sandbox(), plan, device
         self._queue = JobQueue()
         self._session: Session | None = None
@@ -189,7 +189,7 @@ class Engine:
         from app.engine.session import Session  # torch comes with it: not before there is work
 
         given = self._locate, self._cache_dir, taken, self._sandbox, self._plan, self._device
-        return Session(*given, fits=self._fits)
+        return Session(*given, estimate=self._estimate)
 
     def _startup_error(self, error: Exception) -> AppError:
         """The error of an engine that cannot start, such as without torch.

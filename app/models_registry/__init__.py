@@ -5,7 +5,7 @@ Knows no torch: it deals in files alone."""
 from app.device_memory import memories
 from app.models_registry.catalogue import find, grouped, read_catalogue
 from app.models_registry.downloads.downloads import Downloads, SavedDownloads
-from app.models_registry.fit_estimate import fits_device, judge_folder
+from app.models_registry.fit_estimate import fit_on_device, judge_folder
 from app.models_registry.hub.hub import Hub, log_in, log_out
 from app.models_registry.hub.hub_id import HubId, parse_hub_id, require_hub_id
 from app.models_registry.hub.search import inspect_model, search
@@ -27,7 +27,7 @@ __all__ = [
     "freed_by",
     "grouped",
     "installed",
-    "fits_device",
+    "fit_on_device",
     "judge_folder",
     "locate",
     "log_in",

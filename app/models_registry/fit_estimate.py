@@ -20,7 +20,16 @@ from app.device_memory import PREFIX_SHARE, memories
 from app.eagle_config import is_speculator
 from app.errors import ModelError, OnlyDrafts
 from app.messages import ModelFolder
-from app.model_messages import Fit, Memory, MemoryNeed, Precision, RowPrice, Verdict, gigabytes
+from app.model_messages import (
+    Fit,
+    Memory,
+    MemoryNeed,
+    Precision,
+    RowPrice,
+    Verdict,
+    copying_words,
+    gigabytes,
+)
 from app.models_registry.files.config import ModelConfig, read_config
 from app.models_registry.files.weights import HEADS, Weights, check_model, read_weights
 from app.quantisation import model_bytes
@@ -95,6 +104,18 @@ class Estimator:
             fits = self.need(precision, min(middle * CHUNK, self.shape.context)).total <= free
             low, high = (middle, high) if fits else (low, middle - 1)
         return min(low * CHUNK, self.shape.context)
+
+    def offloaded(self, precision: Precision, room: int) -> int:
+        """Bytes of weights that stay in main memory where a card has so much room for them.
+
+        0 where none need to, and where it cannot be: the embedding is on the card, and room for any other piece."""
+        weights = replace(self, draft_models=()).need(precision, 1).weights
+        if weights <= room or self.device == "cpu" or precision not in STORED_AS or self.weights.is_gguf:
+            return 0
+        embedding = self.shape.embedding
+        piece = max(embedding, self._packed() // max(self.shape.layers, 1)) * NUMBER_BYTES[precision]
+        is_enough = room >= embedding * NUMBER_BYTES[precision] + piece
+        return min(weights, weights - room + piece) if is_enough else 0
 
     @property
     def _is_tied(self) -> bool:
@@ -190,8 +211,13 @@ def judge(estimator: Estimator, memory: Memory, precision: Precision, context: i
     elif estimator.need("int4", context).total <= usable:
         verdict = "fits with int4"
     sentence = _sentence(verdict, need.total, memory, longest, context, estimator.shape.context)
+    drafts = (one.need(precision, 1).weights for one in estimator.draft_models)
+    room = max(usable - need.total + need.weights - sum(drafts), 0)
+    offloaded = 0 if verdict == "fits" else estimator.offloaded(precision, room)
+    if offloaded:
+        sentence += f" With --offload about {copying_words(offloaded)}."
     peak = estimator.peak(precision, context)
-    return Fit(need, memory, precision, context, longest, verdict, sentence, peak)
+    return Fit(need, memory, precision, context, longest, verdict, sentence, peak, room, offloaded)
 
 
 def _sentence(verdict: Verdict, total: int, memory: Memory, longest: int, context: int, most: int) -> str:
@@ -227,16 +253,16 @@ def _estimator(folder: Path, name: str, memory: Memory) -> Estimator:
     return Estimator(read_config(folder, name), read_weights(folder, name), memory.device)
 
 
-def fits_device(folder: ModelFolder, precision: str, device: str, context: int, copies: int = 1) -> bool:
-    """Whether so many copies of a model fit this device; of what cannot be estimated it is assumed."""
+def fit_on_device(
+    folder: ModelFolder, precision: str, device: str, context: int, copies: int = 1, draft: Path | None = None
+) -> Fit | None:
+    """Whether so many copies of a model fit this device, with a draft model; None where nobody can tell."""
     memory = next((one for one in memories() if one.device == device), None)
     if memory is None or precision not in get_args(Precision):
-        return True
+        return None
     share = replace(memory, free=memory.free // copies)
+    width = cast(Precision, precision)
     try:
-        fit = judge_folder(
-            folder.path, folder.name, share, cast(Precision, precision), context or USUAL_CONTEXT
-        )
+        return judge_folder(folder.path, folder.name, share, width, context or USUAL_CONTEXT, draft)
     except ModelError:  # loading says why
-        return True
-    return fit.verdict == "fits"
+        return None

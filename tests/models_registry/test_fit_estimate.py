@@ -8,8 +8,8 @@ import pytest
 
 from app.device_memory import memories, parse_gpus, parse_meminfo, parse_vm_stat
 from app.messages import ModelFolder
-from app.model_messages import Memory
-from app.models_registry import fits_device, judge_folder
+from app.model_messages import Memory, Precision
+from app.models_registry import fit_on_device, judge_folder
 from app.models_registry.files.config import parse_config
 from app.models_registry.files.weights import Tensor, Weights
 from app.models_registry.fit_estimate import CHUNK, Estimator, judge
@@ -160,12 +160,41 @@ def test_the_demo_model_fits_from_its_files_alone() -> None:
 
 def test_a_device_holds_as_many_copies_as_fit(tmp_path: Path) -> None:
     demo = ModelFolder(assets_dir() / "demo-model", "demo")
-    assert fits_device(demo, "float32", "cpu", 0)
-    assert not fits_device(demo, "float32", "cpu", 0, copies=10_000)
-    assert fits_device(demo, "float32", "cuda:99", 0, copies=10_000), (
-        "of a device that nobody knows it is assumed"
+    fits = [fit_on_device(demo, "float32", "cpu", 0, copies) for copies in (1, 10_000)]
+    assert [fit and fit.verdict for fit in fits] == ["fits", "too big"]
+    assert fit_on_device(demo, "float32", "cuda:99", 0) is None, "nobody knows this device"
+    assert fit_on_device(ModelFolder(tmp_path, "empty"), "float32", "cpu", 0) is None, "loading says why not"
+
+
+def test_what_a_card_has_no_room_for_may_stay_in_main_memory() -> None:
+    memory = Memory("cuda:0", 12 * GIB, 12 * GIB)
+    fit = judge(estimator(), memory, "bfloat16", 4096)
+    embedding = 2 * 128_256 * 4096
+    assert fit.room == int(memory.free * 0.9) - (fit.need.total - fit.need.weights)
+    assert fit.offloaded == fit.need.weights - fit.room + embedding, "room is kept for what is copied"
+    assert fit.sentence.endswith(
+        "With --offload about 6.85 GB of its weights stay in main memory and are copied to the card in each step, "
+        "which takes about 0.7 s (at 10 GB a second)."
     )
-    assert fits_device(ModelFolder(tmp_path, "empty"), "float32", "cpu", 0), "loading says why not"
+    drafted = judge(
+        replace(estimator(), draft_models=(estimator(num_hidden_layers=8),)), memory, "bfloat16", 4096
+    )
+    assert drafted.offloaded == 0, "a draft model is on the card, and this one leaves no room there"
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "free"),
+    [
+        ("cuda:0", "bfloat16", 80 * GIB),
+        ("cuda:0", "bfloat16", 2 * GIB),
+        ("cuda:0", "int8", 4 * GIB),
+        ("cpu", "bfloat16", 4 * GIB),
+    ],
+    ids=["fits", "has no room even for its embedding", "quantised", "no card"],
+)
+def test_nothing_stays_there_that_need_not_or_cannot(device: str, precision: Precision, free: int) -> None:
+    fit = judge(estimator(device), Memory(device, free, free), precision, 4096)
+    assert fit.offloaded == 0 and "--offload" not in fit.sentence
 
 
 @pytest.mark.parametrize(

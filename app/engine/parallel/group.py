@@ -25,7 +25,7 @@ from app.engine.parallel.devices import check_cards, devices_by_torchrun
 from app.engine.parallel.layer_group import Watch, join_layers, leave_layers
 from app.engine.parallel.link import Link, LinkBroken, Loading, Op, Order, connect
 from app.engine.parallel.passes import Announcer
-from app.engine.parallel.plan import Fits, RankPlan, TorchrunRank, always_fits
+from app.engine.parallel.plan import Estimate, RankPlan, TorchrunRank, no_estimate
 from app.engine.parallel.runner import ParallelRunner, profile_together
 from app.engine.parallel.serving import RankServer, use_device
 from app.engine.parallel.tensor import does_split, load_split
@@ -44,10 +44,10 @@ _PINGS = 21
 class Ranks:
     """Rank 0's view of the others. One device needs none of them, and nothing is started."""
 
-    def __init__(self, plan: RankPlan, fits: Fits = always_fits) -> None:
-        """`fits` decides whether a model is split, where the plan leaves that open."""
+    def __init__(self, plan: RankPlan, estimate: Estimate = no_estimate) -> None:
+        """`estimate` decides whether a model is split, where the plan leaves that open."""
         self._plan = plan
-        self._fits = fits
+        self._estimate = estimate
         self._devices = plan.devices  # that are left
         self._children: list[ChildProcess] = []
         self._link: Link | None = None
@@ -85,7 +85,7 @@ class Ranks:
         self, folder: ModelFolder, choice: ModelChoice, sandbox: Sandbox | None, cache: Path | None
     ) -> LoadedModel:
         """The model at this rank: a share of it where all ranks together hold one. Raises AppError."""
-        self._is_split = does_split(self._plan.parallel, folder, choice, self._devices, self._fits)
+        self._is_split = does_split(self._plan.parallel, folder, choice, self._devices, self._estimate)
         if not self._is_split:
             return load(folder, choice, sandbox, cache)
         with self._hanging_up_on_error(), TemporaryDirectory(prefix="foresight-layers-") as meeting:

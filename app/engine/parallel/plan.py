@@ -1,12 +1,14 @@
 """Which devices take part, as the command line was told. Known without torch."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Literal, Protocol
 
 from app.errors import BadOption
 from app.messages import Device, ModelFolder
+from app.model_messages import Fit
 from app.validation import require, require_one_of
 
 Parallelism = Literal["auto", "lookahead", "tensor"]
@@ -62,13 +64,33 @@ class RankPlan:
 ALONE = RankPlan()
 """One device."""
 
-Fits = Callable[[ModelFolder, str, str, int, int], bool]
-"""(a model, its precision, a device such as "cuda:0", a context or 0, copies) -> whether they fit this device."""
+
+class Estimate(Protocol):
+    """Whether copies of a model fit a device such as "cuda:0", with a draft model; None where nobody can tell."""
+
+    def __call__(
+        self,
+        folder: ModelFolder,
+        precision: str,
+        device: str,
+        context: int,
+        copies: int = 1,
+        draft: Path | None = None,
+    ) -> Fit | None:
+        """`context` 0 leaves it to the estimate."""
 
 
-def always_fits(_folder: ModelFolder, _precision: str, _device: str, _context: int, _copies: int) -> bool:
-    """Where nobody estimates."""
-    return True
+def no_estimate(
+    folder: ModelFolder,
+    precision: str,
+    device: str,
+    context: int,
+    copies: int = 1,
+    draft: Path | None = None,
+) -> Fit | None:
+    """Nobody estimates."""
+    del folder, precision, device, context, copies, draft
+    return None
 
 
 def read_devices(text: str) -> tuple[str, ...]:

@@ -9,15 +9,16 @@ Rank 0 alone tries, measures and decodes the model, as one that it has whole. It
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import gcd
 
 import torch
 from torch import distributed
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
-from app.engine.attention.selector import SDPA, Attention, capabilities_of, torchs_own
+from app.engine.attention.selector import SDPA, Attention
 from app.engine.compatibility import reason_against_trees
-from app.engine.execution import Execution
+from app.engine.execution import Execution, check_torchs_own, run_by_torch
 from app.engine.hardware import choose_dtype, dtype_name
 from app.engine.head_loading import no_heads
 from app.engine.kv_cache import BlockCache
@@ -25,13 +26,11 @@ from app.engine.loading import LoadedModel, load
 from app.engine.model_config import heads_of
 from app.engine.parallel.layer_group import card_by_number
 from app.engine.parallel.passes import Announcer
-from app.engine.parallel.plan import Fits, Parallelism
-from app.engine.rotary import rotary_of
-from app.engine.runner import BlockRunner
+from app.engine.parallel.plan import Estimate, Parallelism
 from app.engine.sandbox import Sandbox
 from app.engine.steps import EagerSteps
 from app.engine.weights import HERE, Place, as_model_errors
-from app.errors import AppError, AttentionUnavailable, BadOption, ModelBroken
+from app.errors import AppError, BadOption, ModelBroken
 from app.messages import ModelChoice, ModelFolder
 
 ROUNDING = (
@@ -60,14 +59,7 @@ def reason_against_split(config: PreTrainedConfig, ranks: int) -> str:
 
 def check_can_split(folder: ModelFolder, choice: ModelChoice, ranks: int) -> None:
     """Raises BadOption for a model that cannot be split in so many shares, before any rank reads it."""
-    if choice.quantisation != "none":
-        raise BadOption(
-            f"Quantised weights are not split among devices: {_OTHER}, or leave --quantisation out."
-        )
-    if folder.path.is_file():
-        raise BadOption(f"A GGUF file is not split among devices: {_OTHER}, or use the model's safetensors.")
-    if choice.attention not in ("auto", "sdpa"):
-        raise AttentionUnavailable(choice.attention, _OWN)
+    check_torchs_own(folder, choice, "split among devices", _OWN, _OTHER)
     with as_model_errors(folder):
         config = AutoConfig.from_pretrained(folder.path, **HERE).get_text_config(decoder=True)
     if reason := reason_against_split(config, ranks):
@@ -88,7 +80,11 @@ def _reason_against_device(choice: ModelChoice) -> str:
 
 
 def does_split(
-    parallel: Parallelism, folder: ModelFolder, choice: ModelChoice, devices: Sequence[str], fits: Fits
+    parallel: Parallelism,
+    folder: ModelFolder,
+    choice: ModelChoice,
+    devices: Sequence[str],
+    estimate: Estimate,
 ) -> bool:
     """Whether these devices hold a share of the model each. Raises AppError where they should and cannot."""
     if len(devices) < 2 or parallel == "lookahead":
@@ -100,9 +96,8 @@ def does_split(
             raise
         return False
     precision = dtype_name(choose_dtype(choice.dtype, torch.device(devices[0])))
-    return parallel == "tensor" or not all(
-        fits(folder, precision, device, choice.context, devices.count(device)) for device in set(devices)
-    )
+    fits = (estimate(folder, precision, one, choice.context, devices.count(one)) for one in set(devices))
+    return parallel == "tensor" or not all(fit is None or fit.verdict == "fits" for fit in fits)
 
 
 def load_split(
@@ -137,18 +132,14 @@ def run_split(model: PreTrainedModel, context: int, announcer: Announcer) -> Exe
     """Blocks by torch's attention in torch's own layers. Raises ModelBroken for a model that takes none."""
     if reason := reason_against_trees(model, SDPA.attend):
         raise ModelBroken(f"{reason}, and such models are not split among devices: {_OTHER}.")
-    attention = torchs_own(capabilities_of(model.device), _OWN)
-    steps = _SplitSteps(model, attention, announcer)
-    rotary = rotary_of(model.config.get_text_config(decoder=True), context)
-    runner = BlockRunner(model, context, rotary, attention, steps)
-    return Execution(runner, attention, fused_note=f"Layers keep torch's kernels: {_OWN}.")
+    return run_by_torch(model, context, _OWN, partial(_SplitSteps, announcer))
 
 
 class _SplitSteps(EagerSteps):
     """Steps whose commits the other ranks hear of."""
 
-    def __init__(self, model: PreTrainedModel, attention: Attention, announcer: Announcer) -> None:
-        super().__init__(model, attention, _OWN if model.device.type == "cuda" else "")
+    def __init__(self, announcer: Announcer, model: PreTrainedModel, attention: Attention, note: str) -> None:
+        super().__init__(model, attention, note)
         self._announcer = announcer
 
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from app.errors import AppError, BadOption
 from app.messages import EngineStatus, ModelChoice
-from app.model_messages import Fit, InstalledModel, gigabytes
+from app.model_messages import Fit, InstalledModel, copying_words, gigabytes
 from app.quantisation import Quantisation
 from app.ui.error_handling import unexpected
 from app.ui.models.fit_bar import fit_values
@@ -164,6 +164,7 @@ def load_dialog_html(form: LoadForm | None, status: EngineStatus, is_busy: bool)
         facts=[gigabytes(form.model.size), f"{form.longest:,} tokens of context"],
         contexts=contexts(form.longest, choice.context),
         fit=fit_values(form.fit) if form.fit else None,
+        slow=f"Slow: about {copying_words(form.fit.offloaded)}." if form.fit and form.fit.offloaded else "",
         progress=(status.note or "Loading…") if form.is_loading else "",
         is_busy=is_busy and not form.is_loading,
         stop=STOP,

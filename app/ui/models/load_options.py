@@ -133,7 +133,8 @@ def contexts(longest: int, chosen: int) -> list[tuple[int, str]]:
 
 
 def choice_from(choice: ModelChoice, values: dict[str, Any]) -> ModelChoice:
-    """The choice with the values of a form. Raises BadOption for impossible ones."""
+    """The choice with the values of a form, where a box that is not ticked has none. Raises BadOption."""
     changes: dict[str, Any] = {name: values[name] for name in FIELDS if name in values}
     with impossible_values():
-        return replace(choice, context=int(values.get("context", choice.context)), **changes)
+        context, offload = int(values.get("context", choice.context)), "offload" in values
+        return replace(choice, context=context, offload=offload, **changes)

@@ -73,7 +73,7 @@ def _is_chosen(weights: str, choice: ModelChoice) -> bool:
 def _with(choice: ModelChoice, weights: str) -> str:
     """The same model with weights of this precision, as a button carries it."""
     if weights in get_args(Quantisation):
-        changed = replace(choice, dtype="auto", quantisation=cast(Quantisation, weights))
+        changed = replace(choice, dtype="auto", quantisation=cast(Quantisation, weights), offload=False)
     else:
         changed = replace(choice, dtype=cast(DType, weights), quantisation="none")
     return json.dumps(astuple(changed))

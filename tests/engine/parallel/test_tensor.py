@@ -2,19 +2,26 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from app.engine.parallel.plan import Parallelism, always_fits
+from app.engine.parallel.plan import Parallelism, no_estimate
 from app.engine.parallel.tensor import check_can_split, does_split, reason_against_split
 from app.errors import AppError
 from app.messages import ModelChoice, ModelFolder
+from app.model_messages import Fit
 from tests.engine.architectures import BRANCHING
 from tests.engine.parallel.groups import on_a_cpu
 from tests.engine.tiny import write_tiny
+from tests.fake_models import make_fit
 
 CPU = ModelChoice("tiny", "float32", "cpu")
 TWO = ("cpu", "cpu")
+
+
+def too_big(*_: object, **_named: object) -> Fit:
+    return make_fit("too big")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +54,7 @@ def test_what_goes_with_whole_models_alone_is_refused(
 ) -> None:
     with pytest.raises(AppError, match=words):
         check_can_split(folder, choice, 2)
-    assert not does_split("auto", folder, choice, TWO, lambda *_: False)
+    assert not does_split("auto", folder, choice, TWO, too_big)
 
 
 def test_a_gguf_file_and_a_broken_config_are_refused(tmp_path: Path) -> None:
@@ -70,14 +77,15 @@ def test_where_nobody_says_what_does_not_fit_is_split(
 ) -> None:
     asked: list[tuple[str, str, int]] = []
 
-    def estimate(_model: ModelFolder, precision: str, device: str, _context: int, copies: int) -> bool:
+    def estimate(*given: Any, **_named: object) -> Fit:
+        _folder, precision, device, _context, copies = given
         asked.append((precision, device, copies))
-        return fits
+        return make_fit("fits" if fits else "too big")
 
     assert does_split(parallel, folder, CPU, TWO, estimate) is splits
     assert asked == ([("float32", "cpu", 2)] if parallel == "auto" else [])
 
 
 def test_one_device_holds_the_whole_model(folder: ModelFolder) -> None:
-    assert not does_split("auto", folder, CPU, ("cpu",), lambda *_: False)
-    assert not does_split("auto", folder, CPU, TWO, always_fits)
+    assert not does_split("auto", folder, CPU, ("cpu",), too_big)
+    assert not does_split("auto", folder, CPU, TWO, no_estimate)

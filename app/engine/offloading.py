@@ -1,0 +1,108 @@
+"""Part of a model in main memory, for models larger than a card: transformers' device_map="auto", by accelerate.
+
+main memory   layers 20-39, head --copied for each step, one weight after the other--+
+card          embedding, layers 0-19 ------------------------------- layers 20-39, head --> logits --> decoder
+
+Copying takes far longer than computing, and as long for 64 rows as for one: so lookahead gains here nearly what it
+has in tokens per step.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from app.device_memory import ram
+from app.engine.attention.selector import SDPA
+from app.engine.compatibility import reason_against_trees
+from app.engine.device_trial import device_fault
+from app.engine.execution import Execution, check_torchs_own, run_by_torch, run_in_chains
+from app.engine.hardware import choose_device, choose_dtype, dtype_name, numbered
+from app.engine.head_loading import no_heads
+from app.engine.loading import LoadedModel, load
+from app.engine.parallel.plan import Estimate, RankPlan
+from app.engine.sandbox import Sandbox
+from app.engine.weights import Place
+from app.errors import BadOption
+from app.messages import ModelChoice, ModelFolder, Progress
+from app.model_messages import Fit, copying_words, gigabytes
+
+_OWN = "part of the model is in main memory"
+_OTHER = "leave --offload out"
+
+
+def check_can_offload(folder: ModelFolder, choice: ModelChoice, plan: RankPlan) -> None:
+    """Raises BadOption where no part of this model can stay in main memory, before anything is read."""
+    if plan.torchrun or len(plan.devices) > 1:
+        raise BadOption("--offload is for one card: use one device, or --parallel tensor without --offload.")
+    if choose_device(choice.device, fault_of=device_fault).device.type != "cuda":
+        raise BadOption(
+            "--offload is for models larger than a card, and here the model is in main memory anyway: "
+            f"{_OTHER}."
+        )
+    if find_spec("accelerate") is None:
+        raise BadOption("--offload needs accelerate: pip install accelerate.")
+    check_torchs_own(folder, choice, "kept in main memory", _OWN, _OTHER)
+
+
+def load_in_part(
+    folder: ModelFolder,
+    drafts: Sequence[ModelFolder],
+    choice: ModelChoice,
+    sandbox: Sandbox | None,
+    estimate: Estimate,
+    progress: Progress,
+) -> LoadedModel:
+    """A model of which the card holds what it has room for beside its draft model: all of it where that fits.
+
+    Raises AppError."""
+    device = numbered(choose_device(choice.device, fault_of=device_fault).device)
+    precision = dtype_name(choose_dtype(choice.dtype, device))
+    draft = drafts[0].path if drafts else None
+    fit = estimate(folder, precision, str(device), choice.context, draft=draft)
+    if fit is None:
+        raise BadOption(
+            f"What {folder.name} needs cannot be estimated here, so nobody knows what should stay in main memory: "
+            f"{_OTHER}."
+        )
+    if fit.verdict == "fits":
+        return load(folder, choice, sandbox)
+    check_room(folder, fit, ram().free)
+    progress(f"Loading {folder.name}, slow: about {copying_words(fit.offloaded)}", 0, 0)
+    loaded = load(folder, choice, sandbox, find_heads=no_heads, place=part_on_card(fit.room), run=run_in_part)
+    note = f"{copying_words(loaded.info.offloaded)}."
+    return replace(loaded, info=replace(loaded.info, device_note=note))
+
+
+def check_room(folder: ModelFolder, fit: Fit, free: int) -> None:
+    """Raises BadOption where the card is too small even so, or main memory, of which `free` bytes are."""
+    if not fit.offloaded:
+        raise BadOption(
+            f"{folder.name} is too large for {fit.memory.device} even with part of it in main memory: choose a "
+            "smaller model, a shorter context, or no draft model."
+        )
+    if fit.offloaded > free:
+        raise BadOption(
+            f"{gigabytes(fit.offloaded)} of {folder.name} would stay in main memory, of which {gigabytes(free)} "
+            "are free: choose a smaller model, or --quantisation int4 without --offload."
+        )
+
+
+def part_on_card(room: int) -> Place:
+    """Have accelerate fill so many bytes of the card, and keep the rest in main memory."""
+
+    def place(_config: PreTrainedConfig, device: torch.device) -> dict[str, object]:
+        return {"device_map": "auto", "max_memory": {device.index: room, "cpu": ram().total}}
+
+    return place
+
+
+def run_in_part(model: PreTrainedModel, _choice: ModelChoice, context: int) -> Execution:
+    """Blocks by torch's kernels, or chains. What a step is fed goes where the embedding is."""
+    if model.device.type == "meta":
+        raise BadOption("The card has no room even for this model's embedding: choose a smaller model.")
+    if reason := reason_against_trees(model, SDPA.attend):
+        return run_in_chains(model, context, reason)
+    return run_by_torch(model, context, _OWN)
