@@ -16,6 +16,7 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Column
 from typer.core import TyperGroup
 
 from app.errors import AppError, BadOption
@@ -108,7 +109,7 @@ def progress_bar(*columns: ProgressColumn) -> Progress:
     Without columns it shows the elapsed time."""
     console = Console(stderr=True)
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", table_column=Column()),  # which wraps what is long
         BarColumn(),
         *(columns or (TimeElapsedColumn(),)),
         console=console,

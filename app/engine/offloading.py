@@ -10,6 +10,7 @@ has in tokens per step.
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -93,7 +94,7 @@ def check_room(folder: ModelFolder, fit: Fit, free: int) -> None:
 def part_on_card(room: int) -> Place:
     """Have accelerate fill so many bytes of the card, and keep the rest in main memory."""
 
-    def place(_config: PreTrainedConfig, device: torch.device) -> dict[str, object]:
+    def place(_config: PreTrainedConfig, device: torch.device) -> dict[str, Any]:
         return {"device_map": "auto", "max_memory": {device.index: room, "cpu": ram().total}}
 
     return place

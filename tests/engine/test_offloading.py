@@ -11,7 +11,7 @@ from weakref import ref
 
 import pytest
 import torch
-from transformers import LlamaForCausalLM
+from transformers import LlamaForCausalLM, PreTrainedConfig
 
 from app.engine.draft_loading import with_draft_model
 from app.engine.head_loading import no_heads
@@ -21,7 +21,7 @@ from app.engine.lookahead.factory import ReplyContext
 from app.engine.measurement_cache import cache_key_of, open_cache
 from app.engine.measuring import measured
 from app.engine.memory import release_memory
-from app.engine.offloading import check_can_offload, check_room, load_in_part, run_in_part
+from app.engine.offloading import check_can_offload, check_room, load_in_part, part_on_card, run_in_part
 from app.engine.parallel.plan import ALONE, RankPlan, no_estimate
 from app.engine.probing import probe
 from app.engine.runner import BlockRunner
@@ -155,6 +155,12 @@ def test_on_a_machine_without_a_card_there_is_nothing_to_gain(folder: ModelFolde
 def test_several_devices_do_not_go_with_it(folder: ModelFolder) -> None:
     with pytest.raises(BadOption, match=r"--offload is for one card: use one device, or --parallel tensor"):
         check_can_offload(folder, CPU, RankPlan(("cpu", "cpu")))
+
+
+def test_the_card_is_filled_and_no_other_one() -> None:
+    placed = part_on_card(5 * GB)(PreTrainedConfig(), torch.device("cuda", 1))
+    assert placed["device_map"] == "auto" and placed["max_memory"][1] == 5 * GB
+    assert set(placed["max_memory"]) == {1, "cpu"}
 
 
 def says(fit: Fit | None) -> Callable[..., Fit | None]:

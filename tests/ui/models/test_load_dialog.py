@@ -188,6 +188,27 @@ def test_the_fastest_quantisation_is_preselected_for_a_model_that_was_never_load
     assert html.count(">recommended<") == 1
 
 
+def test_what_a_card_has_no_room_for_stays_in_main_memory_if_the_person_says_so(
+    actions: LoadActions, dialog: LoadDialog, models: ScriptedModels, engine: ScriptedEngine
+) -> None:
+    assert 'name="offload"' not in shown(dialog, engine.status()), "it fits"
+    models.fits[SMALL.name] = replace(make_fit("too big", 20 * GB), offloaded=7 * GB)
+    actions.open(dialog, SMALL)
+    html = shown(dialog, engine.status())
+    assert '<input type="checkbox" name="offload">' in html, "nobody has ticked it"
+    assert (
+        "Slow: about 7.00 GB of its weights stay in main memory and are copied to the card in each step, which "
+        "takes about 0.7 s (at 10 GB a second)."
+    ) in html
+    press(actions, dialog, "load-form", offload="on")
+    assert engine.loads == [ModelChoice(NAME, offload=True)]
+    engine.end_loading(True)
+    actions.open(dialog, SMALL)
+    assert '<input type="checkbox" name="offload" checked>' in shown(dialog, engine.status())
+    press(actions, dialog, "load-option")
+    assert dialog.form and not dialog.form.choice.offload, "what is not ticked is not sent"
+
+
 def test_the_dialog_waits_for_the_load_and_closes(
     actions: LoadActions, dialog: LoadDialog, engine: ScriptedEngine
 ) -> None:
