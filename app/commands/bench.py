@@ -87,14 +87,11 @@ def bench(
     override = SamplingOverride(temperature, seed)
     with errors_as_sentences():
         sets = _sets(prompts or [], suite, suite_data, limit, raw, override)
-        sizes = DecoderSizes(preset, window, ngram, guesses, rows)
-        base = sizes.apply(Decoding(same_text=same_text == "on"))
+        base = DecoderSizes(preset, window, ngram, guesses, rows).apply(Decoding(same_text=same_text == "on"))
         lanes = read_lanes(decoders, base)
         with impossible_values():
             options = Options(override.apply(Sampling()), base, max_new_tokens, ignore_eos)
-            choice = ModelChoice(
-                model, dtype, device, quantisation, attention, draft_model=draft_model, offload=offload
-            )
+            choice = ModelChoice(model, dtype, device, quantisation, attention, 0, "", draft_model, offload)
             asked = Asked(choice, sets, lanes, options, rounds)
         with engine_in(default_data_dir()) as engine:
             run_bench(engine, asked, BenchFiles(report, output))

@@ -57,7 +57,7 @@ def measured(
     profile = cache.read("step", cache_key, _to_profile, StepProfile())
     if not profile:
         profile = _probe(runner, part_of_load(progress, "Measuring the model's step", WEIGHTS, STEPS))
-        if profile.is_whole:
+        if profile.is_whole or loaded.info.offloaded:  # whose steps take as long at the next load
             cache.write("step", cache_key, asdict(profile))
     is_same_text = runner.model.dtype.itemsize >= 4 or bool(profile.bucket_sets)
     drafter, largest = find_drafter(), profile.free.buckets[-1]

@@ -46,8 +46,9 @@ LEAST_ADDRESS_SPACE = 1_000_000_000
 """Bytes that importing torch and what comes with it takes (981 MB on Linux without CUDA, more with it). With less,
 OpenBLAS asks for memory in an endless loop, in which not even Ctrl+C is heard."""
 UNLOADED = "No model is loaded: the next message loads it again."
-_CHATTY = ("torchao", "torch.utils._pytree")
-"""Loggers that warn of missing kernels on a machine without CUDA: transformers imports torchao where it can."""
+_CHATTY = ("torchao", "torch.utils._pytree", "accelerate.big_modeling")
+"""Loggers that warn of missing kernels on a machine without CUDA, as transformers imports torchao where it can, and
+of weights in main memory, where they were wanted."""
 
 
 class Engine:

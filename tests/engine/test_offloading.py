@@ -17,7 +17,7 @@ from app.engine.draft_loading import with_draft_model
 from app.engine.head_loading import no_heads
 from app.engine.loading import LoadedModel, load
 from app.engine.lookahead import make_lookahead
-from app.engine.lookahead.factory import ReplyContext
+from app.engine.lookahead.planning import FixedSizesPlanner
 from app.engine.measurement_cache import cache_key_of, open_cache
 from app.engine.measuring import measured
 from app.engine.memory import release_memory
@@ -30,10 +30,10 @@ from app.engine.step_timing import FEW_BUCKETS
 from app.errors import BadOption
 from app.messages import Decoding, ModelChoice, ModelFolder, Sampling
 from app.model_messages import Fit
-from tests.engine.architectures import BRANCHING, IN_DEPTH, LLAMA, WINDOW, Architecture
+from tests.engine.architectures import BRANCHING, LLAMA, WINDOW, Architecture
 from tests.engine.places import Places
 from tests.engine.recurrent_architectures import CHAINED
-from tests.engine.replies import GREEDY, Zoo, numbers, reference, write
+from tests.engine.replies import GREEDY, Zoo, numbers, planned, reference, write
 from tests.engine.tiny import tiny_config, with_tokenizer, write_tiny
 from tests.fake_models import GB, make_fit
 from tests.tiers import named, tiered
@@ -77,11 +77,11 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Architecture], 
 
 
 def is_default(architecture: str, decoding: str, sampling: str) -> bool:
-    """One with all samplings, one of each kind once."""
+    """One with all samplings, three others once: windows, experts, a recurrent state."""
     if architecture == str(LLAMA):
         return True
-    is_kind = architecture in (*IN_DEPTH, "qwen3-next", "falcon-h1")
-    return is_kind and (decoding, sampling) == ("24-rows", "sampled")
+    is_other = architecture in ("gemma3", "mixtral", "falcon-h1")
+    return is_other and (decoding, sampling) == ("24-rows", "sampled")
 
 
 @tiered(is_default, architecture=named(KINDS.values()), decoding=DECODINGS, sampling=SAMPLINGS)
@@ -126,8 +126,8 @@ def test_it_is_measured_as_any_other_and_a_draft_model_is_whole(folder: ModelFol
     )
     assert drafted.profile.is_whole and drafted.info.draft_model == "twin"
     expected = reference(target.runner, PROMPT)
-    decode = make_lookahead(Decoding(rows=8), ReplyContext(drafted.statistics, GREEDY))
-    said = write(target.runner, PROMPT, decode)
+    planner = FixedSizesPlanner(Decoding("lookahead", window=0, ngram=6, guesses=3))
+    said = write(target.runner, PROMPT, planned(planner, drafted.statistics.pool(PROMPT, GREEDY, ())))
     assert said.tokens == expected.tokens
     assert len(said.steps) < len(expected.steps) / 2, "the twin is always right"
 
