@@ -1,6 +1,7 @@
 """Models as a person gets them: the real app, a small hub on this machine, a real Chromium."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,6 +165,35 @@ def test_the_load_dialog_is_used_by_keyboard_and_remembers(person: PageDriver) -
     assert person.page.input_value("#load-dialog select[name=context]") == "512"
     person.page.keyboard.press("Escape")
     person.page.wait_for_selector("#load-dialog .question", state="detached")
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="there is a card")
+def test_where_a_card_is_too_small_a_box_says_what_main_memory_costs(
+    browser: Any, tmp_path: Path, screenshots: Path | None
+) -> None:
+    tool = tmp_path / "bin" / "nvidia-smi"
+    write(tool.parent, {tool.name: b"#!/bin/sh\necho 'A card that is almost full, 668, 24000'\n"})
+    tool.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tool.parent}{os.pathsep}{os.environ['PATH']}"}
+    with AppProcess(tmp_path / "data", environment) as app, PageDriver(browser, app.url) as person:
+        page = person.page
+        page.click("#to-models")
+        page.click("#installed button[aria-label$='oad… demo']")
+        page.select_option("#load-dialog select[name=dtype]", "bfloat16")
+        box = "#load-dialog input[name=offload]"
+        page.wait_for_selector(box)
+        assert "Slow: about 2.37 MB of its weights stay in main memory" in person.text("#load-dialog")
+        page.focus("#load-dialog select[name=attention]")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Space")
+        page.wait_for_selector(f"{box}[checked]")
+        assert page.evaluate("document.activeElement.name") == "offload", "the focus stays where it was"
+        assert grave_by_day_and_by_night(page) == []
+        if screenshots:
+            page.screenshot(path=screenshots / "offload.png")
+        page.keyboard.press("Enter")
+        wait_for(person, "#load-dialog .problem", "No CUDA device is used here")
 
 
 @pytest.mark.thorough

@@ -161,9 +161,9 @@ def _load(
     model = read_weights(folder, config, dtype, placed).requires_grad_(False)
     heads = find_heads(model, folder)
     quantised = quantise(model, choice.quantisation, device)  # before dense weights would need room there
-    model.train(False)
+    ready = model.train(False)
     if not offloaded_bytes(model):  # else accelerate moves its weights, and refuses to move the model
-        model.to(device)
+        ready.to(device)
     loaded = prepare(model, tokenizer, folder, choice, quantised, run)
     info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
     return replace(loaded, info=info, draft_models=sources)

@@ -40,8 +40,7 @@ def check_can_offload(folder: ModelFolder, choice: ModelChoice, plan: RankPlan) 
         raise BadOption("--offload is for one card: use one device, or --parallel tensor without --offload.")
     if choose_device(choice.device, fault_of=device_fault).device.type != "cuda":
         raise BadOption(
-            "--offload is for models larger than a card, and here the model is in main memory anyway: "
-            f"{_OTHER}."
+            f"No CUDA device is used here, so the whole model is in main memory anyway: {_OTHER}."
         )
     if find_spec("accelerate") is None:
         raise BadOption("--offload needs accelerate: pip install accelerate.")

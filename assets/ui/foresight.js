@@ -179,7 +179,7 @@
   // again only if nothing else has it: the list that it stands in may change all the time.
   const focusQuestions = (place) => {
     let before = null;
-    const stopsOf = () => [...place.querySelectorAll(".question :is(button, select, input:checked)")].filter((each) => !each.matches(":disabled"));
+    const stopsOf = () => [...place.querySelectorAll(".question :is(button, select, input:checked, input[type=checkbox])")].filter((each) => !each.matches(":disabled"));
     new MutationObserver(() => {
       const buttons = stopsOf();
       const isLost = !before || document.activeElement === document.body;

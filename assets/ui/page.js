@@ -13,7 +13,7 @@
   };
 
   // A button that has the focus keeps it, as the button of the same name in what is drawn.
-  const PRESSED = "button, summary, select, input[type=radio], a[href]";
+  const PRESSED = "button, summary, select, input:is([type=radio], [type=checkbox]), a[href]";
   const redraw = (place, html) => {
     const held = document.activeElement;
     const isHeld = held.matches(PRESSED) && place.contains(held);

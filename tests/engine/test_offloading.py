@@ -148,7 +148,7 @@ def test_a_slow_step_is_timed_few_times(folder: ModelFolder) -> None:
 
 
 def test_on_a_machine_without_a_card_there_is_nothing_to_gain(folder: ModelFolder) -> None:
-    with pytest.raises(BadOption, match=r"here the model is in main memory anyway: leave --offload out\.$"):
+    with pytest.raises(BadOption, match=r"the whole model is in main memory anyway: leave --offload out\.$"):
         check_can_offload(folder, CPU, ALONE)
 
 
