@@ -54,7 +54,7 @@ def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
         "device": _device_name(model.device),
         "attention": info.attention,
         **({"steps": "graphs"} if info.graphs else {}),
-        **({"offloaded": f"{info.offloaded}"} if info.offloaded else {}),
+        **({"offloaded": f"{info.offloaded / 2**30:.0f} GiB"} if info.offloaded else {}),
         **({"devices": f"{len(info.devices)} with a share each"} if info.devices else {}),
         "kernels": _digest(*SOURCE.texts()),
         "libraries": f"foresight {__version__} torch {torch.__version__} transformers {transformers.__version__}",
