@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import distributed
 
-from app.engine.parallel.link import MEETING, gloo
+from app.engine.parallel.meeting import MEETING
 
 _SLOWEST = timedelta(minutes=10)
 """For one rank to come to a sum that another one waits for."""
@@ -86,4 +86,11 @@ def _abort() -> None:
 
 
 def _loopback(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
-    return gloo(store, rank, size, timeout)
+    """gloo between processes of this machine."""
+    from torch.distributed import ProcessGroupGloo as Gloo  # not before there are ranks
+
+    options: Any = Gloo._Options()  # type: ignore[attr-defined]
+    # By itself gloo would listen at the address that this machine's name has.
+    options._devices = [Gloo.create_device(hostname="127.0.0.1")]
+    options._timeout = timeout
+    return Gloo(store, rank, size, options)

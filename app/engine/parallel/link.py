@@ -1,15 +1,15 @@
 """What the ranks send each other: fixed int64 tensors and, once for each model and reply, settings as JSON.
 
 Rank 0 gives orders to each of the others and receives their answers; these do not talk among themselves. The
-numbers come from the host and are wanted there, so gloo carries them, by sockets of this machine, also between
-cards: it launches no kernel, and a rank that waits for its next order keeps no card busy.
+numbers come from the host and are wanted there, so sockets of this machine carry them, also between cards: no
+kernel is launched, and a rank that waits for its next order keeps no card busy. Nor is gloo asked: its receiver
+announces itself before anything is sent, and each message goes through two threads.
 """
 
 import json
-from collections.abc import Sequence
-from contextlib import suppress
+import socket
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import IntEnum
 from time import perf_counter
 from typing import Any
@@ -25,10 +25,6 @@ _ORDER = 1536
 """Numbers of an order: five counts, MOST_TEXT tokens, and four numbers for each row of the widest block."""
 MOST_TEXT = 128
 _JSON = 4096
-MEETING = timedelta(seconds=60)
-"""For the ranks to find each other."""
-_WAITING = timedelta(days=3650)
-"""For an order: between two replies lies as much time as the person likes."""
 
 
 class Op(IntEnum):
@@ -68,47 +64,31 @@ class Order:
     share: Share | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Coming:
-    """A tensor that another rank sends."""
-
-    tensor: Tensor
-    source: int
-    work: Any  # torch's
-
-    def wait(self) -> Tensor:
-        """Until it is there. Raises LinkBroken."""
-        try:
-            self.work.wait()
-        except RuntimeError as error:
-            raise LinkBroken(self.source) from error
-        return self.tensor
-
-
 class Link:
-    """Tensors from this rank to others and back, over gloo."""
+    """Tensors from this rank to others and back."""
 
-    def __init__(self, group: Any, rank: int, size: int) -> None:
-        self._group = group
+    def __init__(self, peers: Mapping[int, socket.socket], rank: int, size: int) -> None:
+        """`peers` are the ranks that this one talks with."""
+        self._peers = peers
         self.rank, self.size = rank, size
 
     def send(self, to: int, tensor: Tensor) -> None:
         """Raises LinkBroken."""
         try:
-            self._group.send([tensor], to, 0).wait()
-        except RuntimeError as error:
+            self._peers[to].sendall(_bytes_of(tensor))
+        except OSError as error:
             raise LinkBroken(to) from error
 
-    def expect(self, source: int, tensor: Tensor) -> Coming:
-        """Receive into this tensor, which says how much there is, while something else is done."""
-        try:
-            return Coming(tensor, source, self._group.recv([tensor], source, 0))
-        except RuntimeError as error:
-            raise LinkBroken(source) from error
-
     def receive(self, source: int, tensor: Tensor) -> None:
-        """The same, and wait. Raises LinkBroken."""
-        self.expect(source, tensor).wait()
+        """Fill this tensor, which says how much there is. Raises LinkBroken."""
+        left = _bytes_of(tensor)
+        try:
+            while left:
+                if not (count := self._peers[source].recv_into(left)):
+                    raise LinkBroken(source)
+                left = left[count:]
+        except OSError as error:
+            raise LinkBroken(source) from error
 
     def send_order(self, to: int, order: Order) -> None:
         """One tensor, of the same length for every order."""
@@ -118,7 +98,7 @@ class Link:
         """The next one of rank 0."""
         numbers = torch.empty(_ORDER, dtype=torch.int64)
         self.receive(0, numbers)
-        return _unpacked(numbers.tolist())
+        return _unpacked(numbers)
 
     def send_json(self, to: int, value: object) -> None:
         """One tensor of fixed length."""
@@ -140,12 +120,11 @@ class Link:
 
     def ping(self) -> float:
         """Seconds that an order and an answer take, for all ranks together; to be called by rank 0."""
-        began, others = perf_counter(), range(1, self.size)
-        coming = [self.expect(rank, torch.empty(_ORDER, dtype=torch.int64)) for rank in others]
-        for rank in others:
+        began, pong = perf_counter(), torch.empty(_ORDER, dtype=torch.int64)
+        for rank in self._peers:
             self.send_order(rank, Order(Op.PING))
-        for pong in coming:
-            pong.wait()
+        for rank in self._peers:
+            self.receive(rank, pong)
         return perf_counter() - began
 
     def pong(self) -> None:
@@ -154,9 +133,8 @@ class Link:
 
     def close(self) -> None:
         """Hang up."""
-        with suppress(RuntimeError):
-            self._group.abort()
-        self._group = None
+        for peer in self._peers.values():
+            peer.close()
 
 
 class Loading:
@@ -178,21 +156,9 @@ class Loading:
             raise ModelBroken(refused)
 
 
-def connect(store: Any, rank: int, size: int, within: timedelta = MEETING) -> Link:
-    """Meet the other ranks by a store of torch. Raises RuntimeError where they do not come."""
-    store.set_timeout(within)
-    return Link(gloo(store, rank, size, _WAITING), rank, size)
-
-
-def gloo(store: Any, rank: int, size: int, waiting: timedelta) -> Any:
-    """A process group between processes of this machine, which wait so long for each other."""
-    from torch.distributed import ProcessGroupGloo as Gloo  # not before there are ranks
-
-    options: Any = Gloo._Options()  # type: ignore[attr-defined]
-    # By itself gloo would listen at the address that this machine's name has.
-    options._devices = [Gloo.create_device(hostname="127.0.0.1")]
-    options._timeout = waiting
-    return Gloo(store, rank, size, options)
+def _bytes_of(tensor: Tensor) -> memoryview:
+    """Its memory where it is contiguous, else that of a copy."""
+    return tensor.flatten().view(torch.uint8).numpy().data
 
 
 def _packed(order: Order) -> Tensor:
@@ -207,13 +173,13 @@ def _packed(order: Order) -> Tensor:
     for row in rows:
         numbers += row
     packed = torch.zeros(_ORDER, dtype=torch.int64)
-    packed[: len(numbers)] = torch.tensor(numbers)
+    packed.numpy()[: len(numbers)] = numbers
     return packed
 
 
-def _unpacked(numbers: list[int]) -> Order:
-    op, length, text, rows, wanted = numbers[:5]
-    rest = iter(numbers[5:])
+def _unpacked(numbers: Tensor) -> Order:
+    op, length, text, rows, wanted = numbers[:5].tolist()
+    rest = iter(numbers[5 : 5 + text + 3 * rows + wanted].tolist())
 
     def take(count: int) -> tuple[int, ...]:
         return tuple(next(rest) for _ in range(count))

@@ -13,7 +13,7 @@ def main() -> None:
 def _work(request: bytes, say: Say) -> None:
     from torch.distributed import FileStore  # type: ignore[attr-defined]
 
-    from app.engine.parallel.link import connect
+    from app.engine.parallel.meeting import connect
     from app.engine.parallel.serving import RankServer
 
     wanted = json.loads(request)

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from app.engine.batched_sampling import best_tokens
 from app.engine.block import Block
-from app.engine.lookahead.entries import SUCCESSORS
-from app.engine.parallel.link import MOST_TEXT, Coming, Link, LinkBroken, Op, Order
+from app.engine.parallel.link import MOST_TEXT, Link, LinkBroken, Op, Order
 from app.engine.parallel.rank import RankModel, answers_of, choices_of
 from app.engine.parallel.shares import Share, followed, split
 from app.engine.runner import BlockRunner
@@ -116,11 +115,13 @@ class ParallelRunner:
         with self._whole_exchange():
             for rank, share in others.items():
                 self._send_text(rank, share)
-            said, coming = self._said(shares[0], others)
+            said = self._said(shares[0])
             joined = torch.empty((len(block.wanted), said.shape[1]), dtype=said.dtype, device=said.device)
             joined[list(shares[0].places)] = said[list(shares[0].own)]
-            for rank, theirs in coming.items():
-                joined[list(others[rank].places)] = theirs.wait().to(said.device)
+            for rank, share in others.items():
+                theirs = torch.empty((len(share.own), said.shape[1]), dtype=said.dtype)
+                self._link.receive(rank, theirs)
+                joined[list(share.places)] = theirs.to(said.device)
         return joined
 
     def forward_apart(self, tokens: Sequence[int]) -> Tensor:
@@ -168,20 +169,12 @@ class ParallelRunner:
         if not share:
             self._missed[rank] = 0
 
-    def _said(self, own: Share, others: dict[int, Share]) -> tuple[Tensor, dict[int, Coming]]:
-        """What this rank's wanted rows say, and what is to come from the others'."""
+    def _said(self, own: Share) -> Tensor:
+        """What this rank's wanted rows say."""
+        logits = self._model.forward(own.block)
         if self._sampler is None:
-            logits = self._model.forward(own.block)
-            return logits, self._expect(others, logits.shape[1], logits.dtype)
-        coming = self._expect(others, 1 + min(SUCCESSORS, self._runner.vocabulary), torch.int64)
-        answers = answers_of(self._sampler, self._model.forward(own.block), own.block)
-        return torch.from_numpy(answers), coming
-
-    def _expect(self, others: dict[int, Share], width: int, dtype: torch.dtype) -> dict[int, Coming]:
-        return {
-            rank: self._link.expect(rank, torch.empty((len(share.own), width), dtype=dtype))
-            for rank, share in others.items()
-        }
+            return logits
+        return torch.from_numpy(answers_of(self._sampler, logits, own.block))
 
     @contextmanager
     def _whole_exchange(self) -> Iterator[None]:

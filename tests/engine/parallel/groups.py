@@ -1,4 +1,4 @@
-"""Groups of ranks over gloo, with the zoo's models read from disk as a user's are."""
+"""Groups of ranks on CPUs, with the zoo's models read from disk as a user's are."""
 
 from collections.abc import Callable
 from pathlib import Path

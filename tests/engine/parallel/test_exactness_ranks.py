@@ -1,4 +1,4 @@
-"""Several ranks write what one writes, in as many steps. Real processes over gloo."""
+"""Several ranks write what one writes, in as many steps. Real processes."""
 
 from collections.abc import Callable, Iterator
 

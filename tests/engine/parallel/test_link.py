@@ -1,5 +1,9 @@
 """Orders arrive as they were sent, in tensors of one length, and answers mean what they meant."""
 
+import socket
+from collections.abc import Iterator
+from threading import Thread
+
 import pytest
 import torch
 
@@ -11,25 +15,12 @@ from app.engine.sampling import make_sampler
 from app.messages import MAX_ROWS, Sampling
 
 
-class Wire:
-    """Stands in for gloo: what is sent to a rank is what that rank receives."""
-
-    def __init__(self) -> None:
-        self.sent: list[torch.Tensor] = []
-        self.is_cut = False
-
-    def send(self, tensors: list[torch.Tensor], _rank: int, _tag: int) -> "Wire":
-        self.sent += [tensor.clone() for tensor in tensors]
-        return self
-
-    def recv(self, tensors: list[torch.Tensor], _rank: int, _tag: int) -> "Wire":
-        for tensor in tensors:
-            tensor.copy_(self.sent.pop(0))
-        return self
-
-    def wait(self) -> None:
-        if self.is_cut:
-            raise RuntimeError("Connection closed by peer")
+@pytest.fixture
+def links() -> Iterator[tuple[Link, Link]]:
+    """Rank 0 and rank 3 of four."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield Link({3: ours}, 0, 4), Link({0: theirs}, 3, 4)
 
 
 WIDE = Block(
@@ -46,21 +37,36 @@ WIDE = Block(
         Order(Op.STEP, 0, tuple(range(128)), Share(WIDE, tuple(range(MAX_ROWS + 1)), ())),
     ],
 )
-def test_an_order_arrives_as_it_was_sent(order: Order) -> None:
-    wire = Wire()
-    link = Link(wire, 0, 2)
-    link.send_order(1, order)
-    assert link.receive_order() == order
-    link.send_json(1, {"text": "\u00e4 \u2028", "none": None})
-    assert link.receive_json(0) == {"text": "\u00e4 \u2028", "none": None}
+def test_an_order_arrives_as_it_was_sent(order: Order, links: tuple[Link, Link]) -> None:
+    here, there = links
+    here.send_order(3, order)
+    assert there.receive_order() == order
+    here.send_json(3, {"text": "\u00e4 \u2028", "none": None})
+    assert there.receive_json(0) == {"text": "\u00e4 \u2028", "none": None}
 
 
-def test_a_rank_that_has_ended_is_named() -> None:
-    wire = Wire()
-    wire.is_cut = True
-    with pytest.raises(LinkBroken) as broken:
-        Link(wire, 0, 4).send_order(3, Order(Op.FORGET))
-    assert broken.value.rank == 3
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.int64])
+def test_a_tensor_arrives_in_pieces_whatever_its_type_and_strides(
+    dtype: torch.dtype, links: tuple[Link, Link]
+) -> None:
+    here, there = links
+    wide = torch.arange(300_000).view(3, -1).to(dtype).T
+    sender = Thread(target=here.send, args=(3, wide))  # more than a socket takes at once
+    sender.start()
+    for size in ((100_000, 3), (0, 3)):
+        received = torch.empty(size, dtype=dtype)
+        there.receive(0, received)
+        assert torch.equal(received, wide[: size[0]])
+    sender.join()
+
+
+def test_a_rank_that_has_ended_is_named(links: tuple[Link, Link]) -> None:
+    here, there = links
+    there.close()
+    for talk in (lambda: here.receive_json(3), lambda: here.send_order(3, Order(Op.FORGET))):
+        with pytest.raises(LinkBroken) as broken:
+            talk()
+        assert broken.value.rank == 3
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, seed=3)])
