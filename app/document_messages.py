@@ -119,7 +119,9 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """The tokens of a prompt by part, those reserved for the reply, and the size of the context."""
+    """The tokens of a prompt by part, those reserved for the reply, and the size of the context.
+
+    Where that is unknown, 0, the others are estimated."""
 
     system: int = 0
     sources: int = 0

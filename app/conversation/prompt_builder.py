@@ -117,8 +117,10 @@ class PromptBuilder:
     def _room(self, options: Options) -> PromptRoom:
         reader = self._reader()
         context = reader.context or DEFAULT_CONTEXT
-        count = reader.count if reader.context else _estimated_tokens
-        return PromptRoom(context, reply_reserve(options.max_new_tokens, context), count)
+        reserve = reply_reserve(options.max_new_tokens, context)
+        if not reader.context:
+            return PromptRoom(context, reserve, _estimated_tokens, is_estimated=True)
+        return PromptRoom(context, reserve, reader.count)
 
 
 def with_system(chat_settings: ChatSettings, messages: Messages) -> Messages:

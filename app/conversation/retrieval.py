@@ -55,11 +55,14 @@ class DocumentSearch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PromptRoom:
-    """The model's context in tokens, the part reserved for the reply, and how messages are counted."""
+    """The model's context in tokens, the part reserved for the reply, and how messages are counted.
+
+    Of a server's model all of this is estimated."""
 
     context: int
     reply: int
     count: Callable[[tuple[Message, ...]], int]
+    is_estimated: bool = False
 
     def for_sources(self, taken: int) -> int:
         """The tokens left for sources beside `taken` tokens of chat and question."""
@@ -202,4 +205,5 @@ def _spent(before: tuple[Message, ...], message: Message, sources: int, room: Pr
     question = asked - room.count((*head, Message("user", ""))) if head else asked
     system = asked - question
     history = max(0, room.count((*before, message)) - system - question)
-    return TokenBudget(system, sources, history, question, room.reply, room.context)
+    context = 0 if room.is_estimated else room.context
+    return TokenBudget(system, sources, history, question, room.reply, context)

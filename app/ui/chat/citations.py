@@ -110,4 +110,6 @@ def budget_in_words(budget: TokenBudget) -> str:
         ("question", budget.question),
     )
     prompt = ", ".join(f"{name} {tokens:,}" for name, tokens in parts if tokens)
+    if not budget.context:
+        return f"Prompt, estimated: {prompt} tokens"
     return f"Prompt: {prompt}; {budget.reply:,} reserved for the reply; context {budget.context:,} tokens"

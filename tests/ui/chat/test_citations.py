@@ -92,6 +92,12 @@ def test_parts_that_take_nothing_are_not_told() -> None:
     )
 
 
+def test_an_estimate_says_so_and_names_no_context() -> None:
+    assert budget_in_words(TokenBudget(20, 390, 0, 14, 256)) == (
+        "Prompt, estimated: system 20, sources 390, question 14 tokens"
+    )
+
+
 def test_documents_that_were_read_whole_are_told() -> None:
     assert "Whole documents" in sources_html(7, Sources("rent", SOURCES.cited, is_whole=True))
 
