@@ -3,18 +3,23 @@
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
 
 import pytest
 
 from app.api.key import KeyFile
 from app.commands.serve import chosen_model
-from app.messages import ModelChoice
+from app.conversation import Reply
+from app.errors import ServerError
+from app.messages import Failed, Message, ModelChoice, Options, Piece, Request, Sampling
+from app.remote import Servers
 from app.settings import Settings
 from tests.commands.typed import CHECKOUT, command, typed
+from tests.engine.asking import Watched
 
 
 @pytest.mark.parametrize(
@@ -50,6 +55,15 @@ def started(folder: Path, *words: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """The server as a process of its own, which ends with the test."""
+    process = started(tmp_path, "--port", "8731")
+    yield process
+    process.kill()
+    process.communicate()
+
+
 def test_why_a_model_was_not_loaded_is_told_while_the_api_goes_on(tmp_path: Path) -> None:
     missing = tmp_path / "none"
     process = started(tmp_path, "--model", str(missing), "--port", "8751")
@@ -66,22 +80,46 @@ def test_why_a_model_was_not_loaded_is_told_while_the_api_goes_on(tmp_path: Path
             process.kill()
 
 
-def test_it_prints_where_it_is_and_its_key_and_ends_with_ctrl_c(tmp_path: Path) -> None:
-    process = started(tmp_path, "--port", "8731")
-    try:
-        assert process.stdout
-        lines = [process.stdout.readline() for _ in range(3)]
-        url = next(line for line in lines if "The API is at" in line).split()[-1]
-        key = KeyFile(tmp_path).read()
-        assert any(key in line for line in lines)
-        with urlopen(Request(f"{url}/models", headers={"Authorization": f"Bearer {key}"})) as answer:
-            assert answer.status == 200
-        with pytest.raises(HTTPError, match="401"):
-            urlopen(f"{url}/models")
-    finally:
-        process.send_signal(signal.SIGINT)
-        try:
-            _, complaints = process.communicate(timeout=60)
-        finally:
-            process.kill()
+def announced(process: subprocess.Popen[str]) -> str:
+    """What it prints once it answers."""
+    assert process.stdout
+    return "".join(process.stdout.readline() for _ in range(3))
+
+
+def address_in(announcement: str) -> str:
+    return next(line for line in announcement.splitlines() if "The API is at" in line).split()[-1]
+
+
+def test_it_prints_where_it_is_and_its_key_lists_its_models_for_a_page_and_ends_with_ctrl_c(
+    process: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    lines, key = announced(process), KeyFile(tmp_path).read()
+    url, servers = address_in(lines), Servers(tmp_path)
+    assert key in lines
+    with pytest.raises(HTTPError, match="401"):
+        urlopen(f"{url}/models")
+    with pytest.raises(ServerError, match=r"refused the key \(401\)"):
+        servers.add(url, "wrong")
+    assert servers.add(url, key).models == ("demo",)
+    process.send_signal(signal.SIGINT)
+    _, complaints = process.communicate(timeout=60)
     assert process.returncode == 0 and "Traceback" not in complaints
+
+
+@pytest.mark.thorough
+def test_a_page_that_asks_it_has_a_sentence_when_it_is_killed_in_mid_reply(
+    process: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    url, servers = address_in(announced(process)), Servers(tmp_path)
+    asked = ModelChoice(servers.add(url, KeyFile(tmp_path).read()).models[0], server=url)
+    rambling = Options(Sampling(temperature=2.0, seed=1), max_new_tokens=900)
+    cut = Watched(Piece, lambda _reply: process.kill())
+    servers.submit(Request(asked, (Message("user", "Talk"),), rambling), cut)
+    *pieces, end = cut.events()
+    assert isinstance(pieces[-1], Piece) and pieces[-1].text
+    assert end == Failed(
+        f"The connection to {url.split('/')[2]} broke before the reply was complete. Try again."
+    )
+    gone = Reply()
+    servers.submit(Request(asked, (Message("user", "Talk"),)), gone)
+    assert "Check the address, and that the server is running." in str([*gone.events()][-1])
