@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from app.engine.block import chain_block
+from app.engine.kv_cache import BlockCache
 from app.engine.lookahead.entries import SUCCESSORS
 from app.engine.memory import is_out_of_memory
 from app.engine.runner import BlockRunner
@@ -82,7 +83,8 @@ class StepTimer:
         for _ in self.runner.prefill(self.text[:PREFIX]):
             pass
         if self.prefix > PREFIX:
-            _lengthen(self.runner, self.prefix)
+            assert isinstance(self.runner, BlockRunner), "a state has no length"
+            lengthen(self.runner.cache, self.prefix)
         warm_up, done = self.runner.warm_up, count(1)
         most = len(buckets) * (warm_up + ROUNDS[1])
 
@@ -126,10 +128,8 @@ class StepTimer:
 
 
 @torch.inference_mode()
-def _lengthen(runner: MeasuredRunner, length: int) -> None:
+def lengthen(cache: BlockCache, length: int) -> None:
     """Commit what the cache holds again and again: what a step costs behind it depends on no text."""
-    assert isinstance(runner, BlockRunner), "a state has no length"
-    cache = runner.cache
     cache.reserve(length + MEASURED_BUCKETS[-1])
     times = -(-length // cache.length)
     cache.restore([states.repeat(1, 1, times, 1) for states in cache.committed()], length)

@@ -23,6 +23,7 @@ from app.engine.attention.selector import SDPA
 from app.engine.block import Block, chain_block
 from app.engine.kv_cache import BlockCache, are_in_place
 from app.engine.parallel.link import Link, Op, Order
+from app.engine.step_timing import lengthen
 from app.engine.steps import run_block
 
 
@@ -148,6 +149,7 @@ class Follower:
         self._model = model
         self._adding = adding_layers(model)
         self.cache = BlockCache()
+        self._computed = 0  # rows, committed or not
         self._attention = ""
 
     def run(self, forward: Pass) -> None:
@@ -157,6 +159,7 @@ class Follower:
             self._run_eagerly(forward.block)
             return
         self._go_to(forward.start)
+        self._computed = forward.start + len(forward.block)
         run_block(self._model, self.cache, forward.block, _ATTENDS[forward.way])
 
     @torch.inference_mode()
@@ -174,11 +177,13 @@ class Follower:
         self._model(input_ids=torch.tensor([block.tokens], device=self._model.device), use_cache=False)
 
     def _go_to(self, length: int) -> None:
-        """Rank 0 says nothing of rows that are kept where they lie, nor of those it forgets."""
+        """Rank 0 says nothing of rows that stay in place, that it forgets, or that it makes up to measure."""
         if length < self.cache.length:
             self.cache.rewind(length)
         else:
-            self.cache.advance(length - self.cache.length)
+            self.cache.advance(min(length, self._computed) - self.cache.length)
+        if length > self.cache.length:
+            lengthen(self.cache, length)
 
     def _attend_by(self, name: str) -> None:
         if name != self._attention:

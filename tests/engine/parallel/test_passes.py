@@ -11,6 +11,7 @@ from app.engine.parallel.link import Link, Op, Order
 from app.engine.parallel.passes import Announcer, Follower, Pass, PassesBroken, Way, adding_layers, unpacked
 from app.engine.parallel.tensor import run_split
 from app.engine.runner import BlockRunner
+from app.engine.step_timing import lengthen
 from app.messages import Decoding
 from tests.engine.architectures import GEMMA3, LLAMA, Architecture
 from tests.engine.parallel.groups import say
@@ -48,13 +49,13 @@ def architecture(request: pytest.FixtureRequest) -> Architecture:
     return cast(Architecture, request.param)
 
 
-def listened(architecture: Architecture) -> tuple[BlockRunner, Follower, Ear, list[bool]]:
+def listened(architecture: Architecture, context: int = 256) -> tuple[BlockRunner, Follower, Ear, list[bool]]:
     """Rank 0's runner, the rank that follows, the link between them, and what tells whether that rank has ended."""
     follower, cut = Follower(architecture.make()), list[bool]()
     ear, model = Ear(follower), architecture.make()
     announcer = Announcer(cast(Link, ear), lambda: bool(cut))
     announcer.announce_passes_of(model)
-    runner = run_split(model, 256, announcer).runner
+    runner = run_split(model, context, announcer).runner
     assert isinstance(runner, BlockRunner)
     return runner, follower, ear, cut
 
@@ -75,6 +76,18 @@ def test_who_follows_has_the_same_keys_and_values(architecture: Architecture) ->
         runner.forward(chain_block((3,), runner.length, (0,)))  # which tells what was kept last
         followed, own = follower.cache.committed(), runner.remembered()
         assert all(torch.equal(*pair) for pair in zip(followed, own, strict=True))
+
+
+def test_who_follows_has_a_text_that_was_made_up_to_measure_what_stands_behind_it() -> None:
+    runner, follower, *_ = listened(LLAMA, context=2048)
+    for _ in runner.prefill(PROMPT):
+        pass
+    lengthen(runner.cache, 1500)
+    runner.forward(chain_block((1, 2, 3), 1500, (0, 1, 2)))
+    assert all(
+        torch.equal(*pair) for pair in zip(follower.cache.committed(), runner.remembered(), strict=True)
+    )
+    assert follower.cache.length == 1500
 
 
 def test_a_layer_that_adds_up_is_fed_everywhere_when_it_is_fed_apart() -> None:
