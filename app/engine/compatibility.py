@@ -61,12 +61,10 @@ def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
     """Feed a text whole, row by row and in chunks; raises ModelBroken where rows say something else.
 
     Where chunks do (Mamba, RecurrentGemma), the runner reads long prompts row by row. Where they do not, and a
-    chain can be taken back, it takes chains."""
+    chain can be taken back, it takes chains, unless rows drift away from them (Zamba 2)."""
     text, read = _tokens(model, *_PREFIX, *_PATHS[0]), len(_PREFIX)
     expected, tolerance = _logits(model, text)[read - 1 :], tolerance_of(model)
-    rows = [runner.feed(text[:read], 0)]
-    rows += [runner.feed(text[place : place + 1], place) for place in range(read, len(text))]
-    if not is_close(torch.cat(rows), expected, tolerance):
+    if not is_close(_row_by_row(runner, text, read), expected, tolerance):
         raise ModelBroken(
             "This model cannot write text token by token: choose one that is made for chat or text."
         )
@@ -78,8 +76,15 @@ def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
     runner.forget()
 
 
+def _row_by_row(runner: SequentialRunner, text: list[int], read: int) -> Tensor:
+    """Logits [T, vocab] behind the first `read` tokens of a text, then behind each of the others."""
+    rows = [runner.feed(text[:read], 0)]
+    rows += [runner.feed(text[place : place + 1], place) for place in range(read, len(text))]
+    return torch.cat(rows)
+
+
 def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bool:
-    """Whether a chain behind one whose guesses were wrong says what the same text says in one pass."""
+    """Whether a chain behind one whose guesses were wrong says what its text says in one pass, and row by row."""
     if not runner.has_fixed_positions:
         return False
     read, (current, *guesses) = len(_PREFIX), _PATHS[0]
@@ -92,7 +97,9 @@ def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bo
         runner.forward(chain_block(wrong, read, wanted=(0,)))
         runner.commit((0,))
         chain = chain_block(text[read + 1 :], read + 1, tuple(range(len(text) - read - 1)))
-        return is_close(runner.forward(chain), _logits(model, text)[read + 1 :], tolerance_of(model))
+        expected, tolerance = _logits(model, text)[read + 1 :], tolerance_of(model)
+        is_chain_right = is_close(runner.forward(chain), expected, tolerance)
+        return is_chain_right and is_close(_row_by_row(runner, text, read)[2:], expected, tolerance)
     except Exception as error:  # a model's own: its state may be nothing that can be copied
         if is_no_verdict(error):
             raise

@@ -1,7 +1,8 @@
 """Tiny random models that carry a state: recurrent ones, hybrids, and some that compress what they read.
 
 Every architecture of the installed transformers has its config here; one that an older version lacks is left out.
-Those of `READ_BY_ROWS` forget their state when they are fed a chunk, so that they decode plainly.
+Those of `READ_BY_ROWS` forget their state when they are fed a chunk, so that they decode plainly, as do
+`DRIFTING` ones.
 """
 
 from collections.abc import Iterator
@@ -156,6 +157,8 @@ def _known() -> Iterator[Architecture]:
 
 RECURRENT = tuple(_known())
 READ_BY_ROWS = frozenset({"mamba", "falcon-mamba", "jamba", "zamba", "recurrent-gemma", "minimax"})
-CHAINED = tuple(one for one in RECURRENT if one.name not in READ_BY_ROWS)
+DRIFTING = frozenset({"zamba2"})
+"""Row by row transformers' code says ever more what it does not say of the same text in one pass."""
+CHAINED = tuple(one for one in RECURRENT if one.name not in READ_BY_ROWS | DRIFTING)
 ONE_OF_EACH = ("qwen3-next", "mamba2", "lfm2", "falcon-h1", "rwkv")
 """Delta net with experts, state space, convolution, two kinds in one layer, no cache at all."""
