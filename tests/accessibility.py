@@ -12,6 +12,8 @@ RUN = """rules => axe.run(document, rules).then(found => found.violations.map(on
     nodes: one.nodes.map(node =>
         `${node.target.join(' ')}: ${node.any.concat(node.all, node.none)[0]?.message ?? ''}`),
 })))"""
+END_TRANSITIONS = "document.getAnimations().forEach(one => one instanceof CSSTransition && one.finish())"
+"""Else colours on their way from light to dark are looked at."""
 RULES = {"resultTypes": ["violations"]}
 
 
@@ -31,6 +33,7 @@ def grave_by_day_and_by_night(page: Any) -> list[str]:
         page.wait_for_function(
             "isDark => document.body.classList.contains('dark') === isDark", arg=scheme == "dark"
         )
+        page.evaluate(END_TRANSITIONS)
         found += [f"{scheme}: {one}" for one in grave_findings(page)]
     return found
 

@@ -186,6 +186,7 @@ def test_where_a_card_is_too_small_a_box_says_what_main_memory_costs(
         assert "Slow: about 2.37 MB of its weights stay in main memory" in person.text("#load-dialog")
         page.focus("#load-dialog select[name=attention]")
         page.keyboard.press("Tab")
+        page.wait_for_function("document.activeElement.name === 'offload'")
         page.keyboard.press("Space")
         page.wait_for_selector(f"{box}[checked]")
         assert page.evaluate("document.activeElement.name") == "offload", "the focus stays where it was"
