@@ -16,6 +16,7 @@ from app.ui.services import Services
 from app.ui.uploads import uploads_dir
 from app.web.listening import listen
 from app.web.server_thread import ServerThread
+from app.web.websocket_protocol import WebSocketProtocol
 
 API_PATHS = "/v1/"
 LARGEST_MESSAGE = 4096
@@ -83,7 +84,7 @@ def serve(
         _beside(guarded, app_context.api),
         listener,
         lifespan="on",
-        ws="websockets-sansio",
+        ws=WebSocketProtocol,
         ws_max_size=LARGEST_MESSAGE,
         ws_ping_interval=PING_SECONDS,
         ws_ping_timeout=PING_SECONDS,
