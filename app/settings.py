@@ -117,17 +117,17 @@ class Settings:
 
     def choice_of(self, name: str) -> ModelChoice:
         """How this model was loaded last, whatever its revision; else automatically, on the same device as now."""
-        wanted = _without_revision(name)
-        known = (one for one in (self.local_model, *self.loaded) if _without_revision(one.name) == wanted)
-        automatic = replace(
-            self.local_model, dtype="auto", quantisation="none", context=0, draft_model="", offload=False
-        )
-        return replace(next(known, automatic), name=name)
+        automatic = ModelChoice(name, device=self.local_model.device, attention=self.local_model.attention)
+        return replace([*self._loads_of(name), automatic][0], name=name)
 
     def was_loaded(self, name: str) -> bool:
         """Whether this model was loaded before, whatever its revision."""
-        known = (_without_revision(one.name) for one in (self.local_model, *self.loaded))
-        return _without_revision(name) in known
+        return bool(self._loads_of(name))
+
+    def _loads_of(self, name: str) -> list[ModelChoice]:
+        """How it was loaded, the last time first."""
+        wanted = _without_revision(name)
+        return [one for one in (self.local_model, *self.loaded) if _without_revision(one.name) == wanted]
 
     def with_loaded(self, choice: ModelChoice) -> "Settings":
         """The same settings once this model is loaded, or is used on its server."""

@@ -91,7 +91,9 @@ def bench(
         lanes = read_lanes(decoders, base)
         with impossible_values():
             options = Options(override.apply(Sampling()), base, max_new_tokens, ignore_eos)
-            choice = ModelChoice(model, dtype, device, quantisation, attention, 0, "", draft_model, offload)
+            choice = ModelChoice(
+                model, dtype, device, quantisation, attention, draft_model=draft_model, offload=offload
+            )
             asked = Asked(choice, sets, lanes, options, rounds)
         with engine_in(default_data_dir()) as engine:
             run_bench(engine, asked, BenchFiles(report, output))

@@ -37,7 +37,7 @@ WEIGHTS, STEPS, LOADED = 40, 70, 100
 """Percent of a load that is done once the weights are read, the steps measured, and the successors known."""
 NOTHING_COUNTED: dict[int, Counts] = {}
 NO_SHAPES: dict[Buckets, CurveShape] = {}
-NOTHING_SAID: Packed = np.zeros((0, SUCCESSORS), dtype=np.int32)
+NOTHING_SAID = no_successors(0)
 
 
 def measured(

@@ -16,14 +16,12 @@ import torch
 
 from app.engine.block import chain_block
 from app.engine.kv_cache import BlockCache
+from app.engine.lookahead.drafter import GREEDY
 from app.engine.lookahead.entries import SUCCESSORS
 from app.engine.memory import is_out_of_memory
 from app.engine.runner import BlockRunner
 from app.engine.sequential_runner import SequentialRunner
 from app.engine.step_profile import Buckets, StepTimes
-from app.messages import Sampling
-
-GREEDY = Sampling()
 
 MEASURED_BUCKETS: Buckets = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 FEW_BUCKETS: Buckets = (1, 8, 16, 32, 64)

@@ -55,7 +55,7 @@ def opened(loaded: LoadedModel, notes: MeasurementCache) -> tuple[LoadedModel, l
 
 
 def first_of(loaded: LoadedModel) -> Packed:
-    first = loaded.statistics._first
+    first = loaded.statistics.first
     assert first is not None
     return first
 

@@ -11,15 +11,13 @@ All but the last hold nothing of what was written; the pool never leaves memory.
 
 from collections.abc import Collection, Mapping, Sequence
 
-import numpy as np
-
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator, Counts
 from app.engine.lookahead.backoff import Backoff
 from app.engine.lookahead.constraint import Constraint, unconstrained
 from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.drafter import MakeDrafter, PythonDrafter
-from app.engine.lookahead.entries import SUCCESSORS, Packed
-from app.engine.lookahead.first_successors import likely_anywhere
+from app.engine.lookahead.entries import Packed
+from app.engine.lookahead.first_successors import likely_anywhere, no_successors
 from app.engine.lookahead.pool import ContextPool
 from app.engine.lookahead.step_curve import CurveShape, StepCurve
 from app.engine.lookahead.window_sizer import WindowSizer
@@ -50,8 +48,6 @@ class ModelStatistics:
         self.sizer = WindowSizer(FIRST_COLUMNS)
         self._vocabulary = vocabulary
         self._bits = LARGE_BITS if parameters >= LARGE_MODEL else SMALL_BITS
-        self._first = first
-        self._anywhere = None if first is None else likely_anywhere(first)
         self._special = special
         self._make_drafter = make_drafter
         self._estimators = {
@@ -61,6 +57,7 @@ class ModelStatistics:
         self._curves: dict[Buckets, StepCurve] = {}
         self._shapes = dict(shapes or {})
         self._pool: ContextPool | None = None
+        self.learn_first(no_successors(0) if first is None else first)
 
     def pool(
         self,
@@ -89,22 +86,16 @@ class ModelStatistics:
         self.teach_first(table)
         return ContextPool(table, estimator, self._special, make_drafter or self._make_drafter)
 
-    @property
-    def first(self) -> Packed:
-        """The first successors [tokens, 8]; none where they were not measured."""
-        return np.zeros((0, SUCCESSORS), dtype=np.int32) if self._first is None else self._first
-
     def learn_first(self, first: Packed) -> None:
-        """More first successors were asked: the chat that goes on learns them, too."""
-        self._first, self._anywhere = first, likely_anywhere(first)
+        """Know these first successors [tokens, 8]: the chat that goes on learns them, too."""
+        self.first, self._anywhere = first, likely_anywhere(first)
         if self._pool:
             self.teach_first(self._pool.table)
 
     def teach_first(self, table: ContextTable) -> None:
-        """Copy the first successors to a table, if they were measured."""
-        if self._first is not None and self._anywhere is not None:
-            table.set_first_successors(self._first)
-            table.set_anywhere(self._anywhere)
+        """Copy the first successors to a table."""
+        table.set_first_successors(self.first)
+        table.set_anywhere(self._anywhere)
 
     def estimator(self, temperature: float) -> AcceptanceEstimator:
         """What is known about guesses at this temperature, in steps of a half."""

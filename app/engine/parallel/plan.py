@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from app.errors import BadOption
 from app.messages import Device, ModelFolder
@@ -80,16 +80,8 @@ class Estimate(Protocol):
         """`context` 0 leaves it to the estimate."""
 
 
-def no_estimate(
-    folder: ModelFolder,
-    precision: str,
-    device: str,
-    context: int,
-    copies: int = 1,
-    draft: Path | None = None,
-) -> Fit | None:
+def no_estimate(*_asked: Any, **_named: Any) -> Fit | None:
     """Nobody estimates."""
-    del folder, precision, device, context, copies, draft
     return None
 
 

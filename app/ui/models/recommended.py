@@ -52,17 +52,20 @@ def _fits_in_float32(fit: Fit) -> bool:
 def quantisation_of_offer(settings: Settings, inventory: Inventory, one: Recommendation) -> Quantisation:
     """How an offered model is loaded once it is here: as it was loaded last, or as is fastest on this machine."""
     repo = one.entry.repo
-    if settings.was_loaded(repo):
-        return settings.choice_of(repo).quantisation
-    return quantisation_for(inventory, repo, one.fit)
+    return _choice(settings, inventory, repo, repo, one.fit).quantisation
 
 
 def choice_of(settings: Settings, inventory: Inventory, model: InstalledModel) -> ModelChoice:
     """How an offered model that is installed is loaded: as it was loaded last, or as is fastest on this machine."""
-    choice = settings.choice_of(load_name(model))
-    if settings.was_loaded(choice.name):
+    return _choice(settings, inventory, load_name(model), model.name, inventory.fit_of(model))
+
+
+def _choice(settings: Settings, inventory: Inventory, name: str, repo: str, fit: Fit | None) -> ModelChoice:
+    """As it was loaded last by this name; else with the fastest quantisation for this model of the catalogue."""
+    choice = settings.choice_of(name)
+    if settings.was_loaded(name):
         return choice
-    return replace(choice, quantisation=quantisation_for(inventory, model.name, inventory.fit_of(model)))
+    return replace(choice, quantisation=quantisation_for(inventory, repo, fit))
 
 
 def quantisation_of(name: str) -> str:
