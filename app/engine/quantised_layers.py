@@ -91,6 +91,10 @@ class QuantisedLinear(nn.Module):
             product = product + self.bias
         return product.view(*shape, self.out_features)
 
+    def tied(self, table: "QuantisedEmbedding") -> "QuantisedEmbedding":
+        """The table that shares its numbers with this head."""
+        return table
+
 
 class _TiledLinear(QuantisedLinear):
     """Spread out tile by tile: on any device, in any type of activations."""
@@ -232,12 +236,12 @@ class QuantisedEmbedding(nn.Module):
         super().__init__()
         self.register_buffer("values", numbers.values)
         self.register_buffer("scale", numbers.scale.to(dtype))
-        self._factor = torch.as_tensor(factor).to(self.scale)
+        self.factor = torch.as_tensor(factor).to(self.scale)
 
     @property
     def is_plain(self) -> bool:
         """Whether rows are returned as they are."""
-        return bool(self._factor == 1)
+        return bool(self.factor == 1)
 
     @property
     def numbers(self) -> Numbers:
@@ -246,7 +250,11 @@ class QuantisedEmbedding(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Rows in the precision of the activations."""
-        return self.values[ids] * self.scale[ids] * self._factor
+        return self.rows(ids) * self.scale[ids] * self.factor
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """Whole numbers [..., size]."""
+        return self.values[ids]
 
 
 def stands_for(table: QuantisedEmbedding, embedding: Any) -> bool:

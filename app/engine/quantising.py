@@ -142,7 +142,10 @@ def quantise(
         if is_tied and not table:
             continue
         numbers = table.numbers if is_tied and table else quantised(linear.weight, bits, device)
-        setattr(parent, name, _quantised_linear(linear, numbers, kernels.fitting(bits, linear)))
+        made = _quantised_linear(linear, numbers, kernels.fitting(bits, linear))
+        setattr(parent, name, made)
+        if is_tied and table:
+            model.set_input_embeddings(made.tied(table))
     if not linears:
         raise BadOption(
             f"The layers of this model cannot be quantised to {quantisation} (it is recurrent or hybrid): "

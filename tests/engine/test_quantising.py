@@ -99,12 +99,16 @@ def test_linears_take_four_bits_but_the_head_and_rows_that_do_not_divide() -> No
     assert total - count == sum(parameter.numel() for parameter in model.parameters()) == 5 * 64  # norms
 
 
-def test_a_tied_head_shares_the_embeddings_numbers() -> None:
-    model = make_model(tie_word_embeddings=True)
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
+def test_a_tied_head_shares_the_embeddings_numbers(dtype: torch.dtype) -> None:
+    model = make_model(tie_word_embeddings=True).to(dtype)
+    ids, embedding = torch.arange(160)[None], model.get_input_embeddings()
+    expected = embedding(ids)
     quantise(model, "int8", CPU)
     table = model.get_input_embeddings()
     assert isinstance(table, QuantisedEmbedding)
-    assert model.lm_head.get_buffer("values") is table.values
+    assert any(buffer is table.values for buffer in model.lm_head.buffers())
+    assert (table(ids) - expected).abs().max() <= expected.abs().max() / 100
 
 
 def test_none_leaves_the_model_alone() -> None:

@@ -1,173 +1,238 @@
 /* Products of 8-bit weights.
 
    A row of activations becomes whole numbers of up to 16 bits: its largest value becomes `limit`, so small that the
-   sum of a whole row of products fits 32 bits. Such sums are exact, so their order is free. */
+   sum of a whole row of products fits 32 bits. Such sums are exact, so their order is free, and so is what overflows
+   on the way.
 
-/* What a product is made of: whole numbers, as `quantise_row` leaves them, their scales, and where it goes. */
+   A weight lies in the order in which it is read: GROUP of its rows side by side, QUAD numbers of each, then the next
+   QUAD: [outs / GROUP, size / QUAD, GROUP, QUAD], both sizes rounded up. Each number has 128 added, for the processor
+   multiplies bytes without a sign by bytes with one. So each sum is too large by 128 times the sum of its row. */
+
+#define GROUP 16
+#define QUAD 4
+#define BLOCK 64 /* numbers that `size` is a multiple of */
+#define AHEAD 2048 /* bytes of the weight: memory is what a step of few rows waits for */
+
+/* What a row of activations became, beside its numbers. */
 typedef struct {
-    const int16_t *numbers;
-    const float *scales;
-    const int8_t *weight;
+    float scale;
+    uint32_t excess; /* of its sums */
+} Row;
+
+/* What a product is made of: a row's numbers, as `quantise_row` leaves them, the weight, and where it goes. */
+typedef struct {
+    const int16_t *numbers; /* [rows, size] */
+    const Row *rows;
+    const uint8_t *weight;
     const float *weight_scale, *bias; /* bias may be NULL */
     int64_t size, outs;
     float *out;
 } Product;
 
+static int64_t whole_blocks(int64_t size) { return (size + BLOCK - 1) / BLOCK * BLOCK; }
+
+static inline __attribute__((always_inline)) void scale_some(
+    const Product *p, int64_t r, int64_t first, const uint32_t *sums, int64_t count
+) {
+    Row row = p->rows[r];
+    float *out = p->out + r * p->outs + first;
+    for (int64_t o = 0; o < count; o++) {
+        float product = (float)(int32_t)(sums[o] - row.excess) * row.scale * p->weight_scale[first + o];
+        out[o] = p->bias ? product + p->bias[first + o] : product;
+    }
+}
+
+/* Sums of a row with a group of the weight's rows, scaled, go to `out`. */
+static inline void scale_sums(const Product *p, int64_t r, int64_t group, const uint32_t *sums) {
+    int64_t first = group * GROUP;
+    if (p->outs - first >= GROUP) scale_some(p, r, first, sums, GROUP);
+    else scale_some(p, r, first, sums, p->outs - first);
+}
+
+#define UNROLLED _Pragma("GCC unroll 8") /* else the compiler keeps sums in memory */
+
+#if defined(__AVX512VNNI__)
+#define MOST_ROWS 8
+#define EACH_COUNT(CASE) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8)
+
+/* A number is 256 times its high byte plus its low byte, both with a sign: a row is its high bytes, then its low ones. */
+static inline void put_number(int16_t *row, int64_t size, int64_t at, int32_t number) {
+    int8_t *high = (int8_t *)row, *low = high + size;
+    high[at] = (int8_t)((number + 128) >> 8), low[at] = (int8_t)number;
+}
+
+static inline __m512i four_bytes(const int8_t *from) {
+    int32_t bytes;
+    memcpy(&bytes, from, sizeof bytes);
+    return _mm512_set1_epi32(bytes);
+}
+
+/* So many rows, a constant, times a group of the weight's rows: all sums stay in registers. */
+static inline __attribute__((always_inline)) void multiply_group(
+    const Product *p, int64_t r, const int rows, int64_t group, int64_t ahead
+) {
+    const int chains = rows == 1 ? 4 : rows == 2 ? 2 : 1; /* so that a sum need not wait for the one before it */
+    __m512i high[MOST_ROWS], low[MOST_ROWS];
+    const uint8_t *weight = p->weight + group * GROUP * p->size;
+    const int8_t *x = (const int8_t *)(p->numbers + r * p->size);
+    UNROLLED
+    for (int i = 0; i < rows * chains; i++) high[i] = low[i] = _mm512_setzero_si512();
+    for (int64_t k = 0; k < p->size; k += QUAD * chains) {
+        _mm_prefetch(weight + k * GROUP + ahead, _MM_HINT_T0);
+        UNROLLED
+        for (int i = 0; i < rows * chains; i++) {
+            __m512i w = _mm512_loadu_si512(weight + (k + i / rows * QUAD) * GROUP);
+            const int8_t *bytes = x + 2 * (i % rows) * p->size + k + i / rows * QUAD;
+            high[i] = _mm512_dpbusd_epi32(high[i], w, four_bytes(bytes));
+            low[i] = _mm512_dpbusd_epi32(low[i], w, four_bytes(bytes + p->size));
+            __asm__("" : "+v"(high[i]), "+v"(low[i])); /* the compiler keeps them where they are */
+        }
+    }
+    UNROLLED
+    for (int i = rows; i < rows * chains; i++) {
+        high[i % rows] = _mm512_add_epi32(high[i % rows], high[i]);
+        low[i % rows] = _mm512_add_epi32(low[i % rows], low[i]);
+    }
+    UNROLLED
+    for (int i = 0; i < rows; i++) {
+        uint32_t sums[GROUP];
+        _mm512_storeu_si512(sums, _mm512_add_epi32(_mm512_slli_epi32(high[i], 8), low[i]));
+        scale_sums(p, r + i, group, sums);
+    }
+}
+#elif defined(__AVX2__)
+#define MOST_ROWS 6
+#define EACH_COUNT(CASE) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
+#define VECTORS 4 /* of the sums of a row: each is two sums of four of the weight's rows */
+
+static inline void put_number(int16_t *row, int64_t size, int64_t at, int32_t number) {
+    (void)size;
+    row[at] = (int16_t)number;
+}
+
+/* So many rows times some of a group's vectors, all constants. The compiler is kept from moving sums to memory. */
+static inline __attribute__((always_inline)) void sum_vectors(
+    const Product *p, int64_t r, const int rows, int64_t group, const int from, const int count, int64_t ahead,
+    uint32_t sums[][GROUP]
+) {
+    __m256i found[MOST_ROWS][VECTORS];
+    const uint8_t *weight = p->weight + group * GROUP * p->size + from * GROUP;
+    const int16_t *x = p->numbers + r * p->size;
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < count; v++) found[i][v] = _mm256_setzero_si256();
+    for (int64_t k = 0; k < p->size; k += QUAD, weight += GROUP * QUAD) {
+        __m256i w[VECTORS];
+        for (int v = 0; v < count; v++)
+            w[v] = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(weight + v * GROUP)));
+        _mm_prefetch(weight + ahead, _MM_HINT_T0);
+        for (int i = 0; i < rows; i++) {
+            int64_t four;
+            memcpy(&four, x + i * p->size + k, sizeof four);
+            __m256i numbers = _mm256_set1_epi64x(four);
+            for (int v = 0; v < count; v++) {
+                found[i][v] = _mm256_add_epi32(found[i][v], _mm256_madd_epi16(w[v], numbers));
+                __asm__("" : "+x"(found[i][v]));
+            }
+        }
+    }
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < count; v += 2) {
+            __m256i eight = _mm256_permute4x64_epi64(_mm256_hadd_epi32(found[i][v], found[i][v + 1]), 0xd8);
+            _mm256_storeu_si256((__m256i *)(sums[i] + (from + v) * QUAD), eight);
+        }
+}
+
+/* Sums of more than two rows do not fit the registers with a whole group. */
+static inline __attribute__((always_inline)) void multiply_group(
+    const Product *p, int64_t r, const int rows, int64_t group, int64_t ahead
+) {
+    uint32_t sums[MOST_ROWS][GROUP];
+    if (rows <= 2) sum_vectors(p, r, rows, group, 0, VECTORS, ahead, sums);
+    else {
+        sum_vectors(p, r, rows, group, 0, VECTORS / 2, ahead, sums);
+        sum_vectors(p, r, rows, group, VECTORS / 2, VECTORS / 2, 0, sums);
+    }
+    for (int i = 0; i < rows; i++) scale_sums(p, r + i, group, sums[i]);
+}
+#else
+#define MOST_ROWS 1
+#define EACH_COUNT(CASE) CASE(1)
+
+static inline void put_number(int16_t *row, int64_t size, int64_t at, int32_t number) {
+    (void)size;
+    row[at] = (int16_t)number;
+}
+
+static void multiply_group(const Product *p, int64_t r, int rows, int64_t group, int64_t ahead) {
+    (void)rows, (void)ahead;
+    uint32_t found[GROUP * QUAD] = {0};
+    uint32_t sums[GROUP] = {0};
+    const uint8_t *weight = p->weight + group * GROUP * p->size;
+    for (int64_t k = 0; k < p->size; k += QUAD, weight += GROUP * QUAD) {
+        int16_t numbers[GROUP * QUAD];
+        for (int i = 0; i < GROUP; i++) memcpy(numbers + i * QUAD, p->numbers + r * p->size + k, QUAD * sizeof *numbers);
+        for (int i = 0; i < GROUP * QUAD; i++) found[i] += (uint32_t)(numbers[i] * weight[i]);
+    }
+    for (int i = 0; i < GROUP * QUAD; i++) sums[i / QUAD] += found[i];
+    scale_sums(p, r, group, sums);
+}
+#endif
+
 #include "tiles.h"
 
-/* Row `r` of a product of so many rows, where that product reads it. */
-static void quantise_row(
-    const float *row, int64_t r, int64_t rows, int64_t size, int32_t limit, int16_t *numbers, float *scales
-) {
+/* Row `r` of `size` values as whole numbers. */
+static void quantise_row(const float *row, int64_t r, int64_t size, int32_t limit, int16_t *numbers, Row *rows) {
     v8 most = all(0);
-    int64_t i = 0;
+    int64_t i = 0, whole = whole_blocks(size);
     for (; i + 8 <= size; i += 8) most = at_least((v8)((v8i)load(row + i) & 0x7fffffff), most);
     float largest = largest_of(most);
     for (; i < size; i++) largest = fabsf(row[i]) > largest ? fabsf(row[i]) : largest;
     float factor = largest > 0 ? limit / largest : 0;
-    scales[r] = largest / limit;
-    if (is_tiled(rows, size)) {
-        tile_row(row, r, size, factor, numbers);
-        return;
+    int64_t sum = 0;
+    numbers += r * whole;
+    for (i = 0; i < size; i++) {
+        int32_t number = (int32_t)rintf(row[i] * factor);
+        sum += number;
+        put_number(numbers, whole, i, number);
     }
-    for (i = 0; i < size; i++) numbers[r * size + i] = (int16_t)(int32_t)rintf(row[i] * factor);
+    for (; i < whole; i++) put_number(numbers, whole, i, 0);
+    rows[r] = (Row){largest / limit, (uint32_t)(128 * sum)};
 }
 
-#define OUTS 2
-#define ROWS 4
-#define AHEAD 8 /* rows of the weight */
-#define PART_OUTS 32
-#define PART_ROWS 16
-
-#if defined(__AVX512BW__)
-#define STEP 32 /* numbers at a time */
-typedef __m512i Numbers;
-static inline Numbers no_numbers(void) { return _mm512_setzero_si512(); }
-static inline Numbers load_numbers(const int16_t *from) { return _mm512_loadu_si512(from); }
-static inline Numbers load_weights(const int8_t *from) {
-    return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)from));
-}
-static inline Numbers multiply_add(Numbers sums, Numbers a, Numbers b) {
-#if defined(__AVX512VNNI__)
-    return _mm512_dpwssd_epi32(sums, a, b);
-#else
-    return _mm512_add_epi32(sums, _mm512_madd_epi16(a, b));
-#endif
-}
-static inline __m256i halved(Numbers x) {
-    return _mm256_add_epi32(_mm512_castsi512_si256(x), _mm512_extracti64x4_epi64(x, 1));
-}
-#elif defined(__AVX2__)
-#define STEP 16
-typedef __m256i Numbers;
-static inline Numbers no_numbers(void) { return _mm256_setzero_si256(); }
-static inline Numbers load_numbers(const int16_t *from) { return _mm256_loadu_si256((const __m256i *)from); }
-static inline Numbers load_weights(const int8_t *from) {
-    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)from));
-}
-static inline Numbers multiply_add(Numbers sums, Numbers a, Numbers b) {
-    return _mm256_add_epi32(sums, _mm256_madd_epi16(a, b));
-}
-static inline __m256i halved(Numbers x) { return x; }
-#endif
-
-#if defined(STEP)
-/* The sums of four vectors at once. */
-static inline void sum_four(const Numbers *x, int32_t *sums) {
-    __m256i pairs = _mm256_hadd_epi32(halved(x[0]), halved(x[1]));
-    __m256i fours = _mm256_hadd_epi32(pairs, _mm256_hadd_epi32(halved(x[2]), halved(x[3])));
-    _mm_storeu_si128((__m128i *)sums, _mm_add_epi32(_mm256_castsi256_si128(fours), _mm256_extracti128_si256(fours, 1)));
-}
-
-/* `rows` rows times OUTS rows of the weight, as constants so that all sums stay in registers. `ahead`: later rows of
-   the weight are asked for, since memory is what a step of few rows waits for. */
-static inline __attribute__((always_inline)) void dots(
-    const int rows, const int ahead, const int16_t *x, const int8_t *const *weight, int64_t size, int32_t sums[][OUTS]
-) {
-    Numbers partial[ROWS][OUTS];
-    for (int r = 0; r < ROWS; r++)
-        for (int o = 0; o < OUTS; o++) partial[r][o] = no_numbers();
-    int64_t k = 0;
-    for (; k + STEP <= size; k += STEP) {
-        Numbers a[ROWS];
-        for (int r = 0; r < rows; r++) a[r] = load_numbers(x + r * size + k);
-        for (int o = 0; o < OUTS; o++) {
-            Numbers w = load_weights(weight[o] + k);
-            if (ahead && k % 64 == 0) _mm_prefetch(weight[o] + k + AHEAD * size, _MM_HINT_T0);
-            for (int r = 0; r < rows; r++) partial[r][o] = multiply_add(partial[r][o], a[r], w);
-        }
-    }
-    for (int i = 0; i < rows * OUTS; i += 4) sum_four(&partial[0][0] + i, &sums[0][0] + i);
-    for (; k < size; k++)
-        for (int r = 0; r < rows; r++)
-            for (int o = 0; o < OUTS; o++) sums[r][o] += x[r * size + k] * weight[o][k];
-}
-#else
-static inline void dots(
-    const int rows, const int ahead, const int16_t *x, const int8_t *const *weight, int64_t size, int32_t sums[][OUTS]
-) {
-    (void)ahead;
-    for (int r = 0; r < rows; r++)
-        for (int o = 0; o < OUTS; o++) {
-            int32_t sum = 0;
-            for (int64_t i = 0; i < size; i++) sum += x[r * size + i] * weight[o][i];
-            sums[r][o] = sum;
-        }
-}
-#endif
-
-/* Rows `r` to `last` times OUTS rows of the weight from `first` on. */
-static void multiply(const Product *p, int64_t r, int64_t last, int64_t first) {
-    const int8_t *lines[OUTS];
-    int64_t count = p->outs - first < OUTS ? p->outs - first : OUTS;
-    for (int64_t o = 0; o < OUTS; o++) lines[o] = p->weight + (first + (o < count ? o : 0)) * p->size;
-    while (r < last) {
-        int32_t sums[ROWS][OUTS];
-        int64_t some = last - r >= ROWS ? ROWS : last - r;
-        const int16_t *a = p->numbers + r * p->size;
-        if (some == 1) dots(1, 1, a, lines, p->size, sums);
-        else if (some == 2) dots(2, 1, a, lines, p->size, sums);
-        else if (some == 3) dots(3, 1, a, lines, p->size, sums);
-        else if (last <= ROWS) dots(ROWS, 1, a, lines, p->size, sums);
-        else dots(ROWS, 0, a, lines, p->size, sums);
-        for (int64_t i = 0; i < some; i++, r++)
-            for (int64_t o = 0; o < count; o++) {
-                float product = (float)sums[i][o] * p->scales[r] * p->weight_scale[first + o];
-                p->out[r * p->outs + first + o] = p->bias ? product + p->bias[first + o] : product;
-            }
-    }
-}
-
-static void quantise(const float *x, int64_t rows, int64_t size, int32_t limit, int16_t *numbers, float *scales) {
+static void quantise(const float *x, int64_t count, int64_t size, int32_t limit, int16_t *numbers, Row *rows) {
 #pragma omp for schedule(static)
-    for (int64_t r = 0; r < rows; r++) quantise_row(x + r * size, r, rows, size, limit, numbers, scales);
+    for (int64_t r = 0; r < count; r++) quantise_row(x + r * size, r, size, limit, numbers, rows);
 }
 
-/* Few rows at a time meet some of the weight: both stay in the caches. The threads go on without waiting. */
+/* A group of the weight stays in the cache until all rows have met it. The threads go on without waiting. */
 static void multiply_rows(const Product *p, int64_t rows) {
-    if (is_tiled(rows, p->size)) {
+    if (is_tiled(rows)) {
         multiply_tiled_rows(p, rows);
         return;
     }
+    int64_t groups = (p->outs + GROUP - 1) / GROUP, parts = (rows + MOST_ROWS - 1) / MOST_ROWS;
 #pragma omp for schedule(static) nowait
-    for (int64_t part = 0; part < p->outs; part += PART_OUTS)
-        for (int64_t r = 0; r < rows; r += PART_ROWS) {
-            int64_t last = rows - r < PART_ROWS ? rows : r + PART_ROWS;
-            int64_t end = p->outs - part < PART_OUTS ? p->outs : part + PART_OUTS;
-            for (int64_t first = part; first < end; first += OUTS) multiply(p, r, last, first);
+    for (int64_t group = 0; group < groups; group++)
+        for (int64_t part = 0; part < parts; part++) {
+            int64_t r = rows * part / parts, ahead = part || rows < 3 ? 0 : AHEAD;
+            switch (rows * (part + 1) / parts - r) {
+#define CASE(count) case count: multiply_group(p, r, count, group, ahead); break;
+                EACH_COUNT(CASE)
+#undef CASE
+            }
         }
 }
 
-/* x [rows, size] times weight [outs, size], scaled, to out [rows, outs].
-   numbers [rows, up to a multiple of TILE_ROWS, size] and scales [rows] are room for the quantised rows. */
+/* x [count, size] times a weight of `outs` rows, scaled, to out [count, outs]. `numbers` [count, size], both rounded up
+   to multiples of TILE_ROWS and BLOCK, and `rows` [count] are room for the quantised rows. */
 void int8_linear(
-    const float *x, int64_t rows, int64_t size, const int8_t *weight, const float *weight_scale,
-    int64_t outs, int32_t limit, int16_t *numbers, float *scales, float *out, int32_t threads
+    const float *x, int64_t count, int64_t size, const uint8_t *weight, const float *weight_scale, int64_t outs,
+    int32_t limit, int16_t *numbers, Row *rows, float *out, int32_t threads
 ) {
-    Product product = {numbers, scales, weight, weight_scale, NULL, size, outs, out};
+    Product product = {numbers, rows, weight, weight_scale, NULL, whole_blocks(size), outs, out};
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
-        quantise(x, rows, size, limit, numbers, scales);
-        multiply_rows(&product, rows);
+        quantise(x, count, size, limit, numbers, rows);
+        multiply_rows(&product, count);
     }
 }

@@ -1,28 +1,35 @@
 """A Linear of 8 bits whose activations become whole numbers, row by row: sums are exact, whatever their order."""
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from app.engine.cpu_kernels.loading import cpu_kernels
-from app.engine.quantised_layers import Numbers, TiledInt8Linear
+from app.engine.quantised_layers import Numbers, QuantisedEmbedding, QuantisedLinear
 
 LARGEST_WEIGHT = 2**7
 LARGEST_SUM = 2**31 - 1
-LARGEST_ACTIVATION = 2**15 - 1
+LARGEST_ACTIVATION = 127 * 2**8 + 127
+"""Of two bytes that have a sign each."""
+GROUP, QUAD, BLOCK = 16, 4, 64
+"""How a weight lies, as in int8.h."""
 TILE_ROWS = 16
 """Rows that a matrix unit takes at once (tiles.h)."""
 
 
-class NativeInt8Linear(TiledInt8Linear):
+class NativeInt8Linear(QuantisedLinear):
     """By the CPU's own kernel. Activations take up to 16 bits, as many as a row's sum leaves room for."""
 
+    bits = 8
     rounds_activations = True
+    packed: Tensor
 
     def _keep(self, numbers: Numbers, dtype: torch.dtype) -> None:
-        super()._keep(numbers, dtype)
         self._library = cpu_kernels()
         if dtype != torch.float32 or self._library is None:
             raise ValueError(f"this kernel takes float32, and a C compiler must have made it, got {dtype}")
+        self.register_buffer("packed", packed(numbers.values))
+        self.register_buffer("scale", numbers.scale)
         self.limit = min(LARGEST_ACTIVATION, LARGEST_SUM // (LARGEST_WEIGHT * self.in_features))
 
     def multiply(self, states: Tensor) -> Tensor:
@@ -30,12 +37,38 @@ class NativeInt8Linear(TiledInt8Linear):
         states, rows = states.contiguous(), len(states)
         if states.dtype != torch.float32:
             raise ValueError(f"this kernel takes float32, got {states.dtype}")
-        out, scales = torch.empty((rows, self.out_features)), torch.empty(rows)
-        numbers = torch.empty((rows + -rows % TILE_ROWS, self.in_features), dtype=torch.int16)
+        out, scales = torch.empty((rows, self.out_features)), torch.empty((rows, 2))
+        size = self.in_features + -self.in_features % BLOCK
+        numbers = torch.empty((rows + -rows % TILE_ROWS, size), dtype=torch.int16)
         assert self._library is not None
         self._library.int8_linear(
-            states.data_ptr(), rows, self.in_features, self.values.data_ptr(), self.scale.data_ptr(),
+            states.data_ptr(), rows, self.in_features, self.packed.data_ptr(), self.scale.data_ptr(),
             self.out_features, self.limit, numbers.data_ptr(), scales.data_ptr(), out.data_ptr(),
             torch.get_num_threads(),
         )  # fmt: skip
         return out
+
+    def tied(self, table: QuantisedEmbedding) -> QuantisedEmbedding:
+        """Looks up the same rows in this weight."""
+        return _PackedEmbedding(table, self.packed)
+
+
+class _PackedEmbedding(QuantisedEmbedding):
+    """Looks rows up in a weight that lies in the kernel's order."""
+
+    def __init__(self, table: QuantisedEmbedding, weight: Tensor) -> None:
+        super().__init__(table.numbers, table.scale.dtype, table.factor)
+        self.size = table.values.shape[1]
+        self.values = weight
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """[...] to [..., size]."""
+        found = self.values[ids // GROUP, :, ids % GROUP].flatten(-2)[..., : self.size]
+        return found.bitwise_xor(LARGEST_WEIGHT).view(torch.int8)
+
+
+def packed(values: Tensor) -> Tensor:
+    """A weight [out, in] in the order that int8.h tells: [out / GROUP, in / QUAD, GROUP, QUAD], rounded up."""
+    outs, size = values.shape
+    whole = F.pad(values, (0, -size % BLOCK, 0, -outs % GROUP)).view(torch.uint8).bitwise_xor(LARGEST_WEIGHT)
+    return whole.view(-1, GROUP, whole.shape[1] // QUAD, QUAD).transpose(1, 2).contiguous()

@@ -4,7 +4,7 @@
    the other, so that nothing but numbers is between two of them. */
 
 typedef struct {
-    const int8_t *weight;
+    const uint8_t *weight;
     const float *scale, *bias; /* bias may be NULL */
     int64_t size, outs;
     int32_t limit;
@@ -27,7 +27,7 @@ typedef struct {
 
 typedef struct {
     float *normed, *query, *rotated, *keys, *values, *sums, *partial, *attended, *added, *total, *gate, *up, *active;
-    float *scales;
+    Row *rows;
     int16_t *numbers;
 } Room;
 
@@ -49,8 +49,9 @@ static int64_t lay_out(const Layer *l, int64_t rows, int64_t prefix, float *room
     to->attended = take(room, &taken, rows * l->output.size), to->added = take(room, &taken, rows * hidden);
     to->total = take(room, &taken, rows * hidden), to->gate = take(room, &taken, rows * wide);
     to->up = take(room, &taken, rows * wide), to->active = take(room, &taken, rows * wide);
-    to->scales = take(room, &taken, rows);
-    to->numbers = (int16_t *)take(room, &taken, (rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS * most / 2);
+    to->rows = (Row *)take(room, &taken, 2 * rows);
+    rows = (rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
+    to->numbers = (int16_t *)take(room, &taken, rows * whole_blocks(most) / 2);
     return taken;
 }
 
@@ -60,7 +61,8 @@ int64_t decoder_layer_room(const Layer *layer, int64_t rows, int64_t prefix) {
 }
 
 static void linear(const Linear *l, const Room *room, int64_t rows, float *out) {
-    Product product = {room->numbers, room->scales, l->weight, l->scale, l->bias, l->size, l->outs, out};
+    int64_t size = whole_blocks(l->size);
+    Product product = {room->numbers, room->rows, l->weight, l->scale, l->bias, size, l->outs, out};
     multiply_rows(&product, rows);
 }
 
@@ -107,7 +109,7 @@ void decoder_layer(
         for (int64_t r = 0; r < rows; r++) {
             float *normed = room.normed + r * hidden;
             norm(&l->input, states + r * hidden, NULL, 1, hidden, normed, normed);
-            quantise_row(normed, r, rows, hidden, l->query.limit, room.numbers, room.scales);
+            quantise_row(normed, r, hidden, l->query.limit, room.numbers, room.rows);
         }
         linear(&l->query, &room, rows, room.query);
         linear(&l->keys, &room, rows, room.keys);
@@ -117,20 +119,20 @@ void decoder_layer(
         for (int64_t r = 0; r < rows; r++)
             place_row(l, &room, cos, sin, width, r, keys, key_head, values, value_head, prefix + r);
         attend_rows(&task);
-        quantise(room.attended, rows, l->output.size, l->output.limit, room.numbers, room.scales);
+        quantise(room.attended, rows, l->output.size, l->output.limit, room.numbers, room.rows);
         linear(&l->output, &room, rows, room.added);
 #pragma omp barrier
 #pragma omp for schedule(static)
         for (int64_t r = 0; r < rows; r++) {
             float *total = room.total + r * hidden, *normed = room.normed + r * hidden;
             norm(&l->post, states + r * hidden, room.added + r * hidden, 1, hidden, total, normed);
-            quantise_row(normed, r, rows, hidden, l->gate.limit, room.numbers, room.scales);
+            quantise_row(normed, r, hidden, l->gate.limit, room.numbers, room.rows);
         }
         linear(&l->gate, &room, rows, room.gate);
         linear(&l->up, &room, rows, room.up);
 #pragma omp barrier
         activate(room.gate, wide, room.up, wide, rows, wide, l->is_gelu, room.active);
-        quantise(room.active, rows, wide, l->down.limit, room.numbers, room.scales);
+        quantise(room.active, rows, wide, l->down.limit, room.numbers, room.rows);
         linear(&l->down, &room, rows, room.added);
 #pragma omp barrier
 #pragma omp for schedule(static)

@@ -123,7 +123,7 @@ def _linear(linear: nn.Module) -> _Linear:
         raise TypeError(f"a product must be of 8 bits, got {type(linear).__name__}")
     bias = None if linear.bias is None else _floats(linear.bias)
     sizes = (linear.in_features, linear.out_features, linear.limit)
-    return _Linear(linear.values.data_ptr(), _floats(linear.scale), bias, *sizes)
+    return _Linear(linear.packed.data_ptr(), _floats(linear.scale), bias, *sizes)
 
 
 def _norm(norm: nn.Module) -> _Norm:
