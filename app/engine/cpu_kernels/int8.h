@@ -11,7 +11,6 @@
 #define GROUP 16
 #define QUAD 4
 #define BLOCK 64 /* numbers that `size` is a multiple of */
-#define AHEAD 2048 /* bytes of the weight: memory is what a step of few rows waits for */
 
 /* What a row of activations became, beside its numbers. */
 typedef struct {
@@ -67,7 +66,8 @@ static inline __m512i four_bytes(const int8_t *from) {
     return _mm512_set1_epi32(bytes);
 }
 
-/* So many rows, a constant, times a group of the weight's rows: all sums stay in registers. */
+/* So many rows, a constant, times a group of the weight's rows: all sums stay in registers. The group `ahead` bytes
+   further on is asked for meanwhile, since memory is what a step of few rows waits for. */
 static inline __attribute__((always_inline)) void multiply_group(
     const Product *p, int64_t r, const int rows, int64_t group, int64_t ahead
 ) {
@@ -78,7 +78,7 @@ static inline __attribute__((always_inline)) void multiply_group(
     UNROLLED
     for (int i = 0; i < rows * chains; i++) high[i] = low[i] = _mm512_setzero_si512();
     for (int64_t k = 0; k < p->size; k += QUAD * chains) {
-        _mm_prefetch(weight + k * GROUP + ahead, _MM_HINT_T0);
+        _mm_prefetch(weight + k * GROUP + ahead, _MM_HINT_T1);
         UNROLLED
         for (int i = 0; i < rows * chains; i++) {
             __m512i w = _mm512_loadu_si512(weight + (k + i / rows * QUAD) * GROUP);
@@ -110,9 +110,9 @@ static inline void put_number(int16_t *row, int64_t size, int64_t at, int32_t nu
     row[at] = (int16_t)number;
 }
 
-/* So many rows times some of a group's vectors, all constants. The compiler is kept from moving sums to memory. */
+/* So many rows times some of a group's vectors, all constants. Half of the memory from `next` on is asked for. */
 static inline __attribute__((always_inline)) void sum_vectors(
-    const Product *p, int64_t r, const int rows, int64_t group, const int from, const int count, int64_t ahead,
+    const Product *p, int64_t r, const int rows, int64_t group, const int from, const int count, const uint8_t *next,
     uint32_t sums[][GROUP]
 ) {
     __m256i found[MOST_ROWS][VECTORS];
@@ -124,7 +124,7 @@ static inline __attribute__((always_inline)) void sum_vectors(
         __m256i w[VECTORS];
         for (int v = 0; v < count; v++)
             w[v] = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(weight + v * GROUP)));
-        _mm_prefetch(weight + ahead, _MM_HINT_T0);
+        _mm_prefetch(next + k * GROUP / 2, _MM_HINT_T1);
         for (int i = 0; i < rows; i++) {
             int64_t four;
             memcpy(&four, x + i * p->size + k, sizeof four);
@@ -142,15 +142,16 @@ static inline __attribute__((always_inline)) void sum_vectors(
         }
 }
 
-/* Sums of more than two rows do not fit the registers with a whole group. */
+/* Sums of more than two rows do not fit the registers with a whole group. Each half asks for half of the next one. */
 static inline __attribute__((always_inline)) void multiply_group(
     const Product *p, int64_t r, const int rows, int64_t group, int64_t ahead
 ) {
     uint32_t sums[MOST_ROWS][GROUP];
-    if (rows <= 2) sum_vectors(p, r, rows, group, 0, VECTORS, ahead, sums);
+    const uint8_t *weight = p->weight + group * GROUP * p->size, *next = weight + ahead;
+    if (rows <= 2) sum_vectors(p, r, rows, group, 0, VECTORS, weight, sums);
     else {
-        sum_vectors(p, r, rows, group, 0, VECTORS / 2, ahead, sums);
-        sum_vectors(p, r, rows, group, VECTORS / 2, VECTORS / 2, 0, sums);
+        sum_vectors(p, r, rows, group, 0, VECTORS / 2, next, sums);
+        sum_vectors(p, r, rows, group, VECTORS / 2, VECTORS / 2, next + GROUP * p->size / 2, sums);
     }
     for (int i = 0; i < rows; i++) scale_sums(p, r + i, group, sums[i]);
 }
@@ -214,7 +215,7 @@ static void multiply_rows(const Product *p, int64_t rows) {
 #pragma omp for schedule(static) nowait
     for (int64_t group = 0; group < groups; group++)
         for (int64_t part = 0; part < parts; part++) {
-            int64_t r = rows * part / parts, ahead = part || rows < 3 ? 0 : AHEAD;
+            int64_t r = rows * part / parts, ahead = part || rows < 3 ? 0 : GROUP * p->size;
             switch (rows * (part + 1) / parts - r) {
 #define CASE(count) case count: multiply_group(p, r, count, group, ahead); break;
                 EACH_COUNT(CASE)
