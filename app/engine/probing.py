@@ -15,7 +15,6 @@ from app.engine.runner import BlockRunner
 from app.engine.same_bits import (
     group_by_bits,
     has_experts,
-    join_unread,
     layers_with_rows,
     read_layers,
     read_text,
@@ -37,6 +36,8 @@ LONG_PREFIX = 2048
 """Tokens before the blocks that tell what batch-invariant attention costs in a long chat."""
 _SAME_TEXT = "{}: the same text with lookahead on and off"
 USEFUL_FIRST: Buckets = (32, 1, 16, 64, 8, 4, 24, 48, 128, 12, 96, 2)
+ANY_ROWS: Buckets = (*range(1, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8))
+"""Buckets where no row meets another: next to no block is padded."""
 ALWAYS_READ = 2
 """So many of them are compared however late it is: plain steps of a slow model must not be padded to 32 rows."""
 
@@ -50,10 +51,14 @@ def probe(
     text = measured_text(runner)
     dtype = dtype_name(runner.model.dtype)
     is_exact = runner.model.dtype.itemsize >= 4 and not rounds_activations(runner.model)
-    parts = 1 if is_exact or has_experts(runner.model) else 3
+    is_alone = takes_rows_one_by_one(runner)
+    parts = 1 if is_exact or is_alone or has_experts(runner.model) else 3
     timer = StepTimer(runner, text, _part(progress, 0, parts), clock, clock() + LONGEST / 2)
     try:
-        free = timer.with_context(timer.times(timer.affordable(), False), is_batch_invariant=False)
+        buckets = timer.affordable(is_padded=not (is_exact or is_alone))
+        free = timer.with_context(timer.times(buckets, False), is_batch_invariant=False)
+        if is_alone:
+            return StepProfile(free, free.at(ANY_ROWS), (ANY_ROWS,), _SAME_TEXT.format(dtype))
         if is_exact:
             return StepProfile(free, note=_SAME_TEXT.format(dtype))
         if parts == 1:
@@ -97,7 +102,7 @@ def _batch_invariant_profile(
     runner: BlockRunner, timer: StepTimer, free: StepTimes, comparing: ProgressListener
 ) -> StepProfile:
     """Passes with batch-invariant attention: what they cost, and which buckets write the same bits."""
-    if note := _refusal_of_samemeasured_text(runner, timer, free.buckets):
+    if note := _refusal_of_same_text(runner, timer, free.buckets):
         return StepProfile(free, note=note)
     batch_invariant = timer.times(free.buckets, is_batch_invariant=True)
     batch_invariant = timer.with_context(batch_invariant, is_batch_invariant=True)
@@ -110,7 +115,7 @@ def _batch_invariant_profile(
     return StepProfile(free, batch_invariant, bucket_sets, note, not is_late())
 
 
-def _refusal_of_samemeasured_text(runner: BlockRunner, timer: StepTimer, buckets: Buckets) -> str:
+def _refusal_of_same_text(runner: BlockRunner, timer: StepTimer, buckets: Buckets) -> str:
     """Why batch-invariant attention is too slow here, timed behind a long prefix; "" where it is not."""
     limit = runner.attention.same_text_limit
     if limit == inf:
@@ -140,15 +145,12 @@ def _find_bucket_sets(
 ) -> tuple[Buckets, ...]:
     layers = layers_with_rows(runner, text[: max(buckets)])
     order = tuple(bucket for bucket in USEFUL_FIRST if bucket in buckets)
-    unread: list[int] = []
 
     def read(bucket: int) -> list[Tensor]:
         progress(order.index(bucket), len(order))
         if is_late() and bucket not in order[:ALWAYS_READ]:
-            unread.append(bucket)
             return []
         readings = read_text(runner, text, PREFIX, bucket)
         return readings and [*readings, *read_layers(layers, bucket)]
 
-    found = group_by_bits(order, read)
-    return join_unread(found, order[:ALWAYS_READ], unread) if takes_rows_one_by_one(runner) else found
+    return group_by_bits(order, read)

@@ -67,13 +67,6 @@ def group_by_bits(buckets: Buckets, read: Callable[[int], Bits]) -> tuple[Bucket
     return tuple(sorted(tuple(sorted(members)) for members, _ in bucket_sets))
 
 
-def join_unread(found: tuple[Buckets, ...], read: Buckets, unread: Sequence[int]) -> tuple[Buckets, ...]:
-    """For kernels that take rows one by one: where `read` are one set, buckets that nobody read belong to it."""
-    if len(found) == 1 and set(read) <= set(found[0]):
-        return (tuple(sorted((*found[0], *unread))),)
-    return found
-
-
 def takes_rows_one_by_one(runner: BlockRunner) -> bool:
     """Whether attention and all products are our own kernels for CPUs, in which no row meets another.
 

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import log2
 
+import numpy as np
+
 Buckets = tuple[int, ...]
 """Row counts, ascending."""
 
@@ -58,6 +60,11 @@ class StepTimes:
         (low, high), (cheap, dear) = self.buckets[right - 1 : right + 1], self.seconds[right - 1 : right + 1]
         line = cheap + (dear - cheap) * (rows - low) / (high - low)
         return max(line, min(self.seconds))
+
+    def at(self, buckets: Buckets) -> "StepTimes":
+        """What steps of these buckets cost, on the lines between those that were measured."""
+        per_token = np.interp(buckets, self.buckets, self.per_token).tolist() if self.per_token else ()
+        return StepTimes(buckets, tuple(map(self.seconds_for, buckets)), tuple(per_token))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ from app.engine.sequential_runner import SequentialRunner
 from app.engine.step_profile import Buckets, StepTimes
 
 MEASURED_BUCKETS: Buckets = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-FEW_BUCKETS: Buckets = (1, 8, 16, 32, 64)
+FEW_BUCKETS: Buckets = (1, 2, 4, 8, 16, 32, 64)
 SLOW = 0.1
-"""Seconds of a step of one row from which on few buckets must do."""
+"""Seconds of a step of one row from which on few buckets must do, as on a CPU where blocks are not padded."""
 PREFIX = 24
 """Tokens before every measured block."""
 CONTEXT = 1024
@@ -35,7 +35,7 @@ LONG_BUCKETS: Buckets = (1, 32)
 ROUNDS = (2, 9)
 SECONDS = 0.3
 """About how long each mode is timed, within these bounds of rounds."""
-LONGEST = 10.0
+LONGEST = 8.0
 """Seconds after which nothing more is begun, half of them for the times."""
 
 MeasuredRunner = BlockRunner | SequentialRunner
@@ -64,10 +64,11 @@ class StepTimer:
     end: float
     prefix: int = PREFIX
 
-    def affordable(self) -> Buckets:
+    def affordable(self, is_padded: bool = True) -> Buckets:
         """The buckets that are measured: fewer where a step takes long, none that the text is too short for."""
         plain = self.without_progress().times((1,), is_batch_invariant=False).seconds_for(1)
-        wanted = FEW_BUCKETS if plain > SLOW else self.runner.buckets or MEASURED_BUCKETS
+        do_few = plain > SLOW or (not is_padded and self.runner.model.device.type == "cpu")
+        wanted = FEW_BUCKETS if do_few else self.runner.buckets or MEASURED_BUCKETS
         most = min(len(self.text) - PREFIX, self.runner.max_rows)
         return tuple(bucket for bucket in wanted if bucket <= most)
 

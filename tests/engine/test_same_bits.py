@@ -12,7 +12,6 @@ from app.engine.same_bits import (
     agree,
     group_by_bits,
     has_experts,
-    join_unread,
     layers_with_rows,
     read_layers,
     read_text,
@@ -126,19 +125,3 @@ def test_norms_of_queries_and_keys_are_looked_at_too(name: str) -> None:
 def test_looking_leaves_no_hooks(half: BlockRunner) -> None:
     layers_with_rows(half, numbers(8))
     assert not any(layer._forward_pre_hooks for layer in half.model.modules())
-
-
-@pytest.mark.parametrize(
-    ("found", "joined"),
-    [
-        (((1, 32),), ((1, 8, 16, 32),)),
-        (((1, 4, 32),), ((1, 4, 8, 16, 32),)),
-        (((1,), (32,)), ((1,), (32,))),
-        (((32,),), ((32,),)),
-        ((), ()),
-    ],
-)
-def test_unread_buckets_join_the_only_set_that_was_found(
-    found: tuple[tuple[int, ...], ...], joined: tuple[tuple[int, ...], ...]
-) -> None:
-    assert join_unread(found, (32, 1), [16, 8]) == joined

@@ -71,3 +71,11 @@ def test_without_classes_nothing_is_padded() -> None:
 def test_more_rows_promise_more_tokens_and_one_row_promises_one() -> None:
     assert modest(1) == 1.0
     assert modest(1) < modest(8) < modest(64)
+
+
+def test_between_the_measured_widths_times_lie_on_a_line() -> None:
+    times = StepTimes((1, 4, 8), (1.0, 4.0, 6.0), (0.1, 0.4, 0.2)).at((1, 2, 6, 16))
+    assert times.buckets == (1, 2, 6, 16)
+    assert times.seconds == pytest.approx((1.0, 2.0, 5.0, 10.0))
+    assert times.per_token == pytest.approx((0.1, 0.2, 0.3, 0.2))
+    assert StepTimes((1, 4), (1.0, 4.0)).at((2,)) == StepTimes((2,), (2.0,))

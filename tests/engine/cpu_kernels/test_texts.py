@@ -1,18 +1,22 @@
 """Whole models by the CPU's kernels: fused layers, one set of row counts in int8, the same text on and off."""
 
-from itertools import count
-from time import perf_counter
-
 import pytest
+from torch import Tensor
 
 from app.engine.cpu_kernels.loading import cpu_kernels
 from app.engine.loading import LoadedModel, load
 from app.engine.lookahead import make_lookahead
-from app.engine.probing import probe
+from app.engine.probing import ANY_ROWS, probe
 from app.engine.prompt import encode
 from app.engine.runner import BlockRunner
-from app.engine.same_bits import takes_rows_one_by_one
-from app.engine.step_timing import FEW_BUCKETS
+from app.engine.same_bits import (
+    group_by_bits,
+    layers_with_rows,
+    read_layers,
+    read_text,
+    takes_rows_one_by_one,
+)
+from app.engine.step_timing import PREFIX, measured_text
 from app.messages import AttentionChoice, Decoding, ModelChoice, ModelFolder, Sampling
 from app.quantisation import Quantisation
 from tests.engine.replies import GREEDY, says_plainly, write
@@ -21,6 +25,7 @@ from tests.engine.tiny import DEMO
 pytestmark = pytest.mark.skipif(cpu_kernels() is None, reason="there is no C compiler here")
 
 SAMPLED = Sampling(temperature=0.8, top_p=0.95, seed=3)
+SOME_ROWS = (1, 2, 3, 5, 8, 13, 24, 40, 96, 128)
 
 
 @pytest.fixture(scope="module", params=["none", "int8"])
@@ -52,17 +57,18 @@ def test_the_text_is_the_same_on_and_off(loaded: LoadedModel, sampling: Sampling
         assert write(loaded.runner, prompt, ahead, sampling, limit=60).tokens == expected
 
 
-@pytest.mark.parametrize("pace", [0.0, 1.0], ids=["real time", "late"])
-def test_in_int8_every_number_of_rows_writes_the_same_bits(pace: float) -> None:
-    """However busy the machine is: by a clock of this pace two numbers of rows are read, and the others known."""
+def test_in_int8_every_number_of_rows_writes_the_same_bits() -> None:
     pytest.importorskip("torchao", reason="torchao is not installed")
     runner = read("int8").runner
     assert isinstance(runner, BlockRunner)
-    readings = count()
-    clock = (lambda: next(readings) * pace) if pace else perf_counter
-    found = probe(runner, lambda _done, _total: None, clock)
-    assert len(found.batch_invariant.buckets) >= len(FEW_BUCKETS)
-    assert found.bucket_sets == (found.batch_invariant.buckets,)
+    assert probe(runner, lambda _done, _total: None).bucket_sets == (ANY_ROWS,)
+    text = measured_text(runner)
+    layers = layers_with_rows(runner, text)
+
+    def read_by(rows: int) -> list[Tensor]:
+        return [*read_text(runner, text, PREFIX, rows), *read_layers(layers, rows)]
+
+    assert group_by_bits(SOME_ROWS, read_by) == (SOME_ROWS,)
 
 
 @pytest.mark.parametrize(("quantisation", "is_known"), [("int8", True), ("int4", False), ("none", False)])
