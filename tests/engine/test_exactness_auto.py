@@ -8,7 +8,6 @@ import pytest
 
 from app.engine.decoders import make_decoder
 from app.engine.lookahead import ModelStatistics, make_lookahead
-from app.engine.lookahead.backoff import Backoff
 from app.engine.lookahead.factory import ReplyContext
 from app.engine.lookahead.first_successors import ask_first_successors, no_successors
 from app.engine.lookahead.planning import DraftPlanner, FixedSizesPlanner, RowBudgetPlanner
@@ -95,7 +94,7 @@ def test_whatever_the_tuner_chooses_the_text_is_plains(
     oracle = Oracle((*PROMPT, *expected.tokens), (branching,))
     measured = StepCurve(machine.times, machine.buckets)
     proven = StepCurve(machine.times, machine.buckets, measured.shape)
-    planner = Tuner(proven, WindowSizer(columns), Backoff())
+    planner = Tuner(proven, WindowSizer(columns))
     runner.same_text_buckets = machine.buckets
     said = write(runner, PROMPT, planned(planner, oracle), sampling)
     assert said.tokens == expected.tokens

@@ -67,6 +67,4 @@ def _make_planner(decoding: Decoding, known: ReplyContext, runner: ModelRunner, 
         return FixedSizesPlanner(decoding)
     if decoding.rows or not times:
         return RowBudgetPlanner(decoding.rows or UNMEASURED_ROWS, sizer)
-    statistics = known.statistics
-    backoff = statistics.backoff(known.sampling.temperature)
-    return tune(statistics.curve(times, runner.buckets), sizer, backoff, known.asking, context)
+    return tune(known.statistics.curve(times, runner.buckets), sizer, known.asking, context)

@@ -12,7 +12,6 @@ All but the last hold nothing of what was written; the pool never leaves memory.
 from collections.abc import Collection, Mapping, Sequence
 
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator, Counts
-from app.engine.lookahead.backoff import Backoff
 from app.engine.lookahead.constraint import Constraint, unconstrained
 from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.drafter import MakeDrafter, PythonDrafter
@@ -53,7 +52,6 @@ class ModelStatistics:
         self._estimators = {
             kind: AcceptanceEstimator(of_kind, _first_trust(kind)) for kind, of_kind in (counts or {}).items()
         }
-        self._backoffs: dict[int, Backoff] = {}
         self._curves: dict[Buckets, StepCurve] = {}
         self._shapes = dict(shapes or {})
         self._pool: ContextPool | None = None
@@ -103,10 +101,6 @@ class ModelStatistics:
         if kind not in self._estimators:
             self._estimators[kind] = AcceptanceEstimator(first_trust=_first_trust(kind))
         return self._estimators[kind]
-
-    def backoff(self, temperature: float) -> Backoff:
-        """The backoff for text of this temperature."""
-        return self._backoffs.setdefault(_kind(temperature), Backoff())
 
     @property
     def counts(self) -> dict[int, Counts]:

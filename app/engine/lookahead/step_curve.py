@@ -75,8 +75,7 @@ class StepCurve:
         self._rounds: Counter[int] = Counter()  # in which a bucket was seen
         self._round: defaultdict[int, list[float]] = defaultdict(list)  # logarithms of seconds, by bucket
         self._steps = self._newest_drafted = 0
-        pairs = zip(times.per_token, times.seconds, strict=True) if times.per_token else ()
-        self._growth = [more / seconds for more, seconds in pairs] or [0.0] * len(times.buckets)
+        self._per_token = times.per_token or (0.0,) * len(times.buckets)
         self._context = 0
         self._draw()
 
@@ -99,14 +98,14 @@ class StepCurve:
     def refine(self, rows: int, seconds: float) -> None:
         """A real step of so many rows took this long."""
         bucket = self._bucket_index(rows)
-        self._observe(bucket, seconds / (self._measured[bucket] * self._stretch(bucket)))
+        self._observe(bucket, seconds / self._here(self._measured[bucket], bucket))
         if rows > 1:
             self._drafted += 1
             self._newest_drafted = self._steps
 
     def refine_plain(self, seconds: float) -> None:
         """A plain step took this long."""
-        self._observe(PLAIN, seconds / (self._plain * self._stretch(self._bucket_index(1))))
+        self._observe(PLAIN, seconds / self._here(self._plain, self._bucket_index(1)))
 
     def _observe(self, bucket: int, ratio: float) -> None:
         self._round[bucket].append(log(ratio))
@@ -139,9 +138,9 @@ class StepCurve:
         fed = bucket_for(min(rows, self.largest), self._padded_to)
         return min(bisect_left(self._measured_buckets, fed), len(self._measured_buckets) - 1)
 
-    def _stretch(self, bucket: int) -> float:
-        """How many times as long a step of this bucket takes here as where it was measured."""
-        return 1 + self._growth[bucket] * self._context
+    def _here(self, measured: float, bucket: int) -> float:
+        """Seconds of a step of this bucket where the reply is."""
+        return measured + self._per_token[bucket] * self._context
 
     def _draw(self) -> None:
         # Nothing costs less than a plain step: where the two do not agree, the better known says more.
@@ -149,8 +148,8 @@ class StepCurve:
         weights = [
             BELIEF + self._rounds[bucket] for bucket in (PLAIN, *range(first, len(self._measured_buckets)))
         ]
-        here = [self._plain * self._stretch(first)]
-        here += [self._measured[each] * self._stretch(each) for each in range(first, len(self._measured))]
+        here = [self._here(self._plain, first)]
+        here += [self._here(self._measured[each], each) for each in range(first, len(self._measured))]
         self.plain, *straight = ascending(here, weights)
         times = StepTimes(self._measured_buckets[first:], tuple(straight))
         counts = range(1, self.largest + 1)

@@ -10,16 +10,16 @@ sums by pricing its denominator at the ratio reached). With R = 500 and steps of
 16 rows, seven guesses of 0.1 each are worth 0.7 tokens and cost 0.1: they pay. Eight more of 0.03 are worth 0.24
 and cost 0.4: they do not. Where no guess pays, n is 1: plain decoding.
 
-Where nothing paid for some steps the tuner backs off: plain steps, which cost nothing extra, and a drafted step
-after twice as many each time. A curve that was measured on a busy machine may be wrong about what pays, so a few
-small trees are fed although they seem not to pay, at first and after a long time without any.
+A drafted step costs a little even if no guess of it is fed. Where none was for some steps, so many plain steps come
+behind each draft that such drafts cost a small share of the time (LOSS). A curve that was measured on a busy
+machine may be wrong about what pays, so a few small trees are fed although they seem not to pay, at first and after
+a long time without any.
 """
 
 from collections.abc import Sequence
 from itertools import accumulate
 
 from app.engine.block import MAX_DEPTH
-from app.engine.lookahead.backoff import Backoff
 from app.engine.lookahead.draft_model_budget import Asking, NobodyAsked
 from app.engine.lookahead.planning import PLAIN_STEP, DraftedStep, DraftPlan
 from app.engine.lookahead.step_curve import StepCurve
@@ -28,10 +28,16 @@ from app.messages import Split
 
 MEMORY = 0.97
 """What is left of an old step in the running speed."""
-SPARE = 8
-"""Rows that are drafted beyond what paid lately, to see whether more would."""
+SPARE = 16
+"""Rows that are drafted beyond twice what paid lately, to see whether more would."""
+FLOOR = 0.25
+"""Guesses are looked up down to this part of what the cheapest row costs: together they may fill a bucket."""
 CHECK, CLEAR = 48, 1.3
 """After so many drafted steps comes a plain one, to see what it costs by now, unless drafting is so much faster."""
+PATIENCE = 4
+"""Drafted steps in a row that did not pay, before the first plain ones."""
+LOSS = 0.03
+"""The share of the time that drafts which do not pay may cost."""
 TRIAL = 8
 """Rows that are fed although they do not pay, where the curve was not proven by real steps."""
 MIN_REACH = 0.002
@@ -47,7 +53,6 @@ class Tuner:
         self,
         curve: StepCurve,
         sizer: WindowSizer,
-        backoff: Backoff,
         asking: Asking | None = None,
         context: int = 0,
     ) -> None:
@@ -61,13 +66,10 @@ class Tuner:
         self._recent_rows = SPARE  # that paid
         self._steps_since_plain = 0
         self._plain_left: int | None = None  # plain steps before the next draft; None: not decided yet
-        self._backoff = backoff
-        backoff.begin_reply()
+        self._failures = 0  # drafted steps in a row that did not pay
 
     def plan(self, window_rows: int) -> DraftPlan:
-        """Plain steps while the backoff lasts; else some more rows than paid lately, of guesses that could pay.
-
-        A guess could pay if it did so in the cheapest row."""
+        """Plain steps where nothing pays; else more rows than paid lately, of guesses that could pay."""
         if self._plain_left is None:
             self._plain_left = self._plain_steps()
         if self._plain_left:
@@ -75,15 +77,15 @@ class Tuner:
             return PLAIN_STEP
         self._plain_left = None
         self._asking.price(self._speed)
-        rows = min(self._curve.largest - window_rows, self._recent_rows + SPARE)
-        price = 0.0 if self._curve.is_unproven else self._curve.cheapest_row * self._speed
+        rows = min(self._curve.largest - window_rows, 2 * self._recent_rows + SPARE)
+        price = 0.0 if self._curve.is_unproven else FLOOR * self._curve.cheapest_row * self._speed
         return DraftPlan(max(rows, 1), MAX_DEPTH, max(price, MIN_REACH))
 
     def kept(self, reaches: Sequence[float], window_rows: int) -> int:
         """The rows with the largest worth; some more now and then, to see whether the curve holds."""
         kept = self._best(reaches, window_rows)
         self._recent_rows = max(kept, self._recent_rows - 1)
-        self._backoff.observe_draft(did_pay=kept > 1)
+        self._failures = 0 if kept > 1 else self._failures + 1
         if kept == 1 and self._curve.is_unproven:
             return min(TRIAL, len(reaches))
         return kept
@@ -104,10 +106,10 @@ class Tuner:
 
     def _plain_steps(self) -> int:
         """How many plain steps to take now."""
-        count = self._backoff.plain_steps()
-        if count == 0 and self._steps_since_plain >= CHECK and self._speed * self._curve.plain < CLEAR:
-            return 1
-        return count
+        curve = self._curve
+        if self._failures >= PATIENCE:
+            return round((curve.seconds[1] / curve.plain - 1) / LOSS)
+        return int(self._steps_since_plain >= CHECK and self._speed * curve.plain < CLEAR)
 
     def observe_plain(self, seconds: float, rows: int = 1) -> Split:
         """Refine the cost of a plain step, and the speed. With pending rows it says nothing about plain ones."""
@@ -152,7 +154,8 @@ class Tuner:
 
     @property
     def _speed(self) -> float:
-        return self._tokens / self._time
+        """Tokens a second; at least those of plain steps, which could be taken at any time."""
+        return max(self._tokens / self._time, 1 / self._curve.plain)
 
 
 class ChainTuner(Tuner):

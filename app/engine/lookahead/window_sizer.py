@@ -11,7 +11,7 @@ from app.engine.lookahead.jacobi_window import JacobiWindow
 STEPS = 16
 """Steps between two comparisons."""
 MOST_COLUMNS = 8
-RETRY = 8
+RETRY = 32
 """Replies after which a window that never paid is tried again."""
 WORTH = 2.0
 """Tokens that pay for one: the tree would have drafted many of the window's without it (docs/lookahead.md)."""
