@@ -1,6 +1,6 @@
 """Asks the loaded model for the first successors that its load had no time for, while nobody waits for it.
 
-A vocabulary of 49,152 tokens takes SmolLM2 from one to four minutes on a CPU, and a load has two seconds. The rest is
+A vocabulary of 49,152 tokens takes SmolLM2 from one to four minutes on a CPU; a load has two seconds. The rest is
 asked block by block, for at most a minute after each load, and kept on disk, until every token was asked. A request
 that comes in waits for one block at most.
 """
