@@ -31,7 +31,7 @@ PRECISIONS = (
 FLOAT16 = Option("float16", "float16 (for cards without bfloat16)")
 PLAIN = Option("none", "None", "The weights keep the precision chosen above.")
 INT8_ON_CPU = (
-    "About 3.5 times as fast as float32, with perplexity 0.4% higher (measured with SmolLM2-135M, one token per "
+    "About 5 times as fast as float32, with perplexity 0.4% higher (measured with SmolLM2-135M, one token per "
     "step, a C compiler installed)."
 )
 ON_CPU = (
