@@ -67,8 +67,10 @@ class StepTimer:
     def affordable(self, is_padded: bool = True) -> Buckets:
         """The buckets that are measured: fewer where a step takes long, none that the text is too short for."""
         plain = self.without_progress().times((1,), is_batch_invariant=False).seconds_for(1)
-        do_few = plain > SLOW or (not is_padded and self.runner.model.device.type == "cpu")
-        wanted = FEW_BUCKETS if do_few else self.runner.buckets or MEASURED_BUCKETS
+        is_free_on_cpu = not is_padded and self.runner.model.device.type == "cpu"
+        wanted = self.runner.buckets or (FEW_BUCKETS if is_free_on_cpu else MEASURED_BUCKETS)
+        if plain > SLOW:
+            wanted = FEW_BUCKETS
         most = min(len(self.text) - PREFIX, self.runner.max_rows)
         return tuple(bucket for bucket in wanted if bucket <= most)
 
