@@ -13,7 +13,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from app.engine.block import chain_block
-from app.engine.kv_cache import stock_cache
+from app.engine.kv_cache import CACHE_NAME, stock_cache
 from app.engine.loading import prepare
 from app.messages import ModelChoice, ModelFolder
 from app.settings import assets_dir
@@ -100,13 +100,13 @@ def stock_step(model: Any, clock: Clock) -> TakeStep:
     cache = stock_cache(model.config)
     ids = torch.tensor([_ids(PREFIX)])
     with torch.inference_mode():
-        model(input_ids=ids, past_key_values=cache, use_cache=True)
+        model(input_ids=ids, use_cache=True, **{CACHE_NAME: cache})
 
     @torch.inference_mode()
     def step(rows: int) -> float:
         model.set_attn_implementation("sdpa")
         begin = clock()
-        model(input_ids=ids[:, :rows], past_key_values=cache, use_cache=True)
+        model(input_ids=ids[:, :rows], use_cache=True, **{CACHE_NAME: cache})
         took = 1000 * (clock() - begin)
         cache.crop(-rows)  # a negative number takes away
         return took

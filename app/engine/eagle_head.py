@@ -25,7 +25,7 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer, Qwen3RMS
 from app.eagle_config import EagleConfig, LayerType
 from app.engine import attention
 from app.engine.attention import BlockView
-from app.engine.kv_cache import BlockCache
+from app.engine.kv_cache import CACHE_NAME, BlockCache
 
 
 class _Parts(NamedTuple):
@@ -128,7 +128,7 @@ class EagleHead(nn.Module):
     def output(self, tokens: Tensor, states: Tensor, view: BlockView, cache: BlockCache) -> Tensor:
         """One pass of its layers."""
         positions = view.positions[None] + 1
-        return self.forward(tokens, states, positions, attention_mask=None, past_key_values=cache, block=view)
+        return self.forward(tokens, states, positions, attention_mask=None, block=view, **{CACHE_NAME: cache})
 
     def forward(self, tokens: Tensor, states: Tensor, positions: Tensor, **named: Any) -> Tensor:
         """Rows [1, n, width] of tokens [1, n] with joined states; `named` are what attention is to know."""

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 from transformers import PreTrainedModel
 
-from app.engine.kv_cache import BlockCache, layer_windows
+from app.engine.kv_cache import CACHE_NAME, BlockCache, layer_windows
 
 
 class HiddenStates:
@@ -94,7 +94,7 @@ def _written_by(model: PreTrainedModel, modules: Sequence[nn.Module]) -> Written
 
 def _writer(layer: int) -> Callable[[nn.Module, object, dict[str, Any], Any], None]:
     def write(_module: nn.Module, _inputs: object, named: dict[str, Any], output: Any) -> None:
-        cache = named.get("past_key_values")
+        cache = named.get(CACHE_NAME)
         if isinstance(cache, BlockCache):
             write_states(cache, layer, output if isinstance(output, Tensor) else output[0])
 

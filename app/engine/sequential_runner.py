@@ -23,7 +23,7 @@ from transformers import PreTrainedModel
 from app.engine.batched_sampling import best_tokens, sampler_for
 from app.engine.block import MAX_DEPTH, Block, common_length
 from app.engine.hardware import uploaded
-from app.engine.kv_cache import stock_cache
+from app.engine.kv_cache import CACHE_NAME, stock_cache
 from app.engine.rotary import rotary_of
 from app.engine.runner import PREFILL_CHUNK
 from app.engine.sampling import Sampler
@@ -167,7 +167,7 @@ class SequentialRunner:
 
     def forget(self) -> None:
         """Drop the state. The model makes itself a new one of its kind, or gets transformers' usual one."""
-        self._state = {} if self.makes_cache else {"past_key_values": stock_cache(self.model.config)}
+        self._state = {} if self.makes_cache else {CACHE_NAME: stock_cache(self.model.config)}
         self._prefix, self.pending = [], 0
         self._block = self._before = self._prompt = None
 
@@ -187,10 +187,10 @@ class SequentialRunner:
             **{name: value for name, value in optional.items() if name in self._accepts},
             **self._state,
         )
-        # Mamba calls its state cache_params, RWKV state, the others past_key_values.
-        found = {name: output.get(name) for name in ("past_key_values", "cache_params", "state")}
-        self._state = {name: value for name, value in found.items() if value is not None} or self._state
-        if not self._state and "past_key_values" in self._accepts:  # RecurrentGemma: it only writes to one
+        # Mamba called its state cache_params before transformers 5.24; RWKV calls it state.
+        names = (CACHE_NAME, "cache_params", "state")
+        self._state = {name: value for name, value in output.items() if name in names} or self._state
+        if not self._state and CACHE_NAME in self._accepts:  # RecurrentGemma: it only writes to one
             self.makes_cache = False
             return self.feed(tokens, start, keep)
         logits: Tensor = output.logits[0, -keep:]

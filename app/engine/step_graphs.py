@@ -33,7 +33,7 @@ from app.engine.block import Block
 from app.engine.captured_moves import MOVES, CapturedMoves
 from app.engine.device_faults import reason_of
 from app.engine.graph_capture import CapturedGraph, GraphCapturer
-from app.engine.kv_cache import BlockCache, are_in_place
+from app.engine.kv_cache import CACHE_NAME, BlockCache, are_in_place
 from app.engine.lookahead.entries import SUCCESSORS
 from app.engine.memory import is_out_of_memory
 from app.engine.native_step_inputs import best_pack
@@ -171,7 +171,7 @@ class GraphSteps:
                 output = self.model(
                     input_ids=inputs.tokens,
                     position_ids=inputs.positions,
-                    past_key_values=cache,
+                    **{CACHE_NAME: cache},
                     use_cache=True,
                     logits_to_keep=inputs.wanted,
                     block=view,

@@ -14,7 +14,7 @@ from app.engine.attention import Attend, BlockView
 from app.engine.attention.selector import Attention
 from app.engine.block import Block, chain_block
 from app.engine.hardware import uploaded
-from app.engine.kv_cache import BlockCache
+from app.engine.kv_cache import CACHE_NAME, BlockCache
 from app.engine.step_profile import Buckets
 
 _FEW = 3
@@ -92,7 +92,7 @@ def run_block(
     output = model(
         input_ids=uploaded(np.array([block.tokens]), device),
         position_ids=view.positions[None],
-        past_key_values=cache,
+        **{CACHE_NAME: cache},
         use_cache=True,
         logits_to_keep=uploaded(np.array(block.wanted, dtype=np.int64), device),
         block=view,

@@ -160,6 +160,7 @@ BRANCHING = (
     GEMMA3,
     architecture("phi3", "Phi3", sliding_window=WINDOW),
     architecture("gpt2", "GPT2", seed=1, **_GPT2),
+    architecture("gptj", "GPTJ", seed=2, rotary_dim=4, **_GPT2),  # since transformers 5.24
     architecture("gpt-neox", "GPTNeoX", seed=2),
     architecture("olmo2", "Olmo2", seed=2, initializer_range=0.5),
     architecture("granite", "Granite"),
@@ -200,7 +201,6 @@ OWN_ATTENTION = (
         "mpt", "Mpt", seed=6, initializer_range=0.2, d_model=32, n_layers=2, n_heads=4, max_seq_len=CONTEXT
     ),
     architecture("falcon-alibi", "Falcon", seed=1, alibi=True, new_decoder_architecture=False),
-    architecture("gptj", "GPTJ", seed=2, rotary_dim=4, **_GPT2),
     architecture("stablelm", "StableLm"),
     architecture(
         "gpt-neo",

@@ -110,11 +110,13 @@ class Deaf(LlamaForCausalLM):  # type: ignore[no-untyped-call]
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
+        cache: Cache | None = None,
         past_key_values: Cache | None = None,
         use_cache: bool | None = None,
         **_ignored: Any,
     ) -> Any:
-        return super().forward(input_ids, attention_mask, position_ids, past_key_values, use_cache=use_cache)
+        held = cache if past_key_values is None else past_key_values
+        return super().forward(input_ids, attention_mask, position_ids, held, use_cache=use_cache)
 
 
 class Talkative(LlamaForCausalLM):  # type: ignore[no-untyped-call]

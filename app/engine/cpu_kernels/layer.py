@@ -15,7 +15,7 @@ from app.engine.cpu_kernels.attention import MAX_ROWS, NativeAttention
 from app.engine.cpu_kernels.int8_linear import NativeInt8Linear
 from app.engine.fused_layers.modules import FusedLayer, FusedNorm
 from app.engine.fused_layers.products import SeparateProducts
-from app.engine.kv_cache import BlockCache
+from app.engine.kv_cache import CACHE_NAME, BlockCache
 
 
 class _Linear(Structure):
@@ -74,7 +74,7 @@ class NativeLayer(nn.Module):
             answer: Tensor = self.layer(hidden_states, **named)
             return answer
         return self._in_one_call(
-            hidden_states, named["position_embeddings"], named["past_key_values"], named["block"]
+            hidden_states, named["position_embeddings"], named[CACHE_NAME], named["block"]
         )
 
     def _in_one_call(

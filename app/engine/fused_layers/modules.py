@@ -8,7 +8,7 @@ from app.engine.attention import BlockView
 from app.engine.attention.hook import attend_layer
 from app.engine.attention.signature import Scoring
 from app.engine.fused_layers.signature import Activation, HeadNorms, LayerKernels, NormShape
-from app.engine.kv_cache import BlockCache
+from app.engine.kv_cache import CACHE_NAME, BlockCache
 
 
 class FusedNorm(nn.Module):
@@ -67,7 +67,6 @@ class FusedAttention(nn.Module):
         position_embeddings: tuple[Tensor, Tensor],
         attention_mask: Tensor | None = None,
         *,
-        past_key_values: BlockCache,
         block: BlockView,
         **others: Any,
     ) -> tuple[Tensor, None]:
@@ -79,7 +78,8 @@ class FusedAttention(nn.Module):
             self.k_norm(keys).transpose(1, 2),
             values.transpose(1, 2),
         )
-        slots = past_key_values.slots_for(self.layer_idx, *states[1:])
+        cache: BlockCache = others.pop(CACHE_NAME)
+        slots = cache.slots_for(self.layer_idx, *states[1:])
         query = self._kernels.write_rotated(states, position_embeddings, slots, self.head_norms)
         attended, _ = attend_layer(
             self,

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from app.engine.attention import Attend, BlockView, LayerCache, Scoring
 from app.engine.block import chain_block
-from app.engine.kv_cache import BlockCache
+from app.engine.kv_cache import CACHE_NAME, BlockCache
 from app.engine.steps import run_block
 
 ROUNDINGS = {4: 16, 2: 2}
@@ -112,4 +112,4 @@ def _called(module: nn.Module, call: ModuleCall, attend: Attend) -> Any:
     """The module called as in that pass, but with an empty cache and such attention."""
     block_view = call.named["block"]
     view = BlockView(block_view.block, 0, attend, block_view.device)
-    return module(*call.args, **{**call.named, "past_key_values": BlockCache(), "block": view})
+    return module(*call.args, **{**call.named, CACHE_NAME: BlockCache(), "block": view})
