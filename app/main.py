@@ -141,6 +141,9 @@ def main() -> None:
     """The console script."""
     # The hub's Xet transfer cannot be cancelled; its HTTP transfer can. No telemetry.
     os.environ.update(HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_TELEMETRY="1")
+    # OpenMP's threads spin for milliseconds while they wait for each other. On a core that another program uses,
+    # too, they spend their share of it that way: a step took up to 200 times as long.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     # Every file that this process and its libraries create is readable by this user only.
     os.umask(0o077)
     replace_unprintable_characters()

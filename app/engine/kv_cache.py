@@ -15,7 +15,7 @@ Sliding-window layers keep every row, too: their window is applied by the attent
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -35,9 +35,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from app.engine.cache_slots import CacheSlots
 from app.engine.hardware import uploaded
 
-CACHE_NAME = (
-    "cache" if "cache" in {field.name for field in fields(CausalLMOutputWithPast)} else "past_key_values"
-)
+CACHE_NAME = "cache" if hasattr(CausalLMOutputWithPast, "cache") else "past_key_values"
 """What models and their layers call their cache: `cache` since transformers 5.24."""
 
 CHUNK = 512

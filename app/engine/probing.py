@@ -30,7 +30,7 @@ from app.engine.step_timing import (
     StepTimer,
     measured_text,
 )
-from app.engine.tolerance import rounds_activations
+from app.engine.tolerance import is_exact
 
 LONG_PREFIX = 2048
 """Tokens before the blocks that tell what batch-invariant attention costs in a long chat."""
@@ -50,16 +50,16 @@ def probe(
     Not for models whose drafts are chains: see `probe_chains`."""
     text = measured_text(runner)
     dtype = dtype_name(runner.model.dtype)
-    is_exact = runner.model.dtype.itemsize >= 4 and not rounds_activations(runner.model)
-    is_alone = takes_rows_one_by_one(runner)
-    parts = 1 if is_exact or is_alone or has_experts(runner.model) else 3
+    exact = is_exact(runner.model)
+    is_alone = takes_rows_one_by_one(runner.model, runner.attention)
+    parts = 1 if exact or is_alone or has_experts(runner.model) else 3
     timer = StepTimer(runner, text, _part(progress, 0, parts), clock, clock() + LONGEST / 2)
     try:
-        buckets = timer.affordable(is_padded=not (is_exact or is_alone))
+        buckets = timer.affordable(is_padded=not (exact or is_alone))
         free = timer.with_context(timer.times(buckets, False), is_batch_invariant=False)
         if is_alone:
             return StepProfile(free, free.at(ANY_ROWS), (ANY_ROWS,), _SAME_TEXT.format(dtype))
-        if is_exact:
+        if exact:
             return StepProfile(free, note=_SAME_TEXT.format(dtype))
         if parts == 1:
             return StepProfile(free, note=f"{dtype}: experts group a step's rows, so the text may differ")
@@ -75,12 +75,13 @@ def probe_chains(
 ) -> StepProfile:
     """What chains cost. Kernels for chunks round in other ways than those for one row."""
     dtype = dtype_name(runner.model.dtype)
-    is_exact = runner.model.dtype.itemsize >= 4 and not rounds_activations(runner.model)
     timer = StepTimer(runner, measured_text(runner), progress, clock, clock() + LONGEST / 2)
     free = timer.times(timer.affordable(), is_batch_invariant=False)
     runner.forget()
     note = (
-        _SAME_TEXT if is_exact else "{}: chains round in other ways than single rows, so the text may differ"
+        _SAME_TEXT
+        if is_exact(runner.model)
+        else "{}: chains round in other ways than single rows, so the text may differ"
     )
     return StepProfile(free, note=note.format(dtype))
 

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from app.engine.attention.paths import NEWEST
+from app.engine.attention.selector import Attention
 from app.engine.block import Block, chain_block
 from app.engine.cpu_kernels.int8_linear import NativeInt8Linear
 from app.engine.cpu_kernels.layer import NativeLayer
@@ -68,16 +69,16 @@ def group_by_bits(buckets: Buckets, read: Callable[[int], Bits]) -> tuple[Bucket
     return tuple(sorted(tuple(sorted(members)) for members, _ in bucket_sets))
 
 
-def takes_rows_one_by_one(runner: BlockRunner) -> bool:
+def takes_rows_one_by_one(model: PreTrainedModel, attention: Attention) -> bool:
     """Whether attention and all products are our own kernels for CPUs, in which no row meets another.
 
     Other layers of int4, for one, are torch's products, beside a head of 8 bits that is ours. A layer with a window
     is not one call: torch attends there."""
     ours = (NativeInt8Linear, QuantisedEmbedding, nn.Embedding)
-    others = (module for module in runner.model.modules() if not isinstance(module, ours))
-    whole = sum(isinstance(module, NativeLayer) for module in runner.model.modules())
-    are_whole = whole == runner.model.config.get_text_config(decoder=True).num_hidden_layers
-    return are_whole and runner.attention.name == "native" and not any(map(_multiplies, others))
+    others = (module for module in model.modules() if not isinstance(module, ours))
+    whole = sum(isinstance(module, NativeLayer) for module in model.modules())
+    are_whole = whole == model.config.get_text_config(decoder=True).num_hidden_layers
+    return are_whole and attention.name == "native" and not any(map(_multiplies, others))
 
 
 def _multiplies(module: nn.Module) -> bool:

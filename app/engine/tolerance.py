@@ -15,6 +15,11 @@ def rounds_activations(model: nn.Module) -> bool:
     return any(getattr(layer, "rounds_activations", False) for layer in model.modules())
 
 
+def is_exact(model: PreTrainedModel) -> bool:
+    """Whether what a number of rows or of threads changes is float32's last digits, and the text by no means."""
+    return model.dtype.itemsize >= 4 and not rounds_activations(model)
+
+
 def tolerance_of(model: PreTrainedModel) -> float:
     """How far two ways to run this model may be apart."""
     return max(TOLERANCE[model.dtype], ROUNDED if rounds_activations(model) else 0.0)

@@ -81,4 +81,4 @@ def test_rows_are_known_to_be_taken_one_by_one_where_all_products_are_ours(
     runner = read(quantisation).runner
     assert isinstance(runner, BlockRunner)
     assert runner.attention.name == "native"
-    assert takes_rows_one_by_one(runner) == is_known
+    assert takes_rows_one_by_one(runner.model, runner.attention) == is_known

@@ -1,0 +1,96 @@
+"""How many threads a CPU's step takes: all, or fewer while other programs keep the cores busy.
+
+Threads wait for each other at every product. While another program has one of their cores, each wait lasts until
+the system gives it back, and fewer threads are faster. Only a trial can tell: now and then a step is run twice, on
+another number of threads and on this one.
+
+The text may not depend on it. So this is for float32 without rounded activations, whose last digits depend on the
+rows of a step anyway, and for models whose rows never meet.
+"""
+
+from collections.abc import Callable
+from time import perf_counter
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from app.engine.attention.selector import Attention
+from app.engine.block import Block
+from app.engine.kv_cache import BlockCache
+from app.engine.steps import EagerSteps
+
+SHARE = 0.01
+"""Of all time that trials may take."""
+MARGIN = 0.9
+"""A number that takes less than this share of the time is better, if it does so twice in a row."""
+
+
+class ThreadChoice:
+    """`count` threads are the best that is known; `other` is tried whenever a trial is due."""
+
+    def __init__(self, most: int) -> None:
+        self._counts = sorted({most, max(most - 1, 1), (most + 1) // 2, 1}, reverse=True)
+        self._turn = self._wins = 0
+        self.count = most
+        self._saved = self._price = 0.0  # seconds
+
+    @property
+    def other(self) -> int:
+        """Each of the others in turn."""
+        others = [count for count in self._counts if count != self.count]
+        return others[self._turn % len(others)]
+
+    @property
+    def is_trial_due(self) -> bool:
+        """Whether the last trial is paid for. Who won it is tried again at once."""
+        return self._wins > 0 or self._saved >= self._price
+
+    def observe(self, seconds: float) -> None:
+        """A step took this long."""
+        self._saved += SHARE * seconds
+
+    def compare(self, seconds: float, of_other: float) -> None:
+        """The same step took this long on `count` threads, and so long on `other`."""
+        self._saved, self._price = 0.0, of_other
+        if of_other >= MARGIN * seconds:
+            self._turn, self._wins = self._turn + 1, 0
+            return
+        self._wins += 1
+        if self._wins == 2:
+            self.count, self._turn, self._wins = self.other, 0, 0
+
+
+class ThreadedSteps(EagerSteps):
+    """Eager steps on as many threads as pay."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        attention: Attention,
+        choice: ThreadChoice,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        super().__init__(model, attention)
+        self._choice, self._clock = choice, clock
+
+    def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
+        """A step that is a trial is run twice: until it is committed nothing of it counts."""
+        choice = self._choice
+
+        def run(threads: int) -> tuple[Tensor, float]:
+            torch.set_num_threads(threads)
+            began = self._clock()
+            logits = super(ThreadedSteps, self).forward(cache, block, batch_invariant)
+            return logits, self._clock() - began
+
+        before = torch.get_num_threads()
+        try:
+            tried = run(choice.other)[1] if choice.is_trial_due else 0.0
+            logits, seconds = run(choice.count)
+        finally:
+            torch.set_num_threads(before)
+        choice.observe(seconds)
+        if tried:
+            choice.compare(seconds, tried)
+        return logits

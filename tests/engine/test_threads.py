@@ -1,0 +1,130 @@
+"""Steps on as many threads as pay."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from app.engine.attention.selector import SDPA
+from app.engine.block import chain_block
+from app.engine.graph_trial import choose_steps
+from app.engine.kv_cache import BlockCache
+from app.engine.rotary import rotary_of
+from app.engine.steps import EagerSteps
+from app.engine.threads import MARGIN, SHARE, ThreadChoice, ThreadedSteps
+from tests.engine.architectures import LLAMA
+from tests.engine.replies import load
+
+QUIET, BUSY = {2: 0.6, 1: 1.0}, {2: 3.0, 1: 1.0}
+"""Seconds of a step by its threads."""
+
+
+class CoresInUse:
+    """A clock that goes on by what a step takes on torch's number of threads."""
+
+    def __init__(self, seconds: dict[int, float]) -> None:
+        self.seconds = seconds
+        self.runs: list[int] = []
+        self._now = 0.0
+        self._is_running = False
+
+    def __call__(self) -> float:
+        self._is_running = not self._is_running
+        if not self._is_running:
+            self.runs.append(torch.get_num_threads())
+            self._now += self.seconds[self.runs[-1]]
+        return self._now
+
+
+@pytest.fixture
+def _two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def _model() -> PreTrainedModel:
+    """A tiny one, whose attention is ours."""
+    model = LLAMA.make()
+    load(model)
+    return model
+
+
+def run(steps: ThreadedSteps, count: int) -> None:
+    cache = BlockCache()
+    for _ in range(count):
+        steps.forward(cache, chain_block((3, 1, 4), 0, wanted=(2,)))
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_all_threads_run_while_they_are_faster_and_trials_take_little_time() -> None:
+    clock = CoresInUse(QUIET)
+    run(ThreadedSteps(_model(), SDPA, ThreadChoice(2), clock), 1000)
+    trials = clock.runs.count(1)
+    assert clock.runs.count(2) == 1000
+    assert 0 < trials * QUIET[1] <= 1.1 * SHARE * 1000 * QUIET[2] + 2 * QUIET[1]
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_fewer_threads_run_while_another_program_has_a_core() -> None:
+    clock = CoresInUse(QUIET)
+    steps = ThreadedSteps(_model(), SDPA, ThreadChoice(2), clock)
+    run(steps, 200)
+    clock.seconds, clock.runs = BUSY, []
+    run(steps, 1000)
+    assert clock.runs.count(2) < 60
+    assert clock.runs[-2:] == [1, 1]
+    clock.seconds, clock.runs = QUIET, []
+    run(steps, 1000)
+    assert clock.runs[-2:] == [2, 2]
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_torch_keeps_its_threads_for_all_else() -> None:
+    clock = CoresInUse(BUSY)
+    run(ThreadedSteps(_model(), SDPA, ThreadChoice(2), clock), 10)
+    assert 1 in clock.runs
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_a_trial_changes_no_logits() -> None:
+    model, block = _model(), chain_block((3, 1, 4), 0, wanted=(0, 1, 2))
+    expected = EagerSteps(model, SDPA).forward(BlockCache(), block)
+    cache, steps = BlockCache(), ThreadedSteps(model, SDPA, ThreadChoice(2), CoresInUse(BUSY))
+    for _ in range(5):
+        torch.testing.assert_close(steps.forward(cache, block), expected)
+    steps.commit(cache, (0, 1))
+    assert cache.length == 2
+
+
+def test_one_trial_that_is_won_is_not_enough() -> None:
+    choice = ThreadChoice(2)
+    choice.compare(1.0, 0.5)
+    assert choice.is_trial_due
+    choice.compare(1.0, MARGIN)
+    assert choice.count == 2
+    assert not choice.is_trial_due
+    choice.compare(1.0, 0.5)
+    choice.compare(1.0, 0.5)
+    assert choice.count == 1
+
+
+def test_every_other_number_is_tried_in_turn() -> None:
+    choice, tried = ThreadChoice(8), []
+    for _ in range(4):
+        tried.append(choice.other)
+        choice.compare(1.0, 2.0)
+    assert tried == [7, 4, 1, 7]
+
+
+@pytest.mark.usefixtures("_two_threads")
+@pytest.mark.parametrize(("dtype", "chooses"), ((torch.float32, True), (torch.bfloat16, False)))
+def test_only_where_the_text_does_not_depend_on_them(dtype: torch.dtype, chooses: bool) -> None:
+    model = _model().to(dtype)
+    steps = choose_steps(model, SDPA, rotary_of(model.config, 64), 64)
+    assert isinstance(steps, ThreadedSteps) == chooses
+    torch.set_num_threads(1)
+    assert not isinstance(choose_steps(model, SDPA, rotary_of(model.config, 64), 64), ThreadedSteps)
