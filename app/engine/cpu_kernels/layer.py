@@ -62,11 +62,11 @@ class NativeLayer(nn.Module):
         self.layer = layer
         self._library = library
         self._workspace = workspace
-        self._described = described = _described(layer)
+        described = _described(layer)
+        # What no step changes is found once: between two layers Python takes a tenth of a step of one row.
+        self._described, self._index = byref(described), layer.self_attn.layer_idx
         sizes = (described.size, described.value_size)
-        self._like = [
-            torch.empty((1, described.shared, 1, size)) for size in sizes
-        ]  # a row of keys, of values
+        self._like = [torch.empty((1, described.shared, 1, size)) for size in sizes]  # keys, values
 
     def forward(self, hidden_states: Tensor, **named: Any) -> Tensor:
         """[1, T, size] to the same."""
@@ -81,10 +81,9 @@ class NativeLayer(nn.Module):
         self, states: Tensor, tables: tuple[Tensor, Tensor], cache: BlockCache, view: BlockView
     ) -> Tensor:
         view.windows.append(0)
-        layer, rows = byref(self._described), states.shape[1]
-        like = [each.expand(-1, -1, rows, -1) for each in self._like]
-        slots = cache.slots_for(self.layer.self_attn.layer_idx, *like)
-        states, cos, sin = (each.contiguous() for each in (states, *tables))
+        layer, rows = self._described, states.shape[1]
+        slots = cache.slots_for(self._index, *self._like_rows(rows))
+        states, cos, sin = states.contiguous(), tables[0].contiguous(), tables[1].contiguous()
         visible, out = view.visible(), torch.empty_like(states)
         space = self._workspace.of(self._library.decoder_layer_room(layer, rows, slots.begin))
         self._library.decoder_layer(
@@ -93,6 +92,12 @@ class NativeLayer(nn.Module):
             slots.begin, visible.ctypes.data, space.data_ptr(), out.data_ptr(), torch.get_num_threads(),
         )  # fmt: skip
         return out
+
+    def _like_rows(self, rows: int) -> Sequence[Tensor]:
+        """Keys and values of so many rows, with nothing in them."""
+        if self._like[0].shape[2] != rows:
+            self._like = [each[:, :, :1].expand(-1, -1, rows, -1) for each in self._like]
+        return self._like
 
 
 def _described(layer: Any) -> _Layer:
