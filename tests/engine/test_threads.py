@@ -112,12 +112,15 @@ def test_one_trial_that_is_won_is_not_enough() -> None:
     assert choice.count == 1
 
 
-def test_every_other_number_is_tried_in_turn() -> None:
+def test_numbers_near_the_best_one_are_tried_in_turn() -> None:
     choice, tried = ThreadChoice(8), []
-    for _ in range(4):
+    for _ in range(3):
         tried.append(choice.other)
         choice.compare(1.0, 2.0)
-    assert tried == [7, 4, 1, 7]
+    assert tried == [7, 4, 7]
+    choice.compare(1.0, 0.5)
+    choice.compare(1.0, 0.5)
+    assert (choice.count, choice.other) == (4, 8)
 
 
 @pytest.mark.usefixtures("_two_threads")
