@@ -97,8 +97,7 @@ class StepCurve:
 
     def refine(self, rows: int, seconds: float) -> None:
         """A real step of so many rows took this long."""
-        bucket = self._bucket_index(rows)
-        self._observe(bucket, seconds / self._here(self._measured[bucket], bucket))
+        self._observe(self._bucket_index(rows), seconds / self._expected(rows))
         if rows > 1:
             self._drafted += 1
             self._newest_drafted = self._steps
@@ -135,8 +134,21 @@ class StepCurve:
 
     def _bucket_index(self, rows: int) -> int:
         """The index of the measured bucket that a step of so many rows is counted for."""
-        fed = bucket_for(min(rows, self.largest), self._padded_to)
-        return min(bisect_left(self._measured_buckets, fed), len(self._measured_buckets) - 1)
+        return min(bisect_left(self._measured_buckets, self._fed(rows)), len(self._measured_buckets) - 1)
+
+    def _expected(self, rows: int) -> float:
+        """Seconds of such a step here, on the line between the measured buckets that it lies between."""
+        bucket = self._bucket_index(rows)
+        few = range(max(bucket - 1, 0), bucket + 1)
+        times = StepTimes(
+            tuple(self._measured_buckets[each] for each in few),
+            tuple(self._here(self._measured[each], each) for each in few),
+        )
+        return times.seconds_for(self._fed(rows))
+
+    def _fed(self, rows: int) -> int:
+        """What a block of so many rows is padded to."""
+        return bucket_for(min(rows, self.largest), self._padded_to)
 
     def _here(self, measured: float, bucket: int) -> float:
         """Seconds of a step of this bucket where the reply is."""

@@ -107,6 +107,15 @@ def test_real_steps_bring_the_curve_to_what_they_took() -> None:
     assert curve.seconds[8] / curve.plain == pytest.approx(1.2, rel=0.01)
 
 
+def test_steps_between_two_measured_widths_are_held_against_the_line_between_them() -> None:
+    curve = StepCurve(TIMES, ())
+    before = list(curve.seconds)
+    for _ in range(4 * ROUND):
+        for rows in (12, 16, 40, 64):
+            curve.refine(rows, before[rows])
+    assert curve.seconds == pytest.approx(before)
+
+
 @pytest.mark.parametrize("factor", [0.5, 1.5, 3.0])
 def test_a_machine_that_slows_down_changes_nothing(factor: float) -> None:
     """Every step takes longer alike, so the costs against each other stay, also of a width that was not seen."""
