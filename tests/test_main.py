@@ -1,5 +1,6 @@
 """The desktop app from the outside: one start, everything that needs no browser."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -104,13 +105,25 @@ def test_what_the_app_and_its_libraries_write_is_the_owners_alone(tmp_path: Path
     assert set(modes.values()) == {0}, modes
 
 
-def test_threads_of_the_page_hold_the_engine_back_for_less_than_a_millisecond() -> None:
+def said_by_a_command(expression: str, environment: dict[str, str]) -> str:
+    """What a command of the app prints that prints this."""
     code = (
-        "import sys\nfrom app import main\n@main.cli.command()\ndef seconds(): print(sys.getswitchinterval())\n"
-        "sys.argv = ['foresight', 'seconds']\nmain.main()"
+        f"import os, sys\nfrom app import main\n@main.cli.command()\ndef say(): print({expression})\n"
+        "sys.argv = ['foresight', 'say']\nmain.main()"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert float(said) < 0.001
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.strip()
+
+
+def test_threads_of_the_page_hold_the_engine_back_for_less_than_a_millisecond() -> None:
+    assert float(said_by_a_command("sys.getswitchinterval()", dict(os.environ))) < 0.001
+
+
+def test_openmp_is_told_to_wait_briefly_before_torch_loads_it_unless_the_person_chose() -> None:
+    told = "os.environ['GOMP_SPINCOUNT'], 'torch' in sys.modules"
+    rest = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
+    assert said_by_a_command(told, rest) == "1000 False"
+    assert said_by_a_command(told, {**rest, "GOMP_SPINCOUNT": "7"}) == "7 False"
 
 
 def test_a_data_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
