@@ -41,11 +41,15 @@ static inline __attribute__((always_inline)) void scale_some(
     }
 }
 
+static __attribute__((noinline)) void scale_last(const Product *p, int64_t r, int64_t first, const uint32_t *sums) {
+    scale_some(p, r, first, sums, p->outs - first);
+}
+
 /* Sums of a row with a group of the weight's rows, scaled, go to `out`. */
 static inline void scale_sums(const Product *p, int64_t r, int64_t group, const uint32_t *sums) {
     int64_t first = group * GROUP;
     if (p->outs - first >= GROUP) scale_some(p, r, first, sums, GROUP);
-    else scale_some(p, r, first, sums, p->outs - first);
+    else scale_last(p, r, first, sums);
 }
 
 #define UNROLLED _Pragma("GCC unroll 8") /* else the compiler keeps sums in memory */
@@ -205,6 +209,14 @@ static void quantise(const float *x, int64_t count, int64_t size, int32_t limit,
     for (int64_t r = 0; r < count; r++) quantise_row(x + r * size, r, size, limit, numbers, rows);
 }
 
+/* A function for each count: a compiler takes long for one that holds all of them. */
+#define CASE(count) \
+    static __attribute__((noinline)) void multiply_##count(const Product *p, int64_t r, int64_t group, int64_t ahead) { \
+        multiply_group(p, r, count, group, ahead); \
+    }
+EACH_COUNT(CASE)
+#undef CASE
+
 /* A group of the weight stays in the cache until all rows have met it. The threads go on without waiting. */
 static void multiply_rows(const Product *p, int64_t rows) {
     if (is_tiled(rows)) {
@@ -217,7 +229,7 @@ static void multiply_rows(const Product *p, int64_t rows) {
         for (int64_t part = 0; part < parts; part++) {
             int64_t r = rows * part / parts, ahead = part || rows < 3 ? 0 : GROUP * p->size;
             switch (rows * (part + 1) / parts - r) {
-#define CASE(count) case count: multiply_group(p, r, count, group, ahead); break;
+#define CASE(count) case count: multiply_##count(p, r, group, ahead); break;
                 EACH_COUNT(CASE)
 #undef CASE
             }
