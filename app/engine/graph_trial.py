@@ -15,25 +15,20 @@ from app.engine.kv_cache import BlockCache
 from app.engine.lookahead.entries import SUCCESSORS
 from app.engine.memory import is_out_of_memory
 from app.engine.rotary import Rotary
-from app.engine.same_bits import takes_rows_one_by_one
 from app.engine.step_graphs import EAGER_STEPS, NO_MEMORY, GraphSteps
 from app.engine.steps import EagerSteps, Steps, run_block
-from app.engine.threads import ThreadChoice, ThreadedSteps
-from app.engine.tolerance import is_close, is_exact
+from app.engine.threads import steps_on_cpu
+from app.engine.tolerance import is_close
 
 _TRIAL = (3, 1, 4, 1, 5, 9, 2, 6)
 _TRIAL_PREFIX = 5
 
 
 def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, context: int) -> Steps:
-    """Graphs where the device has them and our kernels attend, if they pass a trial.
-
-    On a CPU as many threads as pay, where the text does not depend on them."""
+    """Graphs where the device has them and our kernels attend, if they pass a trial."""
+    if model.device.type == "cpu":
+        return steps_on_cpu(model, attention)
     if model.device.type != "cuda":
-        threads = torch.get_num_threads()
-        may_choose = is_exact(model) or takes_rows_one_by_one(model, attention)
-        if model.device.type == "cpu" and threads > 1 and may_choose:
-            return ThreadedSteps(model, attention, ThreadChoice(threads))
         return EagerSteps(model, attention)
     if attention.name != "triton":
         return EagerSteps(model, attention, f"they need the triton attention, and {attention.name} attends")

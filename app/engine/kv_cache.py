@@ -50,8 +50,7 @@ Allocate = Callable[[Tensor, int], Tensor]
 
 def empty_rows(states: Tensor, capacity: int) -> Tensor:
     """What buffers are allocated by, unless a test counts."""
-    batch, heads, _, size = states.shape
-    return states.new_empty((batch, heads, capacity, size))
+    return states.new_empty((*states.shape[:2], capacity, states.shape[3]))
 
 
 @dataclass(slots=True)

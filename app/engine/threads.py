@@ -8,7 +8,8 @@ The text may not depend on it. So this is for float32 without rounded activation
 rows of a step anyway, and for models whose rows never meet.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 
 import torch
@@ -18,7 +19,9 @@ from transformers import PreTrainedModel
 from app.engine.attention.selector import Attention
 from app.engine.block import Block
 from app.engine.kv_cache import BlockCache
+from app.engine.same_bits import takes_rows_one_by_one
 from app.engine.steps import EagerSteps
+from app.engine.tolerance import is_exact
 
 SHARE = 0.01
 """Of all time that trials may take."""
@@ -77,20 +80,42 @@ class ThreadedSteps(EagerSteps):
     def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
         """A step that is a trial is run twice: until it is committed nothing of it counts."""
         choice = self._choice
+        if not choice.is_trial_due:
+            logits, seconds = self._timed(choice.count, cache, block, batch_invariant)
+            choice.observe(seconds)
+            return logits
+        _, of_other = self._timed(choice.other, cache, block, batch_invariant)
+        logits, seconds = self._timed(choice.count, cache, block, batch_invariant)
+        choice.compare(seconds, of_other)
+        return logits
 
-        def run(threads: int) -> tuple[Tensor, float]:
-            torch.set_num_threads(threads)
+    def _timed(
+        self, threads: int, cache: BlockCache, block: Block, batch_invariant: bool
+    ) -> tuple[Tensor, float]:
+        """Logits and seconds of the block on so many threads."""
+        with _on_threads(threads):
             began = self._clock()
-            logits = super(ThreadedSteps, self).forward(cache, block, batch_invariant)
+            logits = super().forward(cache, block, batch_invariant)
             return logits, self._clock() - began
 
-        before = torch.get_num_threads()
-        try:
-            tried = run(choice.other)[1] if choice.is_trial_due else 0.0
-            logits, seconds = run(choice.count)
-        finally:
-            torch.set_num_threads(before)
-        choice.observe(seconds)
-        if tried:
-            choice.compare(seconds, tried)
-        return logits
+
+def steps_on_cpu(model: PreTrainedModel, attention: Attention) -> EagerSteps:
+    """On as many threads as pay, if there are several and the text does not depend on them."""
+    most = torch.get_num_threads()
+    if most > 1 and (is_exact(model) or takes_rows_one_by_one(model, attention)):
+        return ThreadedSteps(model, attention, ThreadChoice(most))
+    return EagerSteps(model, attention)
+
+
+@contextmanager
+def _on_threads(count: int) -> Iterator[None]:
+    """Torch computes on so many while this is open. To set what is set takes microseconds, too."""
+    before = torch.get_num_threads()
+    if count == before:
+        yield
+        return
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
