@@ -5,8 +5,8 @@ import signal
 
 import typer
 
+from app.engine.imports import quiet_imports
 from app.engine.parallel.plan import Parallelism, RankPlan, TorchrunRank, plan_of, torchrun_rank
-from app.engine.worker import quiet_imports
 from app.errors import impossible_values
 from app.messages import Device
 

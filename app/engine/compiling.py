@@ -10,9 +10,11 @@ import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, wraps
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock, Thread
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
@@ -26,7 +28,7 @@ log = logging.getLogger(__name__)
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fPIC")
 LINK = ("-shared", "-Wl,-z,now", "-lm")
 SECONDS = 60
-"""How long the compiler may take; it takes two."""
+"""How long the compiler may take; it takes two or three."""
 
 NO_COMPILER = "no C compiler was found: install gcc, then restart Foresight"
 
@@ -60,6 +62,24 @@ def cache_folder() -> Path:
     except ImportError:  # measuring machines do without it
         return Path.home() / ".cache" / "foresight" / "kernels"
     return Path(platformdirs.user_cache_dir("foresight", appauthor=False)) / "kernels"
+
+
+def once(find: Callable[[], Compiled[Library]]) -> Callable[[], Compiled[Library]]:
+    """Whoever asks first has it compiled; who asks meanwhile waits for it."""
+    lock, found = Lock(), cache(find)
+
+    @wraps(find)
+    def find_once() -> Compiled[Library]:
+        with lock:
+            return found()
+
+    return find_once
+
+
+def compile_ahead(*finders: Callable[[], object]) -> None:
+    """Have libraries compiled while something else is done."""
+    for find in finders:
+        Thread(target=find, name="compiler").start()
 
 
 def compiled(

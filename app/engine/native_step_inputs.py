@@ -2,7 +2,6 @@
 
 from array import array
 from ctypes import PyDLL, byref, c_int32, c_int64, c_void_p
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from app.engine.attention.paths import BORDER, NEWEST, POSITION, SLOTS
 from app.engine.block import Block
-from app.engine.compiling import Compiled, Source, cache_folder, compiled
+from app.engine.compiling import Compiled, Source, cache_folder, compiled, once
 from app.engine.step_inputs import NUMBERS_PER_ROW, Pack, packed_inputs
 
 SOURCE = Source(
@@ -20,7 +19,7 @@ SOURCE = Source(
 )
 
 
-@cache
+@once
 def compiled_inputs() -> Compiled[PyDLL]:
     """`step_inputs.c`, compiled, or why not."""
     found = compiled(SOURCE, PyDLL, cache_folder())

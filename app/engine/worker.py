@@ -1,7 +1,7 @@
 """The one thread that owns the model. Requests go in by a queue, events come out into the caller's log.
 
 Nothing that happens in a request ends the thread: every error becomes a `Failed` with a sentence, and the next
-request is taken. torch is imported in here, so that a window can open before it is there.
+request is taken. torch is imported in here (imports.py), so that a window can open before it is there.
 """
 
 import logging
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from app.engine.device_faults import is_device_fault
 from app.engine.embedding_job import EmbeddedText, EmbeddingJob, OnTokens, Vectors, ignore_tokens
+from app.engine.imports import import_session
 from app.engine.jobs import (
     AnyJob,
     EventSink,
@@ -46,9 +47,6 @@ LEAST_ADDRESS_SPACE = 1_000_000_000
 """Bytes that importing torch and what comes with it takes (981 MB on Linux without CUDA, more with it). With less,
 OpenBLAS asks for memory in an endless loop, in which not even Ctrl+C is heard."""
 UNLOADED = "No model is loaded: the next message loads it again."
-_CHATTY = ("torchao", "torch.utils._pytree", "accelerate.big_modeling")
-"""Loggers that warn of missing kernels on a machine without CUDA, as transformers imports torchao where it can, and
-of weights in main memory, where they were wanted."""
 
 
 class Engine:
@@ -180,17 +178,14 @@ class Engine:
             log.exception("the failure of a job could not be reported")
 
     def _start(self, job: AnyJob) -> "Session":
-        quiet_imports()
         is_chat = isinstance(job, ReplyJob) and not isinstance(job.request.prompt, str)
         if is_chat or isinstance(job, LoadJob):
             self._sandbox.start()  # it has imported what it needs when torch is there
         taken = resident_bytes()
         if address_space_left() < LEAST_ADDRESS_SPACE:
             raise MemoryError
-        from app.engine.session import Session  # torch comes with it: not before there is work
-
         given = self._locate, self._cache_dir, taken, self._sandbox, self._plan, self._device
-        return Session(*given, estimate=self._estimate)
+        return import_session()(*given, estimate=self._estimate)
 
     def _startup_error(self, error: Exception) -> AppError:
         """The error of an engine that cannot start, such as without torch.
@@ -290,9 +285,3 @@ def _report_loaded(ended: OnLoaded, is_loaded: bool) -> str:
         return ""
     except Exception as error:
         return sentence_of(error)
-
-
-def quiet_imports() -> None:
-    """Let these loggers speak of errors alone. To be called before torch is imported."""
-    for name in _CHATTY:
-        logging.getLogger(name).setLevel(logging.ERROR)

@@ -3,11 +3,12 @@
 import platform
 from ctypes import CDLL
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from app.compilers import Which
-from app.engine.compiling import Compiled, Source, compiled
+from app.engine.compiling import Compiled, Source, compile_ahead, compiled, once
 from app.engine.cpu_kernels import loading
 from app.engine.lookahead import native_drafter
 
@@ -54,3 +55,21 @@ def test_a_cache_that_cannot_be_written_costs_the_library_alone(tmp_path: Path) 
     (tmp_path / "file").write_text("")
     missing, note = library(loading.SOURCE, tmp_path / "file" / "kernels")
     assert missing is None and str(tmp_path / "file" / "kernels") in note
+
+
+def test_who_asks_while_a_library_is_compiled_waits_for_the_same_one() -> None:
+    is_begun, may_end = Event(), Event()
+    notes: list[str] = []
+
+    @once
+    def find() -> Compiled[CDLL]:
+        notes.append("compiled")
+        is_begun.set()
+        assert may_end.wait(10)
+        return Compiled(None, f"call {len(notes)}")
+
+    compile_ahead(find)
+    assert is_begun.wait(10)
+    may_end.set()
+    assert find().note == find().note == "call 1"
+    assert notes == ["compiled"]

@@ -1,10 +1,9 @@
 """The CPU's kernels, compiled and declared."""
 
 from ctypes import CDLL
-from functools import cache
 from pathlib import Path
 
-from app.engine.compiling import Compiled, Source, cache_folder, compiled
+from app.engine.compiling import Compiled, Source, cache_folder, compiled, once
 from app.engine.cpu_kernels.launching import declared
 
 SOURCE = Source(
@@ -12,7 +11,7 @@ SOURCE = Source(
 )
 
 
-@cache
+@once
 def compiled_kernels() -> Compiled[CDLL]:
     """`kernels.c`, compiled, or why not."""
     library, note = compiled(SOURCE, CDLL, cache_folder())

@@ -135,8 +135,11 @@ def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module |
 
 
 def _fused_norm(module: nn.Module, kernels: LayerKernels) -> nn.Module | None:
-    weight, eps = getattr(module, "weight", None), _eps(module)
-    if not (eps and _is_leaf(module) and isinstance(weight, nn.Parameter) and _is_one_row(weight)):
+    eps = _eps(module)
+    if not (eps and _is_leaf(module)):
+        return None
+    weight = getattr(module, "weight", None)  # quantised layers spread theirs out here
+    if not (isinstance(weight, nn.Parameter) and _is_one_row(weight)):
         return None
     rows = _norm_rows(weight)
     expected = module(rows)

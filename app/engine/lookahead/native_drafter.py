@@ -6,13 +6,13 @@ A reply under a grammar has the one in Python, which asks the grammar at every n
 from array import array
 from collections.abc import Sequence
 from ctypes import POINTER, PyDLL, Structure, byref, c_char, c_double, c_int32, c_int64, c_uint64, c_void_p
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.compiling import Compiled, Source, cache_folder, compiled
+from app.engine.compiling import Compiled, Source, cache_folder, compiled, once
 from app.engine.lookahead import acceptance_estimator, entries
 from app.engine.lookahead.constraint import unconstrained
 from app.engine.lookahead.context_table import LONGEST
@@ -171,7 +171,7 @@ def _make(library: PyDLL, sources: DraftSources) -> Drafter:
     return NativeDrafter(library, sources) if is_free else PythonDrafter(sources)
 
 
-@cache
+@once
 def compiled_drafter() -> Compiled[PyDLL]:
     """`drafter.c`, compiled, or why not."""
     found = compiled(SOURCE, PyDLL, cache_folder())

@@ -56,6 +56,19 @@ def test_of_each_architecture_it_takes_what_agrees(zoo: Zoo, name: str) -> None:
     assert parts_of(fused_model(zoo.loaded(named(name)), WrittenOut())) == EXPECTED[name]
 
 
+def test_weights_are_asked_of_norms_alone() -> None:
+    class QuantisedProduct(nn.Module):
+        """Its weight is spread out whenever it is asked for, which takes as long as a long prompt."""
+
+        @property
+        def weight(self) -> Tensor:
+            pytest.fail("a weight was spread out in vain")
+
+    model: Any = LLAMA.make()
+    model.model.layers[0].mlp.down_proj = QuantisedProduct()
+    assert len(find_norms(model, WrittenOut())) == 5
+
+
 @pytest.mark.parametrize(
     ("name", "norm_weight"),
     [
