@@ -1,8 +1,8 @@
 """Asks the loaded model for the first successors that its load had no time for, while nobody waits for it.
 
-A vocabulary of 49,152 tokens takes SmolLM2 from one to four minutes on a CPU; a load has two seconds. The rest is
-asked block by block, for at most a minute after each load, and kept on disk, until every token was asked. A request
-that comes in waits for one block at most.
+A vocabulary of 49,152 tokens takes SmolLM2 from one to four minutes on a CPU; a load has 1.5 seconds. The
+rest is asked block by block, for at most a minute after each load, and kept on disk, until every token was asked. A
+request that comes in waits for one block at most.
 """
 
 import logging

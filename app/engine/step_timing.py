@@ -66,7 +66,8 @@ class StepTimer:
 
     def affordable(self, is_padded: bool = True) -> Buckets:
         """The buckets that are measured: fewer where a step takes long, none that the text is too short for."""
-        plain = self.without_progress().times((1,), is_batch_invariant=False).seconds_for(1)
+        one_round = replace(self.without_progress(), end=self.clock())
+        plain = one_round.times((1,), is_batch_invariant=False).seconds_for(1)
         is_free_on_cpu = not is_padded and self.runner.model.device.type == "cpu"
         wanted = self.runner.buckets or (FEW_BUCKETS if is_free_on_cpu else MEASURED_BUCKETS)
         if plain > SLOW:

@@ -18,7 +18,7 @@ from app.engine.sampling import likeliest
 
 ROWS = 128
 """Rows of a block, where memory has room for so many."""
-SECONDS = 2.0
+SECONDS = 1.5
 """Time that a model may take at load; tokens behind that stay unasked. Low numbers are the frequent ones."""
 
 
