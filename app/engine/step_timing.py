@@ -25,8 +25,8 @@ from app.engine.step_profile import Buckets, StepTimes
 
 MEASURED_BUCKETS: Buckets = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 FEW_BUCKETS: Buckets = (1, 2, 4, 8, 16, 32, 64)
-SLOW = 0.1
-"""Seconds of a step of one row from which on few buckets must do, as on a CPU where blocks are not padded."""
+SLOW, SLOW_ON_CPU = 0.1, 0.01
+"""Seconds of a step of one row from which on few buckets must do. On a CPU wide blocks take many times as long."""
 PREFIX = 24
 """Tokens before every measured block."""
 CONTEXT = 1024
@@ -68,9 +68,9 @@ class StepTimer:
         """The buckets that are measured: fewer where a step takes long, none that the text is too short for."""
         one_round = replace(self.without_progress(), end=self.clock())
         plain = one_round.times((1,), is_batch_invariant=False).seconds_for(1)
-        is_free_on_cpu = not is_padded and self.runner.model.device.type == "cpu"
-        wanted = self.runner.buckets or (FEW_BUCKETS if is_free_on_cpu else MEASURED_BUCKETS)
-        if plain > SLOW:
+        on_cpu = self.runner.model.device.type == "cpu"
+        wanted = self.runner.buckets or (FEW_BUCKETS if on_cpu and not is_padded else MEASURED_BUCKETS)
+        if plain > (SLOW_ON_CPU if on_cpu else SLOW):
             wanted = FEW_BUCKETS
         most = min(len(self.text) - PREFIX, self.runner.max_rows)
         return tuple(bucket for bucket in wanted if bucket <= most)

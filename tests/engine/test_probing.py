@@ -124,6 +124,13 @@ def with_costly_attention(watch: Stopwatch, times: float, limit: float) -> Block
     return BlockRunner(eager.model, 2200, Rotary("fixed", 2200), attention)
 
 
+def test_a_model_of_slow_steps_is_measured_at_few_widths_on_a_cpu() -> None:
+    watch = Stopwatch()
+    profile = probe(with_costly_attention(watch, 1.0, SDPA.same_text_limit), unwatched, watch)
+    assert profile.free.buckets == profile.batch_invariant.buckets == FEW_BUCKETS
+    assert profile.is_whole
+
+
 @pytest.mark.parametrize(("times", "is_on"), [(1.05, True), (4.0, False)])
 def test_a_card_without_our_kernels_keeps_the_same_text_where_it_costs_little_in_a_long_chat(
     times: float, is_on: bool
