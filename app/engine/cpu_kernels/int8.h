@@ -122,24 +122,31 @@ static inline __attribute__((always_inline)) void sum_vectors(
     __m256i found[MOST_ROWS][VECTORS];
     const uint8_t *weight = p->weight + group * GROUP * p->size + from * GROUP;
     const int16_t *x = p->numbers + r * p->size;
+    UNROLLED
     for (int i = 0; i < rows; i++)
+        UNROLLED
         for (int v = 0; v < count; v++) found[i][v] = _mm256_setzero_si256();
     for (int64_t k = 0; k < p->size; k += QUAD, weight += GROUP * QUAD) {
         __m256i w[VECTORS];
+        UNROLLED
         for (int v = 0; v < count; v++)
             w[v] = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(weight + v * GROUP)));
         _mm_prefetch(next + k * GROUP / 2, _MM_HINT_T1);
+        UNROLLED
         for (int i = 0; i < rows; i++) {
             int64_t four;
             memcpy(&four, x + i * p->size + k, sizeof four);
             __m256i numbers = _mm256_set1_epi64x(four);
+            UNROLLED
             for (int v = 0; v < count; v++) {
                 found[i][v] = _mm256_add_epi32(found[i][v], _mm256_madd_epi16(w[v], numbers));
                 __asm__("" : "+x"(found[i][v]));
             }
         }
     }
+    UNROLLED
     for (int i = 0; i < rows; i++)
+        UNROLLED
         for (int v = 0; v < count; v += 2) {
             __m256i eight = _mm256_permute4x64_epi64(_mm256_hadd_epi32(found[i][v], found[i][v + 1]), 0xd8);
             _mm256_storeu_si256((__m256i *)(sums[i] + (from + v) * QUAD), eight);

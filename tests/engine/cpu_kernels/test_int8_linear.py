@@ -1,10 +1,17 @@
 """8-bit weights by the CPU's own kernel: the product of the numbers, and rows that know nothing of each other."""
 
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
 import torch
 
+from app.engine.compiling import FLAGS
 from app.engine.cpu_kernels.int8_linear import NativeInt8Linear
-from app.engine.cpu_kernels.loading import cpu_kernels
+from app.engine.cpu_kernels.loading import SOURCE, cpu_kernels
 from app.engine.quantising import find_kernel
 from tests.engine.test_quantised_layers import numbers, states
 
@@ -61,3 +68,14 @@ def test_float32_on_a_cpu_takes_it_and_other_types_do_not() -> None:
     assert find_kernel(8, torch.bfloat16, cpu).kernel is not NativeInt8Linear
     with pytest.raises(ValueError, match="takes float32"):
         NativeInt8Linear(numbers(8, 8, 8), None, torch.bfloat16)
+
+
+@pytest.mark.skipif(not shutil.which("gcc") or platform.machine() != "x86_64", reason="gcc tells it, for x86")
+@pytest.mark.parametrize("processor", ["haswell", "icelake-server"])
+def test_the_compiler_keeps_a_products_sums_in_registers(processor: str, tmp_path: Path) -> None:
+    flags = (*(flag for flag in FLAGS if flag != "-march=native"), *SOURCE.flags, f"-march={processor}")
+    command = ("gcc", *flags, "-fstack-usage", "-c", str(SOURCE.file), "-o", str(tmp_path / "kernels.o"))
+    subprocess.run(command, check=True)
+    used = re.findall(r":multiply_\d\S*\t(\d+)\t", (tmp_path / "kernels.su").read_text())
+    # With sums in memory it was 1,280 bytes, and AVX2's steps took one and a half times as long.
+    assert len(used) >= 6 and max(map(int, used)) <= 600
