@@ -66,14 +66,16 @@ class StepTimer:
 
     def affordable(self, is_padded: bool = True) -> Buckets:
         """The buckets that are measured: fewer where a step takes long, none that the text is too short for."""
-        one_round = replace(self.without_progress(), end=self.clock())
-        plain = one_round.times((1,), is_batch_invariant=False).seconds_for(1)
         on_cpu = self.runner.model.device.type == "cpu"
-        wanted = self.runner.buckets or (FEW_BUCKETS if on_cpu and not is_padded else MEASURED_BUCKETS)
-        if plain > (SLOW_ON_CPU if on_cpu else SLOW):
-            wanted = FEW_BUCKETS
+        is_free_on_cpu = on_cpu and not is_padded and not self.runner.buckets
+        is_few = is_free_on_cpu or self._one_row() > (SLOW_ON_CPU if on_cpu else SLOW)
+        wanted = FEW_BUCKETS if is_few else self.runner.buckets or MEASURED_BUCKETS
         most = min(len(self.text) - PREFIX, self.runner.max_rows)
         return tuple(bucket for bucket in wanted if bucket <= most)
+
+    def _one_row(self) -> float:
+        """Seconds of a step of one row."""
+        return self.without_progress().times((1,), is_batch_invariant=False).seconds_for(1)
 
     def without_progress(self) -> "StepTimer":
         """The same timer, which reports that this part begins, so that it can be ended, and no more."""
