@@ -1,6 +1,7 @@
-"""Answers as JSON: whether a chat wants them, of which JSON Schema, and what is wrong with a schema.
+"""Answers as JSON: whether a chat wants them, of which JSON Schema, and whether that is JSON at all.
 
-A schema is checked by llguidance, which also holds the replies to it: what it accepts can be used.
+Whether replies can be held to a schema is for the engine to say (`check_grammar`), which asks a process of its own:
+compiling a stranger's schema can end the process that does it, so nothing here compiles one.
 """
 
 import json
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 from app.errors import BadOption
 from app.logits_settings import Grammar
 
+LONGEST_SCHEMA = 500_000
+"""Characters of a schema that are looked at."""
 ANY_OBJECT = '{"type": "object"}'
 
 
@@ -30,26 +33,15 @@ class JsonAnswers:
 
 
 def schema_problem(text: str) -> str:
-    """Why this is no JSON Schema that answers can be held to, as a sentence; "" where it is one, or empty."""
+    """Return a sentence on why this text is no JSON object; "" where it is one, or empty."""
     if not text.strip():
         return ""
+    if (length := len(text)) > LONGEST_SCHEMA:
+        return f"The schema has {length:,} characters, at most {LONGEST_SCHEMA:,} are read. Shorten it."
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         return f"The schema is not JSON ({error}). Correct it, or empty the box."
     if not isinstance(found, dict):
         return 'A JSON Schema is an object, such as {"type": "object"}. Correct it, or empty the box.'
-    if problem := _refusal(text):
-        return f"Answers can't be held to this schema ({problem}). Change it, or empty the box."
     return ""
-
-
-def _refusal(schema: str) -> str:
-    # Imported here: most chats never need it.
-    from llguidance import LLMatcher
-
-    try:
-        problem = str(LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(schema)))
-    except ValueError as error:
-        problem = str(error)
-    return " ".join(problem.split())[:200].rstrip(".:")

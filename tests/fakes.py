@@ -10,7 +10,8 @@ from app.chat_messages import MessageContent
 from app.chats import Chats
 from app.conversation import Reply
 from app.document_messages import Citation, Collection, Passage, PassageHit
-from app.errors import DocumentNotFound, StoreFull
+from app.errors import DocumentNotFound, GrammarRefused, StoreFull
+from app.logits_settings import Grammar
 from app.messages import (
     EngineStatus,
     Event,
@@ -113,9 +114,16 @@ class ScriptedEngine:
         self.end_loading: Callable[[bool], None] = lambda _is_loaded: None
         self.now = EngineStatus("ready", model=DEMO)
         self.words = WordReader()
+        self.grammars: list[Grammar] = []
+        self.grammar_problem = ""
 
     def reader(self) -> WordReader:
         return self.words
+
+    def check_grammar(self, grammar: Grammar) -> None:
+        self.grammars.append(grammar)
+        if self.grammar_problem:
+            raise GrammarRefused(self.grammar_problem)
 
     def submit(self, request: Request, reply: Reply) -> None:
         self.requests.append(request)

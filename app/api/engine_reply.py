@@ -12,6 +12,7 @@ from starlette.requests import Request as HttpRequest
 
 from app.api.errors import ApiError
 from app.api.services import ApiServices
+from app.errors import GrammarRefused
 from app.logits_settings import TokenLogprobs
 from app.messages import Event, Failed, Finished, Loading, Origin, Piece, Request, Statistics
 
@@ -155,7 +156,13 @@ async def engine_reply(
 ) -> AsyncIterator[EngineReply]:
     """The reply to a request, in its turn. Leaving ends it within a step. Raises ApiError before it begins.
 
-    A grammar that cannot be used is told as the parameter `grammar_param`."""
+    A grammar that cannot be used is told as the parameter `grammar_param`. It is checked before the request has its
+    turn, so that nobody else waits for that."""
+    if grammar := request.logits.grammar:
+        try:
+            await asyncio.to_thread(services.engine.check_grammar, grammar)
+        except GrammarRefused as error:
+            raise ApiError(str(error), grammar_param) from error
     async with services.turns:
         queue = EventQueue()
         services.engine.submit(request, queue)

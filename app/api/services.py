@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from app.api.errors import ApiError
 from app.api.tool_syntax import ToolTemplate, tool_template
+from app.logits_settings import Grammar
 from app.messages import EngineStatus, Event, ModelChoice, ModelFolder, Request
 
 
@@ -24,6 +25,9 @@ class EventSink(Protocol):
 
 class ApiEngine(Protocol):
     """The engine, or a fake in tests."""
+
+    def check_grammar(self, grammar: Grammar) -> None:
+        """Raise GrammarRefused for a grammar that replies cannot be held to; may take a few seconds."""
 
     def submit(self, request: Request, reply: EventSink) -> None:
         """Queue a request."""

@@ -14,7 +14,7 @@ from app.chats import ChatStores
 from app.conversation.citation_check import checked
 from app.conversation.context_window import ContextFit
 from app.conversation.drafts import Drafts
-from app.conversation.engine_protocol import ReplyEngine
+from app.conversation.engine_protocol import ChatEngine
 from app.conversation.prompt_builder import PreparedReply, PromptBuilder
 from app.conversation.reply import Reply
 from app.conversation.reply_recorder import ReplyDraft, ReplyRecorder
@@ -62,7 +62,7 @@ class UnsavedReply:
 class Conversations:
     """Starts and stops replies. Safe to use from any thread; each chat has at most one reply at a time."""
 
-    def __init__(self, engine: ReplyEngine, stores: ChatStores, documents: DocumentSearch) -> None:
+    def __init__(self, engine: ChatEngine, stores: ChatStores, documents: DocumentSearch) -> None:
         self.stores = stores
         self.drafts = Drafts(stores)
         self._titles = ChatTitles(engine, stores, lambda: self.is_busy)
@@ -80,13 +80,15 @@ class Conversations:
     def start(self, turn: Turn) -> ChatVersion:
         """Starts the reply to a turn.
 
-        Raises StaleChat, ChatTooLong, StillWriting or DocumentNotFound, and then stores nothing."""
+        Raises StaleChat, ChatTooLong, StillWriting, DocumentNotFound or BadOption, and then stores nothing."""
         with self._lock:
             self._require_ready(turn.version.chat)
         context = turn.context(self.stores)
         if not turn.settings.keeps_thoughts:
             context = replace(context, history=without_thoughts(context.history))
-        # Without the lock: a search may wait for the embedding of the question.
+        # Without the lock: a schema may take seconds, and a search may wait for the embedding of the question.
+        if grammar := context.chat_settings.json_answers.grammar:
+            self._engine.check_grammar(grammar)
         retrieved = self._prompts.retrieve(context, turn.settings.options)
         with self._lock:
             self._require_ready(turn.version.chat)

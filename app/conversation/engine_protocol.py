@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from app.conversation.reply import Reply
+from app.logits_settings import Grammar
 from app.messages import EngineStatus, Message, ModelChoice, Request
 
 
@@ -31,7 +32,14 @@ class ReplyEngine(Protocol):
         """The tokenizer of the model that is loaded now."""
 
 
-class ModelEngine(ReplyEngine, Protocol):
+class ChatEngine(ReplyEngine, Protocol):
+    """Says whether replies can be held to a grammar, too."""
+
+    def check_grammar(self, grammar: Grammar) -> None:
+        """Raises GrammarRefused for a grammar that replies cannot be held to; may take a few seconds."""
+
+
+class ModelEngine(ChatEngine, Protocol):
     """Loads models, too."""
 
     def load(self, choice: ModelChoice, ended: Callable[[bool], None]) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from app.conversation.engine_protocol import ModelEngine, TokenReader
 from app.conversation.reply import Reply
 from app.engine.reader import CachedTokenReader
+from app.logits_settings import Grammar
 from app.messages import EngineStatus, ModelChoice, Request
 from app.remote import Servers
 from app.server_messages import remote_info
@@ -20,7 +21,7 @@ NO_READER = CachedTokenReader()
 
 
 class EngineWithServers:
-    """All methods return at once and may be called from any thread."""
+    """All methods but `check_grammar` return at once; any thread may call them."""
 
     def __init__(self, local: ModelEngine, servers: Servers) -> None:
         self._local = local
@@ -35,6 +36,11 @@ class EngineWithServers:
     def submit(self, request: Request, reply: Reply) -> None:
         """Have a reply written where its model runs."""
         (self._servers if request.model.server else self._local).submit(request, reply)
+
+    def check_grammar(self, grammar: Grammar) -> None:
+        """Have the local engine check a grammar; a server checks what it is sent."""
+        if not self._remote:
+            self._local.check_grammar(grammar)
 
     def reader(self) -> TokenReader:
         """The loaded model's tokenizer; an empty one while a server's model is chosen."""

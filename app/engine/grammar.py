@@ -21,11 +21,10 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from app.engine.hardware import uploaded
 from app.engine.lookahead.constraint import Constraint
+from app.engine.sandbox import refused_grammar
+from app.engine.sandbox_main import grammar_source
 from app.errors import GrammarRefused
 from app.logits_settings import CONTROL_RULE, Grammar
-
-WHITESPACE = "[ \\n]?"
-"""Between the parts of a JSON text. A small model may otherwise write spaces without end."""
 
 
 class Grammars:
@@ -49,9 +48,9 @@ class Grammars:
         try:
             source = _source(grammar, tokenizer)
         except ValueError as error:
-            raise _refusal(grammar, str(error)) from error
+            raise refused_grammar(grammar.kind, str(error)) from error
         if problem := LLMatcher.validate_grammar(source, tokens):
-            raise _refusal(grammar, problem)
+            raise refused_grammar(grammar.kind, problem)
         matcher = LLMatcher(tokens, source, log_level=0)
         if not matcher.consume_tokens(list(begun)):
             raise GrammarRefused(
@@ -151,31 +150,14 @@ def _prepared(tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int]) -> LL
 
 
 def _source(grammar: Grammar, tokenizer: PreTrainedTokenizerBase) -> str:
-    """The grammar in llguidance's own form. Raises ValueError."""
-    match grammar.kind:
-        case "json_schema":
-            return str(
-                LLMatcher.grammar_from_json_schema(
-                    json.loads(grammar.source), overrides={"whitespace_pattern": WHITESPACE}
-                )
-            )
-        case "regex":
-            return str(LLMatcher.grammar_from_regex(grammar.source))
-        case "lark":
-            known = re.sub(CONTROL_RULE, lambda found: _control(found[1], tokenizer), grammar.source)
-            return str(LLMatcher.grammar_from_lark(known))
+    """Return the grammar in llguidance's own form, with control tokens by their ids. Raises ValueError."""
+    source = grammar.source
+    if grammar.kind == "lark":
+        source = re.sub(CONTROL_RULE, lambda found: _control(found[1], tokenizer), source)
+    return grammar_source(grammar.kind, source)
 
 
 def _control(token: str, tokenizer: PreTrainedTokenizerBase) -> str:
     """A control token by its id; its letters, if the tokenizer does not know it."""
     number = tokenizer.get_vocab().get(token)
     return json.dumps(token) if number is None else f"<[{number}]>"
-
-
-def _refusal(grammar: Grammar, problem: str) -> GrammarRefused:
-    what = {"json_schema": "JSON schema", "regex": "regular expression", "lark": "grammar"}[grammar.kind]
-    _, is_of_schema, of_schema = problem.partition("failed to compile JSON schema: ")
-    if is_of_schema:  # one that a grammar holds; its lines follow
-        what, problem = "JSON schema", of_schema.partition("\n")[0]
-    reason = " ".join(problem.split())[:300].rstrip(".:")
-    return GrammarRefused(f"The {what} cannot be used ({reason}): change it, or leave it out.")

@@ -23,13 +23,13 @@ from transformers import PreTrainedTokenizerBase
 
 from app.engine.control_tokens import ControlTokens
 from app.engine.reader import CachedTokenReader, in_parts
-from app.engine.sandbox import TemplateRefused, fill_here, panics_as_errors
+from app.engine.sandbox import SandboxRefusal, fill_here, panics_as_errors
 from app.errors import BadOption, PromptTooLong
 from app.messages import Message, Prompt, ToolCall
 
 NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 Fill = Callable[[str, Sequence[Message], Mapping[str, Any]], str]
-"""(template, chat, special tokens) -> the chat as the template writes it. Raises TemplateRefused."""
+"""(template, chat, special tokens) -> the chat as the template writes it. Raises SandboxRefusal."""
 
 
 def encode(
@@ -157,7 +157,7 @@ def _asked_text(
     try:
         template = tokenizer.get_chat_template(tools=template_values.get("tools"))
         return fill(template, asked, {**tokenizer.special_tokens_map, **template_values})
-    except TemplateRefused as error:
+    except SandboxRefusal as error:
         raise BadOption(
             f"The model's chat template refuses this chat ({error}): start a new chat, "
             "or send the text without a template (--raw)."

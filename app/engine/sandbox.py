@@ -1,8 +1,9 @@
-"""What comes with a model and may run for ever runs in a process beside the app: its tokenizer, its chat template.
+"""Runs what strangers wrote in processes beside the app: tokenizers, chat templates, grammars.
 
-A tokenizer is tried there before it is read here. A chat template is a stranger's program: it is filled there and
-nowhere else. Either gets so much time and memory; one that takes more is refused in words, and what comes next gets
-a new process. The first use starts it, or `start`, while torch is imported.
+A tokenizer and a grammar are tried there before the app reads them itself, because a parser in C or Rust that
+overflows its stack ends its process. A chat template is a program, and is filled there and nowhere else. Each job
+has a limit of time and memory. A job that exceeds it is refused with a sentence, and the next job gets a new
+process. Grammars have a process of their own, so that nobody waits for somebody else's grammar.
 """
 
 import json
@@ -14,41 +15,50 @@ from time import monotonic
 from typing import Any
 
 from app.child_process import ChildProcess
-from app.errors import EngineClosed, ModelBroken
+from app.errors import EngineClosed, GrammarRefused, ModelBroken
+from app.logits_settings import Grammar, GrammarKind
 from app.messages import Message, ModelFolder, ToolCall
 
-SECONDS = {"tokenizer": 10.0, "template": 5.0}
-"""Far more than an honest one takes: 260,000 words are read in one or two, a chat is filled in hundredths."""
+SECONDS = {"tokenizer": 10.0, "template": 5.0, "grammar": 5.0}
+"""The limits of jobs, far above what honest ones take: a tokenizer reads 260,000 words in one or two seconds, a
+chat is filled in hundredths, and 20,000 rules of a grammar are compiled in one."""
+LONGEST_GRAMMAR = 500_000
+"""Bytes of a grammar's source. llguidance accepts as many nodes."""
+KEPT_VERDICTS = 1_000
+"""Grammars whose verdict is remembered."""
 IMPORTING = 60.0
 """For what the process imports first."""
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+CRASHES = dict.fromkeys(SECONDS, "it crashes, or takes more than 2 GB of memory") | {
+    "grammar": "it is nested or chained too deeply, or takes more than 2 GB of memory"
+}
 TRIAL = (Message("user", "Hello"),)
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "added_tokens.json")
 
 
-class TemplateRefused(Exception):
-    """What the sandbox does not do, in words that stand in a sentence."""
+class SandboxRefusal(Exception):
+    """The sandbox could not do a job; the reason fits into a sentence."""
 
 
-class TemplateTimeout(TemplateRefused):
-    """It took more time or memory than there is for it."""
+class SandboxTimeout(SandboxRefusal):
+    """A job took more time or memory than it may."""
 
 
 class Sandbox:
-    """The process. Safe to use from any thread; one job at a time."""
+    """The processes. All methods may be called from any thread."""
 
     def __init__(self, seconds: Mapping[str, float] = SECONDS) -> None:
-        self._seconds = seconds
-        self._lock = threading.Lock()
-        self._process: ChildProcess | None = None
-        self._imported: set[str] = set()
+        self._models = SandboxProcess(seconds)
+        self._grammars = SandboxProcess(seconds)
         self._passed: set[str] = set()
         self._endless: tuple[str, tuple[Message, ...]] | None = None
-        self._is_closed = False
+        self._lock = threading.Lock()
+        self._verdicts: dict[str, str] = {}
+        """Why a grammar is refused, by its digest; "" for a good one."""
 
     def start(self) -> None:
-        """Have the process ready soon; returns at once."""
-        threading.Thread(target=self._get_ready, name="sandbox", daemon=True).start()
+        """Start the process for models in the background, so that it is ready soon."""
+        threading.Thread(target=self._models.get_ready, name="sandbox", daemon=True).start()
 
     def check_tokenizer(self, folder: ModelFolder) -> None:
         """Raise ModelBroken for a tokenizer that fails over a few texts, or takes too much time or memory."""
@@ -56,8 +66,8 @@ class Sandbox:
         if digest in self._passed:
             return
         try:
-            self._do("tokenizer", folder=str(folder.path))
-        except TemplateRefused as refused:
+            self._models.do("tokenizer", folder=str(folder.path))
+        except SandboxRefusal as refused:
             raise ModelBroken(
                 f"The tokenizer of {folder.name} cannot be used ({refused}): get the model's own tokenizer.json "
                 "again, or choose another model."
@@ -71,39 +81,84 @@ class Sandbox:
             return
         try:
             self.fill(template, TRIAL, tokens)
-        except TemplateTimeout as endless:
+        except SandboxTimeout as endless:
             raise ModelBroken(
                 f"The chat template of {name} cannot be used ({endless}): get the model's own "
                 "chat_template.jinja again, or choose another model."
             ) from endless
-        except TemplateRefused:
+        except SandboxRefusal:
             return
         self._passed.add(digest)
 
+    def check_grammar(self, grammar: Grammar) -> None:
+        """Raise GrammarRefused for a grammar that cannot be compiled, or takes too much time, stack or memory."""
+        source = grammar.source.encode("utf-8", "replace")
+        if len(source) > LONGEST_GRAMMAR:
+            raise refused_grammar(
+                grammar.kind, f"it has {len(source):,} bytes, and at most {LONGEST_GRAMMAR:,} are read"
+            )
+        digest = sha256(grammar.kind.encode() + source).hexdigest()
+        problem = self._verdicts.get(digest)
+        if problem is None:
+            problem = self._try_grammar(grammar)
+            self._remember(digest, problem)
+        if problem:
+            raise refused_grammar(grammar.kind, problem)
+
     def fill(self, template: str, messages: Sequence[Message], tokens: Mapping[str, Any]) -> str:
-        """A chat as its template writes it. Raises TemplateRefused."""
+        """Return a chat as its template writes it. Raises SandboxRefusal."""
         if (template, tuple(messages)) == self._endless:  # a page asks for the same chat again and again
-            raise TemplateTimeout(self._no_end("template"))
+            raise SandboxTimeout(self._models.no_end("template"))
         try:
-            return self._do("template", template=template, messages=_turns(messages), tokens=dict(tokens))
-        except TemplateTimeout:
+            return self._models.do(
+                "template", template=template, messages=_turns(messages), tokens=dict(tokens)
+            )
+        except SandboxTimeout:
             self._endless = template, tuple(messages)
             raise
 
     def close(self) -> None:
-        """End the process, and whatever it is at."""
-        self._is_closed = True
-        if process := self._process:
-            process.kill()
-        with self._lock:  # whoever waits for an answer has none now
-            self._end()
+        """End the processes, whatever they are doing."""
+        for process in (self._models, self._grammars):
+            process.close()
 
-    def _get_ready(self) -> None:
+    def _try_grammar(self, grammar: Grammar) -> str:
+        """Return why llguidance refuses a grammar; "" for a good one.
+
+        Raises GrammarRefused, which is not remembered, where it took too much: the machine may have been busy."""
+        try:
+            self._grammars.do("grammar", kind=grammar.kind, source=grammar.source)
+        except SandboxTimeout as timeout:
+            raise refused_grammar(grammar.kind, str(timeout)) from timeout
+        except SandboxRefusal as refused:
+            return str(refused)
+        return ""
+
+    def _remember(self, digest: str, problem: str) -> None:
+        with self._lock:
+            self._verdicts[digest] = problem
+            if len(self._verdicts) > KEPT_VERDICTS:
+                del self._verdicts[next(iter(self._verdicts))]  # the oldest
+
+
+class SandboxProcess:
+    """One process, which does one job at a time. All methods may be called from any thread."""
+
+    def __init__(self, seconds: Mapping[str, float]) -> None:
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._process: ChildProcess | None = None
+        self._imported: set[str] = set()
+        self._is_closed = False
+
+    def get_ready(self) -> None:
+        """Start the process, and import what jobs for models need."""
         with self._lock:
             for what in ("tokenizer", "template"):
                 self._ready(what)
 
-    def _do(self, what: str, **values: Any) -> str:
+    def do(self, what: str, **values: Any) -> str:
+        """Do a job and return its text. Raises SandboxRefusal, and EngineClosed once the app is closing."""
         with self._lock:
             is_ready = bool(self._ready(what))
             started = monotonic()
@@ -114,12 +169,22 @@ class Sandbox:
             if not answer:
                 self._end()
                 is_late = monotonic() - started >= self._seconds[what]
-                raise TemplateTimeout(
-                    self._no_end(what) if is_late else "it crashes, or takes more than 2 GB of memory"
-                )
+                raise SandboxTimeout(self.no_end(what) if is_late else CRASHES[what])
         if "text" in answer:
             return str(answer["text"])
-        raise (TemplateTimeout if answer["is_endless"] else TemplateRefused)(answer["refused"])
+        raise (SandboxTimeout if answer["is_endless"] else SandboxRefusal)(answer["refused"])
+
+    def no_end(self, what: str) -> str:
+        """Return what is said of a job that took too long."""
+        return f"it does not come to an end within {self._seconds[what]:g} seconds"
+
+    def close(self) -> None:
+        """End the process, and whatever it is doing."""
+        self._is_closed = True
+        if process := self._process:
+            process.kill()
+        with self._lock:  # whoever waits for an answer has none now
+            self._end()
 
     def _ready(self, what: str) -> dict[str, Any]:
         """Have a process that has imported what a job of this kind needs; {} where there is none."""
@@ -141,17 +206,24 @@ class Sandbox:
         answer: dict[str, Any] = json.loads(self._process.ask(line, seconds) or b"{}")
         return answer
 
-    def _no_end(self, what: str) -> str:
-        return f"it does not come to an end within {self._seconds[what]:g} seconds"
-
     def _end(self) -> None:
         if self._process:
             self._process.close()
         self._process = None
 
 
+def refused_grammar(kind: GrammarKind, problem: str) -> GrammarRefused:
+    """Return the error of a grammar that cannot be used, with the first line of what llguidance says."""
+    what = {"json_schema": "JSON schema", "regex": "regular expression", "lark": "grammar"}[kind]
+    _, is_of_schema, of_schema = problem.partition("failed to compile JSON schema: ")
+    if is_of_schema:  # a grammar may hold a schema; lines of the grammar follow
+        what, problem = "JSON schema", of_schema.partition("\n")[0]
+    reason = " ".join(problem.split())[:300].rstrip(".:")
+    return GrammarRefused(f"The {what} cannot be used ({reason}): change it, or leave it out.")
+
+
 def fill_here(template: str, messages: Sequence[Message], tokens: Mapping[str, Any]) -> str:
-    """As a sandbox fills it, in this very process: for models that are trusted. Raises TemplateRefused."""
+    """As a sandbox fills it, in this very process: for models that are trusted. Raises SandboxRefusal."""
     from jinja2 import TemplateError
 
     from app.engine.sandbox_main import fill
@@ -159,7 +231,7 @@ def fill_here(template: str, messages: Sequence[Message], tokens: Mapping[str, A
     try:
         return fill(template, _turns(messages), dict(tokens))
     except TemplateError as error:
-        raise TemplateRefused(str(error)) from error
+        raise SandboxRefusal(str(error)) from error
 
 
 def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:

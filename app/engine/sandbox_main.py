@@ -1,18 +1,22 @@
 """The sandbox's process: a job a line on standard input, what came of it on standard output.
 
 Neither torch nor a model is imported here. The tokenizer is the library's own, in Rust; chat templates are filled
-by the very function of transformers that a tokenizer calls.
+by the very function of transformers that a tokenizer calls; grammars are compiled by llguidance as in the engine.
 """
 
 import json
+import re
 import signal
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from app.child_process import limit_memory, serve_each
 from app.errors import first_line
+from app.logits_settings import CONTROL_RULE, GrammarKind
 
 MEMORY = 2 * 2**30
 """Bytes of address space that a tokenizer or a template may take, besides the libraries."""
@@ -21,6 +25,17 @@ MOST_ADDED = 32_768
 """Tokens that may be added to a vocabulary: each is looked for in every text."""
 LONGEST = 50_000_000
 """Characters of a filled template: no model reads a tenth of them."""
+IMPORTED = {
+    "tokenizer": "tokenizers",
+    "template": "transformers.utils.chat_template_utils",
+    "grammar": "llguidance",
+}
+SMALL_STACK = 2**19
+"""Bytes of stack for compiling a grammar, a sixteenth of what the app's threads have: what fits here fits there."""
+TRIED_STEPS = 32
+"""Bytes that are written under a grammar for a trial."""
+WHITESPACE = "[ \\n]?"
+"""What may stand between the parts of a JSON text. A small model may otherwise write spaces without end."""
 SAMPLES = (
     "Hello, world!  It is the 3rd of May 2024: don't worry\n\n\tx = f(y) # 1,234.5",
     "\u4f60\u597d \u043c\u0438\u0440 \U0001f600 e\u0301 <|im_start|> </s> [INST]",
@@ -56,7 +71,7 @@ def _end_after(seconds: float) -> None:
 
 def _import(what: str) -> str:
     """What a kind of job takes, imported before its time is taken."""
-    import_module({"tokenizer": "tokenizers", "template": "transformers.utils.chat_template_utils"}[what])
+    import_module(IMPORTED[what])
     return ""
 
 
@@ -99,7 +114,51 @@ def fill(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) 
     return text
 
 
-DOING: dict[str, Callable[..., str]] = {"import": _import, "tokenizer": _try_tokenizer, "template": fill}
+def grammar_source(kind: GrammarKind, source: str) -> str:
+    """Return a grammar in llguidance's own form. Raises ValueError."""
+    from llguidance import LLMatcher
+
+    match kind:
+        case "json_schema":
+            schema = json.loads(source)
+            return str(
+                LLMatcher.grammar_from_json_schema(schema, overrides={"whitespace_pattern": WHITESPACE})
+            )
+        case "regex":
+            return str(LLMatcher.grammar_from_regex(source))
+        case "lark":
+            return str(LLMatcher.grammar_from_lark(source))
+
+
+def _try_grammar(kind: GrammarKind, source: str) -> str:
+    """Compile a grammar and write a few bytes under it, on a small stack. Raises ValueError with what is wrong."""
+    threading.stack_size(SMALL_STACK)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(_compile, kind, source).result()
+
+
+def _compile(kind: GrammarKind, source: str) -> str:
+    from llguidance import LLMatcher, LLTokenizer
+
+    if kind == "lark":  # a model's control tokens have no ids here
+        source = re.sub(CONTROL_RULE, lambda found: json.dumps(found[1]), source)
+    prepared = grammar_source(kind, source)
+    if problem := LLMatcher.validate_grammar(prepared):
+        raise ValueError(problem)
+    matcher = LLMatcher(LLTokenizer("byte"), prepared, log_level=0)
+    for _ in range(TRIED_STEPS):
+        bits = int.from_bytes(matcher.compute_bitmask(), "little")
+        if not bits or not matcher.consume_token((bits & -bits).bit_length() - 1):  # the first allowed byte
+            break
+    return ""
+
+
+DOING: dict[str, Callable[..., str]] = {
+    "import": _import,
+    "tokenizer": _try_tokenizer,
+    "template": fill,
+    "grammar": _try_grammar,
+}
 
 if __name__ == "__main__":
     main()

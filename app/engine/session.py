@@ -141,6 +141,8 @@ class Session:
 
     def events(self, request: Request, progress: Progress, stop: StopSignal) -> Iterator[Event]:
         """Everything that happens to a request behind loading; ends with Finished, or raises."""
+        if request.logits.grammar and self._sandbox:
+            self._sandbox.check_grammar(request.logits.grammar)
         loaded = self.open(request.model, progress)
         if request.is_cold:
             self.forget()

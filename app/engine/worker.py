@@ -34,6 +34,7 @@ from app.engine.parallel.plan import ALONE, Estimate, RankPlan, no_estimate
 from app.engine.reader import CachedTokenReader
 from app.engine.sandbox import Sandbox, panics_as_errors
 from app.errors import AppError, EngineClosed
+from app.logits_settings import Grammar
 from app.messages import Device, EngineStatus, Loading, Locate, ModelChoice, ModelFolder, Progress, Request
 from app.step_trace import Margin
 
@@ -50,7 +51,7 @@ UNLOADED = "No model is loaded: the next message loads it again."
 
 
 class Engine:
-    """Owns the worker thread. All methods return at once and may be called from any thread."""
+    """Owns the worker thread. All methods but `check_grammar` return at once; any thread may call them."""
 
     def __init__(
         self,
@@ -107,6 +108,12 @@ class Engine:
         job = EmbeddingJob(model, texts, on_tokens)
         self._put(job, may_wait=True)
         return job.answer
+
+    def check_grammar(self, grammar: Grammar) -> None:
+        """Raise GrammarRefused for a grammar that replies cannot be held to.
+
+        The caller waits for the sandbox, a few seconds at most; the engine goes on with its work."""
+        self._sandbox.check_grammar(grammar)
 
     def status(self) -> EngineStatus:
         """What the worker is doing now."""

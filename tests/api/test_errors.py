@@ -1,5 +1,6 @@
 """What is refused is told in OpenAI's form: the status, the parameter, a code that clients know."""
 
+import json
 from typing import Any
 
 import openai
@@ -7,6 +8,7 @@ import pytest
 
 from app.api.serving import RunningApi
 from tests.api.test_chat import WEATHER, ask
+from tests.engine.test_sandbox import chained_references
 
 NO_SCHEMA = {"type": "object", "properties": {"a": {"type": "nonsense"}}}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -30,6 +32,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "top_logprobs alone": ({"top_logprobs": 2}, "top_logprobs"),
     "a bias of no token": ({"logit_bias": {"x": 1}}, "logit_bias"),
+    "a schema that ends the process that compiles it": (
+        {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"schema": json.loads(chained_references(4_500))},
+            }
+        },
+        "response_format",
+    ),
     "a broken regex": ({"response_format": {"type": "regex", "regex": "(a"}}, "response_format"),
     "a broken schema": (
         {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "nonsense"}}}},

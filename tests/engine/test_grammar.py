@@ -11,8 +11,9 @@ import torch
 from llguidance import LLMatcher, LLTokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from app.engine.grammar import WHITESPACE, GrammarMask, Grammars
+from app.engine.grammar import GrammarMask, Grammars
 from app.engine.sampling import Process, make_sampler
+from app.engine.sandbox_main import WHITESPACE
 from app.errors import GrammarRefused
 from app.logits_settings import Grammar
 from app.messages import Sampling

@@ -38,11 +38,6 @@ def typed_in(settings: ChatSettings) -> str:
     return json.dumps([settings.system, settings.json_answers.is_on, settings.json_answers.schema])
 
 
-def json_problem_html(json_answers: JsonAnswers) -> str:
-    """What is wrong with the schema, as long as it is to be used."""
-    return problem_html(schema_problem(json_answers.schema) if json_answers.is_on else "")
-
-
 class ChatSettingsActions:
     """What the controls do, for any page."""
 
@@ -56,18 +51,23 @@ class ChatSettingsActions:
         self._change(state, lambda settings: replace(settings, system=system))
 
     def change_json(self, state: ChatState, is_on: bool, schema: str) -> str:
-        """Save whether the chat's answers are JSON, and their schema. The result is what is wrong with that."""
+        """Save whether the chat's answers are JSON, and their schema. Return what is wrong with that, as HTML."""
         json_answers = JsonAnswers(is_on, schema)
         self._change(state, lambda settings: replace(settings, json_answers=json_answers))
-        return json_problem_html(json_answers)
+        problems = list[str]()
+        try_or_notify(problems.append, lambda: self._check(json_answers), None)
+        return problem_html("".join(problems))
 
     def shown(self, state: ChatState) -> tuple[Any, ...]:
-        """What the boxes show of the chat: system prompt, JSON switch, schema, and what is wrong with that."""
+        """Return what the boxes show of the chat: system prompt, JSON switch, schema, and whether that is no JSON.
+
+        The engine is not asked: a schema is compiled when it is typed or used, never because a chat is opened."""
         settings = try_or_notify(self._notify, lambda: settings_of(self._services, state), None)
         if settings is None:
             return (gr.skip(),) * 4
         json_answers = settings.json_answers
-        return settings.system, json_answers.is_on, json_answers.schema, json_problem_html(json_answers)
+        problem = schema_problem(json_answers.schema) if json_answers.is_on else ""
+        return settings.system, json_answers.is_on, json_answers.schema, problem_html(problem)
 
     def _change(self, state: ChatState, change: Callable[[ChatSettings], ChatSettings]) -> None:
         def save() -> None:
@@ -76,6 +76,10 @@ class ChatSettingsActions:
             save_settings(self._services, state, settings)
 
         self._try(save)
+
+    def _check(self, json_answers: JsonAnswers) -> None:
+        if grammar := json_answers.grammar:
+            self._services.engine.check_grammar(grammar)
 
     def list_presets(self) -> Any:
         """List the presets in their box."""

@@ -126,6 +126,26 @@ def test_a_schema_that_is_none_is_told_while_it_is_typed_and_when_it_is_sent(
     assert presets.shown(person.state) == ("", False, '{"type"', "")
 
 
+def test_a_schema_that_replies_cannot_be_held_to_is_told_when_it_is_typed_and_when_it_is_sent(
+    presets: ChatSettingsActions, person: Visitor, engine: ScriptedEngine
+) -> None:
+    engine.grammar_problem = "It is nested too deeply: change it."
+    assert engine.grammar_problem in presets.change_json(person.state, True, SCHEMA)
+    assert person.ask("One") == (SKIPPED, "")
+    assert person.heard == [engine.grammar_problem] and engine.requests == []
+
+
+def test_opening_a_chat_asks_the_engine_nothing_about_its_schema(
+    presets: ChatSettingsActions, person: Visitor, engine: ScriptedEngine
+) -> None:
+    presets.change_json(person.state, True, SCHEMA)
+    person.get("One")
+    asked = list(engine.grammars)
+    assert presets.shown(person.state) == ("", True, SCHEMA, "")
+    person.look()
+    assert engine.grammars == asked
+
+
 def test_another_answer_in_another_form_is_not_called_the_same(
     presets: ChatSettingsActions, person: Visitor
 ) -> None:
