@@ -1,7 +1,9 @@
 """Child processes of the app: a request line goes in, lines come out.
 
 A crash of the child does not touch the app, and the child can be killed at any time. It ends by itself when its
-standard input is closed, so an app that was killed leaves no process behind.
+standard input is closed, so an app that was killed leaves no process behind. It starts in a folder of the app and
+imports nothing from the current one, whatever lies there. Its messages begin with a mark (that of RFC 7464), so
+what a library prints is none.
 
     app:    with ChildProcess("app.x.process_main", b"request\\n") as child:  for line in child.lines(): ...
     child:  serve(lambda request, send: send(b"done\\n"))
@@ -13,14 +15,17 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from functools import partial
 from queue import SimpleQueue
-from typing import NoReturn, Self
+from typing import BinaryIO, NoReturn, Self
 
-from app.errors import ProcessNotStarted
+from app.errors import AppError, ProcessNotStarted
+from app.programs import OWN_FOLDER, settled
 
 SECONDS_TO_END = 5.0
 NO_VARIABLES: Mapping[str, str] = {}
+MARK = b"\x1e"
+"""Begins each message, and is in none."""
 Say = Callable[[bytes], None]
 
 
@@ -33,10 +38,11 @@ class ChildProcess:
         self._request = request
         with not_started():
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module],
+                python_command("-m", module),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
+                cwd=OWN_FOLDER,
                 env={**importing_environment(), **environment},
                 start_new_session=True,  # Ctrl+C in the terminal is handled by the app
             )
@@ -67,13 +73,13 @@ class ChildProcess:
         return self._process.poll() is None
 
     def lines(self) -> Iterator[bytes]:
-        """Send the request, and yield the lines until the process ends: none if it ended before it had the request.
+        """Send the request, and yield the messages until the process ends; none if it never had the request.
 
-        The last line of a killed process may be incomplete; it is left out."""
+        The last one of a killed process may be incomplete; it is left out."""
         with suppress(OSError):
             self._input.write(self._request)
             self._input.flush()
-        yield from (line for line in self._output if line.endswith(b"\n"))
+        yield from filter(None, map(message_in, self._output))
 
     def ask(self, request: bytes, seconds: float) -> bytes:
         """Send a request and return the answer; b"" when the process ended, or was killed after so many seconds."""
@@ -83,12 +89,11 @@ class ChildProcess:
         try:
             self._input.write(request)
             self._input.flush()
-            answer = self._output.readline()
+            return next(filter(None, map(message_in, self._output)), b"")
         except OSError:  # it ended meanwhile
             return b""
         finally:
             timer.cancel()
-        return answer if answer.endswith(b"\n") else b""
 
     def kill(self) -> None:
         """Kill it and wait for its end. A process that waits for a dead disk cannot be killed, and is abandoned."""
@@ -96,6 +101,21 @@ class ChildProcess:
             self._process.kill()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(SECONDS_TO_END)
+
+
+def message_in(line: bytes) -> bytes:
+    """Return the message of a line; b"" for what a library printed, and where the end is missing."""
+    _, mark, message = line.rpartition(MARK)
+    return message if mark and message.endswith(b"\n") else b""
+
+
+@contextmanager
+def understanding(problem: AppError) -> Iterator[None]:
+    """Raise this error where the message that is read here has another form than it should."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise problem from error
 
 
 @contextmanager
@@ -112,18 +132,20 @@ def not_started() -> Iterator[None]:
 
 def serve(work: Callable[[bytes, Say], None]) -> NoReturn:
     """The child's side: handle the request on standard input, then exit, whatever threads still run."""
+    say = _messages_alone()
     request = sys.stdin.buffer.readline()
     threading.Thread(target=_exit_with_the_app, daemon=True).start()
-    work(request, _say)
+    work(request, say)
     os._exit(0)
 
 
 def serve_each(work: Callable[[bytes], bytes]) -> NoReturn:
     """The child's side of `ask`: one answer to each line, until standard input is closed."""
+    say = _messages_alone()
     requests: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_read_requests, args=(requests,), daemon=True).start()
     while True:
-        _say(work(requests.get()))
+        say(work(requests.get()))
 
 
 def limit_memory(most: int) -> None:
@@ -138,15 +160,31 @@ def limit_memory(most: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
 
 
+def python_command(*arguments: str) -> list[str]:
+    """The command of a Python like this one that imports nothing from the folder where it is started."""
+    return [sys.executable, "-P", *arguments]
+
+
 def importing_environment() -> dict[str, str]:
-    """This process's environment, with this package on PYTHONPATH."""
-    places = (str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", ""))
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
+    """This process's environment, with this package on PYTHONPATH and the current folder nowhere."""
+    environment = settled(os.environ)
+    places = (str(OWN_FOLDER.parent), environment.get("PYTHONPATH", ""))
+    return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, places))}
 
 
-def _say(line: bytes) -> None:
-    sys.stdout.buffer.write(line)
-    sys.stdout.buffer.flush()
+def _messages_alone() -> Say:
+    """Keep standard output for messages: what libraries print from now on goes nowhere."""
+    sys.stdout.flush()
+    output = os.fdopen(os.dup(1), "wb")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    return partial(_say, output)
+
+
+def _say(output: BinaryIO, line: bytes) -> None:
+    output.write(MARK + line)
+    output.flush()
 
 
 def _read_requests(requests: SimpleQueue[bytes]) -> None:

@@ -1,15 +1,13 @@
 """What memory this machine has free, without torch: the system is asked, and the driver's own tool."""
 
 import ctypes
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from app.model_messages import Memory
+from app.programs import answer_of
 
-SECONDS = 5.0
 RAM = "cpu"
 """The name of the machine's own memory, as torch calls the device."""
 PREFIX_SHARE = 0.05
@@ -24,14 +22,7 @@ def memories() -> list[Memory]:
 
 def gpu_memories() -> list[Memory]:
     """What nvidia-smi tells of each GPU; nothing where there is none."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return []
-    try:
-        output = subprocess.run([tool, *QUERY], capture_output=True, text=True, timeout=SECONDS, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return list(parse_gpus(output.stdout))
+    return list(parse_gpus(answer_of("nvidia-smi", *QUERY)))
 
 
 def parse_gpus(output: str) -> Iterator[Memory]:
@@ -62,16 +53,8 @@ def parse_meminfo(text: str) -> Memory:
 
 
 def _mac_ram() -> Memory:
-    try:
-        output = subprocess.run(
-            ["sysctl", "-n", "hw.memsize"], capture_output=True, text=True, timeout=SECONDS, check=True
-        )
-        total = int(output.stdout)
-        pages = subprocess.run(
-            ["vm_stat"], capture_output=True, text=True, timeout=SECONDS, check=True
-        ).stdout
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return Memory(RAM, 0, 0)
+    size, pages = answer_of("sysctl", "-n", "hw.memsize").strip(), answer_of("vm_stat")
+    total = int(size) if size.isdecimal() and pages else 0
     return Memory(RAM, min(parse_vm_stat(pages), total), total)
 
 

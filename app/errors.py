@@ -39,6 +39,10 @@ class SettingsNotRead(AppError):
     """The settings file exists and cannot be opened. It is not changed."""
 
 
+class DataFolderRefused(AppError):
+    """The folder holds what the app has not written, or cannot be one."""
+
+
 class DataFolderInUse(AppError):
     """Another Foresight already runs on this data folder."""
 

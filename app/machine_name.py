@@ -1,12 +1,10 @@
 """The name of the processor or GPU that a model runs on."""
 
 import platform
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-SECONDS = 5.0
+from app.programs import answer_of
 
 
 def machine_name(device: str) -> str:
@@ -32,28 +30,10 @@ def parse_cpuinfo(text: str) -> str:
 
 
 def _mac_processor() -> str:
-    try:
-        result = subprocess.run(
-            ["sysctl", "-n", "machdep.cpu.brand_string"],
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return result.stdout.strip()
+    return answer_of("sysctl", "-n", "machdep.cpu.brand_string").strip()
 
 
 def _gpu(device: str) -> str:
     """The GPU's name according to nvidia-smi; "" if that fails."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return ""
     number = device.partition(":")[2] or "0"
-    query = (tool, f"--id={number}", "--query-gpu=name", "--format=csv,noheader")
-    try:
-        result = subprocess.run(query, capture_output=True, text=True, timeout=SECONDS, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return result.stdout.strip()
+    return answer_of("nvidia-smi", f"--id={number}", "--query-gpu=name", "--format=csv,noheader").strip()

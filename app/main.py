@@ -20,6 +20,7 @@ from app.commands.models import models_cli
 from app.commands.options import MODEL_HELP, DataDir, DevicesOption, OtherDraftModel, ParallelOption
 from app.commands.ranks import devices_plan
 from app.commands.serve import serve
+from app.data_folder import DataFolder, data_dir_or_default
 from app.desktop import menu_install as menu
 from app.desktop.menu_entries import MenuEntry
 from app.desktop.single_instance import show_page, switch
@@ -27,7 +28,7 @@ from app.desktop.window import require_window
 from app.engine.memory import share_one_heap
 from app.errors import DataFolderInUse
 from app.network_log import HUB_WHY, NetworkLog
-from app.settings import DataFolder, data_dir_or_default
+from app.programs import settled
 
 cli = typer.Typer(
     cls=PlainErrors,
@@ -139,6 +140,7 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 def main() -> None:
     """The console script."""
+    os.environ.update(settled(os.environ))
     # The hub's Xet transfer cannot be cancelled; its HTTP transfer can. No telemetry.
     os.environ.update(HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_TELEMETRY="1")
     # OpenMP's threads spin for milliseconds while they wait for each other. On a core that another program uses,

@@ -1,27 +1,16 @@
-"""The data folder, and the settings in it: one small JSON file.
-
-A new settings file is written first and then replaces the old one, so that a full disk or a crash leaves the old
-settings intact.
-"""
+"""The settings: one small JSON file in the data folder."""
 
 import json
-import logging
-import os
-import stat
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
-from filelock import FileLock, Timeout
-
-from app.errors import DataFolderInUse, SettingsNotRead, SettingsNotSaved
+from app.errors import SettingsNotRead, SettingsNotSaved
+from app.files import write_file
 from app.messages import Decoding, ModelChoice, Options, Sampling
 from app.validation import require, require_one_of
 
-log = logging.getLogger(__name__)
 DEMO_MODEL = "demo"
 """The name of the model that ships with the app."""
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
@@ -30,18 +19,6 @@ MOST_LOADED = 100
 """Models whose options are remembered."""
 Theme = Literal["system", "light", "dark"]
 """The colours of the page."""
-
-
-def default_data_dir() -> Path:
-    """The platform's folder for the app's data."""
-    import platformdirs  # imported here: measuring machines do without it
-
-    return Path(platformdirs.user_data_dir("foresight", appauthor=False))
-
-
-def data_dir_or_default(chosen: Path | None) -> Path:
-    """The chosen folder as an absolute path, or the default one."""
-    return (chosen or default_data_dir()).expanduser().absolute()
 
 
 def assets_dir() -> Path:
@@ -72,8 +49,8 @@ class ModelSettings:
 
     @property
     def paths(self) -> list[Path]:
-        """The folders, with ~ expanded."""
-        return [Path(folder).expanduser() for folder in self.folders]
+        """The folders as absolute paths."""
+        return [Path(folder).expanduser().absolute() for folder in self.folders]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,17 +145,9 @@ class SettingsFile:
 
     def save(self, settings: Settings) -> None:
         """Writes the settings. Raises SettingsNotSaved, and then the old ones are kept."""
-        draft = self.path.with_suffix(".json.new")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with draft.open("w", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(settings), indent=2))
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self.path)
+            write_file(self.path, json.dumps(asdict(settings), indent=2))
         except OSError as error:
-            with suppress(OSError):  # there may be nothing to remove
-                draft.unlink()
             raise SettingsNotSaved(
                 f"The settings could not be saved in {self.path.parent} ({error.strerror}). "
                 "Free some disk space, or choose another folder with --data-dir. The old settings are kept."
@@ -203,97 +172,3 @@ def _from_json(saved: dict[str, Any]) -> Settings:
         is_temperature_chosen=saved.get("is_temperature_chosen", True),
         has_api=saved.get("has_api", False) is True,
     )
-
-
-def write_private(path: Path, text: str) -> None:
-    """Writes a file that this user alone can read; the old one stays until the new one is there. Raises OSError."""
-    draft = path.with_suffix(".new")
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft.unlink(missing_ok=True)
-    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(file, "w", encoding="utf-8") as opened:
-        opened.write(text)
-    draft.replace(path)
-
-
-def _make_private(folder: Path) -> None:
-    """Removes all rights of other users on a folder and everything in it.
-
-    On Windows the user profile has such rights already."""
-    if os.name != "posix":
-        return
-    inside = (Path(place, name) for place, *names in os.walk(folder) for name in chain(*names))
-    try:
-        for path in chain((folder,), inside):
-            with suppress(FileNotFoundError):  # deleted meanwhile by the running app
-                mode = path.stat(follow_symlinks=path == folder).st_mode
-                if mode & 0o077 and not stat.S_ISLNK(mode):
-                    path.chmod(stat.S_IMODE(mode) & ~0o077)
-    except PermissionError:
-        log.warning(
-            "Other users of this machine can read the data folder %s, and you may not change its permissions. "
-            "Choose another folder with --data-dir to keep your chats private.",
-            folder,
-        )
-
-
-class DataFolder:
-    """The app's data folder, locked by one running instance at a time."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lock = FileLock(path / "in-use.lock", mode=0o600)
-        self._address = path / "in-use.address"
-
-    def hold(self) -> None:
-        """Locks the folder for this process; the system unlocks it when the process ends.
-
-        Raises DataFolderInUse when another instance has it, SettingsNotSaved when it cannot be written."""
-        try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _make_private(self.path)
-            self._lock.acquire(timeout=0)
-            self._address.unlink(missing_ok=True)  # left by an instance that was killed
-        except Timeout as error:
-            raise DataFolderInUse(
-                f"Foresight is already running on {self.path}{self._where()}. "
-                "Use that window, or start this one with another --data-dir."
-            ) from error
-        except OSError as error:
-            raise SettingsNotSaved(
-                f"The data folder {self.path} cannot be used ({error.strerror}). "
-                "Choose another one with --data-dir."
-            ) from error
-
-    def announce(self, address: str) -> None:
-        """Writes the page's address, with its token, for a second instance of this user. Failing to write it is no
-        reason not to start."""
-        with suppress(OSError):
-            self._address.touch(mode=0o600)
-            self._address.write_text(address, encoding="utf-8")
-
-    def release(self) -> None:
-        """Unlocks the folder."""
-        with suppress(OSError):  # its disk is gone or read-only
-            self._address.unlink()
-        self._lock.release()
-
-    def running_at(self) -> str:
-        """The address announced by the instance that has the folder; "" if there is none."""
-        try:
-            address = self._address.read_text(encoding="utf-8")
-            return address if urlsplit(address).port else ""
-        except (OSError, ValueError):  # not announced yet, incomplete, or just released
-            return ""
-
-    def is_held(self) -> bool:
-        """Whether an instance has locked the folder."""
-        try:
-            with self._lock.acquire(timeout=0):
-                return False
-        except Timeout:
-            return True
-
-    def _where(self) -> str:
-        address = self.running_at()
-        return f" (at {address})" if address else ""

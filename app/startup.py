@@ -20,6 +20,7 @@ from app.conversation.embedder import EngineEmbedder
 from app.conversation.lane_runners import SILENCE
 from app.conversation.race import Race
 from app.conversation.remote_engine import EngineWithServers
+from app.data_folder import DataFolder
 from app.database import MEMORY, Database, database_in
 from app.database.restoring import apply_staged
 from app.desktop.log_file import log_path, write_log
@@ -33,7 +34,7 @@ from app.messages import Device, Locate, ModelFolder, Progress
 from app.network_log import HUB_WHY, NetworkLog
 from app.race_log import RaceLog
 from app.remote import Servers
-from app.settings import DataFolder, Settings, SettingsFile
+from app.settings import Settings, SettingsFile
 from app.shutdown import SECONDS, end_within
 from app.ui import AppContext, Running, Services, discard_all, serve
 

@@ -10,6 +10,11 @@ from app.child_process import Say, serve
 
 def work(job: bytes, say: Say) -> None:
     match job:
+        case b"noisy\n":
+            print("a library's warning", end="")  # noqa: T201
+            os.write(1, b'{"is": "ReadEnded"}\n')
+            os.system("echo from a program of its own")
+            say(b"heard\n")
         case b"half\n":
             say(b"whole\nhal")
         case b"endless\n":

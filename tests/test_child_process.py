@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,6 +50,67 @@ def test_a_process_finds_the_app_wherever_it_was_started(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert said(b"eggs\n", {})[0] == b"eggs\n"
+
+
+SHADOW = "open({!r}, 'a').write(__name__ + chr(10))\nprint('{{}}')\nraise SystemExit\n"
+SHADOWED = (
+    "struct", "json", "threading", "subprocess", "queue", "logging", "typing", "torch", "transformers", "numpy",
+    "pypdf", "docx", "filelock", "huggingface_hub", "app", "tests", "sitecustomize", "usercustomize",
+)  # fmt: skip
+CHILDREN = sorted(
+    ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)
+    for path in (CHECKOUT / "app").rglob("*_main.py")
+    if "child_process" in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.fixture
+def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
+    """What has run of a folder full of modules with the names of the system's, in which the app was started."""
+    told, downloads = tmp_path / "ran", tmp_path / "Downloads"
+    for folder in (downloads, downloads / "sub"):
+        folder.mkdir()
+        for name in SHADOWED:
+            (folder / f"{name}.py").write_text(SHADOW.format(str(told)), encoding="utf-8")
+    monkeypatch.chdir(downloads)
+    return lambda: told.read_text(encoding="utf-8") if told.exists() else ""
+
+
+@pytest.mark.parametrize("module", CHILDREN)
+def test_no_child_runs_what_lies_in_the_current_folder(ran: Callable[[], str], module: str) -> None:
+    with ChildProcess(module, b"[]\n") as child:
+        child.ask(b"[]\n", 60)  # no request that it knows: it ends, or says so
+    assert ran() == ""
+
+
+@pytest.mark.parametrize("given", ["", ".", ":", "::.", "./", "sub/..", "/nowhere:", ":/nowhere"])
+def test_no_path_of_the_shell_brings_the_current_folder_back(
+    ran: Callable[[], str], monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", given.replace(":", os.pathsep))
+    assert said(b"eggs\n", {})[0] == b"eggs\n"
+    assert ran() == ""
+
+
+def test_a_folder_of_modules_that_the_person_named_is_still_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(("lib", "/elsewhere")))
+    monkeypatch.chdir(tmp_path)
+    places = importing_environment()["PYTHONPATH"].split(os.pathsep)
+    assert places == [str(CHECKOUT), str(tmp_path / "lib"), "/elsewhere"]
+
+
+def test_what_libraries_and_their_programs_print_is_no_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "print('hello')\nprint('half a line', end='')", encoding="utf-8"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert said(b"noisy\n", {}) == [b"heard\n"]
+    with ChildProcess(WORKER) as child:
+        assert child.ask(b"noisy\n", 60) == b"heard\n"
 
 
 APP = """

@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from app.settings import DataFolder
+from app.data_folder import DataFolder, data_dir_or_default
 from app.ui.uploads import uploads_dir
 from tools.app_process import AppProcess
 
@@ -83,10 +83,11 @@ def test_closing_right_after_the_start_waits_for_no_engine_that_imports_torch(tm
 
 @pytest.mark.thorough
 def test_what_an_ended_run_left_of_an_upload_is_gone_once_the_next_one_answers(tmp_path: Path) -> None:
-    upload = uploads_dir(tmp_path) / "some" / "chats.json"
+    place = data_dir_or_default(tmp_path / "data")
+    upload = uploads_dir(place) / ("a" * 64) / "chats.json"
     upload.parent.mkdir(parents=True)
     upload.write_text("My secret", encoding="utf-8")
-    with AppProcess(tmp_path):
+    with AppProcess(place):
         assert not upload.exists()
 
 

@@ -1,25 +1,20 @@
-"""The settings on disk, and the data folder that one instance holds at a time."""
+"""The settings on disk."""
 
 import json
-import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from app.errors import DataFolderInUse, SettingsNotRead, SettingsNotSaved
+from app.errors import SettingsNotRead, SettingsNotSaved
 from app.messages import DecoderName, Decoding, ModelChoice, Options, Sampling
 from app.settings import (
     DEFAULT_EMBEDDER,
     DEMO_MODEL,
     ChatDefaults,
-    DataFolder,
     ModelSettings,
     Settings,
     SettingsFile,
@@ -52,29 +47,6 @@ try:
 except SettingsNotSaved as error:
     sys.exit(str(error))
 """
-START_ON_A_FULL_DISK = """
-import resource, sys
-from pathlib import Path
-from typing import get_args
-from app.settings import DataFolder
-resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-folder = DataFolder(Path(sys.argv[1]))
-folder.hold()
-folder.announce("http://127.0.0.1:1")
-folder.release()
-"""
-HOLD = """
-import sys
-from pathlib import Path
-from typing import get_args
-from app.settings import DataFolder
-folder = DataFolder(Path(sys.argv[1]))
-folder.hold()
-folder.announce("http://127.0.0.1:7860")
-print("held", flush=True)
-sys.stdin.read()
-folder.release()
-"""
 
 
 def run_child(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -86,21 +58,6 @@ def run_child(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
         check=False,
         timeout=60,
     )
-
-
-@contextmanager
-def another_instance(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A second process that holds the folder until it is killed or its input ends."""
-    command = [sys.executable, "-c", HOLD, str(folder)]
-    with subprocess.Popen(
-        command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
@@ -179,89 +136,12 @@ def test_a_full_disk_is_told_and_leaves_the_old_settings(tmp_path: Path) -> None
     assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot limit the size of files")
-def test_a_full_disk_does_not_keep_the_app_from_starting(tmp_path: Path) -> None:
-    child = run_child(START_ON_A_FULL_DISK, tmp_path)
-    assert (child.returncode, child.stderr) == (0, "")
-
-
 def test_a_data_folder_that_is_a_file_is_told(tmp_path: Path) -> None:
     taken = tmp_path / "data"
     taken.write_text("mine", encoding="utf-8")
     with pytest.raises(SettingsNotSaved, match="--data-dir"):
         SettingsFile(taken).save(Settings())
-    with pytest.raises(SettingsNotSaved, match=r"cannot be used .*Choose another one with --data-dir"):
-        DataFolder(taken).hold()
     assert taken.read_text(encoding="utf-8") == "mine"
-
-
-def test_a_second_instance_is_told_where_the_first_one_runs(tmp_path: Path) -> None:
-    with (
-        another_instance(tmp_path),
-        pytest.raises(DataFolderInUse, match=r"already running on .* \(at http://127\.0\.0\.1:7860\)"),
-    ):
-        DataFolder(tmp_path).hold()
-
-
-def test_the_folder_is_free_when_its_holder_is_killed(tmp_path: Path) -> None:
-    with another_instance(tmp_path) as holder:
-        holder.kill()
-        holder.wait()
-        folder = DataFolder(tmp_path)
-        folder.hold()
-    try:
-        assert not (tmp_path / "in-use.address").exists(), "the dead instance's address must not be named"
-    finally:
-        folder.release()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="on Windows the profile protects the folder")
-def test_the_data_folder_and_all_in_it_is_its_owners_alone(tmp_path: Path) -> None:
-    outside, place = tmp_path / "outside", tmp_path / "data"
-    outside.write_text("Everybody's.")
-    (place / "steps").mkdir(parents=True)
-    (place / "steps" / "notes.json").touch()
-    (place / "tool").touch()
-    (place / "link").symlink_to(outside)
-    for path, mode in ((outside, 0o644), (place, 0o777), (place / "steps", 0o755), (place / "tool", 0o755)):
-        path.chmod(mode)
-    folder = DataFolder(place)
-    folder.hold()
-    folder.announce("http://127.0.0.1:1/?token=secret")
-    modes = {
-        path.name: path.lstat().st_mode & 0o777 for path in (place, *place.rglob("*")) if path.name != "link"
-    }
-    folder.release()
-    assert modes == {
-        "data": 0o700, "steps": 0o700, "notes.json": 0o600, "tool": 0o700,
-        "in-use.lock": 0o600, "in-use.address": 0o600,
-    }  # fmt: skip
-    assert outside.stat().st_mode & 0o777 == 0o644, "what a link leads to is not the folder's"
-
-
-@pytest.mark.skipif(os.name != "posix", reason="on Windows the profile protects the folder")
-def test_rights_that_cannot_be_changed_are_told_and_the_app_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    tmp_path.chmod(0o755)
-    monkeypatch.setattr(Path, "chmod", refuse)
-    folder = DataFolder(tmp_path)
-    folder.hold()
-    folder.release()
-    assert "Other users of this machine can read the data folder" in caplog.text
-
-
-def test_a_released_folder_can_be_held_again(tmp_path: Path) -> None:
-    folder = DataFolder(tmp_path)
-    for _ in range(2):
-        folder.hold()
-        folder.announce("http://127.0.0.1:1")
-        folder.release()
-    with another_instance(tmp_path):
-        assert (tmp_path / "in-use.address").exists()
 
 
 def test_settings_are_values() -> None:
@@ -311,47 +191,6 @@ def test_the_library_is_remembered_and_checked(tmp_path: Path) -> None:
     for wrong in ({"folders": ("",)}, {"downloads_at_once": 0}, {"embedder": " "}):
         with pytest.raises(ValueError, match="got"):
             ModelSettings(**wrong)
-
-
-LEFT_BEHIND = {
-    "of a process that is another one now": ("1", "http://127.0.0.1:1"),
-    "cut short": ("", "htt"),
-    "no text": ("\0\xff", "\0\xff"),
-    "empty": ("", ""),
-}
-
-
-@pytest.mark.parametrize(("lock", "address"), LEFT_BEHIND.values(), ids=LEFT_BEHIND.keys())
-def test_what_a_dead_instance_left_keeps_nobody_from_starting(
-    tmp_path: Path, lock: str, address: str
-) -> None:
-    (tmp_path / "in-use.lock").write_bytes(lock.encode("latin-1"))
-    (tmp_path / "in-use.address").write_bytes(address.encode("latin-1"))
-    folder = DataFolder(tmp_path)
-    assert not folder.is_held()
-    folder.hold()
-    try:
-        assert folder.running_at() == "", "the dead instance's address must not be named"
-    finally:
-        folder.release()
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe\0", b"htt", b"http://[::1", b"http://127.0.0.1:no"])
-def test_an_address_that_makes_no_sense_is_none(tmp_path: Path, content: bytes) -> None:
-    with another_instance(tmp_path):
-        (tmp_path / "in-use.address").write_bytes(content)
-        with pytest.raises(DataFolderInUse, match=r"already running on .*Use that window") as seen:
-            DataFolder(tmp_path).hold()
-    assert "(at" not in str(seen.value)
-
-
-def test_a_folder_that_is_gone_is_let_go_of(tmp_path: Path) -> None:
-    folder = DataFolder(tmp_path / "data")
-    folder.hold()
-    folder.announce("http://127.0.0.1:1")
-    shutil.rmtree(tmp_path / "data")
-    (tmp_path / "data").write_text("in the way", encoding="utf-8")
-    folder.release()
 
 
 def test_broken_settings_that_cannot_be_put_aside_are_left_where_they_are(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from time import monotonic, sleep
 from types import TracebackType
 from urllib.request import urlopen
 
-from app.settings import DataFolder
+from app.data_folder import DataFolder
 
 CHECKOUT = Path(__file__).parents[1]
 START_SECONDS = 90.0
@@ -24,7 +24,7 @@ class AppProcess:
         self.data_dir = data_dir
         self.port = free_port()
         self._environment = environment or {**os.environ, "HF_HUB_OFFLINE": "1"}
-        self._log = data_dir / "run.log"
+        self._log = data_dir.with_name(f"{data_dir.name}.log")  # beside it: the app makes the folder
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "AppProcess":
@@ -45,7 +45,7 @@ class AppProcess:
 
     def start(self) -> None:
         """Return once the page answers. Raises RuntimeError with the app's own words when it does not."""
-        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 app_command(self.port, self.data_dir), cwd=CHECKOUT, stdout=log, stderr=subprocess.STDOUT,

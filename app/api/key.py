@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from app.errors import SettingsNotSaved
-from app.settings import write_private
+from app.files import write_file
 
 PREFIX = "sk-foresight-"
 FILE = "api-key"
@@ -62,7 +62,7 @@ class KeyFile:
         """Make a new key; the old one is void at once. Raises SettingsNotSaved."""
         key = PREFIX + secrets.token_urlsafe(24)
         try:
-            write_private(self.path, key + "\n")
+            write_file(self.path, key + "\n")
         except OSError as error:
             raise self._problem(error) from error
         return key

@@ -17,9 +17,10 @@ from app.commands.services import engine_in
 from app.commands.suites import Suite, read_suite
 from app.conversation import ReplyEngine
 from app.conversation.decoder_comparison import Lane
+from app.data_folder import optional_data_dir
 from app.errors import BadOption, impossible_values
 from app.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Options, Sampling
-from app.settings import DEMO_MODEL, default_data_dir
+from app.settings import DEMO_MODEL
 
 
 class BenchEngine(ReplyEngine, Protocol):
@@ -95,7 +96,7 @@ def bench(
                 model, dtype, device, quantisation, attention, draft_model=draft_model, offload=offload
             )
             asked = Asked(choice, sets, lanes, options, rounds)
-        with engine_in(default_data_dir()) as engine:
+        with engine_in(optional_data_dir()) as engine:
             run_bench(engine, asked, BenchFiles(report, output))
 
 

@@ -20,6 +20,7 @@ from app.commands.leaderboard import Leaderboard
 from app.commands.leaderboard_picture import picture
 from app.display_text import counted
 from app.errors import BadOption
+from app.files import write_output
 
 REPORT_FILE, TABLE_FILE, PICTURE_FILE = "report.json", "leaderboard.md", "leaderboard.svg"
 
@@ -49,8 +50,8 @@ def run_and_report(
     if files.folder:
         board = Leaderboard.of(sets)
         _write(files.folder / REPORT_FILE, report)
-        (files.folder / TABLE_FILE).write_text(f"# {title}\n\n{board.markdown()}", encoding="utf-8")
-        (files.folder / PICTURE_FILE).write_text(picture(board, title), encoding="utf-8")
+        write_output(files.folder / TABLE_FILE, f"# {title}\n\n{board.markdown()}")
+        write_output(files.folder / PICTURE_FILE, picture(board, title))
         print_text(f"The report, the leaderboard and its picture are in {files.folder}.")
 
 
@@ -126,7 +127,7 @@ def _report(sets: Sequence[SetResults], about: dict[str, Any]) -> dict[str, Any]
 def _write(file: Path, report: dict[str, Any]) -> None:
     """Writes the report, or prints it where its folder has vanished meanwhile."""
     try:
-        file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        write_output(file, json.dumps(report, indent=2) + "\n")
     except OSError as error:
         typer.echo(json.dumps(report), err=True)
         raise BadOption(

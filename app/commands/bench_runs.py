@@ -5,6 +5,7 @@ measured anew; older runs stay in the file. The last line of a killed process ma
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import BadOption
+from app.files import make_folder, sync_folder
 from app.messages import Options, Prompt
 
 RUNS_FILE = "runs.jsonl"
@@ -59,7 +61,7 @@ class RunLog:
         self._file = folder / RUNS_FILE if folder else None
         if self._file:
             try:
-                self._file.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(self._file.parent)
                 self._runs = dict(_read(self._file))
             except OSError as error:
                 raise BadOption(
@@ -79,15 +81,16 @@ class RunLog:
         if self._file:
             with self._file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"key": key, **asdict(run)}) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
 
 
 def _read(file: Path) -> Iterator[tuple[str, BenchRun]]:
-    """The runs of a file, whose last line is cut off where it is incomplete."""
+    """The runs of a file, whose last line is cut off where it is incomplete and all others are runs."""
     file.touch()
+    sync_folder(file.parent)
     raw = file.read_bytes()
     complete = raw[: raw.rfind(b"\n") + 1]
-    if len(complete) < len(raw):
-        file.write_bytes(complete)
     for number, line in enumerate(complete.splitlines(), start=1):
         try:
             yield _run_of(json.loads(line))
@@ -95,6 +98,8 @@ def _read(file: Path) -> Iterator[tuple[str, BenchRun]]:
             raise BadOption(
                 f"{file}, line {number} is not a run of a benchmark. Choose another folder, or remove this file."
             ) from error
+    if len(complete) < len(raw):
+        os.truncate(file, len(complete))
 
 
 def _run_of(line: dict[str, Any]) -> tuple[str, BenchRun]:

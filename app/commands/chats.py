@@ -13,13 +13,14 @@ from app.chat_messages import ChatSummary
 from app.chats import Chats
 from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable
 from app.commands.options import AsJson, DataDir, require_words
+from app.data_folder import DataFolder, data_dir_or_default
 from app.database import database_in
 from app.database.restoring import apply_staged, stage
 from app.display_text import counted
 from app.documents import PENDING_FOLDER
 from app.errors import BadOption
+from app.files import write_output
 from app.model_messages import gigabytes
-from app.settings import DataFolder, data_dir_or_default
 from app.text_normalisation import without_surrogates
 
 chats_cli = typer.Typer(
@@ -136,8 +137,8 @@ def restore_backup(
     as_json: AsJson = False,
 ) -> None:
     """Replace all chats and documents by a backup; what was here before is kept in a file."""
-    folder = DataFolder(data_dir_or_default(data_dir))
     with errors_as_sentences():
+        folder = DataFolder(data_dir_or_default(data_dir))
         folder.hold()
         try:
             stage(file, folder.path)
@@ -183,6 +184,6 @@ def _read(file: Path) -> str:
 
 def _write(file: Path, text: str) -> None:
     try:
-        file.write_text(text, encoding="utf-8")
+        write_output(file, text)
     except OSError as error:
         raise BadOption(f"{file} cannot be written ({error.strerror}). Choose another file.") from error

@@ -13,9 +13,10 @@ from app.commands.ranks import chosen_ranks
 from app.commands.reply_output import numbers_line, stream_reply, wait_for_reply
 from app.commands.services import engine_in
 from app.conversation import ReplyEngine
+from app.data_folder import optional_data_dir
 from app.errors import impossible_values
 from app.messages import ModelChoice, Options, Request, Sampling
-from app.settings import DEMO_MODEL, default_data_dir
+from app.settings import DEMO_MODEL
 
 GREEDY = Sampling()
 
@@ -63,7 +64,7 @@ def generate(
             sampling = override.apply(Sampling(0.0, top_k, top_p, min_p, repetition_penalty))
             options = Options(sampling, decoding, max_new_tokens, ignore_eos, tuple(stop or ()))
         items = read_prompts(prompt, prompts, raw, override)
-        with engine_in(default_data_dir(), plan=plan) as engine:
+        with engine_in(optional_data_dir(), plan=plan) as engine:
             print_replies(engine, choice, items, options, as_json)
 
 

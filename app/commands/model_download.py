@@ -16,10 +16,10 @@ from rich.progress import (
 
 from app.commands.console import print_json, print_text, progress_bar
 from app.commands.services import hub_of, model_settings
+from app.data_folder import data_dir_or_default
 from app.errors import ModelError, ModelGated
 from app.model_messages import Download, gigabytes
 from app.models_registry import Downloads, Hub, HubId, SavedDownloads, log_in, require_hub_id
-from app.settings import default_data_dir
 
 POLL_SECONDS = 0.1
 JSON_SECONDS = 1.0
@@ -34,7 +34,7 @@ def download(name: str, as_json: bool) -> None:
     hub_id = require_hub_id(name, hub.endpoint)
     if folder := hub.cached(hub_id):
         return _print_cached(hub_id, str(folder), as_json)
-    files = SavedDownloads(default_data_dir() / "downloads")
+    files = SavedDownloads(data_dir_or_default(None) / "downloads")
     downloads = Downloads(hub, files, settings.downloads_at_once)
     try:
         done = _follow(downloads, hub_id, as_json)

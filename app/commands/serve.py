@@ -14,10 +14,11 @@ from app.commands import options as given
 from app.commands.console import errors_as_sentences, print_text
 from app.commands.ranks import chosen_ranks
 from app.commands.services import engine_in, hub_of
+from app.data_folder import data_dir_or_default
 from app.engine import Engine
 from app.errors import BadOption, impossible_values
 from app.messages import ModelChoice
-from app.settings import ModelSettings, Settings, SettingsFile, data_dir_or_default
+from app.settings import ModelSettings, Settings, SettingsFile
 from app.web.listening import LOOPBACK, listen
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.commands.console import print_text
 from app.conversation.embedder import EngineEmbedder
+from app.data_folder import data_dir_or_default, optional_data_dir
 from app.database import database_in
 from app.documents import Documents
 from app.documents.embedding import NO_EMBEDDER, Embedder
@@ -18,7 +19,7 @@ from app.engine import Engine
 from app.engine.parallel.plan import ALONE, RankPlan
 from app.errors import ModelError
 from app.messages import Device, ModelFolder, Progress
-from app.settings import ModelSettings, SettingsFile, data_dir_or_default, default_data_dir
+from app.settings import ModelSettings, SettingsFile
 from app.shutdown import SECONDS, ending_within
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 def model_settings() -> ModelSettings:
     """The person's settings for models."""
-    return SettingsFile(default_data_dir()).load().library
+    return SettingsFile(optional_data_dir()).load().library
 
 
 def hub_of(settings: ModelSettings) -> "Hub":

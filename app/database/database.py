@@ -17,6 +17,7 @@ from pathlib import Path
 from app.database.migrations import migrate, read_migrations
 from app.database.transactions import is_damage, store_errors, transaction
 from app.errors import StoreBroken, StoreNotUsable, StoreUnsupported
+from app.files import replacing_output
 from app.settings import assets_dir
 
 MEMORY = ":memory:"
@@ -84,17 +85,17 @@ class Database:
     def backup(self, target: Path) -> None:
         """Copies everything into one file. An existing file is replaced once the copy is complete."""
         self._require_target(target)
-        draft = target.with_name(target.name + ".new")
         try:
-            with store_errors(str(target), "Choose another file"), self._own_connection() as source:
+            with (
+                replacing_output(target) as draft,
+                store_errors(str(target), "Choose another file"),
+                self._own_connection() as source,
+            ):
                 _copy(source, draft)
-            draft.replace(target)
         except OSError as error:
             raise StoreNotUsable(
                 f"{target} cannot be written ({error.strerror}). Choose another file."
             ) from error
-        finally:
-            draft.unlink(missing_ok=True)
 
     def size(self) -> int:
         """Bytes on the disk, or in memory."""
@@ -265,7 +266,6 @@ def _broken_indexes(connection: sqlite3.Connection) -> list[str]:
 
 
 def _copy(source: sqlite3.Connection, draft: Path) -> None:
-    draft.unlink(missing_ok=True)
     with closing(sqlite3.connect(draft, isolation_level=None)) as copy:
         source.backup(copy)
         # One file, without a WAL.

@@ -4,14 +4,20 @@ SQLite's `user_version` counts them. All missing ones run in one transaction, so
 it was. A released file is never changed; a new one is added.
 """
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from app.database.transactions import transaction
 from app.errors import StoreTooNew
 from app.validation import require
+
+CHAT_TABLES = {"chat", "message", "preset", "message_words", "chat_words"}
+"""Tables that every release has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,32 @@ def _read(path: Path) -> Migration:
 def version_of(connection: sqlite3.Connection) -> int:
     """How many migrations have run; 0 for a database that is not ours."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def has_chat_tables(path: Path) -> bool:
+    """Whether a file is a database with the app's tables, of any release. Nothing is written beside it."""
+    try:
+        if not path.is_file():
+            return False
+        if _has_chat_tables(path):
+            return True
+        wal = path.with_name(f"{path.name}-wal")
+        if not wal.is_file():
+            return False
+        with TemporaryDirectory() as folder:  # the tables of a first run that was killed are in the WAL alone
+            copies = [shutil.copyfile(file, Path(folder, file.name)) for file in (path, wal)]
+            return _has_chat_tables(copies[0], "mode=rw")
+    except OSError:
+        return False
+
+
+def _has_chat_tables(path: Path, mode: str = "immutable=1") -> bool:
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as connection:
+            names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    except sqlite3.Error:
+        return False
+    return names >= CHAT_TABLES
 
 
 def _done(connection: sqlite3.Connection, migrations: tuple[Migration, ...], path: str) -> int:

@@ -8,6 +8,7 @@ Services keep ids and vectors of the database in memory, so it is exchanged only
 between two moves is no harm: the next start goes on.
 """
 
+import re
 import shutil
 import sqlite3
 import time
@@ -16,14 +17,16 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from app.database.database import FILE_NAME, MEMORY, SUFFIXES, Database, damage_in
-from app.database.migrations import migrate, read_migrations, version_of
+from app.database.migrations import has_chat_tables, migrate, read_migrations, version_of
 from app.database.transactions import store_error_of
 from app.errors import StoreFull, StoreNotUsable
+from app.files import replacing, sync_folder
 from app.settings import assets_dir
 
 STAGED = "restore.sqlite"
 KEPT = "before-restore-"
 """What the names of files and folders begin with that a backup has replaced."""
+REPLACED = re.compile(KEPT + r"\d{8}-\d{6}(\.sqlite(-wal|-shm)?|-[a-z-]+)")
 SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
 
 
@@ -31,13 +34,14 @@ def stage(source: Path, data_dir: Path) -> None:
     """Checks a backup and keeps a copy of it for the next start. Raises StoreError; then nothing changes."""
     if not source.is_file():
         raise StoreNotUsable(f"There is no file {source}. Choose a file that Back up has saved.")
-    draft = data_dir / f"{STAGED}.new"
     try:
-        with _errors_of(source), closing(sqlite3.connect(draft, isolation_level=None)) as copy:
+        with replacing(data_dir / STAGED) as draft, _errors_of(source), _new_database(draft) as copy:
             _read(source, copy)
-        draft.replace(data_dir / STAGED)
-    finally:
-        _remove(draft)
+    except OSError as error:
+        raise StoreNotUsable(
+            f"The backup cannot be copied into {data_dir} ({error.strerror}). Free some disk space, or let this "
+            "user write the folder, and try again."
+        ) from error
 
 
 def apply_staged(data_dir: Path, folders: Sequence[str] = ()) -> str:
@@ -45,7 +49,7 @@ def apply_staged(data_dir: Path, folders: Sequence[str] = ()) -> str:
 
     `folders` of the data folder belong to the database and are moved aside with it. Raises StoreNotUsable."""
     staged, database = data_dir / STAGED, data_dir / FILE_NAME
-    if not staged.exists():
+    if not has_chat_tables(staged):  # there is none, or another program's
         return ""
     kept = data_dir / time.strftime(f"{KEPT}%Y%m%d-%H%M%S.sqlite")
     try:
@@ -55,6 +59,7 @@ def apply_staged(data_dir: Path, folders: Sequence[str] = ()) -> str:
         for end in reversed(SUFFIXES):
             _move(database.with_name(database.name + end), kept.with_name(kept.name + end))
         staged.replace(database)
+        sync_folder(data_dir)
     except OSError as error:
         raise StoreNotUsable(
             f"The backup could not be put in place ({error.strerror}). Check the permissions of {data_dir} and "
@@ -65,11 +70,16 @@ def apply_staged(data_dir: Path, folders: Sequence[str] = ()) -> str:
 
 def discard_replaced(data_dir: Path) -> None:
     """Deletes what backups have replaced, and a backup that waits for the next start."""
-    for path in (*data_dir.glob(f"{KEPT}*"), *data_dir.glob(STAGED)):
+    staged = [data_dir / STAGED] if has_chat_tables(data_dir / STAGED) else []
+    for path in (*filter(_is_replaced, data_dir.glob(f"{KEPT}*")), *staged):
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink()
+
+
+def _is_replaced(path: Path) -> bool:
+    return bool(REPLACED.fullmatch(path.name)) and not path.is_symlink()
 
 
 def _read(source: Path, copy: sqlite3.Connection) -> None:
@@ -112,11 +122,17 @@ def _no_backup(source: Path, reason: str) -> StoreNotUsable:
     )
 
 
+@contextmanager
+def _new_database(draft: Path) -> Iterator[sqlite3.Connection]:
+    """Opens an empty file, and leaves none of SQLite's own beside it."""
+    try:
+        with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+            yield connection
+    finally:
+        for end in (*SUFFIXES[1:], "-journal"):
+            draft.with_name(draft.name + end).unlink(missing_ok=True)
+
+
 def _move(path: Path, target: Path) -> None:
     if path.exists():
         path.replace(target)
-
-
-def _remove(draft: Path) -> None:
-    for end in (*SUFFIXES, "-journal"):
-        draft.with_name(draft.name + end).unlink(missing_ok=True)

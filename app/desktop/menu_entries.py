@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+DESCRIPTION = "Chat with a language model on this machine"
+BUNDLE = "app.foresight.desktop"
+
 
 @dataclass(frozen=True, slots=True)
 class MenuFile:
@@ -22,13 +25,16 @@ class MenuFile:
 class MenuEntry:
     """The files to write, the commands to run afterwards, and the name of the menu.
 
-    `made` are files that the commands make. `folder` holds nothing but the entry."""
+    `made` are files that the commands make. `folder` is the entry's own. Where `main` is there and lacks `mark`, it
+    belongs to another program."""
 
     files: tuple[MenuFile, ...]
     where: str
     commands: tuple[tuple[str, ...], ...] = ()
     made: tuple[Path, ...] = ()
     folder: Path | None = None
+    main: Path | None = None
+    mark: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,8 @@ def linux_entry(launch: Launch, home: Path, environ: Mapping[str, str]) -> MenuE
         files=(MenuFile(icon, launch.svg), MenuFile(entry, desktop_file(launch.command, icon).encode())),
         where="your applications",
         commands=(("update-desktop-database", str(entry.parent)),),
+        main=entry,
+        mark=DESCRIPTION.encode(),
     )
 
 
@@ -78,7 +86,7 @@ def desktop_file(command: tuple[str, ...], icon: Path) -> str:
             "Type=Application",
             "Version=1.0",
             "Name=Foresight",
-            "Comment=Chat with a language model on this machine",
+            f"Comment={DESCRIPTION}",
             f"Exec={' '.join(map(quoted, command))}",
             f"Icon={_string(str(icon))}",
             "Terminal=false",
@@ -112,6 +120,8 @@ def windows_entry(launch: Launch, home: Path, environ: Mapping[str, str]) -> Men
         where="the Start menu",
         commands=(("powershell", "-NoProfile", "-NonInteractive", "-Command", script),),
         made=(shortcut,),
+        main=shortcut,
+        mark=DESCRIPTION.encode("utf-16-le"),
     )
 
 
@@ -126,7 +136,7 @@ def shortcut_script(command: tuple[str, ...], shortcut: Path, icon: Path) -> str
             f"$link.TargetPath = {_text(program)}",
             f"$link.Arguments = {_text(subprocess.list2cmdline(arguments))}",
             f"$link.IconLocation = {_text(str(icon))}",
-            "$link.Description = 'Chat with a language model on this machine'",
+            f"$link.Description = {_text(DESCRIPTION)}",
             "$link.Save()",
         )
     )
@@ -150,6 +160,8 @@ def macos_entry(launch: Launch, home: Path, version: str) -> MenuEntry:
         ),
         where="Applications",
         folder=bundle,
+        main=contents / "Info.plist",
+        mark=BUNDLE.encode(),
     )
 
 
@@ -157,7 +169,7 @@ def _properties(version: str) -> dict[str, str]:
     return {
         "CFBundleName": "Foresight",
         "CFBundleDisplayName": "Foresight",
-        "CFBundleIdentifier": "app.foresight.desktop",
+        "CFBundleIdentifier": BUNDLE,
         "CFBundleExecutable": "foresight",
         "CFBundleIconFile": "foresight.icns",
         "CFBundlePackageType": "APPL",

@@ -6,8 +6,8 @@ from http.client import HTTPConnection, HTTPException
 from time import monotonic, sleep
 from urllib.parse import parse_qs, urlsplit
 
+from app.data_folder import DataFolder
 from app.errors import DataFolderInUse
-from app.settings import DataFolder
 
 RAISE_ROUTE = "/foresight/raise"
 """The route that raises the native window: 204 where there is one, else the address for a browser."""

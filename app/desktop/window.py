@@ -5,13 +5,13 @@ when its standard input is closed, so it ends with the app.
 """
 
 import subprocess
-import sys
 import threading
 from importlib.util import find_spec
 from pathlib import Path
 
-from app.child_process import importing_environment, not_started
+from app.child_process import importing_environment, not_started, python_command
 from app.errors import WindowUnavailable
+from app.programs import OWN_FOLDER
 
 RAISE_LINE = b"raise\n"
 UNAVAILABLE = 3
@@ -33,10 +33,14 @@ def show_window(address: str, storage: Path, closing: threading.Event, raise_wan
     """Show the page until its window is closed or `closing` is set; `raise_wanted` brings it to the front.
 
     Raises WindowUnavailable where there is no screen to show it on, ProcessNotStarted where it cannot begin."""
-    command = [sys.executable, "-m", "app.desktop.window_process", str(storage)]
+    command = python_command("-m", "app.desktop.window_process", str(storage.absolute()))
     with not_started():
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=importing_environment()
+            command,
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=OWN_FOLDER,
+            env=importing_environment(),
         )
     with process as child:
         stderr = _StderrReader(child)

@@ -1,6 +1,7 @@
 """Copies of files that wait to be imported, so that the user may move or delete the originals."""
 
 import errno
+import re
 import shutil
 import time
 from contextlib import suppress
@@ -8,6 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
+from app.files import make_folder, sync_file, sync_folder
 from app.text_normalisation import shown_name
 
 PENDING_FOLDER = "documents-inbox"
@@ -15,6 +17,7 @@ MAX_BYTES = 300 * 2**20
 """Bytes of the largest file that is imported."""
 MAX_SUFFIX = 16
 """Characters of a file's suffix that are kept."""
+DRAFT = re.compile(r"draft-[0-9a-f]{32}")
 ABANDONED = 24 * 3600.0
 """Seconds after which a draft is abandoned."""
 
@@ -40,6 +43,7 @@ class PendingFiles:
         draft = self._folder / f"draft-{uuid4().hex}"
         try:
             shutil.copyfile(file, draft)
+            sync_file(draft)
         except OSError as error:
             with suppress(OSError):  # where nothing can be written there may be nothing to remove
                 draft.unlink(missing_ok=True)
@@ -53,9 +57,10 @@ class PendingFiles:
         return draft
 
     def keep(self, draft: Path, document: int, source: str) -> None:
-        """Make a copy the file of a document. Raises StoreNotUsable."""
+        """Make a copy the file of a document, on the disk. Raises StoreNotUsable."""
         try:
             draft.replace(self.path(document, source))
+            sync_folder(self._folder)
         except OSError as error:
             raise self.not_usable(error) from error
 
@@ -71,7 +76,7 @@ class PendingFiles:
             if document_of(path) not in wanted:
                 path.unlink(missing_ok=True)
         for draft in self._folder.glob("draft-*"):
-            if time.time() - draft.stat().st_mtime > ABANDONED:
+            if DRAFT.fullmatch(draft.name) and time.time() - draft.stat().st_mtime > ABANDONED:
                 draft.unlink(missing_ok=True)
 
     def _files(self) -> list[Path]:
@@ -86,7 +91,7 @@ class PendingFiles:
 
     def _make_folder(self) -> None:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder)
         except OSError as error:
             raise self.not_usable(error) from error
 

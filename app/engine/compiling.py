@@ -5,8 +5,8 @@ runtime of its own: it finds the one that torch has loaded, so that both share t
 """
 
 import logging
+import os
 import platform
-import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 
-from app.compilers import Which, find_compiler
 from app.errors import first_line
+from app.programs import Which, find_compiler, find_program, settled
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ def compile_ahead(*finders: Callable[[], object]) -> None:
 
 
 def compiled(
-    source: Source, load: Callable[[str], Library], folder: Path, which: Which = shutil.which
+    source: Source, load: Callable[[str], Library], folder: Path, which: Which = find_program
 ) -> Compiled[Library]:
     """The library from this folder, compiled into it first where it is missing."""
     if platform.system() != "Linux":  # elsewhere torch's OpenMP runtime is not found by name
@@ -126,10 +126,19 @@ def _compile(source: Source, compiler: str, file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=file.parent) as folder:
         object_file, linked = Path(folder) / "library.o", Path(folder) / "library.so"
-        _run(compiler, *FLAGS, *source.flags, "-c", str(source.file), "-o", str(object_file))
-        _run(compiler, str(object_file), *LINK, "-o", str(linked))
+        _run(folder, compiler, *FLAGS, *source.flags, "-c", str(source.file), "-o", str(object_file))
+        _run(folder, compiler, str(object_file), *LINK, "-o", str(linked))
         linked.replace(file)
 
 
-def _run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
+def _run(folder: str, *command: str) -> None:
+    """Run a command in a folder without headers or programs that it could take for the system's."""
+    subprocess.run(
+        command,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        cwd=folder,
+        env=settled(os.environ),
+    )

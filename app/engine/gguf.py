@@ -7,6 +7,7 @@ The folder is small and is kept in a cache. The file is neither moved nor copied
 """
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stderr
@@ -20,7 +21,7 @@ from typing import Any
 import torch
 import transformers
 
-from app.child_process import ChildProcess
+from app.child_process import ChildProcess, understanding
 from app.device_memory import ram
 from app.engine.hardware import dtype_name
 from app.errors import ModelBroken, ModelTooLarge
@@ -32,6 +33,8 @@ SECONDS = 300.0
 """For the imports and for a large vocabulary on a slow machine; some seconds are usual."""
 KEPT = 20
 """Folders in the cache; the oldest go first."""
+KEY = re.compile(r"[0-9a-f]{32}")
+"""The name of a folder in the cache."""
 FORM = "2"
 """Changes when the process writes something else."""
 ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
@@ -94,19 +97,24 @@ def _convert(folder: ModelFolder, target: Path) -> None:
     header = _header(folder)
     request = {
         "file": str(folder.path.absolute()),
-        "target": str(target),
+        "target": str(target.absolute()),
         "ends": [header.values.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot")],
         "head_size": header.value("attention.key_length") or 0,
         "frequencies": next((one.begin for one in header.tensors if one.name == "rope_freqs.weight"), 0),
     }
     with ChildProcess("app.engine.gguf_main", environment=ENVIRONMENT) as process:
         line = process.ask(json.dumps(request).encode() + b"\n", SECONDS)
-    refused = json.loads(line)["refused"] if line else "it takes too much time or memory"
+    with understanding(_unreadable(folder, "its reader ended unexpectedly")):
+        refused = str(json.loads(line)["refused"]) if line else "it takes too much time or memory"
     if refused:
-        raise ModelBroken(
-            f"The GGUF file of {folder.name} cannot be read ({refused}): download it again, or choose the same "
-            "model in safetensors."
-        )
+        raise _unreadable(folder, refused)
+
+
+def _unreadable(folder: ModelFolder, reason: str) -> ModelBroken:
+    return ModelBroken(
+        f"The GGUF file of {folder.name} cannot be read ({reason}): download it again, or choose the same model in "
+        "safetensors."
+    )
 
 
 def _header(folder: ModelFolder) -> Any:
@@ -129,6 +137,6 @@ def _key(file: Path) -> str:
 
 
 def _forget_oldest(cache: Path) -> None:
-    folders = sorted(cache.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-    for old in folders[KEPT:]:
+    folders = [path for path in cache.iterdir() if KEY.fullmatch(path.name)]
+    for old in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
         shutil.rmtree(old, ignore_errors=True)

@@ -1,9 +1,7 @@
 """Where a model runs and how precisely, unless the person says otherwise."""
 
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
-from shutil import which
 from typing import Any, Protocol
 
 import torch
@@ -13,6 +11,7 @@ from torch import Tensor
 from app.engine.memory import is_out_of_memory
 from app.errors import BadOption, first_line
 from app.messages import Device, DType
+from app.programs import answer_of
 
 NO_CARD = "No CUDA device is available here"
 FITTING = "install a CUDA build of torch that fits"
@@ -54,18 +53,8 @@ class TorchCard:
 
     def name_by_driver(self) -> str:
         """nvidia-smi's answer, which does not depend on torch."""
-        program = which("nvidia-smi")
-        if not program:
-            return ""
-        hidden = getattr(subprocess, "CREATE_NO_WINDOW", 0)  # on Windows a console would flash up
-        question = [program, "--query-gpu=name", "--format=csv,noheader"]
-        try:
-            answer = subprocess.run(
-                question, capture_output=True, text=True, timeout=10, creationflags=hidden, check=True
-            )
-        except (OSError, subprocess.SubprocessError):
-            return ""
-        return answer.stdout.strip().partition("\n")[0].strip()
+        names = answer_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader", seconds=10)
+        return names.strip().partition("\n")[0].strip()
 
     def cuda_of_torch(self) -> str:
         """torch's answer."""

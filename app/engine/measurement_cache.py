@@ -7,10 +7,8 @@ cost a measurement, never a reply.
 
 import json
 import logging
-import os
 import platform
 from collections.abc import Callable
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -21,6 +19,7 @@ from transformers import PreTrainedModel
 
 from app import __version__
 from app.engine.cpu_kernels.loading import SOURCE
+from app.files import write_file
 from app.messages import ModelInfo
 
 log = logging.getLogger(__name__)
@@ -106,15 +105,10 @@ class MeasurementFolder:
     def write(self, kind: str, subject: CacheKey, note: object) -> None:
         """Write the file whole, or leave it as it was."""
         file = self._file(kind, subject)
-        draft = file.with_suffix(f".{os.getpid()}.new")  # another process may be writing, too
         try:
-            self._path.mkdir(parents=True, exist_ok=True)
-            draft.write_text(json.dumps({"subject": subject, "note": note}), encoding="utf-8")
-            draft.replace(file)
+            write_file(file, json.dumps({"subject": subject, "note": note}))
         except OSError as error:
             log.info("a measurement (%s) was not cached: %s", kind, error)
-            with suppress(OSError):  # where nothing can be written there may be nothing to remove
-                draft.unlink()
 
     def _file(self, kind: str, subject: CacheKey) -> Path:
         return self._path / f"{kind}-{_digest(json.dumps(subject, sort_keys=True))}.json"

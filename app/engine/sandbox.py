@@ -66,7 +66,7 @@ class Sandbox:
         if digest in self._passed:
             return
         try:
-            self._models.do("tokenizer", folder=str(folder.path))
+            self._models.do("tokenizer", folder=str(folder.path.absolute()))
         except SandboxRefusal as refused:
             raise ModelBroken(
                 f"The tokenizer of {folder.name} cannot be used ({refused}): get the model's own tokenizer.json "
@@ -203,8 +203,7 @@ class SandboxProcess:
     def _ask(self, seconds: float, **job: Any) -> dict[str, Any]:
         assert self._process
         line = json.dumps({**job, "seconds": seconds + 1}).encode() + b"\n"
-        answer: dict[str, Any] = json.loads(self._process.ask(line, seconds) or b"{}")
-        return answer
+        return _answer_in(self._process.ask(line, seconds))
 
     def _end(self) -> None:
         if self._process:
@@ -220,6 +219,16 @@ def refused_grammar(kind: GrammarKind, problem: str) -> GrammarRefused:
         what, problem = "JSON schema", of_schema.partition("\n")[0]
     reason = " ".join(problem.split())[:300].rstrip(".:")
     return GrammarRefused(f"The {what} cannot be used ({reason}): change it, or leave it out.")
+
+
+def _answer_in(line: bytes) -> dict[str, Any]:
+    """Return the answer on a line; {} for what is no answer."""
+    try:
+        answer = json.loads(line or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    has_all = isinstance(answer, dict) and ("text" in answer or {"refused", "is_endless"} <= answer.keys())
+    return answer if has_all else {}
 
 
 def fill_here(template: str, messages: Sequence[Message], tokens: Mapping[str, Any]) -> str:

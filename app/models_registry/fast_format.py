@@ -1,11 +1,10 @@
 """Which quantisation makes steps fastest on this machine, found without torch."""
 
 import platform
-import shutil
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
-from app.compilers import Which, find_compiler
+from app.programs import Which, find_compiler, find_program
 from app.quantisation import Quantisation
 
 X86 = ("x86_64", "AMD64")
@@ -14,7 +13,7 @@ X86 = ("x86_64", "AMD64")
 def fast_quantisation(
     gpus: Sequence[str],
     has_package: Callable[[str], object] = find_spec,
-    which: Which = shutil.which,
+    which: Which = find_program,
     system: tuple[str, str] | None = None,
 ) -> Quantisation:
     """ "int8" where it is measured to be fastest, else "none".

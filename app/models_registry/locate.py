@@ -73,7 +73,7 @@ def find_here(name: str, hub: Hub) -> Path | None:
         return assets_dir() / "demo-model"
     path = Path(os.path.expanduser(name))  # noqa: PTH111 - as in `locate`
     if _exists(path):
-        return path
+        return path.absolute()
     found = parse_hub_id(name, hub.endpoint)
     return hub.cached(found) if found else None
 

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from app.errors import SettingsNotSaved
+from app.files import write_file
 from app.server_messages import Server
-from app.settings import write_private
 
 log = logging.getLogger(__name__)
 FILE = "servers.json"
@@ -36,7 +36,7 @@ class ServerFile:
     def write(self, servers: tuple[Server, ...]) -> None:
         """Keep these servers. Raises SettingsNotSaved."""
         try:
-            write_private(self.path, json.dumps([asdict(server) for server in servers], indent=2))
+            write_file(self.path, json.dumps([asdict(server) for server in servers], indent=2))
         except OSError as error:
             raise SettingsNotSaved(
                 f"The servers could not be saved in {self.path.parent} ({error.strerror}). "

@@ -3,6 +3,7 @@
 Gradio names an upload by its path on this machine, and the page sends that path back with an event. An event could
 name any file, so only files in the folder of uploads are touched."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,6 +18,8 @@ from app.errors import NotUploaded
 
 UPLOAD = "/gradio_api/upload"
 """Gradio's route, which says "Internal Server Error" where the disk is full."""
+UPLOADED = re.compile(r"[0-9a-f]{64}|tmp[a-z0-9_]{8}")
+"""The names that Gradio, and `tempfile` for it and for backups, give to what lies in the folder of uploads."""
 RESERVE = 1_000_000
 """Bytes that stay free for what the database keeps about a file."""
 
@@ -90,4 +93,13 @@ def discard(upload: Path) -> None:
 
 def discard_all(data_dir: Path) -> None:
     """Delete all uploads: some are left after a kill, and Gradio leaves an empty file for each."""
-    shutil.rmtree(uploads_dir(data_dir), ignore_errors=True)
+    folder = uploads_dir(data_dir)
+    with suppress(OSError):  # not there, or not empty: what has another name than uploads have is not ours
+        for path in folder.iterdir():
+            if path.is_symlink() or folder.is_symlink() or not UPLOADED.fullmatch(path.name):
+                continue
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()
+        folder.rmdir()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.chats import Chats
+from app.data_folder import DataFolder
 from app.database import Database, database_in
-from app.settings import DataFolder
 from tests.chats.samples import FINISHED, answer
 from tests.commands.typed import Done, typed
 

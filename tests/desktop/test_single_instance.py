@@ -12,16 +12,16 @@ from threading import Thread
 
 import pytest
 
+from app.data_folder import DataFolder
 from app.desktop.single_instance import RAISE_ROUTE, raise_window, switch
 from app.errors import DataFolderInUse
-from app.settings import DataFolder
 
 CHECKOUT = Path(__file__).parents[2]
 SECONDS = 60
 HOLD = """
 import sys
 from pathlib import Path
-from app.settings import DataFolder
+from app.data_folder import DataFolder
 folder = DataFolder(Path(sys.argv[1]))
 folder.hold()
 if len(sys.argv) > 2:

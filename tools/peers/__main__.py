@@ -16,12 +16,12 @@ from app.commands.console import errors_as_sentences
 from app.commands.decoder_options import read_lanes
 from app.commands.prompts import PromptSet, SamplingOverride, read_sets
 from app.commands.suites import Suite, read_suite
+from app.data_folder import optional_data_dir
 from app.engine.loading import LoadedModel
 from app.engine.session import Session
 from app.errors import impossible_values
 from app.messages import Decoding, ModelChoice, ModelFolder, Options, Progress
 from app.models_registry import locate
-from app.settings import default_data_dir
 from tools.peers.contestants import SessionEngine, transformers_lanes
 from tools.peers.dejavuu_lanes import DRAFTERS, dejavuu_lanes
 from tools.peers.llama_cpp import llama_lanes
@@ -42,7 +42,7 @@ def _compare(options: Namespace) -> None:
         asked = Options(max_new_tokens=options.max_new_tokens, ignore_eos=options.ignore_eos)
     sets = _sets(options)
     folders: list[ModelFolder] = []
-    cache = default_data_dir() / "steps"
+    cache = optional_data_dir() / "steps"
     session = Session(lambda name, progress: _remembered(folders, name, progress), cache)
     loaded = session.open(choice, lambda *_: None)
     contestants = _contestants(options, choice, session, loaded, folders[0])

@@ -93,7 +93,9 @@ def open_reader(path: Path, name: str) -> FileReader:
     require_supported(beginning, name)
     form = next((form for mark, form in FORMS_BY_MAGIC.items() if beginning.startswith(mark)), "")
     form = form or FORMS_BY_SUFFIX.get(PurePath(name).suffix.lower(), "")
-    return ProcessReader(ReadRequest(str(path), name, form)) if form else TextFileReader(path, name)
+    return (
+        ProcessReader(ReadRequest(str(path.absolute()), name, form)) if form else TextFileReader(path, name)
+    )
 
 
 def _beginning(path: Path, name: str) -> bytes:

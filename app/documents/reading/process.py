@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from app.child_process import ChildProcess
+from app.child_process import ChildProcess, understanding
 from app.errors import DocumentUnreadable
+from app.validation import require
 
 MAX_SILENCE = 60.0
 """Seconds without a message after which a reader is killed. A page takes far less than one."""
@@ -24,6 +25,9 @@ class TextPiece:
 
     text: str
 
+    def __post_init__(self) -> None:
+        require(isinstance(self.text, str), "a piece must be a text", self.text)
+
 
 @dataclass(frozen=True, slots=True)
 class ReadProgress:
@@ -32,12 +36,19 @@ class ReadProgress:
     done: int
     total: int
 
+    def __post_init__(self) -> None:
+        are_counts = isinstance(self.done, int) and isinstance(self.total, int)
+        require(are_counts, "progress must be counts", (self.done, self.total))
+
 
 @dataclass(frozen=True, slots=True)
 class ReadNote:
     """A sentence for the user about what was skipped or changed."""
 
     note: str
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.note, str), "a note must be a text", self.note)
 
 
 ReadMessage = TextPiece | ReadProgress | ReadNote
@@ -68,6 +79,9 @@ class ReadFailed:
     """The file cannot be read; why, as a sentence."""
 
     sentence: str
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.sentence, str), "a failure must have a sentence", self.sentence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +139,10 @@ class ProcessReader:
 
     def _messages(self, process: ChildProcess) -> Iterator[ReadMessage]:
         timer = _SilenceTimer(process, self._silence)
-        for message in map(message_from_line, process.lines()):
+        for line in process.lines():
             timer.pause()
+            with understanding(self._ended_unexpectedly()):
+                message = message_from_line(line)
             if isinstance(message, ReadEnded):
                 break
             if isinstance(message, ReadFailed):
@@ -148,7 +164,10 @@ class ProcessReader:
                 f"Reading {self._name} was stopped after {self._silence:.0f} seconds without progress: "
                 "save it in another form, as text for example, and add that."
             )
-        raise DocumentUnreadable(
+        raise self._ended_unexpectedly()
+
+    def _ended_unexpectedly(self) -> DocumentUnreadable:
+        return DocumentUnreadable(
             f"Reading {self._name} ended unexpectedly. Save it again, or as text, and add that file."
         )
 

@@ -192,10 +192,10 @@ class Ranks:
     ) -> dict[str, object]:
         """What a rank is to load; of a model that is split its share, whose ranks meet at a place."""
         return {
-            "path": str(folder.path),
+            "path": str(folder.path.absolute()),
             "name": folder.name,
-            "gguf": str(folder.gguf or ""),
-            "cache": str(cache or ""),
+            "gguf": str(folder.gguf.absolute() if folder.gguf else ""),
+            "cache": str(cache.absolute() if cache else ""),
             "choice": asdict(choice),
             "threads": self._threads // self.size or 1,
             "device": self._devices[rank],

@@ -21,6 +21,7 @@ from time import monotonic
 from urllib.parse import quote
 
 from app.errors import AppError, ModelNotFound, SettingsNotSaved
+from app.files import write_file
 from app.model_messages import Download
 from app.models_registry.downloads.entry import DownloadEntry, DownloadGoal, SpeedMeter
 from app.models_registry.downloads.process import (
@@ -55,12 +56,9 @@ class SavedDownloads:
     def save(self, wanted: HubId, plan: DownloadPlan | None) -> None:
         """Save a download. Raises SettingsNotSaved when the data folder cannot be written."""
         path = self._path(wanted)
-        draft = path.with_suffix(".new")
         values = {**asdict(wanted), "plan": plan.to_json() if plan else None}
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            draft.write_text(json.dumps(values), encoding="utf-8")
-            draft.replace(path)
+            write_file(path, json.dumps(values))
         except OSError as error:
             raise SettingsNotSaved(
                 f"{self.folder} cannot be written ({error.strerror}), so a download of {wanted} would be forgotten "

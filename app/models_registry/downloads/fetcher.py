@@ -10,6 +10,7 @@ beginning of the real one, and its length tells where to resume.
 Several files are fetched at once. The caller's thread reports ten times a second, and an exception there ends all.
 """
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
@@ -22,6 +23,7 @@ from typing import Any
 from huggingface_hub import hf_hub_url
 
 from app.errors import DiskFull, ModelBroken
+from app.files import make_folder, sync_file, sync_folder
 from app.model_messages import DiskUse, gigabytes
 from app.models_registry.downloads.repo_cache import RepoCache
 from app.models_registry.files.checksum import GrowingFileHash, new_hash
@@ -44,6 +46,8 @@ AT_ONCE = 4
 """Files of one model that come at the same time."""
 POLL_SECONDS = 0.1
 MAX_RESTARTS = 3
+SYNCED = 64 * 2**20
+"""Bytes after which a partial file is put on the disk: a power cut loses no more."""
 
 
 def disk_use(folder: Path) -> DiskUse:
@@ -114,7 +118,7 @@ class Fetcher:
         }  # equal files come once
         left = sum(file.size - state.done[file.name] for file in missing.values())
         require_space(plan, left, self.root, self.free)
-        (cache.folder / "blobs").mkdir(parents=True, exist_ok=True)
+        make_folder(cache.folder / "blobs")
         report(state)
         self._fetch_all(plan, list(missing.values()), state, report)
         state.done = {file.name: file.size for file in plan.files}
@@ -194,7 +198,9 @@ class _Transfer:
                 return
             if file_hash.finish() != self.file.digest:
                 raise InvalidPartialFile("came damaged (its checksum is wrong)")
+        sync_file(self._partial)
         self._partial.replace(self._cache.blob(self.file))
+        sync_folder(self._partial.parent)
 
     def _stream_with_retries(self, file_hash: GrowingFileHash) -> None:
         failures = 0
@@ -224,7 +230,9 @@ class _Transfer:
             self._require_range(answer, have)
             with self._partial.open("ab", buffering=0) as file:
                 for piece in answer.iter_raw():
-                    have += file.write(piece) or 0
+                    before, have = have, have + (file.write(piece) or 0)
+                    if have // SYNCED > before // SYNCED:
+                        os.fsync(file.fileno())
                     self.state.done[self.file.name] = min(have, self.file.size)
                     self.state.note = ""
                     file_hash.grew()

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from app import errors
-from app.child_process import ChildProcess
+from app.child_process import ChildProcess, understanding
 from app.errors import ModelError
 from app.messages import Progress
 from app.models_registry.hub.download_plan import DownloadPlan, plan_from_json
 from app.models_registry.hub.http import RetryPolicy
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
+from app.validation import require
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def request_from_line(line: bytes) -> DownloadRequest:
 
 def download_request(hub: Hub, wanted: HubId, plan: DownloadPlan | None) -> DownloadRequest:
     """The request to fetch this model from this hub."""
-    return DownloadRequest(wanted, plan, hub.endpoint, hub.cache, hub.retry_policy)
+    return DownloadRequest(wanted, plan, hub.endpoint, hub.root, hub.retry_policy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,11 @@ class DownloadProgress:
     done: Mapping[str, int]
     note: str = ""
 
+    def __post_init__(self) -> None:
+        are_counts = all(isinstance(count, int) and count >= 0 for count in self.done.values())
+        require(are_counts, "bytes must be counts", self.done)
+        require(isinstance(self.note, str), "a note must be a text", self.note)
+
 
 @dataclass(frozen=True, slots=True)
 class DownloadFinished:
@@ -80,6 +86,10 @@ class DownloadFailed:
 
     kind: str
     sentence: str
+
+    def __post_init__(self) -> None:
+        are_texts = isinstance(self.kind, str) and isinstance(self.sentence, str)
+        require(are_texts, "an error must have a kind and a sentence", (self.kind, self.sentence))
 
     def error(self) -> ModelError:
         """The error, to be raised here."""
@@ -114,13 +124,17 @@ class DownloadProcess(ChildProcess):
     """The process of one download."""
 
     def __init__(self, request: DownloadRequest) -> None:
+        self._repo = request.wanted.repo
         super().__init__(
             "app.models_registry.downloads.process_main", request.to_line(), _environment(request.endpoint)
         )
 
     def messages(self) -> Iterator[DownloadMessage]:
-        """Its messages until it ends."""
-        return map(message_from_line, self.lines())
+        """Its messages until it ends. Raises ModelError for one that is none."""
+        for line in self.lines():
+            with understanding(ended_unexpectedly(self._repo)):
+                message = message_from_line(line)
+            yield message
 
 
 def ended_unexpectedly(repo: str) -> ModelError:

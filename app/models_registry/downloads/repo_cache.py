@@ -18,6 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from app.files import make_folder, sync_folder, write_file
 from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile
 
 PREFIX = "models--"
@@ -69,13 +70,15 @@ class RepoCache:
     def install(self, plan: DownloadPlan) -> Path:
         """Link all files of the plan, whose bytes are here, and return the folder to load from."""
         snapshot = self.snapshot(plan.commit)
-        snapshot.mkdir(parents=True, exist_ok=True)
+        make_folder(snapshot)
         for file in plan.files:
             pointer = snapshot / file.name
-            pointer.parent.mkdir(exist_ok=True)
+            make_folder(pointer.parent)
             _link(self.blob(file), pointer)
+        for folder in {(snapshot / file.name).parent for file in plan.files}:
+            sync_folder(folder)
         if plan.revision != plan.commit:
-            _write_whole(self.folder / "refs" / plan.revision, plan.commit)
+            write_file(self.folder / "refs" / plan.revision, plan.commit)
         return snapshot
 
     def forget(self, plan: DownloadPlan) -> None:
@@ -107,13 +110,6 @@ def _link(blob: Path, pointer: Path) -> None:
         pointer.symlink_to(os.path.relpath(blob, pointer.parent))
     except OSError:  # Windows without the right to make links: as the hub's client does there
         shutil.move(blob, pointer)
-
-
-def _write_whole(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".new")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
 
 
 def _remove_if_empty(folder: Path) -> None:

@@ -36,7 +36,7 @@ class Hub:
     @property
     def root(self) -> Path:
         """The cache's folder."""
-        return self.cache or Path(constants.HF_HUB_CACHE)
+        return (self.cache or Path(constants.HF_HUB_CACHE)).absolute()
 
     @property
     def address(self) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
+from app.programs import OWN_FOLDER, find_program, settled
+
 PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Chats and documents", ("*.sqlite*", "documents-inbox")),
     ("Measurements of models", ("steps",)),
@@ -64,11 +66,14 @@ def file_manager_command(platform: str, folder: Path) -> list[str]:
 
 def open_folder(folder: Path) -> str:
     """Show the folder in the file manager. Returns why that failed, or ""."""
+    name, *arguments = file_manager_command(sys.platform, folder)
     try:
-        subprocess.Popen(
-            file_manager_command(sys.platform, folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=os.name == "posix",
-        )  # fmt: skip
-    except OSError:
-        return f"Can't find a file manager. Open {folder} yourself."
-    return ""
+        if program := find_program(name):
+            subprocess.Popen(
+                [program, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                start_new_session=os.name == "posix", cwd=OWN_FOLDER, env=settled(os.environ),
+            )  # fmt: skip
+            return ""
+    except OSError as error:
+        return f"The file manager did not start ({error.strerror}). Open {folder} yourself."
+    return f"Can't find a file manager. Open {folder} yourself."

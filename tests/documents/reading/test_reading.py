@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.child_process import importing_environment
+from app.child_process import importing_environment, message_in
 from app.documents.reading import ReadNote, ReadProgress, TextPiece, open_reader, process_main
 from app.documents.reading.encodings import encoding_of, is_binary
 from app.documents.reading.process import ProcessReader, ReadEnded, ReadRequest, message_from_line, to_line
@@ -218,7 +218,7 @@ def test_where_the_system_allows_a_reader_less_than_that_it_reads_with_less(tmp_
         assert process.stdin and process.stdout  # left open: a reader ends when it is closed
         process.stdin.write(to_line(ReadRequest(str(path), path.name, "docx")))
         process.stdin.flush()
-        heard = [message_from_line(line) for line in process.stdout]
+        heard = [message_from_line(message_in(line)) for line in process.stdout]
     assert [one.text.startswith("# Eggs") for one in heard if isinstance(one, TextPiece)] == [True]
     assert heard[-1] == ReadEnded()
 

@@ -1,0 +1,257 @@
+"""The data folder: which one it is, that it is the app's own, and which process has it.
+
+A folder is the app's own if it has a marker file, which is written into a new or an empty folder before anything
+else. Earlier releases wrote none: what they left is known by its form. In any other folder nothing is touched.
+"""
+
+import json
+import logging
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from filelock import FileLock, Timeout
+
+from app.database.database import FILE_NAME
+from app.database.migrations import has_chat_tables
+from app.errors import DataFolderInUse, DataFolderRefused, SettingsNotSaved
+from app.files import make_folder, write_file
+
+log = logging.getLogger(__name__)
+MARKER = "foresight-data-folder.txt"
+MARK = "This is the data folder of Foresight.\n"
+MARKER_TEXT = (
+    f"{MARK}Foresight keeps its chats, documents and settings here, and knows the folder by this file.\n"
+)
+FOLDERS = ("documents-inbox", "downloads", "gradio", "logs", "steps", "window")
+"""The folders that the app makes in it."""
+FILES = (
+    f"{FILE_NAME}*",
+    "restore.sqlite*",
+    "before-restore-[0-9]*",
+    "settings.json*",
+    "servers.json*",
+    "api-key",
+    "in-use.*",
+)
+"""The files that the app makes in it, as patterns."""
+LITTER = (".DS_Store", ".localized", "desktop.ini", "Thumbs.db", "lost+found")
+"""What systems put into folders by themselves."""
+LONGEST = 2_000_000
+"""Bytes of a file that is read to know it."""
+SHOWN = 3
+"""How many names of foreign files are told."""
+
+
+def default_data_dir() -> Path:
+    """The platform's folder for the app's data."""
+    import platformdirs  # imported here: measuring machines do without it
+
+    return Path(platformdirs.user_data_dir("foresight", appauthor=False)).absolute()
+
+
+def data_dir_or_default(chosen: Path | None) -> Path:
+    """The chosen folder, or the default one, once it is the app's own. Raises DataFolderRefused."""
+    folder = _expanded(chosen) if chosen else default_data_dir()
+    _require_own(folder)
+    try:
+        _mark(folder)
+    except OSError as error:
+        raise DataFolderRefused(
+            f"The data folder {folder} cannot be used ({error.strerror}). Let this user write it, or choose "
+            "another one with --data-dir."
+        ) from error
+    return folder
+
+
+def optional_data_dir() -> Path:
+    """The default folder, for commands that also work where it cannot be written. Raises DataFolderRefused."""
+    folder = default_data_dir()
+    _require_own(folder)
+    with suppress(OSError):
+        _mark(folder)
+    return folder
+
+
+def _expanded(path: Path) -> Path:
+    known = Path(os.path.expanduser(path))  # noqa: PTH111 - Path's own fails on an unknown ~user
+    return known.resolve() if ".." in known.parts else known.absolute()
+
+
+def _mark(folder: Path) -> None:
+    if not _is_marked(folder):
+        make_folder(folder)
+        write_file(folder / MARKER, MARKER_TEXT)
+
+
+def _require_own(folder: Path) -> None:
+    """Raises DataFolderRefused for a folder that the app may not take."""
+    try:
+        if not folder.exists():
+            return
+        if not folder.is_dir():
+            raise DataFolderRefused(
+                f"The data folder {folder} cannot be used (it is a file). Choose another one with --data-dir."
+            )
+        others = [] if _is_marked(folder) else [path.name for path in folder.iterdir() if _counts(path)]
+    except OSError as error:
+        raise DataFolderRefused(
+            f"The data folder {folder} cannot be read ({error.strerror}). Choose another one with --data-dir."
+        ) from error
+    is_known = folder.resolve() in (_expanded(Path("~")).resolve(), Path(folder.anchor))
+    if (others or is_known) and not _is_marked(folder) and not _is_of_earlier_release(folder):
+        raise DataFolderRefused(_refusal(folder, sorted(others), is_known))
+
+
+def _refusal(folder: Path, others: list[str], is_known: bool) -> str:
+    names = ", ".join(others[:SHOWN]) + (", …" if len(others) > SHOWN else "")
+    if folder.resolve() == Path(folder.anchor):
+        return f"{folder} holds the whole disk. Choose a folder of its own for Foresight with --data-dir."
+    why = "is your home folder" if is_known else f"holds files that are not Foresight's ({names})"
+    return (
+        f"{folder} {why}, so nothing in it was touched. Choose a new or an empty folder with --data-dir, such as "
+        f"{folder / 'foresight'}."
+    )
+
+
+def _is_marked(folder: Path) -> bool:
+    try:
+        return (folder / MARKER).read_text(encoding="utf-8", errors="replace").startswith(MARK.rstrip())
+    except OSError:
+        return False
+
+
+def _counts(path: Path) -> bool:
+    """Whether there is anything in a file or folder of another program that could be lost."""
+    if path.is_symlink():
+        return True
+    if path.is_dir():
+        return path.name not in LITTER and not (path.name in FOLDERS and not any(path.iterdir()))
+    return path.name not in (*LITTER, "in-use.lock") and not path.name.startswith(MARKER)
+
+
+def _is_of_earlier_release(folder: Path) -> bool:
+    """Whether an earlier release of the app wrote what lies here."""
+    if has_chat_tables(folder / FILE_NAME):
+        return True
+    try:
+        return any(map(_tells_of_foresight, _written(folder)))
+    except OSError:
+        return False
+
+
+def _written(folder: Path) -> Iterator[Path]:
+    """Files that the app may have written."""
+    yield from (folder / "settings.json", folder / "servers.json", folder / "api-key")
+    yield from chain(folder.glob("downloads/*.json"), folder.glob("steps/*.json"))
+
+
+def _tells_of_foresight(file: Path) -> bool:
+    """Whether a file has the form that only the app gives it."""
+    try:
+        content = file.read_bytes() if file.stat().st_size < LONGEST else b""
+        if file.name == "api-key":
+            return content.startswith(b"sk-foresight-")
+        found: Any = json.loads(content)
+        if file.name == "settings.json":
+            return {"sampling", "decoding"} <= found["options"].keys() and "name" in found["model"]
+        if file.name == "servers.json":
+            return bool(found) and all(one.keys() == {"address", "key", "models"} for one in found)
+        if file.parent.name == "downloads":
+            return {"repo", "revision", "plan"} <= found.keys()
+        return str(found["subject"]["libraries"]).startswith("foresight ")
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return False
+
+
+def _own_paths(folder: Path) -> Iterator[Path]:
+    """The folder, and what the app has made at the top of it."""
+    made = chain(*map(folder.glob, (*FILES, MARKER)), (folder / name for name in FOLDERS))
+    yield from (folder, *(path for path in made if not path.is_symlink() and path.exists()))
+
+
+def _make_private(folder: Path) -> None:
+    """Removes all rights of other users on a folder and what the app has made at the top of it.
+
+    They reach nothing below. On Windows the user profile has such rights already."""
+    if os.name != "posix":
+        return
+    try:
+        for path in _own_paths(folder):
+            with suppress(FileNotFoundError):  # deleted meanwhile by the running app
+                mode = path.stat().st_mode
+                if mode & 0o077:
+                    path.chmod(stat.S_IMODE(mode) & ~0o077)
+    except PermissionError:
+        log.warning(
+            "Other users of this machine can read the data folder %s, and you may not change its permissions. "
+            "Choose another folder with --data-dir to keep your chats private.",
+            folder,
+        )
+
+
+class DataFolder:
+    """The app's data folder, locked by one running instance at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = FileLock(path / "in-use.lock", mode=0o600)
+        self._address = path / "in-use.address"
+
+    def hold(self) -> None:
+        """Locks the folder for this process; the system unlocks it when the process ends.
+
+        Raises DataFolderInUse when another instance has it, SettingsNotSaved when it cannot be written."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make_private(self.path)
+            self._lock.acquire(timeout=0)
+            self._address.unlink(missing_ok=True)  # left by an instance that was killed
+        except Timeout as error:
+            raise DataFolderInUse(
+                f"Foresight is already running on {self.path}{self._where()}. "
+                "Use that window, or start this one with another --data-dir."
+            ) from error
+        except OSError as error:
+            raise SettingsNotSaved(
+                f"The data folder {self.path} cannot be used ({error.strerror}). "
+                "Choose another one with --data-dir."
+            ) from error
+
+    def announce(self, address: str) -> None:
+        """Writes the page's address, with its token, for a second instance of this user. Failing to write it is no
+        reason not to start."""
+        with suppress(OSError):
+            self._address.touch(mode=0o600)
+            self._address.write_text(address, encoding="utf-8")
+
+    def release(self) -> None:
+        """Unlocks the folder."""
+        with suppress(OSError):  # its disk is gone or read-only
+            self._address.unlink()
+        self._lock.release()
+
+    def running_at(self) -> str:
+        """The address announced by the instance that has the folder; "" if there is none."""
+        try:
+            address = self._address.read_text(encoding="utf-8")
+            return address if urlsplit(address).port else ""
+        except (OSError, ValueError):  # not announced yet, incomplete, or just released
+            return ""
+
+    def is_held(self) -> bool:
+        """Whether an instance has locked the folder."""
+        try:
+            with self._lock.acquire(timeout=0):
+                return False
+        except Timeout:
+            return True
+
+    def _where(self) -> str:
+        address = self.running_at()
+        return f" (at {address})" if address else ""
